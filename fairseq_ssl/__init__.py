@@ -1,0 +1,31 @@
+"""Semi-supervised sequence learning as a fairseq plug-in.
+
+Everything it adds to fairseq, by the flag that selects it:
+
+--arch
+    shape_transformer, shape_transformer_tiny, shape_transformer_iwslt_de_en,
+    shape_transformer_wmt_en_de, shape_transformer_big
+        Transformers with shifted sinusoidal positions (SHAPE).
+
+``--user-dir`` registers all of it. A program that imports this package before
+fairseq calls :func:`register` itself; calling it again does no harm.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "register"]
+
+
+def register() -> None:
+    """Make every model of this package known to fairseq, and its checkpoints safe to load."""
+    from fairseq_ssl.registration import register_all
+
+    register_all()
+
+
+# The text tools must start without fairseq, so nothing is registered unless fairseq is there.
+if "fairseq" in sys.modules:
+    register()

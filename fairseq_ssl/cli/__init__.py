@@ -1,0 +1,1 @@
+"""The command ``fairseq-ssl``, one file a verb."""

@@ -1,0 +1,75 @@
+"""``fairseq-ssl export``: a checkpoint that runs without this plug-in."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.signature import Signature
+
+SUMMARY = "turn a checkpoint into one of fairseq's own architecture, or a CTranslate2 model"
+EXAMPLES = """\
+  fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
+  fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
+  fairseq-ssl export checkpoint_best.pt --to ctranslate2 --quantization int8 -o ct2-int8"""
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the checkpoint, the target and its options."""
+    parser.add_argument(
+        "checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint of a shape_transformer"
+    )
+    parser.add_argument(
+        "--to",
+        choices=("fairseq", "ctranslate2"),
+        required=True,
+        help="fairseq: a checkpoint of the stock transformer, a file; "
+        "ctranslate2: a folder for fast decoding",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="PATH", help="what to write"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the output if it is there")
+    fast = parser.add_argument_group("with --to ctranslate2")
+    fast.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with the dictionaries dict.SOURCE.txt and dict.TARGET.txt "
+        "(default: the data folder the checkpoint was trained on)",
+    )
+    fast.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        default="float32",
+        help="type of the stored weights; int8 is a quarter of the size (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert, write the result and its signature."""
+    if args.output.exists() and not args.force:
+        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
+    if args.to == "fairseq" and (args.data_dir or args.quantization != "float32"):
+        raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
+    from fairseq_ssl.checkpoints import reading
+    from fairseq_ssl.checkpoints.conversion import to_stock
+
+    state = reading.read(args.checkpoint)
+    stock = to_stock(state)
+    parameters = {"to": args.to, "arch": reading.architecture(state)}
+    if args.to == "fairseq":
+        reading.write(stock, args.output)
+    else:
+        from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+
+        write_ctranslate2(stock, args.output, args.data_dir, args.quantization)
+        parameters["quantization"] = args.quantization
+    signature = Signature("export", parameters | {"checkpoint": str(args.checkpoint)})
+    signature.write_beside(args.output)
+    print(f"{signature}\nwrote {args.output}", file=sys.stderr)
+    return 0

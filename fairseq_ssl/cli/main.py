@@ -1,0 +1,109 @@
+"""``fairseq-ssl``: find the verb, run it, and turn errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol, cast
+
+from fairseq_ssl import __version__
+from fairseq_ssl.errors import FairseqSslError, UsageError, nearest
+
+VERBS = {
+    "average": "fairseq_ssl.cli.average",
+    "doctor": "fairseq_ssl.cli.doctor",
+    "export": "fairseq_ssl.cli.export",
+    "papers": "fairseq_ssl.cli.papers",
+    "user-dir": "fairseq_ssl.cli.user_dir",
+}
+
+
+class Verb(Protocol):
+    """What a module of this package holds."""
+
+    SUMMARY: str
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's options."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do the work and return the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that accepts no abbreviated flag and names the nearest valid word."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def refuse_unknown(self, words: Sequence[str]) -> None:
+        """End with a usage error when a word was not understood."""
+        if words:
+            hint = nearest(words[0].partition("=")[0], self._option_string_actions)
+            self.error(f"{words[0]!r} is not understood here.{hint} See {self.prog} --help.")
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and end with exit code 2."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0].startswith("-"):
+        _top_parser().parse_args(words or ["--help"])
+        return 0
+    if words[0] not in VERBS:
+        _top_parser().error(
+            f"there is no verb {words[0]!r}.{nearest(words[0], VERBS)} Verbs: {', '.join(VERBS)}."
+        )
+    return _run_verb(words[0], words[1:])
+
+
+def _run_verb(name: str, words: Sequence[str]) -> int:
+    verb = _load(name)
+    parser = Parser(
+        prog=f"fairseq-ssl {name}",
+        description=verb.SUMMARY,
+        epilog=f"examples:\n{verb.EXAMPLES}",
+    )
+    verb.add_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    args, unknown = parser.parse_known_args(words)
+    parser.refuse_unknown(unknown)
+    try:
+        return verb.run(args)
+    except FairseqSslError as error:
+        if args.debug:
+            raise
+        print(f"fairseq-ssl {name}: error: {error}", file=sys.stderr)
+        if isinstance(error, UsageError):
+            print(f"See fairseq-ssl {name} --help.", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _load(name: str) -> Verb:
+    return cast(Verb, importlib.import_module(VERBS[name]))
+
+
+def _top_parser() -> Parser:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {name:{width}}  {_load(name).SUMMARY}" for name in VERBS)
+    parser = Parser(
+        prog="fairseq-ssl",
+        usage="fairseq-ssl VERB [options]",
+        description=f"The tools around the fairseq plug-in fairseq_ssl.\n\nverbs:\n{verbs}",
+        epilog="fairseq-ssl VERB --help tells all about one of them.",
+    )
+    parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
+    return parser

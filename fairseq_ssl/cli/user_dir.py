@@ -1,0 +1,22 @@
+"""``fairseq-ssl user-dir``: where the plug-in lies, for --user-dir."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import fairseq_ssl
+
+SUMMARY = "print the path to give to fairseq's --user-dir"
+EXAMPLES = """\
+  fairseq-train data-bin --user-dir "$(fairseq-ssl user-dir)" --arch shape_transformer ..."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing: the verb has no options."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the absolute path of the package."""
+    print(Path(fairseq_ssl.__file__).resolve().parent)
+    return 0

@@ -1,0 +1,45 @@
+"""The errors a user can cause. Each message says what, what was expected and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FairseqSslError(Exception):
+    """Base of all errors that are the user's to mend; ends a command without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(FairseqSslError):
+    """Options that do not fit together, or a value outside its range."""
+
+    exit_code = 2
+
+
+class ConfigurationError(FairseqSslError, ValueError):
+    """A setting that fairseq passed on and that this package can not work with."""
+
+    exit_code = 2
+
+
+class DataError(FairseqSslError):
+    """A file that is missing, unreadable or not what it should be."""
+
+
+class UnsafeCheckpointError(DataError):
+    """A checkpoint whose pickle asks for code that no checkpoint needs."""
+
+
+class MissingPackageError(FairseqSslError):
+    """An optional package that a command needs is not installed."""
+
+    def __init__(self, package: str, needed_for: str, install: str) -> None:
+        super().__init__(f"{needed_for} needs the package {package}. Install it with: {install}")
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return ' Did you mean ...?' for the choice closest to `word`, or an empty string."""
+    close = difflib.get_close_matches(word, list(choices), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

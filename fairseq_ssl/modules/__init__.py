@@ -1,0 +1,1 @@
+"""Torch layers that models are built from."""

@@ -1,0 +1,28 @@
+"""The one list of modules that register something with fairseq."""
+
+from __future__ import annotations
+
+import importlib
+
+from fairseq_ssl.errors import MissingPackageError
+
+MODULES = ("fairseq_ssl.models.shape_transformer",)
+
+
+def register_all() -> None:
+    """Import every module of `MODULES`; fairseq's decorators in them do the rest.
+
+    A second call finds the modules imported and changes nothing.
+    """
+    try:
+        import fairseq  # noqa: F401
+    except ImportError as error:
+        raise MissingPackageError(
+            "fairseq", "Training and decoding", "bash scripts/setup.sh (see README, Install)"
+        ) from error
+
+    from fairseq_ssl.compat import harden_checkpoints
+
+    harden_checkpoints()
+    for module in MODULES:
+        importlib.import_module(module)

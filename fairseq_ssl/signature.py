@@ -1,0 +1,37 @@
+"""What made a file: method, parameters and version, in one line and in a JSON file beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl import __version__
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A method and its parameters, as sacrebleu writes them down for a score."""
+
+    method: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    version: str = __version__
+
+    def __str__(self) -> str:
+        """Return the short form, such as ``average:last|n:5|version:0.1.0``."""
+        named = [f"{key}:{value}" for key, value in self.parameters.items() if _is_short(value)]
+        return "|".join([self.method, *named, f"version:{self.version}"])
+
+    def write_beside(self, path: Path) -> Path:
+        """Write all of it to `path` with ``.json`` appended, and return that path."""
+        beside = path.with_name(path.name + ".json")
+        content = {"method": self.method, "version": self.version, **self.parameters}
+        aside = beside.with_name(beside.name + ".tmp")
+        aside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        aside.replace(beside)
+        return beside
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < 32)
