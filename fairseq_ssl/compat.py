@@ -6,23 +6,27 @@ Each function changes one thing in fairseq, says why, and does nothing the secon
 from __future__ import annotations
 
 import functools
-import os
+import inspect
 import pickle
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.checkpoints.reading import allow_harmless_globals, refusal
 
 
-def harden_checkpoints() -> None:
-    """Let fairseq load its own checkpoints safely, refuse others clearly and copy them whole."""
+def mend_fairseq() -> None:
+    """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly."""
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
+    from fairseq.tasks import FairseqTask
 
     allow_harmless_globals()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _refuse_clearly)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
+    if "seed + epoch" in inspect.getsource(FairseqTask.get_batch_iterator):
+        _replace(FairseqTask, "get_batch_iterator", _batch_as_in_the_first_epoch)
 
 
 def _replace(
@@ -59,7 +63,32 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(src_path, dst_path, overwrite=overwrite)
         aside = f"{dst_path}.tmp"
         shutil.copyfile(src_path, aside)
-        os.replace(aside, dst_path)
+        Path(aside).replace(dst_path)
         return True
 
     return copy
+
+
+def _batch_as_in_the_first_epoch(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a run resumed in epoch n keep the batches that an unbroken one made in epoch 1.
+
+    fairseq after 0.12.2 forms the batches once, from the seed plus the epoch it starts in,
+    and shuffles them by epoch: a resumed run goes on with other batches. Here they are
+    always formed as epoch 1 forms them, so that an unbroken run is as without this change.
+    """
+
+    def get_batch_iterator(
+        task: Any, dataset: Any, *args: Any, seed: int = 1, epoch: int = 1, **options: Any
+    ) -> Any:
+        iterator = stock(task, dataset, *args, seed=seed + 1 - epoch, epoch=epoch, **options)
+        iterator.seed = seed
+        return iterator
+
+    return get_batch_iterator
+
+
+def avoid_fast_path(encoder: Any) -> None:
+    """Switch off the fused layer of 0.12.2, which fails on torch 2 as soon as there is a pad."""
+    for layer in encoder.layers:
+        if hasattr(layer, "can_use_fastpath"):
+            layer.can_use_fastpath = False

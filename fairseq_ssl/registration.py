@@ -21,8 +21,8 @@ def register_all() -> None:
             "fairseq", "Training and decoding", "bash scripts/setup.sh (see README, Install)"
         ) from error
 
-    from fairseq_ssl.compat import harden_checkpoints
+    from fairseq_ssl.compat import mend_fairseq
 
-    harden_checkpoints()
+    mend_fairseq()
     for module in MODULES:
         importlib.import_module(module)

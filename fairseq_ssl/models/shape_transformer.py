@@ -9,19 +9,12 @@ from typing import Any
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
+from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
+from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
 
 DEFAULT_MAX_SHIFT = 500
-
-STOCK_ARCH = {
-    "shape_transformer": "transformer",
-    "shape_transformer_tiny": "transformer_tiny",
-    "shape_transformer_iwslt_de_en": "transformer_iwslt_de_en",
-    "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
-    "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
-}
-"""Each architecture here, and the one of fairseq that it equals in size."""
 
 
 @register_model("shape_transformer")
@@ -59,6 +52,7 @@ class ShapeTransformerModel(TransformerModel):
             side.embed_positions = ShiftedSinusoidalPositions.replacing(
                 side.embed_positions, args.shape_max_shift
             )
+        avoid_fast_path(model.encoder)
         return model
 
 
@@ -86,5 +80,5 @@ def _architecture(stock_arch: str) -> Callable[[Any], None]:
     return fill
 
 
-for _arch, _stock_arch in STOCK_ARCH.items():
+for _arch, _stock_arch in STOCK_COUNTERPART.items():
     register_model_architecture("shape_transformer", _arch)(_architecture(_stock_arch))

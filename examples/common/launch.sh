@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# Start fairseq-train on whatever there is: one process, all GPUs of a node, several nodes,
+# or several processes on a CPU. To be sourced.
+#
+#   launch_train ARGUMENTS...      the arguments of fairseq-train
+#
+# LAUNCH      single    one process, on the first GPU or the CPU                  (default)
+#             node      every GPU of this machine; fairseq starts a process for each
+#             cpu       PROCESSES processes on this machine's CPU, with gloo
+#             torchrun  this node's part of NODES nodes; run it on each of them with its
+#                       NODE_RANK, and MASTER_ADDR and MASTER_PORT of the first
+#             slurm     inside sbatch or salloc, one task a node; fairseq reads Slurm's variables
+# PROCESSES   processes on this node, with cpu and torchrun          (default: 2, or the GPUs)
+# DRY_RUN=1   print the command instead of running it
+
+launch_train() {
+  local run=()
+  [[ -n "${DRY_RUN:-}" ]] && run=(_print_command)
+  case "${LAUNCH:-single}" in
+    single)
+      "${run[@]}" fairseq-train "$@" --distributed-world-size 1
+      ;;
+    node)
+      "${run[@]}" fairseq-train "$@"
+      ;;
+    cpu)
+      "${run[@]}" torchrun --standalone --nproc-per-node "${PROCESSES:-2}" \
+        --no-python bash -c "$(_one_rank)" rank "$@" \
+        --cpu --distributed-backend gloo --ddp-backend legacy_ddp
+      ;;
+    torchrun)
+      "${run[@]}" torchrun --nnodes "${NODES:?number of nodes}" \
+        --node-rank "${NODE_RANK:?this node, from 0}" \
+        --nproc-per-node "${PROCESSES:-gpu}" \
+        --master-addr "${MASTER_ADDR:?host of node 0}" --master-port "${MASTER_PORT:-29500}" \
+        --no-python bash -c "$(_one_rank)" rank "$@"
+      ;;
+    slurm)
+      "${run[@]}" srun --ntasks-per-node 1 fairseq-train "$@" \
+        --distributed-port "${MASTER_PORT:-29500}"
+      ;;
+    *)
+      echo "LAUNCH is '${LAUNCH}'; expected single, node, cpu, torchrun or slurm." >&2
+      return 2
+      ;;
+  esac
+}
+
+# What torchrun starts as each process. fairseq would derive the device from torchrun's
+# variables by dividing through the number of GPUs, which may be zero: so it is told all.
+_one_rank() {
+  # shellcheck disable=SC2016  # for the process to expand
+  echo 'exec fairseq-train "$@" --distributed-world-size "$WORLD_SIZE" --distributed-rank "$RANK" \
+    --device-id "$LOCAL_RANK" --distributed-init-method env:// --distributed-no-spawn'
+}
+
+_print_command() {
+  printf '%q ' "$@"
+  printf '\n'
+}

@@ -1,0 +1,95 @@
+"""What many tests need: real commands run as a user would, a toy corpus, a trained model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "fairseq_ssl"
+BIN = Path(sys.executable).parent
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+TINY = (
+    *("--source-lang", "words", "--target-lang", "digits", "--share-all-embeddings"),
+    *("--optimizer", "adam", "--lr", "3e-3", "--lr-scheduler", "inverse_sqrt"),
+    *("--warmup-updates", "100", "--criterion", "cross_entropy", "--max-tokens", "1000"),
+    *("--log-format", "simple", "--log-interval", "50", "--seed", "1", "--cpu"),
+)
+"""How tests train: fast, on the CPU, on the toy corpus."""
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment a command of a test gets: this Python's scripts, one thread."""
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **changes}
+
+
+def run_command(
+    *words: str | Path,
+    cwd: Path | None = None,
+    code: int = 0,
+    text: str | None = None,
+    **changes: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and check its exit code; `changes` go into the environment."""
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=environment(**changes),
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = f"{' '.join(map(str, words))}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    assert done.returncode == code, shown
+    return done
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def toy_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy corpus as text: lists of number words, and their digits."""
+    folder = tmp_path_factory.mktemp("text")
+    maker = ROOT / "examples/common/number_words.py"
+    run_command(sys.executable, maker, folder, "--train-lines", "2000", "--test-lines", "20")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_data(toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy corpus, binarised with one dictionary for both sides."""
+    folder = tmp_path_factory.mktemp("bin")
+    prefixes = [f"--{split}pref={toy_text / split}" for split in ("train", "valid", "test")]
+    run_command(
+        *("fairseq-preprocess", "-s", "words", "-t", "digits", "--joined-dictionary"),
+        *(*prefixes, "--destdir", folder),
+    )
+    return folder
+
+
+def train(data: Path, save_dir: Path, *flags: str, arch: str = "shape_transformer_tiny") -> str:
+    """Train on `data` with `TINY` and these flags; returns what was printed."""
+    words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", arch, *TINY)
+    done = run_command(*words, "--save-dir", save_dir, *flags)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def trained(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with a tiny SHAPE model: 5 checkpoints by update, 2 by epoch."""
+    folder = tmp_path_factory.mktemp("run")
+    updates: Sequence[str] = ("--max-update", "250", "--save-interval-updates", "50")
+    train(toy_data, folder, "--shape-max-shift", "20", "--dropout", "0.1", *updates)
+    return folder

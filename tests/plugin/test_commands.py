@@ -1,0 +1,108 @@
+"""fairseq's own commands with --user-dir, run as a user runs them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PACKAGE, ROOT, TINY, Run, train
+
+SHORT = ("--max-update", "3", "--no-epoch-checkpoints")
+
+
+def test_train_from_a_checkout_by_its_short_name(run: Run, toy_data: Path, tmp_path: Path) -> None:
+    words = ("fairseq-train", toy_data, "--user-dir", "fairseq_ssl", "--arch")
+    run(*words, "shape_transformer_tiny", *TINY, *SHORT, "--save-dir", tmp_path, cwd=ROOT)
+    assert (tmp_path / "checkpoint_last.pt").is_file()
+
+
+def test_train_from_elsewhere_by_the_printed_path(run: Run, toy_data: Path, tmp_path: Path) -> None:
+    user_dir = run("fairseq-ssl", "user-dir", cwd=tmp_path).stdout.strip()
+    assert Path(user_dir) == PACKAGE
+    words = ("fairseq-train", toy_data, "--user-dir", user_dir, "--arch", "shape_transformer_tiny")
+    run(*words, *TINY, *SHORT, "--save-dir", "run", cwd=tmp_path)
+    assert (tmp_path / "run/checkpoint_last.pt").is_file()
+
+
+def test_generate_translates_with_a_trained_model(run: Run, toy_data: Path, trained: Path) -> None:
+    shown = run(
+        *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--beam", "2", "--cpu"),
+        *("--path", trained / "checkpoint_last.pt", "--gen-subset", "valid"),
+    ).stdout
+    assert len(re.findall(r"^H-\d+\t", shown, re.M)) == len(re.findall(r"^T-\d+\t", shown, re.M))
+    assert shown.count("\nH-") > 100
+
+
+def test_interactive_reads_lines_and_answers(run: Run, toy_data: Path, trained: Path) -> None:
+    words = ("fairseq-interactive", toy_data, "--user-dir", PACKAGE, "--cpu")
+    shown = run(*words, "--path", trained / "checkpoint_last.pt", text="seven forty\n").stdout
+    assert re.search(r"^S-0\tseven forty$", shown, re.M)
+    assert re.search(r"^H-0\t\S+\t.*7", shown, re.M)
+
+
+def test_validate_computes_the_loss_that_training_saw(
+    run: Run, toy_data: Path, trained: Path
+) -> None:
+    words = ("fairseq-validate", toy_data, "--task", "translation", "--user-dir", PACKAGE, "--cpu")
+    checkpoint = trained / "checkpoint_best.pt"
+    done = run(*words, "--path", checkpoint, "--valid-subset", "valid", "--max-tokens", "1000")
+    shown = done.stdout + done.stderr
+    loss = re.search(r"valid on 'valid' subset \| loss ([\d.]+)", shown)
+    assert loss is not None
+    assert float(loss[1]) < 5  # an untrained model: log2 of 208 words is 7.7
+
+
+def test_hydra_train_takes_the_model_inline(run: Run, toy_data: Path, tmp_path: Path) -> None:
+    run(
+        *("fairseq-hydra-train", f"task.data={toy_data}", "task=translation"),
+        *("task.source_lang=words", "task.target_lang=digits", f"common.user_dir={PACKAGE}"),
+        *("+model._name=shape_transformer_tiny", "+model.shape_max_shift=9"),
+        *("+model.share_all_embeddings=true", "criterion=cross_entropy"),
+        *("optimizer=adam", "optimization.lr=[0.001]", "optimization.max_update=2"),
+        *("dataset.max_tokens=500", "common.cpu=true", f"checkpoint.save_dir={tmp_path / 'run'}"),
+        *("checkpoint.no_epoch_checkpoints=true", f"hydra.run.dir={tmp_path / 'hydra'}"),
+        cwd=tmp_path,
+        HYDRA_FULL_ERROR="1",
+    )
+    checkpoint = tmp_path / "run/checkpoint_last.pt"
+    script = (
+        "import torch, sys, fairseq, fairseq_ssl; "
+        "print(torch.load(sys.argv[1])['cfg']['model']['shape_max_shift'])"
+    )
+    assert run(sys.executable, "-c", script, checkpoint).stdout.split()[-1] == "9"
+
+
+def test_from_pretrained_translates(run: Run, toy_data: Path, trained: Path) -> None:
+    script = f"""
+import fairseq_ssl
+fairseq_ssl.register()
+from fairseq_ssl.models.shape_transformer import ShapeTransformerModel
+model = ShapeTransformerModel.from_pretrained({str(trained)!r}, "checkpoint_last.pt",
+                                              data_name_or_path={str(toy_data)!r})
+print("answer:", model.translate("seven forty"))
+assert not ShapeTransformerModel.hub_models()
+"""
+    assert "7" in run(sys.executable, "-c", script).stdout.partition("answer:")[2]
+
+
+def test_unknown_flag_and_bad_value_stop_before_training(
+    run: Run, toy_data: Path, tmp_path: Path
+) -> None:
+    words = ("fairseq-train", toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
+    shown = run(*words, *TINY, "--shape-max-shif", "3", code=2).stderr
+    assert "--shape-max-shif" in shown
+    shown = run(*words, *TINY, "--shape-max-shift", "-3", "--save-dir", tmp_path, code=1).stderr
+    assert "--shape-max-shift is -3; expected 0 or more tokens." in shown
+    assert not list(tmp_path.glob("*.pt"))
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "shape_transformer_tiny"])
+def test_stock_and_shape_can_start_from_each_others_weights(
+    toy_data: Path, trained: Path, tmp_path: Path, arch: str
+) -> None:
+    finetune = ("--finetune-from-model", str(trained / "checkpoint_last.pt"))
+    shown = train(toy_data, tmp_path, *finetune, *SHORT, arch=arch)
+    assert "Loaded checkpoint" in shown

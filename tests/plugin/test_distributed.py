@@ -1,0 +1,89 @@
+"""Several processes on a CPU train as one process does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+
+from fairseq_ssl.checkpoints.reading import read
+from tests.conftest import PACKAGE, ROOT, TINY, Run, train
+
+# fairseq seeds every process alike and each draws for its own part of the batch, so that
+# one process and two can only be compared where nothing is drawn.
+FLAGS = ("--shape-max-shift", "0", "--dropout", "0", "--max-update", "20", "--no-epoch-checkpoints")
+
+
+def weights(save_dir: Path) -> dict[str, torch.Tensor]:
+    model: dict[str, torch.Tensor] = read(save_dir / "checkpoint_last.pt")["model"]
+    return model
+
+
+def test_two_processes_equal_one_with_twice_the_accumulation(
+    run: Run, toy_data: Path, tmp_path: Path
+) -> None:
+    train(toy_data, tmp_path / "one", *FLAGS, "--update-freq", "2")
+    words = (toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *FLAGS)
+    launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
+    done = run(
+        *("bash", "-euo", "pipefail", "-c", launcher, "launch", *words),
+        *("--save-dir", tmp_path / "two"),
+        LAUNCH="cpu",
+        PROCESSES="2",
+    )
+    assert "distributed_world_size': 2" in done.stdout + done.stderr
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name, weight in one.items():
+        torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=0, msg=name)
+
+
+SPAWN = """
+import sys, tempfile, torch, fairseq, fairseq_ssl
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed.utils import distributed_main
+from fairseq_cli.train import main
+
+if __name__ == "__main__":
+    args = options.parse_args_and_arch(options.get_training_parser(), sys.argv[1:])
+    config = convert_namespace_to_omegaconf(args)
+    config.distributed_training.distributed_rank = None
+    torch.multiprocessing.spawn(distributed_main, (main, config, {"start_rank": 0}), nprocs=2)
+"""
+
+
+def test_spawned_workers_know_the_architecture(run: Run, toy_data: Path, tmp_path: Path) -> None:
+    script = tmp_path / "spawn.py"
+    script.write_text(SPAWN)
+    distributed = (
+        *("--distributed-world-size", "2", "--distributed-backend", "gloo"),
+        *(
+            "--distributed-init-method",
+            f"file://{tmp_path / 'meet'}",
+            "--ddp-backend",
+            "legacy_ddp",
+        ),
+    )
+    words = (toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *FLAGS)
+    run(sys.executable, script, *words, *distributed, "--save-dir", tmp_path / "run")
+    assert weights(tmp_path / "run")
+
+
+def test_every_way_to_launch_is_a_command_line(run: Run) -> None:
+    launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
+    nodes = {"NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first"}
+    begins = {
+        "single": "fairseq-train data-bin --arch",
+        "node": "fairseq-train data-bin --arch",
+        "cpu": "torchrun --standalone --nproc-per-node 2",
+        "torchrun": "torchrun --nnodes 2 --node-rank 1 --nproc-per-node gpu --master-addr first",
+        "slurm": "srun --ntasks-per-node 1 fairseq-train data-bin --arch",
+    }
+    for way, begin in begins.items():
+        words = ("bash", "-euc", launcher, "launch", "data-bin", "--arch", "a b")
+        shown = run(*words, LAUNCH=way, DRY_RUN="1", **nodes).stdout
+        assert shown.startswith(begin)
+        assert r"a\ b" in shown, "arguments with blanks must stay whole"
+    shown = run("bash", "-euc", launcher, "launch", LAUNCH="gpus", code=2).stderr
+    assert "expected single, node, cpu, torchrun or slurm" in shown

@@ -1,0 +1,56 @@
+"""A training that is killed and run again ends where an unbroken one ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import torch
+
+from fairseq_ssl.checkpoints.reading import read
+from tests.conftest import PACKAGE, TINY, environment, train
+
+FLAGS = (
+    *("--shape-max-shift", "50", "--dropout", "0.2", "--max-update", "120"),
+    *("--save-interval-updates", "7", "--keep-interval-updates", "2"),
+)
+
+
+def start_and_kill(data: Path, save_dir: Path, at_update: int) -> None:
+    """Train until a checkpoint of `at_update` or later is there, then SIGKILL in mid-epoch."""
+    words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
+    process = subprocess.Popen(
+        [*map(str, words), *TINY, "--save-dir", str(save_dir), *FLAGS],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while updates(save_dir) < at_update:
+        assert process.poll() is None, "the training ended before it could be killed"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def updates(save_dir: Path) -> int:
+    names = [path.stem for path in save_dir.glob("checkpoint_[0-9]*.pt")]
+    return max((int(name.rsplit("_", 1)[1]) for name in names), default=0)
+
+
+def test_killed_three_times_it_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
+    train(toy_data, tmp_path / "unbroken", *FLAGS)
+    for at_update in (7, 35, 70):
+        start_and_kill(toy_data, tmp_path / "killed", at_update)
+        killed_at = updates(tmp_path / "killed")
+        assert at_update <= killed_at < 120
+    shown = train(toy_data, tmp_path / "killed", *FLAGS)
+    assert "Loaded checkpoint" in shown
+    unbroken = read(tmp_path / "unbroken/checkpoint_last.pt")
+    killed = read(tmp_path / "killed/checkpoint_last.pt")
+    assert killed["optimizer_history"][-1]["num_updates"] == 120
+    for name, weight in unbroken["model"].items():
+        assert torch.equal(weight, killed["model"][name]), name

@@ -1,0 +1,115 @@
+"""fairseq reads its own checkpoints with torch's protection on, and no others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from tests.conftest import PACKAGE, Run
+
+fairseq_ssl.register()
+from fairseq import checkpoint_utils  # noqa: E402
+
+
+class Hostile:
+    """Unpickling it with no protection creates the file `target`."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.target}",)
+
+
+@pytest.fixture
+def hostile(trained: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A checkpoint with an attack in it, and the file the attack would write."""
+    state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
+    target = tmp_path / "attacked"
+    state["extra_state"]["gift"] = Hostile(target)
+    path = tmp_path / "hostile.pt"
+    torch.save(state, path)
+    return path, target
+
+
+def test_the_attack_works_where_nothing_protects(hostile: tuple[Path, Path]) -> None:
+    path, target = hostile
+    torch.load(path, weights_only=False)
+    assert target.exists()
+
+
+@pytest.mark.parametrize("load", [checkpoint_utils.load_checkpoint_to_cpu, read])
+def test_a_hostile_checkpoint_is_refused_and_nothing_is_run(
+    hostile: tuple[Path, Path], load: Any
+) -> None:
+    path, target = hostile
+    with pytest.raises(UnsafeCheckpointError, match=r"hostile\.pt was refused.*'posix\.system'"):
+        load(path)
+    assert not target.exists()
+
+
+def test_generate_and_training_refuse_it_too(
+    run: Run, toy_data: Path, hostile: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path, target = hostile
+    common = (toy_data, "--user-dir", PACKAGE, "--cpu")
+    shown = run("fairseq-generate", *common, "--path", path, code=1).stderr
+    assert "nothing in it was run" in shown
+    shutil.copy(path, tmp_path / "checkpoint_last.pt")
+    train = ("fairseq-train", *common, "--arch", "shape_transformer_tiny", "--max-tokens", "500")
+    options = ("--optimizer", "adam", "--share-all-embeddings", "--save-dir", tmp_path)
+    shown = run(*train, *options, "-s", "words", "-t", "digits", code=1).stderr
+    assert "nothing in it was run" in shown
+    assert not target.exists()
+
+
+def test_numpy_scalars_in_a_checkpoint_are_harmless(trained: Path, tmp_path: Path) -> None:
+    state = read(trained / "checkpoint_last.pt")
+    values = [np.float64(1.5), np.float32(2.5), np.int64(3), np.bool_(True)]
+    torch.save({**state, "extra_state": {"best": values, "train_iterator": {}}}, tmp_path / "a.pt")
+    assert (
+        checkpoint_utils.load_checkpoint_to_cpu(tmp_path / "a.pt")["extra_state"]["best"] == values
+    )
+
+
+def test_a_damaged_file_is_called_damaged(trained: Path, tmp_path: Path) -> None:
+    whole = (trained / "checkpoint_last.pt").read_bytes()
+    for name, content in {"cut": whole[: len(whole) // 2], "empty": b"", "text": b"hello"}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match="can not be read as a checkpoint"):
+            read(tmp_path / name)
+    with pytest.raises(DataError, match="does not exist"):
+        read(tmp_path / "missing")
+    torch.save([1, 2], tmp_path / "list")
+    with pytest.raises(DataError, match="holds no model"):
+        read(tmp_path / "list")
+
+
+def test_a_copy_is_whole_or_not_there(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairseq.file_io import PathManager
+
+    target = tmp_path / "checkpoint_last.pt"
+    target.write_text("the old one")
+
+    def half(source: str, destination: str) -> None:
+        Path(destination).write_text("ha")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copyfile", half)
+    with pytest.raises(KeyboardInterrupt):
+        PathManager.copy(str(trained / "checkpoint_best.pt"), str(target), overwrite=True)
+    assert target.read_text() == "the old one"
+    monkeypatch.undo()
+    assert PathManager.copy(str(trained / "checkpoint_best.pt"), str(target), overwrite=True)
+    assert target.read_bytes() == (trained / "checkpoint_best.pt").read_bytes()

@@ -1,0 +1,178 @@
+"""The SHAPE transformer against the stock one, and against itself alone and in batches."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from torch import Tensor
+
+import fairseq_ssl
+from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
+from fairseq_ssl.errors import ConfigurationError
+
+fairseq_ssl.register()
+
+WORDS, PAD, EOS = 20, 1, 2
+
+
+def dictionary() -> Dictionary:
+    words = Dictionary()
+    for i in range(WORDS):
+        words.add_symbol(f"w{i}")
+    return words
+
+
+def build(arch: str = "shape_transformer_tiny", seed: int = 1, **options: Any) -> Any:
+    """Build a tiny model as fairseq does: architecture defaults under the given options."""
+    args = Namespace(**{"dropout": 0.0, **options})
+    ARCH_CONFIG_REGISTRY[arch](args)
+    words = dictionary()
+    torch.manual_seed(seed)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+
+
+def batch(sentences: list[list[int]], left: bool) -> Tensor:
+    """Stack sentences, each ended by EOS, padded on the left or right."""
+    length = max(map(len, sentences)) + 1
+    rows = []
+    for words in sentences:
+        ended = [*words, EOS]
+        pads = [PAD] * (length - len(ended))
+        rows.append(pads + ended if left else ended + pads)
+    return torch.tensor(rows)
+
+
+SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [13], [6, 5, 4, 7, 8]]
+SOURCE = batch(SENTENCES, left=True)
+LENGTHS = SOURCE.ne(PAD).sum(1)
+PREVIOUS = batch([[EOS, *words] for words in SENTENCES], left=False)
+
+
+def logits(model: Any, source: Tensor = SOURCE, previous: Tensor = PREVIOUS) -> Tensor:
+    out: Tensor = model(source, source.ne(PAD).sum(1), previous)[0]
+    return out
+
+
+def train_three_steps(model: Any) -> dict[str, Tensor]:
+    """Train with dropout and Adam, seeding each step as fairseq's trainer does."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for step in range(3):
+        torch.manual_seed(1 + step)
+        loss = logits(model.train()).log_softmax(-1)[..., 5].mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    state: dict[str, Tensor] = model.state_dict()
+    return state
+
+
+def test_largest_shift_zero_trains_to_the_same_bits_as_the_stock_transformer() -> None:
+    ours = train_three_steps(build(shape_max_shift=0, dropout=0.3))
+    stock = train_three_steps(build("transformer_tiny", dropout=0.3))
+    assert ours.keys() == stock.keys()
+    assert all(torch.equal(ours[name], stock[name]) for name in stock)
+
+
+def test_outside_training_it_is_the_stock_transformer_with_the_same_weights() -> None:
+    ours, stock = build(shape_max_shift=500), build("transformer_tiny", seed=2)
+    stock.load_state_dict(ours.state_dict())
+    assert torch.equal(logits(ours.eval()), logits(stock.eval()))
+
+
+def test_training_shifts_source_and_target_apart() -> None:
+    model = build(shape_max_shift=30).train()
+    torch.manual_seed(4)
+    source, target = torch.randint(31, (4, 1)), torch.randint(31, (4, 1))
+    assert not torch.equal(source, target)
+    torch.manual_seed(4)
+    shifted = logits(model)
+    for side, shift, tokens in (
+        (model.encoder, source, SOURCE),
+        (model.decoder, target, PREVIOUS),
+    ):
+        table = side.embed_positions.weights
+        index = (tokens.ne(PAD).cumsum(1) + shift) * tokens.ne(PAD) + PAD
+        side.embed_positions = FixedPositions(table[index])
+    torch.testing.assert_close(logits(model), shifted)
+
+
+class FixedPositions(torch.nn.Module):
+    """Stands for a position layer and returns the same embeddings every time."""
+
+    def __init__(self, embeddings: Tensor) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+
+    def forward(self, tokens: Tensor, incremental_state: Any = None) -> Tensor:
+        return self.embeddings
+
+
+def test_every_step_draws_new_shifts_and_the_same_seed_the_same() -> None:
+    model = build(shape_max_shift=30).train()
+    torch.manual_seed(4)
+    first, second = logits(model), logits(model)
+    torch.manual_seed(4)
+    assert torch.equal(logits(model), first)
+    assert not torch.allclose(first, second)
+
+
+def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits() -> None:
+    model = build().eval()
+    together = logits(model)
+    for row, words in enumerate(SENTENCES):
+        previous = batch([[EOS, *words]], left=False)
+        alone = logits(model, batch([words], left=True), previous)
+        torch.testing.assert_close(together[row, : len(words) + 2], alone[0], atol=1e-5, rtol=0)
+
+
+def test_incremental_and_teacher_forced_decoding_agree() -> None:
+    model = build().eval()
+    forced = logits(model)
+    encoded = model.encoder(SOURCE, LENGTHS)
+    state: dict[str, Any] = {}
+    for step in range(3):
+        one = model.decoder(PREVIOUS[:, : step + 1], encoder_out=encoded, incremental_state=state)[
+            0
+        ]
+        torch.testing.assert_close(one[:2, 0], forced[:2, step], atol=1e-5, rtol=0)
+
+
+def test_training_and_evaluation_agree_without_dropout_and_shift() -> None:
+    model = build(shape_max_shift=0)
+    torch.testing.assert_close(logits(model.train()), logits(model.eval()), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("arch", "stock"), STOCK_COUNTERPART.items())
+def test_each_architecture_has_the_sizes_of_its_stock_counterpart(arch: str, stock: str) -> None:
+    ours, theirs = Namespace(), Namespace()
+    ARCH_CONFIG_REGISTRY[arch](ours)
+    ARCH_CONFIG_REGISTRY[stock](theirs)
+    assert vars(ours) == vars(theirs) | {"shape_max_shift": 500}
+
+
+def test_big_is_the_big_of_vaswani() -> None:
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY["shape_transformer_big"](args)
+    sizes = (args.encoder_embed_dim, args.encoder_ffn_embed_dim, args.encoder_attention_heads)
+    assert (*sizes, args.encoder_layers, args.dropout) == (1024, 4096, 16, 6, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({"shape_max_shift": -1}, "--shape-max-shift"),
+        ({"encoder_learned_pos": True}, "--encoder-learned-pos"),
+        ({"decoder_learned_pos": True}, "--decoder-learned-pos"),
+        ({"no_token_positional_embeddings": True}, "--no-token-positional-embeddings"),
+    ],
+)
+def test_what_can_not_be_shifted_is_refused_by_name(option: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        build(**option)

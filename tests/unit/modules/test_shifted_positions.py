@@ -1,0 +1,103 @@
+"""Shifted positions against the formula, written out plainly."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
+
+from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
+
+PAD, DIM, MAX_SHIFT = 1, 16, 7
+
+LEFT_PADDED = torch.tensor([[PAD, PAD, 5, 6, 7], [4, 5, 6, 7, 8], [PAD, PAD, PAD, PAD, 9]])
+RIGHT_PADDED = torch.tensor([[5, 6, 7, PAD, PAD], [4, 5, 6, 7, 8]])
+
+
+def plain_embedding(position: int) -> list[float]:
+    """fairseq's sinusoids of one position, an element at a time."""
+    half = DIM // 2
+    angles = [position * math.exp(-m * math.log(10000) / (half - 1)) for m in range(half)]
+    return [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+
+
+def plain_positions(tokens: torch.Tensor, shifts: list[int]) -> torch.Tensor:
+    """Eq. 6.2 by a loop: the i-th token that is no pad stands at i + k, counted from pad + 1."""
+    rows = []
+    for row, shift in zip(tokens.tolist(), shifts, strict=True):
+        count, vectors = PAD, []
+        for token in row:
+            count += token != PAD
+            vectors.append([0.0] * DIM if token == PAD else plain_embedding(count + shift))
+        rows.append(vectors)
+    return torch.tensor(rows)
+
+
+def layer(max_shift: int = MAX_SHIFT, size: int = 32) -> ShiftedSinusoidalPositions:
+    return ShiftedSinusoidalPositions(DIM, PAD, max_shift, size)
+
+
+@pytest.mark.parametrize("tokens", [LEFT_PADDED, RIGHT_PADDED], ids=["left", "right"])
+def test_training_is_the_formula_with_the_drawn_shifts(tokens: torch.Tensor) -> None:
+    torch.manual_seed(3)
+    shifts = torch.randint(MAX_SHIFT + 1, (len(tokens), 1)).flatten().tolist()
+    torch.manual_seed(3)
+    got = layer().train()(tokens)
+    torch.testing.assert_close(got, plain_positions(tokens, shifts), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("tokens", [LEFT_PADDED, RIGHT_PADDED], ids=["left", "right"])
+def test_outside_training_nothing_is_shifted(tokens: torch.Tensor) -> None:
+    got = layer().eval()(tokens)
+    torch.testing.assert_close(got, plain_positions(tokens, [0] * len(tokens)), atol=1e-5, rtol=0)
+
+
+def test_every_shift_from_zero_to_the_largest_is_drawn_equally_often() -> None:
+    torch.manual_seed(1)
+    tokens = torch.full((8000, 1), 5)
+    first_sine = layer().train()(tokens)[:, 0, 0]
+    expected = {round(math.sin(PAD + 1 + k), 4): k for k in range(MAX_SHIFT + 1)}
+    drawn = [expected[round(value, 4)] for value in first_sine.tolist()]
+    counts = torch.bincount(torch.tensor(drawn), minlength=MAX_SHIFT + 1)
+    # 1000 of each are expected, with a deviation of 30.
+    assert counts.min() > 850
+    assert counts.max() < 1150
+
+
+def test_one_sequence_has_one_shift() -> None:
+    torch.manual_seed(1)
+    stock = SinusoidalPositionalEmbedding(DIM, PAD, 64)
+    got = layer().train()(torch.full((1, 9), 5))[0]
+    starts = [k for k in range(MAX_SHIFT + 1) if torch.equal(got, stock.weights[2 + k : 11 + k])]
+    assert len(starts) == 1
+
+
+def test_shift_zero_equals_the_stock_layer_and_draws_nothing() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    got = layer(max_shift=0).train()(LEFT_PADDED)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(got, SinusoidalPositionalEmbedding(DIM, PAD, 32)(LEFT_PADDED))
+
+
+def test_incremental_steps_are_not_shifted_even_in_training() -> None:
+    tokens = torch.tensor([[4, 5, 6]])
+    step = layer().train()(tokens, incremental_state={})
+    torch.testing.assert_close(step[0, 0], torch.tensor(plain_embedding(PAD + 3)))
+
+
+def test_the_table_grows_with_the_sequence() -> None:
+    tokens = torch.full((2, 100), 5)
+    torch.manual_seed(2)
+    short = layer(size=4).train()(tokens)
+    torch.manual_seed(2)
+    assert torch.equal(short, layer(size=200).train()(tokens))
+
+
+def test_pads_are_zero_and_half_precision_is_kept() -> None:
+    got = layer().half().train()(LEFT_PADDED)
+    assert got.dtype == torch.float16
+    assert not got[LEFT_PADDED == PAD].any()
+    assert not layer().state_dict(), "the table is computed, not stored"
