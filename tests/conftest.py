@@ -81,8 +81,8 @@ def toy_data(toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def train(data: Path, save_dir: Path, *flags: str, arch: str = "shape_transformer_tiny") -> str:
     """Train on `data` with `TINY` and these flags; returns what was printed."""
-    words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", arch, *TINY)
-    done = run_command(*words, "--save-dir", save_dir, *flags)
+    words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", arch, "--save-dir", save_dir)
+    done = run_command(*words, *TINY, *flags)
     return done.stdout + done.stderr
 
 

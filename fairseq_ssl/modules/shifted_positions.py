@@ -19,6 +19,9 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     result is that of the class below.
     """
 
+    weights: Tensor
+    """The table of sinusoids [rows, dim]; row `padding_idx` + i is that of position i."""
+
     def __init__(
         self, embedding_dim: int, padding_idx: int, max_shift: int, init_size: int
     ) -> None:
@@ -45,7 +48,8 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     ) -> Tensor:
         """Embed the positions of `input` [batch, time] as [batch, time, dim]; pads get zeros."""
         if not self.training or self.max_shift == 0 or incremental_state is not None:
-            return super().forward(input, incremental_state, timestep, positions)
+            unshifted: Tensor = super().forward(input, incremental_state, timestep, positions)
+            return unshifted
         batch, time = input.shape
         shift = torch.randint(self.max_shift + 1, (batch, 1), device=input.device)
         index = make_positions(input, self.padding_idx) + shift * input.ne(self.padding_idx)

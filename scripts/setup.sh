@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Set up what the project needs, or find it: an active environment that has everything, or
+# a .venv beside this folder, built with the versions in scripts/constraints.txt.
+#
+#   bash scripts/setup.sh                  build or check
+#   source scripts/setup.sh                the same, and use it in this shell
+#   PYTHON=python3.12 bash scripts/setup.sh    build .venv with that interpreter
+
+_ssl_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+_ssl_venv="$_ssl_root/.venv"
+_ssl_log="$_ssl_root/.venv-setup.log"
+
+_ssl_say() { printf 'setup: %s\n' "$*" >&2; }
+
+# True where the interpreter $1 has all that pyproject.toml asks for; says what is missing
+# when VERBOSE is set. The second argument adds the pinned versions.
+_ssl_satisfied() {
+  "$1" "$_ssl_root/scripts/check_environment.py" "${@:2}" >"${VERBOSE:-/dev/null}" 2>&1
+}
+
+_ssl_use() {
+  VIRTUAL_ENV="$1"
+  PATH="$1/bin:$PATH"
+  export VIRTUAL_ENV PATH
+}
+
+# The interpreter to build with: PYTHON, or the first of 3.11, 3.12, 3.10 that is there.
+_ssl_find_python() {
+  local name version
+  for name in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
+    version="$("$name" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" || continue
+    case "$version" in
+      3.10 | 3.11 | 3.12)
+        command -v "$name"
+        return
+        ;;
+    esac
+  done
+  if [[ -n "${PYTHON:-}" ]]; then
+    _ssl_say "PYTHON=$PYTHON is ${version:+Python }${version:-not there}; expected Python 3.10, 3.11 or 3.12."
+  else
+    _ssl_say "no Python 3.10, 3.11 or 3.12 found; install one, or name it: PYTHON=/path/to/python3.11"
+  fi
+  return 1
+}
+
+_ssl_check_tools() {
+  if ! command -v "${CXX:-c++}" >/dev/null && ! command -v g++ >/dev/null; then
+    _ssl_say "no C++ compiler found, which building fairseq needs; install g++, or name one: CXX=..."
+    return 1
+  fi
+  if ! "$1" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(os.path.join(s.get_path("include"), "Python.h")))'; then
+    _ssl_say "$1 has no headers (Python.h), which building fairseq needs; install python3-dev"
+    return 1
+  fi
+  if ! "$1" -c 'import ensurepip, venv' 2>/dev/null; then
+    _ssl_say "$1 can not make environments; install python3-venv"
+    return 1
+  fi
+}
+
+# Run one step of the installation, with its time; on failure say the likely cause in a line.
+_ssl_step() {
+  local title="$1" begun=$SECONDS
+  printf 'setup: %s ... ' "$title" >&2
+  if "${@:2}" >>"$_ssl_log" 2>&1; then
+    printf '%d s\n' "$((SECONDS - begun))" >&2
+    return
+  fi
+  printf 'failed\n' >&2
+  if grep -qE 'NewConnectionError|Temporary failure in name|Network is unreachable|ConnectTimeout|ProxyError|Connection refused' "$_ssl_log"; then
+    _ssl_say "no network: pip could not reach a package index (details: $_ssl_log)"
+  elif grep -q 'No space left on device' "$_ssl_log"; then
+    _ssl_say "no space left on the disk (details: $_ssl_log)"
+  else
+    _ssl_say "$(grep -iE 'error' "$_ssl_log" | tail -n 1 | cut -c 1-150) (details: $_ssl_log)"
+  fi
+  return 1
+}
+
+_ssl_pip() {
+  "$_ssl_venv/bin/python" -m pip install --disable-pip-version-check \
+    --constraint "$_ssl_root/scripts/constraints.txt" "$@"
+}
+
+# fairseq is built against the torch that is there: with isolation pip would fetch another.
+_ssl_build() {
+  local python
+  python="$(_ssl_find_python)" || return 1
+  _ssl_check_tools "$python" || return 1
+  : >"$_ssl_log"
+  _ssl_step "making .venv with $python" "$python" -m venv --clear "$_ssl_venv" || return 1
+  _ssl_step "installing torch and build tools" \
+    _ssl_pip torch numpy cython ninja packaging setuptools wheel || return 1
+  PATH="$_ssl_venv/bin:$PATH" _ssl_step "building fairseq (about 3 minutes)" \
+    _ssl_pip --no-build-isolation fairseq-fixed || return 1
+  _ssl_step "installing the rest" \
+    _ssl_pip --no-build-isolation --editable "${_ssl_root}[dev]" || return 1
+}
+
+# True where .venv has every pinned version and is of the Python that was asked for.
+_ssl_venv_ready() {
+  local built="$_ssl_venv/bin/python" print='import sys; print(sys.version_info[:2])'
+  [[ -x "$built" ]] || return 1
+  [[ -z "${PYTHON:-}" || "$("$built" -c "$print")" == "$("$PYTHON" -c "$print")" ]] || return 1
+  _ssl_satisfied "$built" --pinned
+}
+
+_ssl_setup() {
+  local active
+  active="$(command -v python || true)"
+  if [[ -z "${PYTHON:-}" && -n "$active" ]] && _ssl_satisfied "$active"; then
+    return
+  fi
+  if ! _ssl_venv_ready; then
+    _ssl_build || return 1
+    if ! VERBOSE="$_ssl_log" _ssl_satisfied "$_ssl_venv/bin/python" --pinned; then
+      _ssl_say "$(tail -n 1 "$_ssl_log") (details: $_ssl_log)"
+      return 1
+    fi
+  fi
+  _ssl_use "$_ssl_venv"
+}
+
+if _ssl_setup; then
+  _ssl_say "using $(command -v python)"
+else
+  # shellcheck disable=SC2317  # reached when this file is run and not sourced
+  return 1 2>/dev/null || exit 1
+fi
