@@ -74,15 +74,18 @@ def toy_data(toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     prefixes = [f"--{split}pref={toy_text / split}" for split in ("train", "valid", "test")]
     run_command(
         *("fairseq-preprocess", "-s", "words", "-t", "digits", "--joined-dictionary"),
-        *(*prefixes, "--destdir", folder),
+        *prefixes,
+        "--destdir",
+        folder,
     )
     return folder
 
 
 def train(data: Path, save_dir: Path, *flags: str, arch: str = "shape_transformer_tiny") -> str:
     """Train on `data` with `TINY` and these flags; returns what was printed."""
-    words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", arch, "--save-dir", save_dir)
-    done = run_command(*words, *TINY, *flags)
+    words: list[str | Path] = ["fairseq-train", data, "--user-dir", PACKAGE, "--arch", arch]
+    words += ["--save-dir", save_dir, *TINY, *flags]
+    done = run_command(*words)
     return done.stdout + done.stderr
 
 

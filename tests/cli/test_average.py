@@ -1,0 +1,79 @@
+"""``fairseq-ssl average`` on a real run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.cli.main import main
+from tests.conftest import PACKAGE, Run, train
+
+
+def test_the_mean_of_a_run_loads_in_fairseq(
+    run: Run, trained: Path, toy_data: Path, tmp_path: Path
+) -> None:
+    mean = tmp_path / "deep/mean.pt"
+    words = ("fairseq-ssl", "average", trained, "--last", "3", "--by", "update", "-o", mean)
+    assert "checkpoint_9_250.pt" in run(*words).stderr
+    newest = sorted(trained.glob("checkpoint_*_[0-9]*.pt"), key=lambda p: int(p.stem.split("_")[2]))
+    weights = [read(path)["model"] for path in newest[-3:]]
+    for name, got in read(mean)["model"].items():
+        expected = sum(w[name].double() for w in weights) / 3
+        torch.testing.assert_close(got, torch.as_tensor(expected).float(), atol=1e-6, rtol=0)
+    beside = json.loads((tmp_path / "deep/mean.pt.json").read_text())
+    assert (beside["method"], beside["n"], beside["by"]) == ("average", 3, "update")
+    shown = run(
+        *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--cpu", "--path", mean),
+        *("--gen-subset", "valid"),
+    ).stdout
+    assert shown.count("\nH-") > 100
+
+
+def test_training_can_go_on_from_the_mean(trained: Path, toy_data: Path, tmp_path: Path) -> None:
+    mean = tmp_path / "mean.pt"
+    assert main(["average", str(trained), "--best", "2", "-o", str(mean)]) == 0
+    flags = ("--restore-file", str(mean), "--reset-optimizer", "--reset-dataloader")
+    shown = train(toy_data, tmp_path / "on", *flags, "--max-update", "252")
+    assert "Loaded checkpoint" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["{run}"], 2, "is a folder: say --last N or --best N"),
+        (["{run}", "{run}", "--last", "2"], 2, "take one folder"),
+        (["{run}", "--last", "0"], 2, "--last is 0; expected 1 or more"),
+        (["{run}", "--best", "2", "--by", "update"], 2, "go with --last N only"),
+        (["{run}", "--last", "99"], 1, "99 are wanted. There are 5: pass --by update"),
+        (["{run}/missing.pt"], 1, "missing.pt does not exist"),
+    ],
+)
+def test_wrong_requests_are_explained(
+    words: list[str],
+    code: int,
+    message: str,
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    filled = [word.format(run=trained) for word in words]
+    assert main(["average", *filled, "-o", str(tmp_path / "mean.pt")]) == code
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_nothing_that_looks_whole(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    (tmp_path / "mean.pt.tmp").symlink_to(full)
+    words = ["average", str(trained), "--last", "1", "--by", "update"]
+    assert main([*words, "-o", str(tmp_path / "mean.pt")]) == 1
+    assert "could not be written" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

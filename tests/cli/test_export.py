@@ -1,0 +1,131 @@
+"""An exported model translates as the checkpoint it was made from."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ssl.checkpoints.reading import read, write
+from fairseq_ssl.cli.main import main
+from tests.conftest import PACKAGE, Run, run_command
+
+BEAM = ("--beam", "5", "--gen-subset", "valid", "--cpu")
+LINES = 200
+
+Translations = dict[int, tuple[float, str]]
+"""By sentence number: the score, a mean log-probability in base e, and the words."""
+
+
+def generate(data: Path, checkpoint: Path, *flags: str | Path) -> Translations:
+    words = ("fairseq-generate", data, "--path", checkpoint)
+    shown = run_command(*words, *BEAM, *flags).stdout
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", shown, re.M)
+    assert len(found) == LINES
+    return {int(i): (float(score) * math.log(2), words) for i, score, words in found}
+
+
+def assert_same(got: Translations, expected: Translations) -> None:
+    assert len(got) == LINES
+    for sentence, (score, words) in expected.items():
+        assert got[sentence][1] == words
+        assert got[sentence][0] == pytest.approx(score, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Path, toy_data: Path) -> Translations:
+    """What fairseq-generate says with the plug-in."""
+    return generate(toy_data, trained / "checkpoint_last.pt", "--user-dir", PACKAGE)
+
+
+def export(checkpoint: Path, output: Path, *flags: str | Path) -> None:
+    words = ["export", checkpoint, "-o", output, *flags]
+    assert main([str(word) for word in words]) == 0
+
+
+def test_plain_fairseq_loads_it_without_the_plug_in(
+    trained: Path, toy_data: Path, tmp_path: Path, expected: Translations
+) -> None:
+    plain = tmp_path / "plain.pt"
+    export(trained / "checkpoint_last.pt", plain, "--to", "fairseq")
+    assert_same(generate(toy_data, plain), expected)
+    beside = json.loads((tmp_path / "plain.pt.json").read_text())
+    assert (beside["to"], beside["arch"]) == ("fairseq", "shape_transformer_tiny")
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(plain) == []
+
+
+def test_ctranslate2_gives_the_same_translations(
+    trained: Path, toy_data: Path, toy_text: Path, tmp_path: Path, expected: Translations
+) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    export(trained / "checkpoint_last.pt", tmp_path / "ct2", "--to", "ctranslate2")
+    translator = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32")
+    lines = (toy_text / "valid.words").read_text().splitlines()
+    results = translator.translate_batch(
+        [line.split() for line in lines], beam_size=5, return_scores=True, max_batch_size=32
+    )
+    got = {i: (r.scores[0], " ".join(r.hypotheses[0])) for i, r in enumerate(results)}
+    assert_same(got, expected)
+
+
+@pytest.mark.parametrize(("quantization", "share"), [("int8", 0.45), ("float16", 0.6)])
+def test_quantized_models_are_smaller_and_translate(
+    trained: Path, toy_data: Path, tmp_path: Path, quantization: str, share: float
+) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    sizes = {}
+    for kind in ("float32", quantization):
+        flags = ("--to", "ctranslate2", "--data-dir", toy_data, "--quantization", kind)
+        export(trained / "checkpoint_last.pt", tmp_path / kind, *flags)
+        sizes[kind] = (tmp_path / kind / "model.bin").stat().st_size
+    assert sizes[quantization] < share * sizes["float32"]
+    translator = ctranslate2.Translator(str(tmp_path / quantization))
+    assert "7" in translator.translate_batch([["seven", "forty"]])[0].hypotheses[0]
+
+
+def test_what_can_not_be_exported_is_refused_by_name(
+    run: Run, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = read(trained / "checkpoint_last.pt")
+    options = state["cfg"]["model"]
+    options._name = options.arch = "lstm"
+    write(state, tmp_path / "lstm.pt")
+    words = ["export", str(tmp_path / "lstm.pt"), "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
+    assert main(words) == 1
+    assert "the architecture 'lstm' can not be exported" in capsys.readouterr().err
+    options._name = options.arch = "shape_transformer_tiny"
+    options.adaptive_softmax_cutoff = "100,200"
+    write(state, tmp_path / "adaptive.pt")
+    words = ["export", str(tmp_path / "adaptive.pt"), "--to", "ctranslate2"]
+    assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
+    assert "CTranslate2 has no adaptive softmax" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"lstm.pt", "adaptive.pt"}
+
+
+def test_an_output_that_is_there_is_kept_unless_forced(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "o.pt"
+    output.write_text("mine")
+    words = ["export", str(trained / "checkpoint_last.pt"), "--to", "fairseq", "-o", str(output)]
+    assert main(words) == 2
+    assert "Pass --force to replace it" in capsys.readouterr().err
+    assert output.read_text() == "mine"
+    assert main([*words, "--force"]) == 0
+    assert read(output)["model"]
+
+
+def test_missing_dictionaries_are_asked_for(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = str(trained / "checkpoint_last.pt")
+    words = ["export", checkpoint, "--to", "ctranslate2", "-o", str(tmp_path / "ct2")]
+    assert main([*words, "--data-dir", str(tmp_path)]) == 1
+    assert "dict.words.txt does not exist. Pass --data-dir" in capsys.readouterr().err
+    words = ["export", checkpoint, "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
+    assert main([*words, "--quantization", "int8"]) == 2
+    assert "go with --to ctranslate2 only" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""The command's frame: help, unknown words, exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl import __version__, errors
+from fairseq_ssl.cli import main, user_dir
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main([])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {verb} " in shown for verb in main.VERBS)
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_each_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main([verb, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"fairseq-ssl {verb}" in shown.partition("examples:")[2] or verb == "user-dir"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["--version"])
+    assert capsys.readouterr().out.strip() == f"fairseq-ssl {__version__}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["averge"], "there is no verb 'averge'. Did you mean 'average'?"),
+        (["average", "x", "-o", "y", "--lst", "3"], "Did you mean '--last'?"),
+        (["average", "x", "--out", "y"], "-o/--output"),
+        (["export", "x", "-o", "y", "--to", "onnx"], "invalid choice: 'onnx'"),
+        (["user-dir", "here"], "'here' is not understood"),
+    ],
+)
+def test_wrong_words_end_with_two_and_a_hint(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main(words)
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(errors.DataError("bad file"), 1), (errors.UsageError("bad flag"), 2)],
+)
+def test_errors_become_a_line_and_debug_shows_the_rest(
+    error: errors.FairseqSslError,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(user_dir, "run", fail)
+    assert main.main(["user-dir"]) == code
+    assert capsys.readouterr().err.startswith(f"fairseq-ssl user-dir: error: {error}\n")
+    with pytest.raises(errors.FairseqSslError):
+        main.main(["user-dir", "--debug"])
+
+
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(user_dir, "run", stop)
+    assert main.main(["user-dir"]) == 130
+
+
+def test_user_dir_prints_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["user-dir"]) == 0
+    assert (Path(capsys.readouterr().out.strip()) / "registration.py").is_file()

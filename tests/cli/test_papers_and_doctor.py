@@ -1,0 +1,58 @@
+"""What the installation holds, as printed for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.papers import PAPERS
+from tests.conftest import Run
+
+
+def test_papers_lists_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers"]) == 0
+    shown = capsys.readouterr().out
+    for paper in PAPERS:
+        assert paper.title in shown
+        assert all(f"--arch {arch}\n" in shown for arch in paper.archs)
+
+
+def test_papers_as_json_is_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers", "--format", "json"]) == 0
+    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [p.key for p in PAPERS]
+
+
+def test_doctor_finds_a_sound_installation(run: Run, tmp_path: Path) -> None:
+    shown = run("fairseq-ssl", "doctor", cwd=tmp_path).stdout
+    assert "PROBLEM" not in shown
+    names = sum(len(paper.tasks) + len(paper.archs) + len(paper.criterions) for paper in PAPERS)
+    assert f"{names} of {names} names" in shown
+
+
+def test_doctor_names_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "fairseq_ssl").mkdir()
+    shown = run(
+        *("fairseq-ssl", "doctor", "--format", "json"),
+        cwd=tmp_path,
+        code=1,
+        TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD="1",
+    ).stdout
+    problems = {row["subject"]: row["problem"] for row in json.loads(shown) if row["problem"]}
+    assert set(problems) == {"working folder", "checkpoints"}
+    assert str(tmp_path / "fairseq_ssl") in problems["working folder"]
+    assert "unset it" in problems["checkpoints"]
+
+
+def test_doctor_without_fairseq_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sys
+
+    monkeypatch.setattr("fairseq_ssl.cli.doctor._home", lambda name: "nowhere")
+    monkeypatch.setitem(sys.modules, "fairseq", None)
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    assert "PROBLEM: install it with: bash scripts/setup.sh" in shown
