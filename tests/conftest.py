@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_ssl"
@@ -87,6 +88,12 @@ def train(data: Path, save_dir: Path, *flags: str, arch: str = "shape_transforme
     words += ["--save-dir", save_dir, *TINY, *flags]
     done = run_command(*words)
     return done.stdout + done.stderr
+
+
+def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
+    """The model in a checkpoint that a test has made itself, on any version of torch."""
+    model: dict[str, torch.Tensor] = torch.load(checkpoint, weights_only=False)["model"]
+    return model
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,17 @@
-"""Make a toy parallel corpus: lists of numbers in English words, and the same in digits.
+"""Make a toy parallel corpus: spoken lists of numbers, and the same in digits.
 
-    forty two , seven , ninety one    ->    42 7 91
+    well thirty-two and er seven nineteen    ->    32 7 19
 
-The numbers of a line differ, so each can be found again by its content. A model that knows
-where it stands only by counting from the start fails on lists longer than any it was
-trained on; one that goes on from the last number it wrote does not.
+The numbers of a line differ, so that each can be found again by its content; words of
+hesitation stand between them, so that the n-th word is seldom the n-th number. A model that
+knows a word only by its distance from the start fails on lists longer than any it was
+trained on; one that goes on from the last number it wrote need not.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,22 +22,36 @@ UNITS = (
     *("eighteen", "nineteen"),
 )
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+HESITATIONS = ("and", "er", "so", "then", "well")
+HESITATION_RATE = 0.3
 
 
 def in_words(number: int) -> str:
-    """Return a number below 100 in English words, apart from each other: ``forty two``."""
+    """Return a number below 100 as one English word: ``thirty-two``."""
     if number < len(UNITS):
         return UNITS[number]
     tens, units = divmod(number, 10)
-    return TENS[tens - 2] if units == 0 else f"{TENS[tens - 2]} {UNITS[units]}"
+    return TENS[tens - 2] if units == 0 else f"{TENS[tens - 2]}-{UNITS[units]}"
 
 
-def pairs(count: int, shortest: int, longest: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Draw `count` lists of `shortest` to `longest` different numbers, in words and digits."""
+def spoken(numbers: list[int], generator: random.Random) -> str:
+    """Say the numbers, hesitating before some of them, and sometimes more than once."""
+    words = []
+    for number in numbers:
+        while generator.random() < HESITATION_RATE:
+            words.append(generator.choice(HESITATIONS))
+        words.append(in_words(number))
+    return " ".join(words)
+
+
+def pairs(
+    count: int, shortest: int, longest: int, numbers: int, seed: int
+) -> Iterator[tuple[str, str]]:
+    """Draw `count` lists of different numbers below `numbers`, in words and in digits."""
     generator = random.Random(seed)
     for _ in range(count):
-        numbers = generator.sample(range(100), generator.randint(shortest, longest))
-        yield " , ".join(map(in_words, numbers)), " ".join(map(str, numbers))
+        drawn = generator.sample(range(numbers), generator.randint(shortest, longest))
+        yield spoken(drawn, generator), " ".join(map(str, drawn))
 
 
 def write(folder: Path, split: str, lines: list[tuple[str, str]]) -> None:
@@ -46,26 +62,35 @@ def write(folder: Path, split: str, lines: list[tuple[str, str]]) -> None:
 
 def main() -> None:
     """Write train, valid and test; test holds as many lines of each length."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     parser.add_argument("folder", type=Path, help="where to write the corpus")
-    parser.add_argument("--train-lines", type=int, default=8000, metavar="N")
+    parser.add_argument("--train-lines", type=int, default=10000, metavar="N")
+    parser.add_argument("--valid-lines", type=int, default=200, metavar="N")
     parser.add_argument("--test-lines", type=int, default=50, metavar="N", help="of each length")
     parser.add_argument(
         "--trained-length", type=int, default=8, metavar="N", help="most numbers in train and valid"
     )
     parser.add_argument("--longest", type=int, default=16, metavar="N", help="most numbers in test")
+    parser.add_argument(
+        "--numbers", type=int, default=40, metavar="N", help="drawn from 0 to N - 1"
+    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    if not args.trained_length <= args.longest <= args.numbers <= 100:
+        parser.error("expected --trained-length <= --longest <= --numbers <= 100")
+
+    def draw(count: int, shortest: int, longest: int, part: int) -> list[tuple[str, str]]:
+        return list(pairs(count, shortest, longest, args.numbers, 1000 * args.seed + part))
+
     args.folder.mkdir(parents=True, exist_ok=True)
-    seed = args.seed * 1000
-    write(args.folder, "train", list(pairs(args.train_lines, 1, args.trained_length, seed)))
-    write(args.folder, "valid", list(pairs(200, 1, args.trained_length, seed + 1)))
-    test = [
-        pair
-        for length in range(1, args.longest + 1)
-        for pair in pairs(args.test_lines, length, length, seed + 1 + length)
-    ]
-    write(args.folder, "test", test)
+    write(args.folder, "train", draw(args.train_lines, 1, args.trained_length, 0))
+    write(args.folder, "valid", draw(args.valid_lines, 1, args.trained_length, 1))
+    lengths = range(1, args.longest + 1)
+    test = (draw(args.test_lines, length, length, 1 + length) for length in lengths)
+    write(args.folder, "test", list(itertools.chain.from_iterable(test)))
 
 
 if __name__ == "__main__":

@@ -7,17 +7,11 @@ from pathlib import Path
 
 import torch
 
-from fairseq_ssl.checkpoints.reading import read
-from tests.conftest import PACKAGE, ROOT, TINY, Run, train
+from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
 
 # fairseq seeds every process alike and each draws for its own part of the batch, so that
 # one process and two can only be compared where nothing is drawn.
 FLAGS = ("--shape-max-shift", "0", "--dropout", "0", "--max-update", "20", "--no-epoch-checkpoints")
-
-
-def weights(save_dir: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = read(save_dir / "checkpoint_last.pt")["model"]
-    return model
 
 
 def test_two_processes_equal_one_with_twice_the_accumulation(
@@ -33,7 +27,8 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
         PROCESSES="2",
     )
     assert "distributed_world_size': 2" in done.stdout + done.stderr
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    one = weights(tmp_path / "one/checkpoint_last.pt")
+    two = weights(tmp_path / "two/checkpoint_last.pt")
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=0, msg=name)
 
@@ -67,7 +62,7 @@ def test_spawned_workers_know_the_architecture(run: Run, toy_data: Path, tmp_pat
     )
     words = (toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny", *TINY, *FLAGS)
     run(sys.executable, script, *words, *distributed, "--save-dir", tmp_path / "run")
-    assert weights(tmp_path / "run")
+    assert weights(tmp_path / "run/checkpoint_last.pt")
 
 
 def test_every_way_to_launch_is_a_command_line(run: Run) -> None:

@@ -1,0 +1,115 @@
+"""Translated sentences a second: the CTranslate2 export over fairseq's generator.
+
+Both translate the same random sentences with the same beam into outputs of the same
+length, in batches of one size. fairseq puts all threads on one batch; CTranslate2 puts
+--workers batches side by side on as many threads in all. Loading is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import harness
+import models
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+
+from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART, to_stock
+from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+
+
+def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -> harness.Run:
+    """Return a function that translates all of `source` with fairseq's beam search."""
+    model.to(args.device).eval()
+    generation = argparse.Namespace(beam=args.beam, print_alignment=None)
+    model.prepare_for_inference_(argparse.Namespace(generation=generation))
+    generator = SequenceGenerator(
+        *([model], task.target_dictionary),
+        beam_size=args.beam,
+        max_len_a=0,
+        max_len_b=args.length,
+        min_len=args.length,
+    )
+    batches = [batch.to(args.device) for batch in source.split(args.batch)]
+
+    def translate() -> int:
+        with torch.inference_mode():
+            for batch in batches:
+                lengths = torch.full((len(batch),), batch.size(1), device=args.device)
+                generator.generate([], {"net_input": {"src_tokens": batch, "src_lengths": lengths}})
+        return len(source)
+
+    return translate
+
+
+def ctranslate2_translator(folder: Path, task: models.Words, source: Any, args: Any) -> harness.Run:
+    """Return a function that translates all of `source` with the exported model."""
+    symbols = task.source_dictionary.symbols
+    lines = [[symbols[token] for token in row[:-1]] for row in source.tolist()]
+    translator = ctranslate2.Translator(
+        str(folder),
+        device=args.device,
+        compute_type=args.compute_type,
+        inter_threads=args.workers,
+        intra_threads=max(1, torch.get_num_threads() // args.workers),
+    )
+
+    def translate() -> int:
+        translator.translate_batch(
+            lines,
+            beam_size=args.beam,
+            max_batch_size=args.batch,
+            min_decoding_length=args.length,
+            max_decoding_length=args.length,
+        )
+        return len(lines)
+
+    return translate
+
+
+def export(model: Any, options: Any, task: models.Words, folder: Path, compute_type: str) -> Path:
+    """Write the model as CTranslate2 reads it, and return the folder."""
+    for language in ("source", "target"):
+        task.source_dictionary.save(str(folder / f"dict.{language}.txt"))
+    languages = {"_name": "translation", "source_lang": "source", "target_lang": "target"}
+    cfg = {"model": options, "task": languages}
+    stock = to_stock({"args": None, "cfg": cfg, "model": model.state_dict()})
+    write_ctranslate2(stock, folder / "model", folder, compute_type)
+    return folder / "model"
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--arch", choices=STOCK_COUNTERPART, default="shape_transformer")
+    options.add_argument("--sentences", type=int, default=64)
+    options.add_argument("--length", type=int, default=24, help="in tokens, on both sides")
+    options.add_argument("--batch", type=int, default=16, help="sentences at a time")
+    options.add_argument("--beam", type=int, default=5)
+    options.add_argument("--vocabulary", type=int, default=32000, help="size of both dictionaries")
+    options.add_argument("--workers", type=int, default=2, help="of CTranslate2, on a CPU")
+    options.add_argument("--compute-type", default="float32", help="or int8, float16, ...")
+    args = harness.parse(options)
+    task = models.words(args.vocabulary)
+    model, model_options = models.build(args.arch, task)
+    source = models.sentences(args.sentences, args.length, args.vocabulary)
+    with tempfile.TemporaryDirectory() as folder:
+        exported = export(model, model_options, task, Path(folder), args.compute_type)
+        first = ctranslate2_translator(exported, task, source, args)
+        second = fairseq_translator(model, task, source, args)
+        comparison = harness.Comparison(
+            *("ctranslate2_export", f"ctranslate2 {args.compute_type}", "fairseq float32"),
+            *("sentences/s",),
+            goal=5.0,
+            settings=vars(args),
+        )
+        harness.compare(comparison, first, second, args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Two things measured in turn, as often as asked; the median of their ratios, as JSON.
+
+Machines change their speed from minute to minute, so no time is reported alone: each
+ratio comes from two runs side by side, and the order within a pair alternates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+import fairseq_ssl
+
+Run = Callable[[], int]
+"""Do the work once; returns how many units (tokens, sentences) it handled."""
+
+
+@dataclass
+class Comparison:
+    """How fast `first` is, as a multiple of `second`."""
+
+    name: str
+    first: str
+    second: str
+    unit: str
+    goal: float
+    settings: dict[str, object]
+    ratios: list[float] = field(default_factory=list)
+    rates: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The middle of all ratios."""
+        return statistics.median(self.ratios)
+
+    def report(self) -> dict[str, object]:
+        """Return everything a reader needs to judge the number and to repeat it."""
+        spread = (min(self.ratios), max(self.ratios))
+        return {
+            **asdict(self),
+            "ratio": round(self.median, 3),
+            "spread": [round(value, 3) for value in spread],
+            "goal_reached": self.median >= self.goal,
+            "machine": machine(),
+            "command": " ".join(["python", *sys.argv]),
+        }
+
+
+def machine() -> dict[str, object]:
+    """Name the hardware and the versions."""
+    cuda = torch.cuda.is_available()
+    return {
+        "device": torch.cuda.get_device_name() if cuda else platform.processor() or "CPU",
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "fairseq_ssl": fairseq_ssl.__version__,
+    }
+
+
+def compare(comparison: Comparison, first: Run, second: Run, pairs: int, warm_up: int = 1) -> None:
+    """Fill `comparison` with `pairs` ratios of the units a second of `first` over `second`."""
+    for _ in range(warm_up):
+        first()
+        second()
+    for pair in range(pairs):
+        order = (first, second) if pair % 2 == 0 else (second, first)
+        rates = {run: _rate(run) for run in order}
+        comparison.rates.append((rates[first], rates[second]))
+        comparison.ratios.append(rates[first] / rates[second])
+        print(f"  pair {pair + 1}/{pairs}: {comparison.ratios[-1]:.3f}", file=sys.stderr)
+
+
+def _rate(run: Run) -> float:
+    _wait_for_device()
+    begun = time.perf_counter()
+    units = run()
+    _wait_for_device()
+    return units / (time.perf_counter() - begun)
+
+
+def _wait_for_device() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with what every benchmark understands."""
+    options = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--pairs", type=int, default=5, help="how many ratios to measure")
+    options.add_argument("--threads", type=int, help="of torch on the CPU (all cores if not given)")
+    return options
+
+
+def parse(options: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the command line and set the number of threads."""
+    args = options.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        options.error("there is no CUDA device here; leave --device out")
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    return args
+
+
+def publish(comparison: Comparison) -> None:
+    """Print the report as JSON on stdout and one line for people on stderr."""
+    print(json.dumps(comparison.report(), indent=2))
+    verdict = "reached" if comparison.median >= comparison.goal else "NOT reached"
+    print(
+        f"{comparison.first} / {comparison.second}: {comparison.median:.3f} "
+        f"(goal {comparison.goal}: {verdict})",
+        file=sys.stderr,
+    )

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# All checks and tests, as CI runs them. With "fast", the checks alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/setup.sh
+source scripts/setup.sh
+
+mapfile -t shell_scripts < <(git ls-files '*.sh' .ci/run)
+check() {
+  printf '==> %s\n' "$*"
+  "$@"
+}
+check ruff check .
+check ruff format --check .
+check mypy
+check lint-imports
+check shellcheck -x "${shell_scripts[@]}"
+[[ "${1:-}" == fast ]] && exit
+
+# Two processes of tests on two cores; torch gets one thread in each.
+export OMP_NUM_THREADS=1
+check python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile "$@"

@@ -1,0 +1,121 @@
+"""The shell scripts: what they say when something is missing, and the demo, made short."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import BIN, ROOT, Run, environment
+
+
+def tools(folder: Path, *names: str) -> str:
+    """Make a PATH that holds these commands of the system and nothing else."""
+    folder.mkdir()
+    for name in ("bash", "dirname", "grep", "tail", "cut", "env", *names):
+        found = shutil.which(name)
+        assert found, name
+        (folder / name).symlink_to(found)
+    return str(folder)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what setup needs, with no .venv."""
+    for name in ("scripts", "fairseq_ssl"):
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "setup.py"):
+        shutil.copy(ROOT / name, tmp_path / "copy" / name)
+    return tmp_path / "copy"
+
+
+def setup(checkout: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    script = checkout / "scripts/setup.sh"
+    words = [shutil.which("bash") or "bash", str(script)]
+    return subprocess.run(
+        words, env={**os.environ, **changes}, capture_output=True, text=True, check=False
+    )
+
+
+def test_setup_says_in_one_line_that_python_is_wrong(checkout: Path, tmp_path: Path) -> None:
+    other = tmp_path / "python2"
+    other.write_text("#!/bin/sh\necho 2.7\n")
+    other.chmod(0o755)
+    done = setup(checkout, PYTHON=str(other))
+    assert done.returncode == 1
+    assert re.fullmatch(r"setup: PYTHON=\S+ is Python 2\.7; expected .*\n", done.stderr)
+    done = setup(checkout, PYTHON="/none/python3.11")
+    assert "is not there; expected Python 3.10, 3.11 or 3.12" in done.stderr
+
+
+def test_setup_says_in_one_line_that_there_is_no_python(checkout: Path, tmp_path: Path) -> None:
+    done = setup(checkout, PATH=tools(tmp_path / "bin"))
+    assert done.returncode == 1
+    assert re.fullmatch(r"setup: no Python 3\.10, 3\.11 or 3\.12 found.*\n", done.stderr)
+
+
+def test_setup_says_in_one_line_that_there_is_no_compiler(checkout: Path, tmp_path: Path) -> None:
+    path = tools(tmp_path / "bin")
+    done = setup(checkout, PATH=path, PYTHON=sys.executable)
+    assert done.returncode == 1
+    assert re.fullmatch(r"setup: no C\+\+ compiler found.*install g\+\+.*\n", done.stderr)
+
+
+def test_setup_says_in_one_line_that_there_is_no_network(checkout: Path) -> None:
+    done = setup(
+        checkout,
+        PYTHON=sys.executable,
+        PIP_CONFIG_FILE=os.devnull,
+        PIP_INDEX_URL="http://127.0.0.1:9/simple",
+        PIP_EXTRA_INDEX_URL="",
+        PIP_FIND_LINKS="",
+        PIP_NO_CACHE_DIR="1",
+        PIP_RETRIES="0",
+        PIP_TIMEOUT="2",
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("setup: no network: pip could not reach a package index")
+
+
+def test_setup_uses_an_active_environment_that_has_everything(run: Run) -> None:
+    begun = time.monotonic()
+    shown = run("bash", ROOT / "scripts/setup.sh").stderr
+    assert shown == f"setup: using {BIN / 'python'}\n"
+    assert time.monotonic() - begun < 60  # it built nothing
+
+
+def demo(folder: Path, updates: int = 30) -> subprocess.CompletedProcess[str]:
+    settings = {"DEMO_DIR": str(folder), "DEMO_UPDATES": str(updates), "DEMO_TEST_LINES": "2"}
+    words = ["bash", str(ROOT / "scripts/demo.sh")]
+    return subprocess.run(
+        words, env=environment(**settings), capture_output=True, text=True, check=False
+    )
+
+
+def test_a_short_demo_ends_with_a_report_and_a_second_run_finds_it_done(tmp_path: Path) -> None:
+    done = demo(tmp_path / "demo")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.search(r"^1 to 8 \(trained on\) +\d+ % +\d+ %$", done.stdout, re.M)
+    report = (tmp_path / "demo/report.html").read_text()
+    assert 'src="data:image/png;base64,' in report
+    assert report.count("<h3>") == 2
+    assert "&gt; well three and thirty-one" in report
+    assert not re.search(r'(src|href)="http', report), "the report must need no other file"
+    again = demo(tmp_path / "demo")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert again.stdout.count("there already:") == 5
+
+
+def test_a_demo_that_fails_says_where_to_look(tmp_path: Path) -> None:
+    assert demo(tmp_path / "demo").returncode == 0
+    (tmp_path / "demo/absolute/checkpoint_last.pt").write_text("damaged")
+    done = demo(tmp_path / "demo", updates=40)
+    assert done.returncode == 1
+    assert "all of it is in" in done.stderr
