@@ -19,7 +19,7 @@ class Signature:
     version: str = __version__
 
     def __str__(self) -> str:
-        """Return the short form, such as ``average:last|n:5|version:0.1.0``."""
+        """Return the short form, such as ``average|which:last|n:5|version:0.1.0``."""
         named = [f"{key}:{value}" for key, value in self.parameters.items() if _is_short(value)]
         return "|".join([self.method, *named, f"version:{self.version}"])
 

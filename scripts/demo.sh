@@ -13,7 +13,7 @@ source scripts/setup.sh
 source examples/common/launch.sh
 
 DEMO="${DEMO_DIR:-demo}"
-UPDATES="${DEMO_UPDATES:-2500}"
+UPDATES="${DEMO_UPDATES:-3000}"
 TRAINED=8  # most numbers in a line of training; the test goes to twice as many
 TEST_LINES="${DEMO_TEST_LINES:-50}"
 [[ -n "${FORCE:-}" ]] && rm -rf "$DEMO"

@@ -17,8 +17,15 @@ BIN = Path(sys.executable).parent
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+CORPUS = (
+    *("--train-lines", "2000", "--test-lines", "20"),
+    *("--numbers", "12", "--trained-length", "4", "--longest", "6"),
+)
+"""A corpus that a tiny model learns to write some of after a few hundred updates."""
+
 TINY = (
     *("--source-lang", "words", "--target-lang", "digits", "--share-all-embeddings"),
+    *("--encoder-normalize-before", "--decoder-normalize-before"),
     *("--optimizer", "adam", "--lr", "3e-3", "--lr-scheduler", "inverse_sqrt"),
     *("--warmup-updates", "100", "--criterion", "cross_entropy", "--max-tokens", "1000"),
     *("--log-format", "simple", "--log-interval", "50", "--seed", "1", "--cpu"),
@@ -64,7 +71,7 @@ def toy_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy corpus as text: lists of number words, and their digits."""
     folder = tmp_path_factory.mktemp("text")
     maker = ROOT / "examples/common/number_words.py"
-    run_command(sys.executable, maker, folder, "--train-lines", "2000", "--test-lines", "20")
+    run_command(sys.executable, maker, folder, *CORPUS)
     return folder
 
 
@@ -101,5 +108,5 @@ def trained(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run with a tiny SHAPE model: 5 checkpoints by update, 2 by epoch."""
     folder = tmp_path_factory.mktemp("run")
     updates: Sequence[str] = ("--max-update", "250", "--save-interval-updates", "50")
-    train(toy_data, folder, "--shape-max-shift", "20", "--dropout", "0.1", *updates)
+    train(toy_data, folder, "--shape-max-shift", "8", "--dropout", "0.1", *updates)
     return folder

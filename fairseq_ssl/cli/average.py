@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     how = "last" if args.last else "best" if args.best else "named"
     signature = Signature(
         "average",
-        {"n": len(paths), "which": how, "by": args.by, "checkpoints": [str(p) for p in paths]},
+        {"which": how, "n": len(paths), "by": args.by, "checkpoints": [str(p) for p in paths]},
     )
     signature.write_beside(args.output)
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)

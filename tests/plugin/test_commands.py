@@ -38,8 +38,8 @@ def test_generate_translates_with_a_trained_model(run: Run, toy_data: Path, trai
 
 def test_interactive_reads_lines_and_answers(run: Run, toy_data: Path, trained: Path) -> None:
     words = ("fairseq-interactive", toy_data, "--user-dir", PACKAGE, "--cpu")
-    shown = run(*words, "--path", trained / "checkpoint_last.pt", text="seven forty\n").stdout
-    assert re.search(r"^S-0\tseven forty$", shown, re.M)
+    shown = run(*words, "--path", trained / "checkpoint_last.pt", text="seven and four\n").stdout
+    assert re.search(r"^S-0\tseven and four$", shown, re.M)
     assert re.search(r"^H-0\t\S+\t[\d ]+$", shown, re.M)
 
 
@@ -52,7 +52,7 @@ def test_validate_computes_the_loss_that_training_saw(
     shown = done.stdout + done.stderr
     loss = re.search(r"valid on 'valid' subset \| loss ([\d.]+)", shown)
     assert loss is not None
-    assert float(loss[1]) < 5  # an untrained model: log2 of 208 words is 7.7
+    assert float(loss[1]) < 3  # an untrained model: log2 of 40 words is 5.3
 
 
 def test_hydra_train_takes_the_model_inline(run: Run, toy_data: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ fairseq_ssl.register()
 from fairseq_ssl.models.shape_transformer import ShapeTransformerModel
 model = ShapeTransformerModel.from_pretrained({str(trained)!r}, "checkpoint_last.pt",
                                               data_name_or_path={str(toy_data)!r})
-print("answer:", model.translate("seven forty"))
+print("answer:", model.translate("seven and four"))
 assert not ShapeTransformerModel.hub_models()
 """
     answer = run(sys.executable, "-c", script).stdout.partition("answer:")[2]

@@ -76,7 +76,7 @@ def test_setup_says_in_one_line_that_there_is_no_network(checkout: Path) -> None
         PIP_EXTRA_INDEX_URL="",
         PIP_FIND_LINKS="",
         PIP_NO_CACHE_DIR="1",
-        PIP_RETRIES="0",
+        PIP_RETRIES="1",
         PIP_TIMEOUT="2",
     )
     assert done.returncode == 1
