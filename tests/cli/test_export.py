@@ -126,6 +126,20 @@ def test_an_output_that_is_there_is_kept_unless_forced(
     assert read(output)["model"]
 
 
+def test_force_replaces_a_model_and_nothing_else(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", str(trained / "checkpoint_last.pt"), "--to", "ctranslate2", "--force"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("years of work")
+    assert main([*words, "-o", str(tmp_path / "mine")]) == 2
+    assert "is no CTranslate2 model, so it is not replaced" in capsys.readouterr().err
+    assert (tmp_path / "mine/thesis.tex").exists()
+    for _ in range(2):
+        assert main([*words, "-o", str(tmp_path / "ct2")]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", "ct2", "ct2.json"}
+
+
 def test_missing_dictionaries_are_asked_for(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

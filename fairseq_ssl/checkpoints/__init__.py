@@ -1,0 +1,1 @@
+"""fairseq's checkpoints as files: read safely, selected, averaged, converted."""

@@ -1,0 +1,89 @@
+"""The mean of several checkpoints' weights, with one of them in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fairseq_ssl.checkpoints.reading import State, architecture, read
+from fairseq_ssl.errors import DataError, UsageError
+
+TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+
+
+def average(paths: Sequence[Path]) -> State:
+    """Return the last checkpoint of `paths` with the mean of all their weights.
+
+    Sums are kept in float64, one for each tensor, tied ones once. What is not a
+    floating-point number is taken from the last checkpoint, and so is everything but
+    the weights; the optimizer's state is left out, for it fits none of the means.
+    """
+    if not paths:
+        raise UsageError("There is nothing to average: name at least one checkpoint.")
+    state = read(paths[0])
+    sums = _zeros(state["model"])
+    for index, path in enumerate(paths):
+        if index:
+            newer = read(path)
+            _check_same_model(paths[0], state, path, newer)
+            state = newer
+        for name, total in sums.items():
+            total += state["model"][name]
+    state["model"] = _means(state["model"], sums, len(paths))
+    state.pop("last_optimizer_state", None)
+    for key in ("ema", "ema_fp32_params"):
+        (state.get("extra_state") or {}).pop(key, None)
+    return state
+
+
+def _zeros(model: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a float64 sum for each floating-point tensor, one for those that share memory."""
+    return {
+        names[0]: torch.zeros(model[names[0]].shape, dtype=torch.float64)
+        for names in _ties(model)
+        if model[names[0]].is_floating_point()
+    }
+
+
+def _ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
+    """Group the names that share one tensor's memory, as tied embeddings do."""
+    groups: dict[TieKey, list[str]] = {}
+    for name, tensor in model.items():
+        storage = tensor.untyped_storage().data_ptr()
+        key = (storage, int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+        groups.setdefault(key, []).append(name)
+    return groups.values()
+
+
+def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dict[str, Tensor]:
+    """Divide each sum by `count`, in the weights' own type; frees the sums on the way."""
+    means: dict[str, Tensor] = {}
+    for names in _ties(model):
+        tensor = model[names[0]]
+        if names[0] in sums:
+            tensor = (sums.pop(names[0]) / count).to(tensor.dtype)
+        means.update(dict.fromkeys(names, tensor))
+    return {name: means[name] for name in model}
+
+
+def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:
+    """Refuse to mix what can not be averaged, and name the first difference."""
+    if architecture(first) != architecture(state):
+        difference = f"{architecture(state)!r} against {architecture(first)!r}"
+    elif first["model"].keys() != state["model"].keys():
+        name = min(first["model"].keys() ^ state["model"].keys())
+        difference = f"only one of them has the weight {name!r}"
+    else:
+        shapes = {name: tuple(tensor.shape) for name, tensor in first["model"].items()}
+        changed = [n for n, t in state["model"].items() if tuple(t.shape) != shapes[n]]
+        if not changed:
+            return
+        shape = tuple(state["model"][changed[0]].shape)
+        difference = f"{changed[0]!r} is of shape {shape} against {shapes[changed[0]]}"
+    raise DataError(
+        f"{path} holds another model than {first_path}: {difference}. "
+        "Average checkpoints of one training run only."
+    )

@@ -1,0 +1,65 @@
+"""Checkpoints of this package's models as checkpoints of fairseq's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairseq_ssl.checkpoints.reading import State, architecture, model_options
+from fairseq_ssl.errors import DataError
+
+STOCK_COUNTERPART = {
+    "shape_transformer": "transformer",
+    "shape_transformer_tiny": "transformer_tiny",
+    "shape_transformer_iwslt_de_en": "transformer_iwslt_de_en",
+    "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
+    "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
+}
+"""Architectures here, and the one of fairseq that computes the same outside training."""
+
+KEPT = ("model", "optimizer_history", "task_state")
+
+
+def to_stock(state: State) -> State:
+    """Return a checkpoint of fairseq's own architecture that gives the same outputs.
+
+    Only plain values and tensors are left in it, so that it loads with or without this
+    package, and with torch's protection on.
+    """
+    options = _stock_options(state)
+    plain = {key: _plain(state[key]) for key in KEPT if key in state}
+    cfg = {key: _plain(value) for key, value in (state.get("cfg") or {}).items() if key != "model"}
+    if cfg.get("common"):
+        cfg["common"]["user_dir"] = None
+    iterator = {"epoch": 1, "iterations_in_epoch": 0}
+    return {
+        "args": None,
+        "cfg": {**cfg, "model": options},
+        **plain,
+        "extra_state": {"train_iterator": iterator, "val_loss": None},
+        "last_optimizer_state": None,
+    }
+
+
+def _stock_options(state: State) -> dict[str, Any]:
+    arch = architecture(state)
+    if arch not in STOCK_COUNTERPART:
+        raise DataError(
+            f"A checkpoint of the architecture {arch!r} can not be exported: it has no counterpart "
+            f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}."
+        )
+    options = {k: v for k, v in model_options(state).items() if not k.startswith("shape_")}
+    stock = STOCK_COUNTERPART[arch]
+    named: dict[str, Any] = _plain(options | {"_name": stock, "arch": stock})
+    named.pop("user_dir", None)
+    return named
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` in built-in types and tensors only."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dict__") and type(value).__name__ == "Namespace":
+        return _plain(vars(value))
+    return value.item() if type(value).__module__ == "numpy" else value

@@ -1,0 +1,76 @@
+"""A CTranslate2 model from a checkpoint of fairseq's own Transformer, by its own converter."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairseq_ssl.checkpoints.reading import State
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+
+UNSUPPORTED = {
+    "adaptive_softmax_cutoff": "adaptive softmax",
+    "adaptive_input": "adaptive input",
+    "no_cross_attention": "decoder without cross-attention",
+    "cross_self_attention": "cross-self-attention",
+}
+"""Options of the Transformer that the converter would meet too late to explain them."""
+
+
+def write_ctranslate2(
+    state: State, output: Path, data_dir: Path | None, quantization: str
+) -> None:
+    """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
+    try:
+        from ctranslate2.converters import FairseqConverter
+    except ImportError:
+        raise MissingPackageError(
+            "ctranslate2", "Export to CTranslate2", 'pip install "fairseq-ssl[ctranslate2]"'
+        ) from None
+    _check_replaceable(output)
+    options = _options(state, data_dir)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
+        flat = Path(aside) / "model.pt"
+        torch.save({"args": options, "model": state["model"]}, flat)
+        converter = FairseqConverter(str(flat), options.data)
+        try:
+            converter.convert(str(Path(aside) / "model"), quantization=quantization)
+        except (ValueError, RuntimeError) as error:
+            raise DataError(f"CTranslate2 can not take this model: {error}") from None
+        if output.exists():
+            shutil.rmtree(output)
+        (Path(aside) / "model").rename(output)
+
+
+def _check_replaceable(output: Path) -> None:
+    """Refuse to replace anything but another model: what is there will be deleted."""
+    if output.exists() and not (output / "model.bin").is_file():
+        raise UsageError(
+            f"{output} exists and is no CTranslate2 model, so it is not replaced. Name another."
+        )
+
+
+def _options(state: State, data_dir: Path | None) -> argparse.Namespace:
+    """Return what the converter reads: one flat namespace of model and task options."""
+    model: dict[str, Any] = state["cfg"]["model"]
+    task: dict[str, Any] = state["cfg"].get("task") or {}
+    found = [words for option, words in UNSUPPORTED.items() if model.get(option)]
+    if found:
+        raise DataError(f"CTranslate2 has no {found[0]}, which this model uses.")
+    merged = {**model, **task, "_name": model["_name"], "task": "translation"}
+    source, target = merged.get("source_lang"), merged.get("target_lang")
+    folder = data_dir or Path(str(merged.get("data", "")).split(":")[0])
+    for language in (source, target):
+        dictionary = folder / f"dict.{language}.txt"
+        if not dictionary.is_file():
+            raise DataError(
+                f"{dictionary} does not exist. Pass --data-dir with the folder of binarised data "
+                f"that holds dict.{source}.txt and dict.{target}.txt."
+            )
+    return argparse.Namespace(**merged | {"data": str(folder)})

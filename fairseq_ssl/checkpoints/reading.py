@@ -1,0 +1,108 @@
+"""Reading and writing fairseq checkpoints without running any code that they hold."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairseq_ssl.errors import DataError, MissingPackageError, UnsafeCheckpointError
+
+State = dict[str, Any]
+"""A checkpoint as fairseq writes it: model, cfg, extra_state and more."""
+
+NUMPY_SCALARS = ("bool", "int64", "float16", "float32", "float64")
+
+
+def allow_harmless_globals() -> None:
+    """Tell torch which classes in a fairseq checkpoint only hold data.
+
+    A plain run stores its options as a Namespace; a validation score can be a numpy
+    scalar. torch 2.6 and later refuse both until they are named.
+    """
+    if not hasattr(torch.serialization, "add_safe_globals"):
+        return  # torch before 2.5 has no list, and fairseq loads everything there
+    numpy_core = getattr(np, "_core", None) or np.core
+    torch.serialization.add_safe_globals(
+        [
+            argparse.Namespace,
+            np.dtype,
+            *(type(np.dtype(name)) for name in NUMPY_SCALARS),
+            (numpy_core.multiarray.scalar, "numpy._core.multiarray.scalar"),
+            (numpy_core.multiarray.scalar, "numpy.core.multiarray.scalar"),
+        ]
+    )
+
+
+def refusal(path: str | Path, error: Exception) -> DataError:
+    """Say in our words why torch would not unpickle `path`."""
+    wanted = re.search(r"GLOBAL (\S+)", str(error))
+    if wanted is None:
+        return DataError(
+            f"{path} can not be read as a checkpoint: its contents are damaged or of another kind. "
+            "Copy it again, or take another checkpoint of the run."
+        )
+    return UnsafeCheckpointError(
+        f"{path} was refused and nothing in it was run: its pickle asks for {wanted[1]!r}, "
+        "which no checkpoint of fairseq or of this package needs. Do not load this file; ask "
+        "whoever made it for one that holds only tensors, numbers and text."
+    )
+
+
+def read(path: Path) -> State:
+    """Read a checkpoint on the CPU; its tensors stay on disk until they are touched."""
+    _require_safe_torch()
+    allow_harmless_globals()
+    try:
+        mapped = zipfile.is_zipfile(path)  # what torch wrote before 1.6 can not be mapped
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist. Expected a fairseq checkpoint.") from None
+    except pickle.UnpicklingError as error:
+        raise refusal(path, error) from None
+    except Exception as error:  # whatever torch trips over in bytes of another kind
+        raise DataError(f"{path} can not be read as a checkpoint: {_first_line(error)}") from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
+    return state
+
+
+def write(state: State, path: Path) -> None:
+    """Write a checkpoint aside, then rename it, so that a half-written one never looks whole."""
+    aside = path.with_name(path.name + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(state, aside)
+        aside.replace(path)
+    except (OSError, RuntimeError) as error:
+        aside.unlink(missing_ok=True)
+        raise DataError(f"{path} could not be written: {_first_line(error)}") from None
+
+
+def model_options(state: State) -> dict[str, Any]:
+    """Return the options the model was built with, of a checkpoint of any age."""
+    options = state.get("args") or (state.get("cfg") or {}).get("model")
+    if options is None:
+        raise DataError("The checkpoint does not say which model it holds: it has no cfg or args.")
+    return dict(options) if isinstance(options, dict) else dict(vars(options))
+
+
+def architecture(state: State) -> str:
+    """Return the name that --arch had when the model was trained."""
+    options = model_options(state)
+    return str(options.get("_name") or options.get("arch"))
+
+
+def _require_safe_torch() -> None:
+    if not hasattr(torch.serialization, "add_safe_globals"):
+        raise MissingPackageError("torch>=2.6", "Reading checkpoints safely", "pip install -U torch")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,129 @@
+"""The mean of weights against numpy, and what must not be averaged."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_ssl.checkpoints.averaging import average
+from fairseq_ssl.checkpoints.reading import read, write
+from fairseq_ssl.errors import DataError, UsageError
+from tests.conftest import Run
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    """Write a checkpoint as fairseq does, with these weights."""
+
+    def save_checkpoint(
+        name: str, model: dict[str, torch.Tensor], arch: str = "a", **rest: Any
+    ) -> Path:
+        state = {"args": None, "cfg": {"model": {"_name": arch}}, "model": model, **rest}
+        write(state, tmp_path / name)
+        return tmp_path / name
+
+    return save_checkpoint
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=6))
+def test_it_is_the_mean_that_numpy_computes(values: list[float]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{i}.pt" for i in range(len(values))]
+        for path, value in zip(paths, values, strict=True):
+            weights = {"w": torch.tensor([value, -value])}
+            write({"cfg": {"model": {"_name": "a"}}, "model": weights}, path)
+        mean = np.float32(np.mean(np.array(values, dtype=np.float64)))
+        assert average(paths)["model"]["w"].tolist() == [mean, -mean]
+
+
+def test_half_precision_is_summed_in_double(save: Save) -> None:
+    # In float16, 2048 + 1 is 2048: a sum in that type would lose every 1.
+    values = [2048.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    paths = [
+        save(f"{i}.pt", {"w": torch.tensor([v], dtype=torch.float16)}) for i, v in enumerate(values)
+    ]
+    mean = average(paths)["model"]["w"]
+    assert mean.dtype == torch.float16
+    assert mean.item() == np.float16(sum(values) / 8)
+
+
+def test_integers_and_the_rest_come_from_the_last(save: Save) -> None:
+    first = save("1.pt", {"n": torch.tensor(1), "w": torch.tensor(1.0)}, extra_state={"epoch": 1})
+    extra = {"epoch": 2, "ema": {"w": torch.tensor(9.0)}}
+    second = save(
+        *("2.pt", {"n": torch.tensor(4), "w": torch.tensor(2.0)}),
+        extra_state=extra,
+        last_optimizer_state={"m": torch.ones(3)},
+    )
+    mean = average([first, second])
+    assert mean["model"] == {"n": torch.tensor(4), "w": torch.tensor(1.5)}
+    assert mean["extra_state"] == {"epoch": 2}
+    assert "last_optimizer_state" not in mean
+
+
+def test_tied_weights_stay_tied_and_are_stored_once(save: Save, tmp_path: Path) -> None:
+    paths = []
+    for i in range(2):
+        shared = torch.full((100, 100), float(i))
+        paths.append(save(f"{i}.pt", {"embed": shared, "project": shared}))
+    write(average(paths), tmp_path / "mean.pt")
+    assert (tmp_path / "mean.pt").stat().st_size < 1.2 * paths[0].stat().st_size
+    model = read(tmp_path / "mean.pt")["model"]
+    assert model["embed"].data_ptr() == model["project"].data_ptr()
+    assert model["embed"].unique().tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("other", "arch", "named"),
+    [
+        ({"w": torch.zeros(2)}, "b", "'b' against 'a'"),
+        ({"v": torch.zeros(2)}, "a", "the weight 'v'"),
+        ({"w": torch.zeros(3)}, "a", r"'w' is of shape \(3,\) against \(2,\)"),
+    ],
+)
+def test_different_models_are_refused(
+    save: Save, other: dict[str, torch.Tensor], arch: str, named: str
+) -> None:
+    paths = [save("1.pt", {"w": torch.zeros(2)}), save("2.pt", other, arch)]
+    with pytest.raises(DataError, match=named):
+        average(paths)
+
+
+def test_nothing_to_average_is_an_error() -> None:
+    with pytest.raises(UsageError, match="nothing to average"):
+        average([])
+
+
+def test_memory_is_one_model_and_one_sum(run: Run, save: Save, tmp_path: Path) -> None:
+    """Eight checkpoints of 40 MB weights and 80 MB optimizer state: not 960 MB in memory."""
+    paths = []
+    for i in range(8):
+        weights = {f"w{j}": torch.full((1_000_000,), float(i)) for j in range(10)}
+        optimizer = {"m": torch.zeros(20_000_000)}
+        paths.append(save(f"{i}.pt", weights, last_optimizer_state=optimizer))
+    script = """
+import resource, sys
+from pathlib import Path
+from fairseq_ssl.checkpoints.averaging import average
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before = peak()
+average([Path(p) for p in sys.argv[1:]])
+print("grew by", peak() - before)
+"""
+    shown = run(sys.executable, "-c", script, *paths).stdout
+    grown = float(shown.split()[-1])
+    assert grown < 300  # a model 40, its sum 80, its mean 40, and pages of the file mapped

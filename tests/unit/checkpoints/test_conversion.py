@@ -1,0 +1,47 @@
+"""A checkpoint made plain: only what the stock architecture knows is left."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ssl.checkpoints.conversion import to_stock
+from fairseq_ssl.errors import DataError
+
+
+def shape_state(arch: str = "shape_transformer_big") -> dict[str, Any]:
+    options = Namespace(_name=arch, arch=arch, shape_max_shift=500, dropout=np.float64(0.3))
+    return {
+        "args": None,
+        "cfg": {"model": options, "task": {"_name": "translation"}, "common": {"user_dir": "x"}},
+        "model": {"w": torch.ones(1)},
+        "optimizer_history": [{"num_updates": 7}],
+        "extra_state": {"train_iterator": {"epoch": 3}},
+        "last_optimizer_state": {"m": torch.ones(1)},
+    }
+
+
+def test_the_name_changes_and_our_options_go() -> None:
+    cfg = to_stock(shape_state())["cfg"]
+    stock = "transformer_vaswani_wmt_en_de_big"
+    assert cfg["model"] == {"_name": stock, "arch": stock, "dropout": 0.3}
+    assert type(cfg["model"]["dropout"]) is float
+    assert cfg["common"] == {"user_dir": None}
+    assert cfg["task"] == {"_name": "translation"}
+
+
+def test_the_state_of_training_is_left_behind() -> None:
+    stock = to_stock(shape_state())
+    assert stock["last_optimizer_state"] is None
+    assert stock["optimizer_history"] == [{"num_updates": 7}]
+    assert stock["model"] == {"w": torch.ones(1)}
+
+
+@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+def test_another_architecture_is_refused_by_name(arch: str) -> None:
+    with pytest.raises(DataError, match=f"'{arch}' can not be exported"):
+        to_stock(shape_state(arch))

@@ -1,0 +1,74 @@
+"""Which files of a run are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.checkpoints.reading import write
+from fairseq_ssl.checkpoints.selection import best, last
+from fairseq_ssl.errors import DataError
+
+
+def checkpoint(folder: Path, name: str, updates: int, value: float | None, higher: bool) -> None:
+    write(
+        {
+            "model": {},
+            "cfg": {"checkpoint": {"maximize_best_checkpoint_metric": higher}},
+            "extra_state": {"val_loss": value},
+            "optimizer_history": [{"num_updates": updates}],
+        },
+        folder / name,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Ten epochs, five checkpoints by update, and the names fairseq adds beside them."""
+    names = [f"checkpoint{i}.pt" for i in range(1, 11)]
+    names += [f"checkpoint_3_{i}00.pt" for i in range(8, 13)]
+    names += ["checkpoint_best.pt", "checkpoint_last.pt", "checkpoint9.pt.tmp", "notes.txt"]
+    for name in names:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_last_by_epoch_counts_as_numbers(folder: Path) -> None:
+    names = [path.name for path in last(folder, 3, "epoch")]
+    assert names == ["checkpoint8.pt", "checkpoint9.pt", "checkpoint10.pt"]
+
+
+def test_last_by_update(folder: Path) -> None:
+    names = [path.name for path in last(folder, 2, "update")]
+    assert names == ["checkpoint_3_1100.pt", "checkpoint_3_1200.pt"]
+
+
+def test_upto_includes_its_number(folder: Path) -> None:
+    names = [path.name for path in last(folder, 2, "epoch", upto=4)]
+    assert names == ["checkpoint3.pt", "checkpoint4.pt"]
+
+
+def test_too_few_are_refused_with_the_count_of_the_other_kind(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"holds 5 checkpoints.*There are 10: pass --by epoch"):
+        last(folder, 6, "update")
+    with pytest.raises(DataError, match="is not a folder"):
+        last(folder / "none", 1, "epoch")
+
+
+@pytest.mark.parametrize(
+    ("higher", "expected"),
+    [(False, ["checkpoint2.pt", "checkpoint3.pt"]), (True, ["checkpoint_3_250.pt", "checkpoint1.pt"])],
+)
+def test_best_follows_the_stored_value_and_direction(
+    tmp_path: Path, higher: bool, expected: list[str]
+) -> None:
+    for epoch, value in enumerate([9.0, 4.0, 3.0], start=1):
+        checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch * 100, value, higher)
+    checkpoint(tmp_path, "checkpoint_3_250.pt", 250, 5.0, higher)
+    checkpoint(tmp_path, "checkpoint_3_260.pt", 260, None, higher)
+    checkpoint(tmp_path, "checkpoint.best_loss_3.0000.pt", 300, 3.0, higher)  # a copy of epoch 3
+    checkpoint(tmp_path, "checkpoint_best.pt", 300, 3.0, higher)
+    assert [path.name for path in best(tmp_path, 2)] == expected
+    with pytest.raises(DataError, match="holds 4 checkpoints with a validation value"):
+        best(tmp_path, 5)
