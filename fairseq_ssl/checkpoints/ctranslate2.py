@@ -22,9 +22,7 @@ UNSUPPORTED = {
 """Options of the Transformer that the converter would meet too late to explain them."""
 
 
-def write_ctranslate2(
-    state: State, output: Path, data_dir: Path | None, quantization: str
-) -> None:
+def write_ctranslate2(state: State, output: Path, data_dir: Path | None, quantization: str) -> None:
     """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
     try:
         from ctranslate2.converters import FairseqConverter

@@ -101,7 +101,9 @@ def architecture(state: State) -> str:
 
 def _require_safe_torch() -> None:
     if not hasattr(torch.serialization, "add_safe_globals"):
-        raise MissingPackageError("torch>=2.6", "Reading checkpoints safely", "pip install -U torch")
+        raise MissingPackageError(
+            "torch>=2.6", "Reading checkpoints safely", "pip install -U torch"
+        )
 
 
 def _first_line(error: Exception) -> str:

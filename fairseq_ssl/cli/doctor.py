@@ -113,10 +113,19 @@ def _safe_loading() -> Finding:
     if os.environ.get(UNSAFE_LOADING):
         problem = f"{UNSAFE_LOADING} is set: unset it, checkpoints load safely without it"
         return Finding("checkpoints", "any code in a checkpoint is run", problem)
+    if _fairseq_asks_for_unsafe_loading():
+        problem = "this fairseq asks torch for unsafe loading: install fairseq-fixed 0.12.3.1"
+        return Finding("checkpoints", "any code in a checkpoint is run", problem)
     version = tuple(int(part) for part in (_version("torch") or "0.0").split(".")[:2])
     if version < (2, 6):
         return Finding("checkpoints", "loaded by fairseq without protection: torch is before 2.6")
     return Finding("checkpoints", "loaded with weights_only on")
+
+
+def _fairseq_asks_for_unsafe_loading() -> bool:
+    """Tell whether the installed fairseq overrules torch, as its later main branch does."""
+    source = Path(_home("fairseq")) / "checkpoint_utils.py"
+    return source.is_file() and "weights_only=False" in source.read_text(encoding="utf-8")
 
 
 def _registration() -> Finding:

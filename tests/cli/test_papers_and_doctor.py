@@ -56,3 +56,13 @@ def test_doctor_without_fairseq_says_how_to_get_it(
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert "PROBLEM: install it with: bash scripts/setup.sh" in shown
+
+
+def test_doctor_warns_of_a_fairseq_that_loads_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "checkpoint_utils.py").write_text("torch.load(f, weights_only=False)")
+    monkeypatch.setattr("fairseq_ssl.cli.doctor._home", lambda name: str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor"]) == 1
+    assert "PROBLEM: this fairseq asks torch for unsafe loading" in capsys.readouterr().out

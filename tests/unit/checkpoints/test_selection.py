@@ -58,7 +58,10 @@ def test_too_few_are_refused_with_the_count_of_the_other_kind(folder: Path) -> N
 
 @pytest.mark.parametrize(
     ("higher", "expected"),
-    [(False, ["checkpoint2.pt", "checkpoint3.pt"]), (True, ["checkpoint_3_250.pt", "checkpoint1.pt"])],
+    [
+        (False, ["checkpoint2.pt", "checkpoint3.pt"]),
+        (True, ["checkpoint_3_250.pt", "checkpoint1.pt"]),
+    ],
 )
 def test_best_follows_the_stored_value_and_direction(
     tmp_path: Path, higher: bool, expected: list[str]

@@ -1,0 +1,41 @@
+"""The benchmarks run and report all that is needed to judge them; how fast is not tested."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+
+from tests.conftest import ROOT, Run
+
+SMALL = ("--arch", "shape_transformer_tiny", "--pairs", "2", "--length", "6")
+BENCHMARKS = {
+    "shape_training": ("--tokens", "60", "--steps", "1"),
+    "ctranslate2_export": ("--sentences", "4", "--batch", "2", "--vocabulary", "100"),
+}
+
+
+def test_every_benchmark_is_tested_here() -> None:
+    folder = ROOT / "scripts/benchmarks"
+    assert {path.stem for path in folder.glob("*.py")} - {"harness", "models"} == set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_prints_its_ratios_as_json(run: Run, name: str) -> None:
+    script = ROOT / f"scripts/benchmarks/{name}.py"
+    done = run(sys.executable, script, *SMALL, *BENCHMARKS[name])
+    report = json.loads(done.stdout)
+    assert len(report["ratios"]) == len(report["rates"]) == 2
+    for ratio, (first, second) in zip(report["ratios"], report["rates"], strict=True):
+        assert ratio == pytest.approx(first / second)
+    assert report["spread"][0] <= report["ratio"] <= report["spread"][1]
+    assert report["goal_reached"] == (sum(report["ratios"]) / 2 >= report["goal"])
+    assert name in report["command"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_refused(run: Run) -> None:
+    script = ROOT / "scripts/benchmarks/shape_training.py"
+    assert "no CUDA device" in run(sys.executable, script, "--device", "cuda", code=2).stderr
