@@ -10,11 +10,13 @@ import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import torch
 
@@ -59,13 +61,20 @@ def machine() -> dict[str, object]:
     """Name the hardware and the versions."""
     cuda = torch.cuda.is_available()
     return {
-        "device": torch.cuda.get_device_name() if cuda else platform.processor() or "CPU",
+        "device": torch.cuda.get_device_name() if cuda else _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "fairseq_ssl": fairseq_ssl.__version__,
     }
+
+
+def _processor() -> str:
+    """Name the CPU as Linux does, or as well as Python can elsewhere."""
+    details = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", details.read_text() if details.exists() else "")
+    return found[1] if found else platform.processor() or "CPU"
 
 
 def compare(comparison: Comparison, first: Run, second: Run, pairs: int, warm_up: int = 1) -> None:
