@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import pickle
 import re
 import zipfile
 from pathlib import Path
@@ -64,10 +63,10 @@ def read(path: Path) -> State:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Expected a fairseq checkpoint.") from None
-    except pickle.UnpicklingError as error:
-        raise refusal(path, error) from None
-    except Exception as error:  # whatever torch trips over in bytes of another kind
+    except (OSError, RuntimeError) as error:
         raise DataError(f"{path} can not be read as a checkpoint: {_first_line(error)}") from None
+    except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
+        raise refusal(path, error) from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
     return state

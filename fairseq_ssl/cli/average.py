@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from fairseq_ssl.checkpoints.averaging import average
 
     paths = _select(args)
-    print(f"averaging {len(paths)} checkpoints", file=sys.stderr)
+    print(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", file=sys.stderr)
     for path in paths:
         print(f"  {path}", file=sys.stderr)
     reading.write(average(paths), args.output)

@@ -8,8 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.conftest import PACKAGE, ROOT, TINY, Run, train
+from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
 
 OLD_HYDRA = version("hydra-core").startswith("1.0.")
 SHORT = ("--max-update", "3", "--no-epoch-checkpoints")
@@ -110,3 +111,17 @@ def test_stock_and_shape_can_start_from_each_others_weights(
     finetune = ("--finetune-from-model", str(trained / "checkpoint_last.pt"))
     shown = train(toy_data, tmp_path, *finetune, *SHORT, arch=arch)
     assert "Loaded checkpoint" in shown
+
+
+def test_shift_zero_trains_to_the_bits_of_the_stock_command(toy_data: Path, tmp_path: Path) -> None:
+    flags = ("--dropout", "0.2", "--max-update", "12", "--no-epoch-checkpoints")
+    shift = ("--shape-max-shift", "0")
+    train(toy_data, tmp_path / "stock", *flags, arch="transformer_tiny")
+    train(toy_data, tmp_path / "zero", *flags, *shift)
+    train(toy_data, tmp_path / "shifted", *flags)
+    stock, zero, shifted = (
+        weights(tmp_path / name / "checkpoint_last.pt") for name in ("stock", "zero", "shifted")
+    )
+    assert stock.keys() == zero.keys() == shifted.keys()
+    assert all(torch.equal(stock[name], zero[name]) for name in stock)
+    assert not all(torch.equal(stock[name], shifted[name]) for name in stock)
