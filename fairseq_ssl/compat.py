@@ -72,19 +72,32 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _batch_as_in_the_first_epoch(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Let a run resumed in epoch n keep the batches that an unbroken one made in epoch 1.
 
-    fairseq after 0.12.2 forms the batches once, from the seed plus the epoch it starts in,
-    and shuffles them by epoch: a resumed run goes on with other batches. Here they are
-    always formed as epoch 1 forms them, so that an unbroken run is as without this change.
+    fairseq after 0.12.2 forms batches from the seed plus the epoch. Where it does so once
+    and shuffles them in later epochs, a resumed run goes on with other batches: there they
+    are formed as epoch 1 forms them, so that an unbroken run is as without this change.
     """
+    signature = inspect.signature(stock)
 
-    def get_batch_iterator(
-        task: Any, dataset: Any, *args: Any, seed: int = 1, epoch: int = 1, **options: Any
-    ) -> Any:
-        iterator = stock(task, dataset, *args, seed=seed + 1 - epoch, epoch=epoch, **options)
+    def get_batch_iterator(*args: Any, **options: Any) -> Any:
+        call = signature.bind(*args, **options)
+        call.apply_defaults()
+        given = call.arguments
+        seed = given["seed"]
+        if _forms_batches_once(given):
+            given["seed"] = seed + 1 - given["epoch"]
+        iterator = stock(*call.args, **call.kwargs)
         iterator.seed = seed
         return iterator
 
     return get_batch_iterator
+
+
+def _forms_batches_once(given: dict[str, Any]) -> bool:
+    """Tell whether one iterator, with one set of batches, will serve all epochs."""
+    task = given["self"]
+    renewed = given["disable_iterator_cache"] or given["update_epoch_batch_itr"]
+    rebuilt = getattr(task.cfg, "rebuild_batches", False)
+    return not renewed and not rebuilt and bool(task.can_reuse_epoch_itr(given["dataset"]))
 
 
 def avoid_fast_path(encoder: Any) -> None:

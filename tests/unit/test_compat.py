@@ -1,0 +1,48 @@
+"""What is changed in fairseq: batches after resuming, and only where fairseq forms them once."""
+
+from __future__ import annotations
+
+import inspect
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq.tasks import FairseqTask  # noqa: E402
+from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa: E402
+
+
+def batches(epoch: int, rebuild: bool = False, **options: Any) -> list[list[int]]:
+    """The batches a run makes that starts, or resumes, in this epoch; in the order of `epoch`."""
+    words = Dictionary()
+    words.add_symbol("a")
+    sizes = np.full(40, 5)
+    lines = ListDataset([torch.full((5,), 4) for _ in sizes], sizes)
+    dataset = LanguagePairDataset(lines, sizes, words, lines, sizes, words)
+    task = TranslationTask(TranslationConfig(), words, words)
+    if rebuild:
+        task.cfg = Namespace(rebuild_batches=True)
+    iterator = task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=epoch, **options)
+    assert iterator.seed == 3
+    return [sorted(map(int, batch)) for batch in iterator.frozen_batches]
+
+
+def test_a_resumed_run_keeps_the_batches_of_the_first_epoch() -> None:
+    assert batches(epoch=4) == batches(epoch=1)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"update_epoch_batch_itr": True}, {"disable_iterator_cache": True}, {"rebuild": True}],
+)
+def test_batches_that_change_with_the_epoch_still_do(option: dict[str, Any]) -> None:
+    if "seed + epoch" not in inspect.getsource(FairseqTask.get_batch_iterator):
+        pytest.skip("this fairseq forms its batches from the seed alone")
+    assert batches(epoch=1, **option) == batches(epoch=1)
+    assert batches(epoch=4, **option) != batches(epoch=1)
