@@ -12,11 +12,9 @@ _ssl_log="$_ssl_root/.venv-setup.log"
 
 _ssl_say() { printf 'setup: %s\n' "$*" >&2; }
 
-# True where the interpreter $1 has all that pyproject.toml asks for; says what is missing
-# when VERBOSE is set. The second argument adds the pinned versions.
-_ssl_satisfied() {
-  "$1" "$_ssl_root/scripts/check_environment.py" "${@:2}" >"${VERBOSE:-/dev/null}" 2>&1
-}
+# True where the interpreter $1 has all that pyproject.toml asks for, and with --pinned the
+# pinned versions; prints what is missing.
+_ssl_satisfied() { "$1" "$_ssl_root/scripts/check_environment.py" "${@:2}" 2>&1; }
 
 _ssl_use() {
   VIRTUAL_ENV="$1"
@@ -103,18 +101,18 @@ _ssl_venv_ready() {
   local built="$_ssl_venv/bin/python" print='import sys; print(sys.version_info[:2])'
   [[ -x "$built" ]] || return 1
   [[ -z "${PYTHON:-}" || "$("$built" -c "$print")" == "$("$PYTHON" -c "$print")" ]] || return 1
-  _ssl_satisfied "$built" --pinned
+  _ssl_satisfied "$built" --pinned >/dev/null
 }
 
 _ssl_setup() {
   local active
   active="$(command -v python || true)"
-  if [[ -z "${PYTHON:-}" && -n "$active" ]] && _ssl_satisfied "$active"; then
+  if [[ -z "${PYTHON:-}" && -n "$active" ]] && _ssl_satisfied "$active" >/dev/null; then
     return
   fi
   if ! _ssl_venv_ready; then
     _ssl_build || return 1
-    if ! VERBOSE="$_ssl_log" _ssl_satisfied "$_ssl_venv/bin/python" --pinned; then
+    if ! _ssl_satisfied "$_ssl_venv/bin/python" --pinned >>"$_ssl_log"; then
       _ssl_say "$(tail -n 1 "$_ssl_log") (details: $_ssl_log)"
       return 1
     fi

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -85,10 +84,8 @@ def test_setup_says_in_one_line_that_there_is_no_network(checkout: Path) -> None
 
 
 def test_setup_uses_an_active_environment_that_has_everything(run: Run) -> None:
-    begun = time.monotonic()
     shown = run("bash", ROOT / "scripts/setup.sh").stderr
-    assert shown == f"setup: using {BIN / 'python'}\n"
-    assert time.monotonic() - begun < 60  # it built nothing
+    assert shown == f"setup: using {BIN / 'python'}\n", "nothing is to be built"
 
 
 def demo(folder: Path, updates: int = 30) -> subprocess.CompletedProcess[str]:
