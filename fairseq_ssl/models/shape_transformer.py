@@ -1,4 +1,4 @@
-"""SHAPE: a Transformer with shifted absolute positions (Kiyono et al., 2021; thesis, 6.2.3)."""
+"""SHAPE: a Transformer with shifted absolute positions (Kiyono et al., 2021; thesis, ch. 6)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ from fairseq.models.transformer import TransformerModel
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.relative_self_attention import RelativeSelfAttention
 from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
 
-DEFAULT_MAX_SHIFT = 500
+POSITIONS = ("absolute", "shifted", "relative")
+
+DEFAULTS = {
+    "shape_positions": "shifted",
+    "shape_max_shift": 500,
+    "shape_eval_offset": 0,
+    "shape_relative_limit": 16,
+    "shape_relative_one_table": False,
+}
+"""What the thesis uses, by option."""
 
 
 @register_model("shape_transformer")
 class ShapeTransformerModel(TransformerModel):
-    """fairseq's Transformer, its positions shifted by a random k while it trains.
+    """fairseq's Transformer with one of the thesis' three kinds of positions.
 
-    Source and target draw their shifts apart. With ``--shape-max-shift 0`` it is the
-    stock Transformer, bit for bit.
+    Shifted: by a random k while it trains, apart for source and target. Absolute: never
+    shifted, the stock Transformer bit for bit. Relative: distances within self-attention.
     """
 
     @classmethod
@@ -32,49 +42,128 @@ class ShapeTransformerModel(TransformerModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the flags of the stock Transformer and the one of this model."""
+        """Add the flags of the stock Transformer and those of this model."""
         super().add_args(parser)
+        parser.add_argument(
+            "--shape-positions",
+            choices=POSITIONS,
+            help="absolute: sinusoids; shifted: sinusoids, shifted at random in training (SHAPE); "
+            "relative: learned distances in self-attention, no sinusoids (Shaw et al., 2018) "
+            f"(default: {DEFAULTS['shape_positions']})",
+        )
         parser.add_argument(
             "--shape-max-shift",
             type=int,
             metavar="K",
-            help="largest shift of the positions in training, in tokens: k is drawn from "
+            help="with shifted: largest shift in training, in tokens: k is drawn from "
             "{0, ..., K} for each sequence and step, apart for source and target; K in the "
-            f"thesis, section 6.2.3; 0 is the stock Transformer (default: {DEFAULT_MAX_SHIFT})",
+            f"thesis, section 6.2.3 (default: {DEFAULTS['shape_max_shift']})",
+        )
+        parser.add_argument(
+            "--shape-eval-offset",
+            type=int,
+            metavar="N",
+            help="with absolute or shifted: outside training the first position is this many "
+            "tokens on; 0 is the thesis, K what the authors' code does "
+            f"(default: {DEFAULTS['shape_eval_offset']})",
+        )
+        parser.add_argument(
+            "--shape-relative-limit",
+            type=int,
+            metavar="L",
+            help="with relative: largest distance told apart, in tokens, 1 or more; those "
+            f"beyond count as L (default: {DEFAULTS['shape_relative_limit']})",
+        )
+        parser.add_argument(
+            "--shape-relative-one-table",
+            action="store_true",
+            default=None,
+            help="with relative: one table of distances for both keys and values, as "
+            "OpenNMT-py has it (default: two, as Shaw et al. have it)",
         )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> ShapeTransformerModel:
-        """Build the stock Transformer and give both sides shifted positions."""
+        """Build the stock Transformer and give both sides the positions asked for."""
         _check(args)
         model: ShapeTransformerModel = super().build_model(args, task)
         for side in (model.encoder, model.decoder):
-            side.embed_positions = ShiftedSinusoidalPositions.replacing(
-                side.embed_positions, args.shape_max_shift
-            )
+            if args.shape_positions == "relative":
+                _make_relative(side, args)
+            else:
+                _make_shifted(side, args)
         avoid_fast_path(model.encoder)
         return model
 
 
-def _check(args: Any) -> None:
-    """Refuse settings under which there is no sinusoidal position to shift."""
-    if args.shape_max_shift < 0:
-        raise ConfigurationError(
-            f"--shape-max-shift is {args.shape_max_shift}; expected 0 or more tokens."
+def _make_shifted(side: Any, args: Any) -> None:
+    """Let an encoder or decoder shift its sinusoids; absolute positions shift by nothing."""
+    max_shift = args.shape_max_shift if args.shape_positions == "shifted" else 0
+    side.embed_positions = ShiftedSinusoidalPositions.replacing(
+        side.embed_positions, max_shift, args.shape_eval_offset
+    )
+
+
+def _make_relative(side: Any, args: Any) -> None:
+    """Take the sinusoids away, and let each layer's self-attention know distances instead."""
+    side.embed_positions = None
+    for layer in side.layers:
+        layer.self_attn = RelativeSelfAttention.replacing(
+            layer.self_attn, args.shape_relative_limit, args.shape_relative_one_table
         )
-    for flag in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
-        if getattr(args, flag, False):
+
+
+def _check(args: Any) -> None:
+    """Refuse settings out of range, and those under which the positions would not count."""
+    smallest = {"shape_max_shift": 0, "shape_eval_offset": 0, "shape_relative_limit": 1}
+    for name, least in smallest.items():
+        value = getattr(args, name)
+        if value < least:
+            raise ConfigurationError(f"{_flag(name)} is {value}; expected {least} or more tokens.")
+    if args.shape_positions not in POSITIONS:  # Hydra does not look at the choices
+        raise ConfigurationError(
+            f"--shape-positions is {args.shape_positions!r}; expected {', '.join(POSITIONS)}."
+        )
+    for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
+        if getattr(args, name, False):
             raise ConfigurationError(
-                f"--{flag.replace('_', '-')} does not go with a shape_transformer, whose positions "
-                "are sinusoidal. Drop the flag, or take one of fairseq's own architectures."
+                f"{_flag(name)} does not go with a shape_transformer, which has positions of its "
+                "own. Drop the flag, or take one of fairseq's own architectures."
             )
+    if args.shape_positions == "relative":
+        _check_attention(args)
+
+
+def _check_attention(args: Any) -> None:
+    """Refuse what changes the self-attention that relative positions replace."""
+    if args.shape_eval_offset:
+        raise ConfigurationError(
+            "--shape-eval-offset does not go with --shape-positions relative: there is no first "
+            "position to move. Drop it."
+        )
+    for name in (
+        "cross_self_attention",
+        "encoder_xformers_att_config",
+        "decoder_xformers_att_config",
+    ):
+        if getattr(args, name, None):
+            raise ConfigurationError(
+                f"{_flag(name)} does not go with --shape-positions relative, which has an "
+                "attention of its own. Drop one of the two."
+            )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:
     """Return the function that fills `args` with the sizes of `stock_arch` and our defaults."""
 
     def fill(args: Any) -> None:
-        args.shape_max_shift = getattr(args, "shape_max_shift", DEFAULT_MAX_SHIFT)
+        for name, default in DEFAULTS.items():
+            if getattr(args, name, None) is None:
+                setattr(args, name, default)
         ARCH_CONFIG_REGISTRY[stock_arch](args)
 
     return fill

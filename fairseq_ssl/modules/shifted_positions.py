@@ -15,18 +15,24 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
 
     The shift is drawn anew at each training step from torch's generator, which fairseq
     seeds with the update number, so a resumed run draws what an unbroken one would have.
-    Outside training, in incremental decoding and at `max_shift` 0 nothing is drawn and the
-    result is that of the class below.
+    Outside training k is `eval_offset`. Without shift or offset nothing is drawn and the
+    result is that of the class below, bit for bit.
     """
 
     weights: Tensor
     """The table of sinusoids [rows, dim]; row `padding_idx` + i is that of position i."""
 
     def __init__(
-        self, embedding_dim: int, padding_idx: int, max_shift: int, init_size: int
+        self,
+        embedding_dim: int,
+        padding_idx: int,
+        max_shift: int,
+        init_size: int,
+        eval_offset: int = 0,
     ) -> None:
-        super().__init__(embedding_dim, padding_idx, init_size + max_shift)
+        super().__init__(embedding_dim, padding_idx, init_size + max(max_shift, eval_offset))
         self.max_shift = max_shift
+        self.eval_offset = eval_offset
         # fairseq 0.12.2 keeps the table outside the buffers, where .to(device) misses it.
         table = self.weights
         del self.weights
@@ -34,10 +40,11 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
 
     @classmethod
     def replacing(
-        cls, stock: SinusoidalPositionalEmbedding, max_shift: int
+        cls, stock: SinusoidalPositionalEmbedding, max_shift: int, eval_offset: int = 0
     ) -> ShiftedSinusoidalPositions:
         """Build the shifted counterpart of `stock`, for the same lengths."""
-        return cls(stock.embedding_dim, stock.padding_idx, max_shift, stock.weights.size(0))
+        lengths = stock.weights.size(0)
+        return cls(stock.embedding_dim, stock.padding_idx, max_shift, lengths, eval_offset)
 
     def forward(
         self,
@@ -47,13 +54,18 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         positions: Any | None = None,
     ) -> Tensor:
         """Embed the positions of `input` [batch, time] as [batch, time, dim]; pads get zeros."""
-        if not self.training or self.max_shift == 0 or incremental_state is not None:
-            unshifted: Tensor = super().forward(input, incremental_state, timestep, positions)
-            return unshifted
+        largest = self.max_shift if self.training else self.eval_offset
+        if largest == 0 or (self.training and incremental_state is not None):
+            stock: Tensor = super().forward(input, incremental_state, timestep, positions)
+            return stock
         batch, time = input.shape
-        shift = torch.randint(self.max_shift + 1, (batch, 1), device=input.device)
+        smallest = 0 if self.training else self.eval_offset
+        shift = torch.randint(smallest, largest + 1, (batch, 1), device=input.device)
+        table = self._table(time + largest)
+        if incremental_state is not None:  # one step: `input` holds all tokens so far
+            return table[self.padding_idx + time + shift]
         index = make_positions(input, self.padding_idx) + shift * input.ne(self.padding_idx)
-        return self._table(time + self.max_shift)[index]
+        return table[index]
 
     def _table(self, positions: int) -> Tensor:
         """Return the table [rows, dim], grown to hold at least this many positions."""

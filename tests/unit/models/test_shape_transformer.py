@@ -16,6 +16,7 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.shape_transformer import DEFAULTS
 from tests.conftest import trained_only
 
 fairseq_ssl.register()
@@ -125,8 +126,21 @@ def test_every_step_draws_new_shifts_and_the_same_seed_the_same() -> None:
     assert not torch.allclose(first, second)
 
 
-def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits() -> None:
-    model = build().eval()
+KINDS: list[dict[str, Any]] = [
+    {"shape_positions": "absolute"},
+    {"shape_positions": "shifted"},
+    {"shape_positions": "shifted", "shape_eval_offset": 40},
+    {"shape_positions": "relative"},
+    {"shape_positions": "relative", "shape_relative_limit": 2, "shape_relative_one_table": True},
+]
+every_kind = pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values()))
+)
+
+
+@every_kind
+def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits(kind: dict[str, Any]) -> None:
+    model = build(**kind).eval()
     together = logits(model)
     for row, words in enumerate(SENTENCES):
         previous = batch([[EOS, *words]], left=False)
@@ -134,21 +148,104 @@ def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits() -> None:
         torch.testing.assert_close(together[row, : len(words) + 2], alone[0], atol=1e-5, rtol=0)
 
 
-def test_incremental_and_teacher_forced_decoding_agree() -> None:
-    model = build().eval()
+@every_kind
+def test_incremental_and_teacher_forced_decoding_agree(kind: dict[str, Any]) -> None:
+    model = build(**kind).eval()
     forced = logits(model)
     encoded = model.encoder(SOURCE, LENGTHS)
     state: dict[str, Any] = {}
-    for step in range(3):
-        one = model.decoder(PREVIOUS[:, : step + 1], encoder_out=encoded, incremental_state=state)[
-            0
-        ]
-        torch.testing.assert_close(one[:2, 0], forced[:2, step], atol=1e-5, rtol=0)
+    for step in range(5):
+        so_far = PREVIOUS[:, : step + 1]
+        one = model.decoder(so_far, encoder_out=encoded, incremental_state=state)[0]
+        alive = so_far.ne(PAD).all(1)
+        torch.testing.assert_close(one[alive, 0], forced[alive, step], atol=1e-5, rtol=0)
 
 
-def test_training_and_evaluation_agree_without_dropout_and_shift() -> None:
-    model = build(shape_max_shift=0)
+@every_kind
+def test_a_reordered_beam_keeps_each_sentence_its_own_past(kind: dict[str, Any]) -> None:
+    model = build(**kind).eval()
+    source = SOURCE[1:2].expand(4, -1)  # the candidates of one sentence
+    encoded = model.encoder(source, LENGTHS[1:2].expand(4))
+    state: dict[str, Any] = {}
+    order = torch.tensor([2, 1, 1, 0])
+    words = torch.tensor([[EOS, 4, 5], [EOS, 6, 7], [EOS, 8, 9], [EOS, 10, 11]])
+    for step in (1, 2):
+        model.decoder(words[:, :step], encoder_out=encoded, incremental_state=state)
+    model.decoder.reorder_incremental_state_scripting(state, order)
+    words = torch.cat([words[order, :2], words[:, 2:]], dim=1)
+    one = model.decoder(words, encoder_out=encoded, incremental_state=state)[0]
+    whole = model.decoder(words, encoder_out=encoded)[0]
+    torch.testing.assert_close(one[:, 0], whole[:, -1], atol=1e-5, rtol=0)
+
+
+@every_kind
+def test_training_and_evaluation_agree_without_dropout_and_shift(kind: dict[str, Any]) -> None:
+    model = build(**kind | {"shape_max_shift": 0, "shape_eval_offset": 0})
     torch.testing.assert_close(logits(model.train()), logits(model.eval()), atol=1e-5, rtol=0)
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_autocast_it_trains_to_nearly_the_same_gradients(
+    kind: dict[str, Any], dtype: torch.dtype
+) -> None:
+    gradients = []
+    for enabled in (False, True):
+        model = build(**kind | {"shape_max_shift": 0}).train()
+        with torch.autocast("cpu", dtype, enabled=enabled):
+            out = logits(model)
+        torch.autograd.backward(out.float().log_softmax(-1)[..., 5].mean())
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    exact, half = gradients
+    assert half.dtype == torch.float32
+    assert torch.cosine_similarity(exact, half, dim=0) > 0.99
+
+
+def test_absolute_positions_are_those_of_the_stock_transformer_in_training_too() -> None:
+    ours = train_three_steps(build(shape_positions="absolute", dropout=0.3))
+    stock = train_three_steps(build("transformer_tiny", dropout=0.3))
+    assert ours.keys() == stock.keys()
+    assert all(torch.equal(ours[name], stock[name]) for name in stock)
+
+
+def test_an_offset_counts_outside_training_only_and_by_that_much() -> None:
+    model, offset = build(shape_eval_offset=40, shape_max_shift=0), 40
+    plain = build(shape_max_shift=0)
+    torch.testing.assert_close(logits(model.train()), logits(plain.train()))
+    moved = logits(model.eval())
+    for side, tokens in ((plain.encoder, SOURCE), (plain.decoder, PREVIOUS)):
+        table = model.encoder.embed_positions.weights
+        index = (tokens.ne(PAD).cumsum(1) + offset) * tokens.ne(PAD) + PAD
+        side.embed_positions = FixedPositions(table[index])
+    torch.testing.assert_close(logits(plain.eval()), moved)
+
+
+def test_relative_positions_stand_in_each_self_attention_and_nowhere_else() -> None:
+    model = build(shape_positions="relative", shape_relative_limit=3)
+    assert model.encoder.embed_positions is None
+    assert model.decoder.embed_positions is None
+    tables = {name: p for name, p in model.named_parameters() if "distances" in name}
+    assert len(tables) == 2 * (len(model.encoder.layers) + len(model.decoder.layers))
+    head_dim = model.encoder.layers[0].self_attn.head_dim
+    assert {tuple(table.shape) for table in tables.values()} == {(7, head_dim)}
+    assert not any("encoder_attn" in name for name in tables)
+
+
+def test_one_table_halves_them() -> None:
+    model = build(shape_positions="relative", shape_relative_one_table=True)
+    tables = [name for name, _ in model.named_parameters() if "distances" in name]
+    assert len(tables) == len(model.encoder.layers) + len(model.decoder.layers)
+
+
+def test_relative_positions_tell_orders_apart_and_forget_where_the_sentence_stands() -> None:
+    model = build(shape_positions="relative", shape_relative_limit=2).eval()
+    source = batch([[4, 5, 6, 7]], left=True)
+    swapped = batch([[5, 4, 6, 7]], left=True)
+    assert not torch.allclose(logits(model, source, source), logits(model, swapped, source))
+    encoded = model.encoder(source, torch.tensor([5]))["encoder_out"][0][:, 0]
+    padded = torch.cat([torch.full((1, 9), PAD), source], dim=1)
+    moved = model.encoder(padded, torch.tensor([5]))["encoder_out"][0][9:, 0]
+    torch.testing.assert_close(encoded, moved, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("arch", "stock"), STOCK_COUNTERPART.items())
@@ -156,7 +253,9 @@ def test_each_architecture_has_the_sizes_of_its_stock_counterpart(arch: str, sto
     ours, theirs = Namespace(), Namespace()
     ARCH_CONFIG_REGISTRY[arch](ours)
     ARCH_CONFIG_REGISTRY[stock](theirs)
-    assert vars(ours) == vars(theirs) | {"shape_max_shift": 500}
+    assert vars(ours) == vars(theirs) | DEFAULTS
+    thesis = {"shape_max_shift": 500, "shape_relative_limit": 16, "shape_eval_offset": 0}
+    assert thesis.items() <= DEFAULTS.items()
 
 
 def test_big_is_the_big_of_vaswani() -> None:
@@ -173,8 +272,17 @@ def test_big_is_the_big_of_vaswani() -> None:
         ({"encoder_learned_pos": True}, "--encoder-learned-pos"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos"),
         ({"no_token_positional_embeddings": True}, "--no-token-positional-embeddings"),
+        ({"shape_positions": "rotary"}, "absolute, shifted, relative"),
+        ({"shape_eval_offset": -1}, "--shape-eval-offset"),
+        ({"shape_relative_limit": 0}, "--shape-relative-limit"),
+        ({"shape_positions": "relative", "shape_eval_offset": 3}, "--shape-eval-offset"),
+        ({"shape_positions": "relative", "cross_self_attention": True}, "--cross-self-attention"),
+        (
+            {"shape_positions": "relative", "encoder_xformers_att_config": "{}"},
+            "--encoder-xformers-att-config",
+        ),
     ],
 )
-def test_what_can_not_be_shifted_is_refused_by_name(option: dict[str, Any], named: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(option: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         build(**option)
