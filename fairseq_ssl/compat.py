@@ -25,8 +25,7 @@ def mend_fairseq() -> None:
     allow_harmless_globals()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _refuse_clearly)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
-    if "seed + epoch" in inspect.getsource(FairseqTask.get_batch_iterator):
-        _replace(FairseqTask, "get_batch_iterator", _batch_as_in_the_first_epoch)
+    _replace(FairseqTask, "get_batch_iterator", _batch_well)
 
 
 def _replace(
@@ -69,27 +68,39 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
     return copy
 
 
-def _batch_as_in_the_first_epoch(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a run resumed in epoch n keep the batches that an unbroken one made in epoch 1.
+def _batch_well(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Let nothing but training lose sentences, and a resumed training keep its batches.
 
-    fairseq after 0.12.2 forms batches from the seed plus the epoch. Where it does so once
-    and shuffles them in later epochs, a resumed run goes on with other batches: there they
-    are formed as epoch 1 forms them, so that an unbroken run is as without this change.
+    fairseq after 0.12.2 drops the last batch of a split where it is no multiple of 8, from
+    translations and validation too: only a training may do with less than all. And it forms
+    batches from the seed plus the epoch. Where it does so once and shuffles them in later
+    epochs, a resumed run goes on with other batches: there they are formed as epoch 1 forms
+    them, so that an unbroken run is as without this change.
     """
     signature = inspect.signature(stock)
+    seeds_by_epoch = "seed + epoch" in inspect.getsource(stock)
 
     def get_batch_iterator(*args: Any, **options: Any) -> Any:
         call = signature.bind(*args, **options)
         call.apply_defaults()
         given = call.arguments
+        if not _trains_on(given["self"], given["dataset"]):
+            given["required_batch_size_multiple"] = 1
         seed = given["seed"]
-        if _forms_batches_once(given):
+        if seeds_by_epoch and _forms_batches_once(given):
             given["seed"] = seed + 1 - given["epoch"]
         iterator = stock(*call.args, **call.kwargs)
         iterator.seed = seed
         return iterator
 
     return get_batch_iterator
+
+
+def _trains_on(task: Any, dataset: Any) -> bool:
+    """Tell whether `dataset` is one of the splits of `task` to train on."""
+    return any(
+        dataset is split and name.startswith("train") for name, split in task.datasets.items()
+    )
 
 
 def _forms_batches_once(given: dict[str, Any]) -> bool:

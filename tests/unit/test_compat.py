@@ -18,14 +18,17 @@ from fairseq.tasks import FairseqTask  # noqa: E402
 from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa: E402
 
 
-def batches(epoch: int, rebuild: bool = False, **options: Any) -> list[list[int]]:
+def batches(
+    epoch: int, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
+) -> list[list[int]]:
     """The batches a run makes that starts, or resumes, in this epoch; in the order of `epoch`."""
     words = Dictionary()
     words.add_symbol("a")
-    sizes = np.full(40, 5)
+    sizes = np.full(count, 5)
     lines = ListDataset([torch.full((5,), 4) for _ in sizes], sizes)
     dataset = LanguagePairDataset(lines, sizes, words, lines, sizes, words)
     task = TranslationTask(TranslationConfig(), words, words)
+    task.datasets[split] = dataset
     if rebuild:
         task.cfg = Namespace(rebuild_batches=True)
     iterator = task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=epoch, **options)
@@ -46,3 +49,10 @@ def test_batches_that_change_with_the_epoch_still_do(option: dict[str, Any]) -> 
         pytest.skip("this fairseq forms its batches from the seed alone")
     assert batches(epoch=1, **option) == batches(epoch=1)
     assert batches(epoch=4, **option) != batches(epoch=1)
+
+
+@pytest.mark.parametrize("count", [3, 8, 13, 42])
+def test_outside_training_each_sentence_is_in_a_batch(count: int) -> None:
+    for split in ("valid", "test1"):
+        found = batches(1, count=count, split=split, required_batch_size_multiple=8)
+        assert sorted(sum(found, [])) == list(range(count))
