@@ -47,11 +47,27 @@ def _stock_options(state: State) -> dict[str, Any]:
             f"A checkpoint of the architecture {arch!r} can not be exported: it has no counterpart "
             f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}."
         )
-    options = {k: v for k, v in model_options(state).items() if not k.startswith("shape_")}
+    given = model_options(state)
+    _check_positions(given)
+    options = {key: value for key, value in given.items() if not key.startswith("shape_")}
     stock = STOCK_COUNTERPART[arch]
     named: dict[str, Any] = _plain(options | {"_name": stock, "arch": stock})
     named.pop("user_dir", None)
     return named
+
+
+def _check_positions(options: dict[str, Any]) -> None:
+    """Refuse positions that fairseq's own Transformer does not have."""
+    if options.get("shape_positions") == "relative":
+        raise DataError(
+            "A checkpoint with --shape-positions relative can not be exported: fairseq's own "
+            "Transformer has no relative positions. Absolute and shifted ones can be."
+        )
+    if options.get("shape_eval_offset"):
+        raise DataError(
+            f"The checkpoint has --shape-eval-offset {options['shape_eval_offset']} and can not be "
+            "exported: the first position of fairseq's own Transformer is always 0."
+        )
 
 
 def _plain(value: Any) -> Any:

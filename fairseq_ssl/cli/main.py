@@ -14,9 +14,15 @@ from fairseq_ssl.errors import FairseqSslError, UsageError, nearest
 
 VERBS = {
     "average": "fairseq_ssl.cli.average",
+    "detokenise": "fairseq_ssl.cli.detokenise",
     "doctor": "fairseq_ssl.cli.doctor",
     "export": "fairseq_ssl.cli.export",
+    "length-bleu": "fairseq_ssl.cli.length_bleu",
     "papers": "fairseq_ssl.cli.papers",
+    "position-data": "fairseq_ssl.cli.position_data",
+    "shift-similarity": "fairseq_ssl.cli.shift_similarity",
+    "swapped-bleu": "fairseq_ssl.cli.swapped_bleu",
+    "token-wins": "fairseq_ssl.cli.token_wins",
     "user-dir": "fairseq_ssl.cli.user_dir",
 }
 

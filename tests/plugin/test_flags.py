@@ -10,7 +10,15 @@ from fairseq_ssl.papers import PAPERS
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 
-FLAGS = {"shape_transformer": {"--shape-max-shift": "default: 500"}}
+FLAGS = {
+    "shape_transformer": {
+        "--shape-positions": "default: shifted",
+        "--shape-max-shift": "default: 500",
+        "--shape-eval-offset": "default: 0",
+        "--shape-relative-limit": "default: 16",
+        "--shape-relative-one-table": "default: two",
+    }
+}
 """Our flags by model, task or criterion, and words of ours in each help text."""
 
 ARCHS = [arch for paper in PAPERS for arch in paper.archs]

@@ -12,7 +12,8 @@ from tests.conftest import ROOT, Run
 
 SMALL = ("--arch", "shape_transformer_tiny", "--pairs", "2", "--length", "6")
 BENCHMARKS = {
-    "shape_training": ("--tokens", "60", "--steps", "1"),
+    "shape_training": ("--tokens", "60", "--steps", "1", "--positions", "relative"),
+    "shape_memory": ("--tokens", "60", "--steps", "1", "--positions", "relative"),
     "ctranslate2_export": ("--sentences", "4", "--batch", "2", "--vocabulary", "100"),
 }
 

@@ -55,4 +55,4 @@ def test_batches_that_change_with_the_epoch_still_do(option: dict[str, Any]) -> 
 def test_outside_training_each_sentence_is_in_a_batch(count: int) -> None:
     for split in ("valid", "test1"):
         found = batches(1, count=count, split=split, required_batch_size_multiple=8)
-        assert sorted(sum(found, [])) == list(range(count))
+        assert sorted(line for batch in found for line in batch) == list(range(count))

@@ -13,8 +13,9 @@ from fairseq_ssl.checkpoints.conversion import to_stock
 from fairseq_ssl.errors import DataError
 
 
-def shape_state(arch: str = "shape_transformer_big") -> dict[str, Any]:
-    options = Namespace(_name=arch, arch=arch, shape_max_shift=500, dropout=np.float64(0.3))
+def shape_state(arch: str = "shape_transformer_big", **ours: Any) -> dict[str, Any]:
+    ours = {"shape_max_shift": 500, **ours}
+    options = Namespace(_name=arch, arch=arch, dropout=np.float64(0.3), **ours)
     return {
         "args": None,
         "cfg": {"model": options, "task": {"_name": "translation"}, "common": {"user_dir": "x"}},
@@ -45,3 +46,23 @@ def test_the_state_of_training_is_left_behind() -> None:
 def test_another_architecture_is_refused_by_name(arch: str) -> None:
     with pytest.raises(DataError, match=f"'{arch}' can not be exported"):
         to_stock(shape_state(arch))
+
+
+def test_absolute_and_shifted_positions_go_their_offset_of_zero_too() -> None:
+    for kind in ("absolute", "shifted"):
+        cfg = to_stock(shape_state(shape_positions=kind, shape_eval_offset=0))["cfg"]
+        assert not any(name.startswith("shape_") for name in cfg["model"])
+
+
+@pytest.mark.parametrize(
+    ("ours", "named"),
+    [
+        ({"shape_positions": "relative"}, "--shape-positions relative can not be exported"),
+        ({"shape_eval_offset": 40}, "--shape-eval-offset 40"),
+    ],
+)
+def test_what_the_stock_transformer_has_not_is_refused_by_name(
+    ours: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(DataError, match=named):
+        to_stock(shape_state(**ours))

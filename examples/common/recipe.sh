@@ -1,0 +1,90 @@
+# shellcheck shell=bash
+# What every step of every recipe starts with: strict mode, the plug-in's path, and the few
+# words below. To be sourced.
+#
+#   expect NAME "A B" WORD... end with an error where a word of the setting NAME is not A or B
+#   headline TEXT             say what comes
+#   have FILE                 true where it is there already, unless FORCE=1
+#   run COMMAND...            run it
+#   into FILE COMMAND...      run it; its stdout becomes FILE once it has ended well
+#   quietly LOG COMMAND...    run it with all it says in LOG; its last lines are shown on failure
+#   spawn COMMAND...          run it beside others, at most JOBS at a time; a failure ends the step
+#   settle                    wait for all that was spawned
+#
+# DRY_RUN=1  print commands, one a line, instead of running them
+# FORCE=1    do again what is done
+# JOBS       how many trainings or decodings at a time                              (default: 1)
+set -euo pipefail
+
+JOBS="${JOBS:-1}"
+[[ -n "${DRY_RUN:-}" ]] && JOBS=1
+trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
+
+# In a dry run nothing needs to be installed, fairseq-ssl neither.
+if [[ -n "${DRY_RUN:-}" ]]; then USER_DIR=fairseq_ssl; else USER_DIR="$(fairseq-ssl user-dir)"; fi
+export USER_DIR
+
+expect() {
+  local word
+  for word in "${@:3}"; do
+    if [[ " $2 " != *" $word "* ]]; then
+      echo "$1 has '$word'; expected ${2// /, }." >&2
+      exit 2
+    fi
+  done
+}
+
+headline() {
+  if [[ -n "${DRY_RUN:-}" ]]; then echo "# $*"; else printf '==> %s\n' "$*" >&2; fi
+}
+
+have() {
+  [[ -z "${FORCE:-}" && -z "${DRY_RUN:-}" && -e "$1" ]] && echo "there already: $1" >&2
+}
+
+print_command() {
+  printf '%q ' "$@"
+  printf '\n'
+}
+
+run() {
+  if [[ -n "${DRY_RUN:-}" ]]; then print_command "$@"; else "$@"; fi
+}
+
+into() {
+  local file="$1"
+  if [[ -n "${DRY_RUN:-}" ]]; then
+    printf '%s> %q\n' "$(print_command "${@:2}" | tr -d '\n')" "$file"
+    return
+  fi
+  mkdir -p "$(dirname "$file")"
+  "${@:2}" >"$file.tmp"
+  mv "$file.tmp" "$file"
+}
+
+quietly() {
+  local log="$1"
+  if [[ -n "${DRY_RUN:-}" ]]; then
+    "${@:2}"
+    return
+  fi
+  mkdir -p "$(dirname "$log")"
+  if ! "${@:2}" >>"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    echo "recipe: that failed; all of it is in $log" >&2
+    return 1
+  fi
+}
+
+spawn() {
+  if ((JOBS == 1)); then
+    "$@"
+    return
+  fi
+  while (($(jobs -rp | wc -l) >= JOBS)); do wait -n; done
+  "$@" &
+}
+
+settle() {
+  while [[ -n "$(jobs -p)" ]]; do wait -n || return; done
+}

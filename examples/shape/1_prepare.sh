@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# The corpus, its subwords, and the three data sets of section 6.3.1, binarised in WORK/data.
+# shellcheck source=examples/shape/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+# WORK/raw: the held-out text as people write it, to score against.
+# WORK/text: all of it in tokens. WORK/dict.txt, where the subwords give one.
+tiny() {
+  run python "$HERE/../common/number_words.py" "$WORK/text" --numbers 12 --longest 8 \
+    --trained-length 6 --train-lines 2000 --valid-lines 60 --test-lines 6
+  run mkdir -p "$WORK/raw"
+  for split in valid test; do
+    run cp "$WORK/text/$split.$SOURCE" "$WORK/text/$split.$TARGET" "$WORK/raw"
+  done
+}
+
+SUBWORD_TOOL="$HERE/../common/subwords.py"
+small() {
+  local language pair
+  : "${DATA_DIR:?folder with train.en.gz, val.en.gz, test_2016_flickr.en.gz and the same in .de.gz}"
+  for language in "$SOURCE" "$TARGET"; do
+    into "$WORK/raw-train.$language" gzip -dc "$DATA_DIR/train.$language.gz"
+    for pair in $SETS; do
+      into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/${pair#*:}.$language.gz"
+    done
+  done
+  # The separator is a piece of its own, so that one dictionary serves all three data sets.
+  run python "$SUBWORD_TOOL" train "$WORK/bpe" "$WORK/raw-train.$SOURCE" "$WORK/raw-train.$TARGET" \
+    --size "$VOCABULARY" --symbol "$SEPARATOR"
+  for language in "$SOURCE" "$TARGET"; do
+    into "$WORK/text/train.$language" \
+      python "$SUBWORD_TOOL" encode "$WORK/bpe" "$WORK/raw-train.$language"
+    for pair in $SETS; do
+      into "$WORK/text/${pair%:*}.$language" \
+        python "$SUBWORD_TOOL" encode "$WORK/bpe" "$WORK/raw/${pair%:*}.$language"
+    done
+  done
+  into "$WORK/dict.txt" python "$SUBWORD_TOOL" dictionary "$WORK/bpe"
+}
+
+# Ott et al.'s corpus comes in subwords; see README for where to get it.
+paper() {
+  local language pair
+  : "${DATA_DIR:?folder of the unpacked wmt16_en_de.tar.gz, see README}"
+  for language in "$SOURCE" "$TARGET"; do
+    into "$WORK/text/train.$language" cat "$DATA_DIR/train.tok.clean.bpe.32000.$language"
+    for pair in $SETS; do
+      into "$WORK/text/${pair%:*}.$language" cat "$DATA_DIR/${pair#*:}.tok.bpe.32000.$language"
+      into "$WORK/raw/${pair%:*}.$language" cat "$DATA_DIR/${pair#*:}.$language"
+    done
+  done
+}
+
+headline "1/5 the corpus ($SCALE)"
+if ! have "$WORK/text/done"; then
+  run mkdir -p "$WORK"
+  "$SCALE"
+  into "$WORK/text/done" date
+fi
+
+headline "1/5 vanilla: binarised, with one dictionary for both sides"
+if ! have "$WORK/data/vanilla"; then
+  prefixes() { # valid|test
+    grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,
+  }
+  if [[ "$SCALE" == small ]]; then
+    dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
+  else
+    dictionary=(--joined-dictionary --nwordssrc 32768 --nwordstgt 32768)
+  fi
+  run rm -rf "$WORK/data/vanilla.tmp"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess \
+    --source-lang "$SOURCE" --target-lang "$TARGET" "${dictionary[@]}" \
+    --trainpref "$WORK/text/train" \
+    --validpref "$(prefixes valid)" \
+    --testpref "$(prefixes test)" \
+    --destdir "$WORK/data/vanilla.tmp" --workers "$(nproc)"
+  run mv "$WORK/data/vanilla.tmp" "$WORK/data/vanilla"
+fi
+
+headline "1/5 extrapolate: no training pair longer than $LIMIT on either side"
+if ! have "$WORK/data/extrapolate"; then
+  run fairseq-ssl position-data extrapolate "$WORK/data/vanilla" "$WORK/data/extrapolate" \
+    --limit "$LIMIT" ${FORCE:+--force}
+fi
+
+headline "1/5 interpolate: $SENTENCES neighbours in one"
+join=(--sentences "$SENTENCES" --separator "$SEPARATOR" ${FORCE:+--force})
+if ! have "$WORK/data/interpolate"; then
+  run fairseq-ssl position-data interpolate "$WORK/data/vanilla" "$WORK/data/interpolate" "${join[@]}"
+fi
+if ! have "$WORK/raw-joined"; then
+  run fairseq-ssl position-data interpolate "$WORK/raw" "$WORK/raw-joined" "${join[@]}"
+fi

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A model for each data set, kind of positions and seed, in WORK/runs/DATASET.KIND.SEED.
+# Killed, it goes on from its last checkpoint.
+# shellcheck source=examples/shape/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+train() { # DATASET KIND SEED
+  local folder="$RUNS/$1.$2.$3" last="$UPDATES" flags more=()
+  have "$(model "$@")" && return
+  read -ra flags <<<"$(positions "$1" "$2")"
+  if [[ "$1" == interpolate ]]; then
+    last="$INTERPOLATE_UPDATES"
+    if [[ -n "${INTERPOLATE_FROM:-}" ]]; then
+      more=(--lr "$INTERPOLATE_LR"
+        --finetune-from-model "$(model "$INTERPOLATE_FROM" "$2" "$3")")
+    fi
+  fi
+  [[ "$SCALE" == small ]] && more+=(--total-num-update "$last")
+  quietly "$folder/train.log" launch_train "$WORK/data/$1" --user-dir "$USER_DIR" \
+    "${TRAINING[@]}" "${flags[@]}" "${more[@]}" \
+    --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
+    --max-update "$last" --seed "$3" --save-dir "$folder" \
+    --no-epoch-checkpoints --validate-interval 100000 \
+    --validate-interval-updates "$((last < 5000 ? last : 5000))" \
+    --log-format simple --log-interval 50
+  local chosen=("$folder/checkpoint_last.pt")
+  ((AVERAGE > 1)) && chosen=("$folder" --last "$AVERAGE" --by update)
+  quietly "$folder/train.log" run fairseq-ssl average "${chosen[@]}" -o "$(model "$@")"
+}
+
+headline "2/5 training: $DATASETS; $KINDS; seeds $SEEDS"
+# What interpolate may start from comes first.
+for dataset in $DATASETS; do
+  for seed in $SEEDS; do
+    for kind in $KINDS; do spawn train "$dataset" "$kind" "$seed"; done
+  done
+  settle
+done

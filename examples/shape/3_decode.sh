@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Translations of every held-out set by every model: SET.generate, and as plain text SET.txt.
+# shellcheck source=examples/shape/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+decode() { # DATASET KIND SEED SET
+  local out="$RUNS/$1.$2.$3/$4"
+  have "$out.txt" && return
+  into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
+    --path "$(model "$1" "$2" "$3")" --gen-subset "$4" --beam "$BEAM" \
+    --max-len-a 1.5 --max-len-b 20 --max-tokens 4000
+  into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H \
+    --subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"} --drop "$SEPARATOR"
+}
+
+headline "3/5 translating with a beam of $BEAM"
+for dataset in $DATASETS; do
+  for seed in $SEEDS; do
+    for kind in $KINDS; do
+      for set in $HELD_OUT; do
+        spawn decode "$dataset" "$kind" "$seed" "$set"
+      done
+    done
+  done
+done
+settle

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Detokenised sacreBLEU of every translation, and the table: mean and deviation over seeds.
+# shellcheck source=examples/shape/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+headline "4/5 scoring"
+for set in $HELD_OUT; do
+  for dataset in $DATASETS; do
+    wanted="$WORK/raw/$set.$TARGET"
+    if [[ "$dataset" == interpolate ]]; then # without separators, as the translations are
+      wanted="$WORK/raw-joined/$set.$TARGET.plain"
+      into "$wanted" sed "s/ $SEPARATOR / /g" "$WORK/raw-joined/$set.$TARGET"
+    fi
+    for kind in $KINDS; do
+      for seed in $SEEDS; do
+        out="$RUNS/$dataset.$kind.$seed/$set"
+        into "$out.bleu.json" sacrebleu "$wanted" -i "$out.txt"
+      done
+    done
+  done
+done
+run python "$HERE/table.py" "$RUNS"

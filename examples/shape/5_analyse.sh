@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The chapter's analyses, each a JSON file and a figure in WORK/analysis.
+# shellcheck source=examples/shape/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+OUT="$WORK/analysis"
+plain=(--subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"})
+
+# The --checkpoint options of a data set.
+models() { # DATASET
+  local kind seed
+  for kind in $KINDS; do
+    for seed in $SEEDS; do printf -- '-c %s=%s ' "$kind" "$(model "$1" "$kind" "$seed")"; done
+  done
+}
+
+analyse() { # NAME VERB DATASET OPTIONS...
+  local chosen
+  read -ra chosen <<<"$(models "$3")"
+  have "$OUT/$1.json" && return
+  run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
+}
+
+for dataset in $DATASETS; do
+  if [[ "$dataset" == interpolate ]]; then
+    headline "5/5 the first sentence at its place and at the end (table 6.3)"
+    analyse swapped swapped-bleu interpolate --lines "$SWAPPED_LINES" \
+      --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
+    lengths="$INTERPOLATE_LENGTH_ENDS" places="$INTERPOLATE_POSITION_ENDS"
+  else
+    lengths="$LENGTH_ENDS" places="$POSITION_ENDS"
+  fi
+  headline "5/5 encoder states under shifts, $dataset (figure 6.3)"
+  analyse "similarity.$dataset" shift-similarity "$dataset"
+  headline "5/5 BLEU by length, $dataset (figure 6.4)"
+  analyse "lengths.$dataset" length-bleu "$dataset" --subset test --ends "$lengths" \
+    --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
+  headline "5/5 gold tokens, $dataset (figure 6.5)"
+  analyse "tokens.$dataset" token-wins "$dataset" --ranks "$RANK_ENDS" --positions "$places"
+done

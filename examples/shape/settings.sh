@@ -1,0 +1,126 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. Sections and tables are those of the thesis, chapter 6.
+#
+# SCALE     tiny   the bundled toy corpus, a CPU, two minutes: shows that all steps work
+#           small  Multi30k English to German, two CPU cores, hours, or one GPU, minutes
+#           paper  WMT'16 English-German, 8 GPUs
+# DATASETS KINDS SEEDS    narrow them to run one cell of the table, say in a Slurm array
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+
+SCALE="${SCALE:-tiny}"
+WORK="${WORK:-work/shape/$SCALE}"
+KINDS="${KINDS:-absolute shifted relative}"            # 6.2: APE, SHAPE, RPE
+SEPARATOR="<sep>"                                      # 6.3.1 (iii)
+RELATIVE_LIMIT="${RELATIVE_LIMIT:-16}"                 # table 6.2
+BEAM="${BEAM:-4}"                                      # table 6.2
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 6.2
+
+expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny)
+    SOURCE=words TARGET=digits SUBWORDS=none MOSES=
+    DATASETS="${DATASETS:-interpolate}"
+    SEEDS="${SEEDS:-1}"
+    SETS="valid:valid test:test"
+    LIMIT="${LIMIT:-4}"
+    SENTENCES="${SENTENCES:-3}"
+    MAX_SHIFT="${MAX_SHIFT:-8}"
+    UPDATES="${UPDATES:-100}"
+    INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-$UPDATES}"
+    SWAPPED_LINES="${SWAPPED_LINES:-100}"
+    LENGTH_ENDS="${LENGTH_ENDS:-2,4,6,8}"
+    INTERPOLATE_LENGTH_ENDS="${INTERPOLATE_LENGTH_ENDS:-8,12,16}"
+    RANK_ENDS="${RANK_ENDS:-6}"
+    POSITION_ENDS="${POSITION_ENDS:-2,4}"
+    INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-4,8,12}"
+    TRAINING=(--arch shape_transformer_tiny --share-all-embeddings
+      --encoder-normalize-before --decoder-normalize-before
+      --optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 50
+      --max-tokens 1000 --save-interval-updates 33 --keep-interval-updates 2)
+    AVERAGE=2
+    ;;
+  small)
+    SOURCE=en TARGET=de SUBWORDS=sentencepiece MOSES=
+    DATASETS="${DATASETS:-vanilla extrapolate interpolate}"
+    SEEDS="${SEEDS:-1 2 3}"
+    SETS="valid:val test:test_2016_flickr"
+    VOCABULARY="${VOCABULARY:-2000}"
+    LIMIT="${LIMIT:-17}"               # 43 % of the training pairs; 54 % of the test is longer
+    SENTENCES="${SENTENCES:-10}"
+    MAX_SHIFT="${MAX_SHIFT:-20}"       # chosen on the validation set, see README
+    INTERPOLATE_MAX_SHIFT="${INTERPOLATE_MAX_SHIFT:-100}"
+    UPDATES="${UPDATES:-6000}"
+    INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-$UPDATES}"
+    INTERPOLATE_FROM="${INTERPOLATE_FROM-vanilla}"  # empty: from scratch, as the thesis
+    INTERPOLATE_LR="${INTERPOLATE_LR:-0.003}"
+    SWAPPED_LINES="${SWAPPED_LINES:-300}"
+    LENGTH_ENDS="${LENGTH_ENDS:-10,14,17,21,25,30}"
+    INTERPOLATE_LENGTH_ENDS="${INTERPOLATE_LENGTH_ENDS:-160,175,190}"
+    RANK_ENDS="${RANK_ENDS:-100,500,1000}"
+    POSITION_ENDS="${POSITION_ENDS:-6,12,17,21,25,30}"
+    INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-40,80,120,160,200}"
+    TRAINING=(--arch shape_transformer_tiny --share-all-embeddings
+      --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
+      --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
+      --encoder-normalize-before --decoder-normalize-before
+      --optimizer adam --adam-betas "(0.9, 0.98)" --dropout 0.1
+      --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
+      --max-tokens 1000 --save-interval-updates 500 --keep-interval-updates 1)
+    AVERAGE=1                          # the rate falls to 0, so there is nothing to average
+    ;;
+  paper)
+    SOURCE=en TARGET=de SUBWORDS=subword-nmt MOSES=de
+    DATASETS="${DATASETS:-vanilla extrapolate interpolate}"
+    SEEDS="${SEEDS:-1 2 3 4 5}"                        # table 6.4
+    SETS="valid:newstest2010 valid1:newstest2011 valid2:newstest2012 valid3:newstest2013"
+    SETS+=" test:newstest2014 test1:newstest2015 test2:newstest2016"   # 6.3.1
+    LIMIT="${LIMIT:-50}"                               # 6.3.1 (ii)
+    SENTENCES="${SENTENCES:-10}"                       # 6.3.1 (iii)
+    MAX_SHIFT="${MAX_SHIFT:-500}"                      # K, table 6.2; 40 was best on extrapolate
+    UPDATES="${UPDATES:-200000}"                       # table 6.2
+    INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-$UPDATES}"
+    SWAPPED_LINES="${SWAPPED_LINES:-10000}"            # table 6.3
+    LENGTH_ENDS="${LENGTH_ENDS:-10,20,30,40,50,60,70}"
+    INTERPOLATE_LENGTH_ENDS="${INTERPOLATE_LENGTH_ENDS:-100,200,300,400,500}"
+    RANK_ENDS="${RANK_ENDS:-5000,15000,25000}"         # figure 6.5
+    POSITION_ENDS="${POSITION_ENDS:-10,20,30,40,50,60,70}"
+    INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-100,200,300,400,500}"
+    LAUNCH="${LAUNCH:-node}"
+    GPUS="${GPUS:-8}" MAX_TOKENS="${MAX_TOKENS:-7000}" # 112k tokens a batch, table 6.2
+    # Noam with factor 2 (table 6.2): its peak is 2 / sqrt(512 * 8000).
+    TRAINING=(--arch shape_transformer_wmt_en_de --share-all-embeddings
+      --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 0
+      --lr 0.000988212 --lr-scheduler inverse_sqrt --warmup-updates 8000
+      --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1
+      --max-source-positions 4096 --max-target-positions 4096
+      --max-tokens "$MAX_TOKENS" --update-freq "$((112000 / (GPUS * MAX_TOKENS)))" --fp16
+      --save-interval-updates 5000 --keep-interval-updates 10)
+    AVERAGE=10                                         # table 6.2
+    ;;
+esac
+# shellcheck disable=SC2086  # words apart
+expect KINDS "absolute shifted relative" $KINDS
+# shellcheck disable=SC2086
+expect DATASETS "vanilla extrapolate interpolate" $DATASETS
+
+# SETS pairs each held-out split, as fairseq calls it, with the name of its file in DATA_DIR.
+HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
+INTERPOLATE_MAX_SHIFT="${INTERPOLATE_MAX_SHIFT:-$MAX_SHIFT}"
+RUNS="$WORK/runs" # RUNS/DATASET.KIND.SEED
+model() { echo "$RUNS/$1.$2.$3/final.pt"; } # DATASET KIND SEED
+
+# The flags of a kind of positions.
+positions() { # DATASET KIND
+  local shift="$MAX_SHIFT"
+  [[ "$1" == interpolate ]] && shift="$INTERPOLATE_MAX_SHIFT"
+  case "$2" in
+    absolute) echo --shape-positions absolute ;;
+    shifted) echo --shape-positions shifted --shape-max-shift "$shift" ;;
+    relative) echo --shape-positions relative --shape-relative-limit "$RELATIVE_LIMIT" ;;
+  esac
+}

@@ -1,0 +1,1 @@
+"""What trained models do: translations, states and scores, compared and drawn."""

@@ -1,0 +1,82 @@
+"""Figures of the analyses, drawn without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, MissingPackageError
+
+COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
+SHADE = "#e8e8e8"
+
+
+@contextmanager
+def figure(path: Path, columns: int = 1, width: float = 6.0, height: float = 3.8) -> Iterator[Any]:
+    """Yield axes, one for each column in a list, and write `path` in the end."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingPackageError(
+            "matplotlib", "Drawing figures", "pip install 'fairseq-ssl[plot]'"
+        ) from error
+    drawing = Figure(figsize=(width * columns, height), layout="constrained")
+    axes = drawing.subplots(1, columns, squeeze=False)[0]
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    yield list(axes)
+    aside = path.with_name(f"{path.stem}.tmp{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawing.savefig(aside, dpi=150)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} could not be drawn: {error}") from None
+    aside.replace(path)
+
+
+def heat_map(
+    ax: Any,
+    cells: Sequence[Sequence[float | None]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    limits: tuple[float, float],
+    colours: str = "RdYlGn",
+) -> None:
+    """Draw numbers in coloured cells; None shows as n/a on white."""
+    shown = [[float("nan") if cell is None else cell for cell in row] for row in cells]
+    ax.imshow(shown, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    low, high = limits
+    for y, row in enumerate(cells):
+        for x, cell in enumerate(row):
+            words = "n/a" if cell is None else f"{cell:.2f}"
+            dark = cell is not None and abs(2 * cell - low - high) > 0.6 * (high - low)
+            colour = "white" if dark else "black"
+            ax.text(x, y, words, ha="center", va="center", fontsize=8, color=colour)
+
+
+def grouped_bars(
+    ax: Any,
+    groups: Sequence[str],
+    bars: dict[str, Sequence[float | None]],
+    errors: dict[str, Sequence[float]] | None = None,
+) -> None:
+    """Draw a group of bars, one a name, at each label; None leaves a gap."""
+    width = 0.8 / len(bars)
+    for place, (name, heights) in enumerate(bars.items()):
+        at = [x - 0.4 + width * (place + 0.5) for x in range(len(groups))]
+        tall = [float("nan") if height is None else height for height in heights]
+        ax.bar(
+            *(at, tall, width),
+            yerr=errors[name] if errors else None,
+            label=name,
+            color=COLOURS[place % len(COLOURS)],
+            error_kw={"elinewidth": 0.8},
+        )
+    ax.set_xticks(range(len(groups)), groups)
+    ax.legend(frameon=False)

@@ -1,0 +1,91 @@
+"""Trained models on a data folder, ready to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+
+import fairseq_ssl
+from fairseq_ssl.errors import DataError
+
+Sample = dict[str, Any]
+"""A batch as fairseq collates it: id, net_input, target."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model of a checkpoint, and the task that knows its data."""
+
+    path: Path
+    model: Any
+    task: Any
+    device: torch.device
+
+    @classmethod
+    def load(cls, path: Path, data: Path, device: str) -> Trained:
+        """Read a checkpoint to be used on the binarised corpus `data`."""
+        fairseq_ssl.register()
+        for needed in (path, data):
+            if not needed.exists():
+                raise DataError(f"{needed} does not exist.")
+        try:
+            models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+                [str(path)], arg_overrides={"data": str(data)}
+            )
+        except FileNotFoundError as error:
+            raise DataError(f"{data} is not the data of {path}: {error}") from None
+        except RuntimeError as error:
+            raise DataError(
+                f"{path} does not fit {data}; was it trained with another dictionary? "
+                f"{str(error).splitlines()[-1].strip()}"
+            ) from None
+        model = models[0].to(device).eval()
+        return cls(path, model, task, torch.device(device))
+
+    def split(self, name: str) -> Any:
+        """Return a split of the data, such as ``valid``."""
+        try:
+            if name not in self.task.datasets:
+                self.task.load_dataset(name)
+        except FileNotFoundError:
+            raise DataError(
+                f"{self.task.cfg.data} has no split {name!r} for "
+                f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}."
+            ) from None
+        return self.task.dataset(name)
+
+    def batches(self, dataset: Any, max_tokens: int) -> Iterator[Sample]:
+        """Collate `dataset` in batches of like lengths, in some order, on the device."""
+        sizes = dataset.src_sizes
+        longest = utils.resolve_max_positions(
+            self.task.max_positions(), self.model.max_positions()
+        )[0]
+        if len(sizes) == 0 or sizes.max() > min(longest, max_tokens):
+            raise DataError(
+                f"A sentence has {max(sizes, default=0)} tokens; {self.path.name} takes "
+                f"{longest} and --max-tokens is {max_tokens}."
+            )
+        order = np.argsort(sizes, kind="stable")[::-1]
+        for some in _within(order, sizes, max_tokens):
+            sample = dataset.collater([dataset[int(i)] for i in some])
+            yield utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+
+    def inputs(self, sources: Sequence[torch.Tensor]) -> Any:
+        """Make a data set of sources [time] alone, each ended by </s>."""
+        lengths = np.array([len(source) for source in sources])
+        return self.task.build_dataset_for_inference(list(sources), lengths)
+
+
+def _within(order: np.ndarray, sizes: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
+    """Cut `order`, longest first, so that the padded cuts hold at most `max_tokens` tokens."""
+    start = 0
+    while start < len(order):
+        stop = start + max(1, max_tokens // int(sizes[order[start]]))
+        yield order[start:stop]
+        start = stop

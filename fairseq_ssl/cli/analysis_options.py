@@ -1,0 +1,182 @@
+"""What the verbs that compare checkpoints share: their options, their report, their progress."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.signature import Signature
+
+if TYPE_CHECKING:
+    from fairseq_ssl.analysis.translation import Search
+
+Named = dict[str, list[Path]]
+"""Checkpoints by name; several under one name are repetitions with other seeds."""
+
+
+def add_checkpoints(parser: argparse.ArgumentParser, subset: str) -> None:
+    """Declare the data, the checkpoints, where to compute and what to write."""
+    parser.add_argument("data", type=Path, metavar="DATA", help="a binarised corpus (data-bin)")
+    parser.add_argument(
+        "-c",
+        "--checkpoint",
+        action="append",
+        required=True,
+        metavar="NAME=PATH",
+        help="a checkpoint and what to call it; the first name is the one that others are compared "
+        "with; repeat a name for other seeds of the same, whose mean is taken",
+    )
+    parser.add_argument(
+        "--subset", default=subset, help="split of the data to use (default: %(default)s)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="PREFIX",
+        help="write PREFIX.json and the figure PREFIX.FORMAT",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("png", "svg", "pdf"),
+        default="png",
+        help="of the figure (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=4000,
+        metavar="N",
+        help="source tokens in a batch, pads among them (default: %(default)s)",
+    )
+
+
+def add_decoding(parser: argparse.ArgumentParser) -> None:
+    """Declare how to search and how to score."""
+    from fairseq_ssl.text.detokenise import SUBWORDS
+
+    decoding = parser.add_argument_group("decoding and scoring")
+    decoding.add_argument("--beam", type=int, default=4, metavar="N", help="default: %(default)s")
+    decoding.add_argument(
+        *("--lenpen", "--length-penalty"),
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="above 1 favours long outputs (default: %(default)s)",
+    )
+    decoding.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default="sentencepiece",
+        help="what to join to words (default: %(default)s)",
+    )
+    decoding.add_argument(
+        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
+    )
+    decoding.add_argument(
+        "--tokenize", default="13a", help="sacreBLEU's tokeniser (default: %(default)s)"
+    )
+
+
+def checkpoints(args: argparse.Namespace, least: int = 2) -> Named:
+    """Parse NAME=PATH, keeping the order of names; at least `least` names are wanted."""
+    named: Named = {}
+    for given in args.checkpoint:
+        name, equals, path = given.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"--checkpoint {given!r} is not NAME=PATH, as shifted=run/best.pt.")
+        named.setdefault(name, []).append(Path(path))
+    if len(named) < least:
+        raise UsageError(f"--checkpoint names {', '.join(named)} only; expected {least} names.")
+    return named
+
+
+def numbers(words: str) -> list[int]:
+    """Parse whole numbers with commas between them."""
+    return [int(word) for word in words.split(",")]
+
+
+def check_ends(flag: str, ends: Sequence[int]) -> None:
+    """Refuse ends of buckets that do not rise from 1 on."""
+    if any(end <= before for before, end in zip([0, *ends], ends, strict=False)):
+        raise UsageError(f"{flag} are {list(ends)}; expected rising numbers from 1 on.")
+
+
+def device(args: argparse.Namespace) -> str:
+    """Return the device asked for, or the best there is."""
+    import torch
+
+    logging.disable(logging.INFO)  # fairseq and matplotlib tell about every step
+    chosen = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError):
+        raise UsageError(f"--device {chosen} is not there; leave it out or pass cpu.") from None
+    return str(chosen)
+
+
+def search(args: argparse.Namespace) -> Search:
+    """Return the search asked for."""
+    from fairseq_ssl.analysis.translation import Search
+
+    return Search(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
+
+
+def progress(total: int, what: str) -> Callable[[int], object]:
+    """Return what to call with the number of sentences just done: a bar, or a line each 30 s."""
+    quiet = not sys.stderr.isatty()
+    bar = tqdm(total=total, desc=what, unit="sent", mininterval=30 if quiet else 0.1, leave=False)
+
+    def done(count: int) -> None:
+        bar.update(count)
+        if bar.n >= total:
+            bar.close()
+
+    return done
+
+
+def mean_and_deviation(values: Iterable[float]) -> dict[str, float]:
+    """Return mean and sample standard deviation (0 for one value), rounded to 0.0001."""
+    numbers = list(values)
+    deviation = statistics.stdev(numbers) if len(numbers) > 1 else 0.0
+    return {"mean": round(statistics.fmean(numbers), 4), "sd": round(deviation, 4)}
+
+
+def publish(args: argparse.Namespace, signature: Signature, results: dict[str, Any]) -> None:
+    """Write PREFIX.json aside, rename it, and say what was written."""
+    path = args.output.with_name(f"{args.output.name}.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"signature": str(signature), **signature.parameters, **results}
+    aside = path.with_name(f"{path.name}.tmp")
+    aside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    aside.replace(path)
+    print(f"{signature}\nwrote {path} and {figure_path(args)}", file=sys.stderr)
+
+
+def figure_path(args: argparse.Namespace) -> Path:
+    """Return PREFIX.FORMAT."""
+    output: Path = args.output
+    return output.with_name(f"{output.name}.{args.format}")
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print aligned columns on stdout."""
+    table = [list(header), *map(list, rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    for row in table:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )

@@ -1,0 +1,72 @@
+"""``fairseq-ssl detokenise``: from tokens, or what fairseq-generate printed, to plain text."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.detokenise import SUBWORDS, detokeniser
+
+SUMMARY = "join subwords, undo Moses' tokenisation, take lines out of fairseq-generate's output"
+EXAMPLES = """\
+  fairseq-ssl detokenise < test.bpe.de > test.de
+  fairseq-ssl detokenise generate.txt --field H --subwords subword-nmt --moses de > test.de"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the input and what to undo."""
+    parser.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="tokenised lines (default: stdin)"
+    )
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default="sentencepiece",
+        help="what to join to words (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
+    )
+    parser.add_argument(
+        "--drop", metavar="TOKEN", help="leave this token out, as the <sep> of joined sentences"
+    )
+    parser.add_argument(
+        "--field",
+        choices=("S", "T", "H"),
+        help="the input is what fairseq-generate printed: take its sources, targets or best "
+        "hypotheses, in the order of the data",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rewrite each line."""
+    plain = detokeniser(args.subwords, args.moses)
+    try:
+        source = args.file.open(encoding="utf-8", newline="\n") if args.file else sys.stdin
+    except OSError as error:
+        raise DataError(f"{args.file} can not be read: {error.strerror}.") from None
+    with source as lines:
+        for line in generated(lines, args.field) if args.field else lines:
+            tokens = (token for token in line.split() if token != args.drop)
+            print(plain(" ".join(tokens)))
+    return 0
+
+
+def generated(lines: Iterable[str], field: str) -> Iterator[str]:
+    """Return fairseq-generate's lines of one kind, the first of each number, by number."""
+    found: dict[int, str] = {}
+    for line in lines:
+        numbered = re.match(rf"{field}-(\d+)\t", line)
+        if numbered:
+            text = line.rstrip("\n").split("\t", 2 if field == "H" else 1)[-1]
+            found.setdefault(int(numbered[1]), text)
+    if sorted(found) != list(range(len(found))):
+        missing = next(n for n in range(len(found)) if n not in found)
+        raise DataError(
+            f"There is no {field}-{missing}: the output of fairseq-generate is cut off."
+        )
+    return iter([found[number] for number in sorted(found)])

@@ -1,0 +1,1 @@
+"""fairseq's data: folders it binarised, and datasets around its own."""

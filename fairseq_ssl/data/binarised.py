@@ -1,0 +1,232 @@
+"""A folder of parallel data as fairseq-preprocess writes it: dictionaries, ids and indexes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, indexed_dataset
+from numpy.typing import NDArray
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.parallel import (
+    Pair,
+    ParallelFolder,
+    Separator,
+    Split,
+    choose_languages,
+    files_of,
+)
+from fairseq_ssl.text.sentence_groups import interleave
+
+Ids = NDArray[np.int64]
+"""A sentence: the ids of its tokens."""
+
+NAME = re.compile(
+    r"(?P<split>.+?)\.(?P<source>[^.]+)-(?P<target>[^.]+)\.((?P=source)|(?P=target))\.(bin|idx)"
+)
+
+
+@dataclass(frozen=True)
+class IdSeparator(Separator[Ids]):
+    """An id between the sentences of a group."""
+
+    id: int
+
+    def join(self, sentences: Sequence[Ids]) -> Ids:
+        """Join sentences into one."""
+        return np.concatenate(interleave(sentences, np.array([self.id])))
+
+    def split(self, group: Ids) -> list[Ids]:
+        """Split into views of the sentences."""
+        marks = np.flatnonzero(group == self.id).tolist()
+        starts, ends = [0, *(mark + 1 for mark in marks)], [*marks, len(group)]
+        return [group[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+class IdFile:
+    """One side of a split: ids in ``.bin``, and in ``.idx`` where each sentence begins.
+
+    Sentences come and go without the end-of-sentence id that closes each in the file.
+    """
+
+    def __init__(self, path: Path, eos: int) -> None:
+        self.path = path
+        self._eos = eos
+        prefix = str(path.with_suffix(""))
+        self._dtype = _checked_dtype(path, prefix)
+        self._dataset = indexed_dataset.make_dataset(prefix, "mmap")
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __iter__(self) -> Iterator[Ids]:
+        for number in range(len(self)):
+            ids: Ids = self._dataset[number].numpy()
+            if not len(ids) or ids[-1] != self._eos:
+                raise DataError(
+                    f"{self.path}:{number + 1} does not end with the end-of-sentence id "
+                    f"{self._eos}. Expected what fairseq-preprocess writes."
+                )
+            yield ids[:-1]
+
+    def writer(self, folder: Path) -> IdWriter:
+        """Return what writes a file of the same name and type."""
+        return IdWriter(folder / self.path.name, self._dtype, self._eos)
+
+
+class IdWriter:
+    """Writes one side of a split, ``.bin`` while sentences come and ``.idx`` at the end."""
+
+    def __init__(self, path: Path, dtype: type[np.integer[Any]], eos: int) -> None:
+        self._builder = indexed_dataset.MMapIndexedDatasetBuilder(str(path), dtype=dtype)
+        self._index = str(path.with_suffix(".idx"))
+        self._eos = np.array([eos])
+
+    def write(self, sentence: Ids) -> None:
+        """Append one sentence."""
+        self._builder.add_item(torch.from_numpy(np.concatenate([sentence, self._eos])))
+
+    def finish(self) -> None:
+        """Write the index."""
+        self._builder.finalize(self._index)
+
+
+@dataclass(frozen=True)
+class BinarisedSplit(Split[Ids]):
+    """Two files of ids whose sentences belong together."""
+
+    files: tuple[IdFile, IdFile]
+
+    def pairs(self) -> Iterator[Pair[Ids]]:
+        """Read the sentences side by side."""
+        source, target = self.files
+        if len(source) != len(target):
+            raise DataError(
+                f"{source.path} has {len(source)} sentences and {target.path} {len(target)}. "
+                "Parallel files must have equally many; binarise both again."
+            )
+        return zip(source, target, strict=True)
+
+    def write(self, pairs: Iterable[Pair[Ids]], folder: Path) -> int:
+        """Write ``.bin`` and ``.idx`` of both sides."""
+        writers = [file.writer(folder) for file in self.files]
+        count = 0
+        for pair in pairs:
+            for writer, sentence in zip(writers, pair, strict=True):
+                writer.write(sentence)
+            count += 1
+        for writer in writers:
+            writer.finish()
+        return count
+
+
+class BinarisedFolder(ParallelFolder[Ids]):
+    """All splits of one language pair, and their two dictionaries."""
+
+    form = "binarised"
+
+    def __init__(self, folder: Path, source: str | None = None, target: str | None = None) -> None:
+        found = _splits(folder)
+        if not found:
+            raise DataError(
+                f"{folder} holds no parallel splits. Expected what fairseq-preprocess writes, as "
+                "train.en-de.en.idx."
+            )
+        self.languages = choose_languages(folder, found, source, target)
+        self._paths = [folder / f"dict.{language}.txt" for language in self.languages]
+        self._dictionaries = [_dictionary(path) for path in self._paths]
+        self.splits = [self._split(folder, name) for name in found[self.languages]]
+
+    def length(self, sentence: Ids) -> int:
+        """Return the number of ids."""
+        return len(sentence)
+
+    def separators(self, token: str) -> tuple[IdSeparator, IdSeparator]:
+        """Return the separator of each side; a dictionary without it gets it as its last id."""
+        source, target = (
+            IdSeparator(token, words.index(token) if token in words else len(words))
+            for words in self._dictionaries
+        )
+        return source, target
+
+    def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
+        """Copy both dictionaries; one without the separator gets it as its last id.
+
+        Nothing else changes in the file, padding words (madeupword0000) included, so that all
+        ids stay what they are.
+        """
+        told = []
+        for path, words in zip(self._paths, self._dictionaries, strict=True):
+            content = path.read_bytes()
+            if separator is not None and separator not in words:
+                content = content.removesuffix(b"\n") + f"\n{separator} 1\n".encode()
+                told.append(f"{path.name}: {separator!r} added as id {len(words)}")
+            (folder / path.name).write_bytes(content)
+        return told
+
+    def _split(self, folder: Path, name: str) -> BinarisedSplit:
+        stem = f"{name}.{'-'.join(self.languages)}"
+        source, target = (folder / f"{stem}.{language}.bin" for language in self.languages)
+        for path in (source, target):
+            for needed in (path, path.with_suffix(".idx")):
+                if not needed.is_file():
+                    raise DataError(
+                        f"{needed} is missing. Expected .bin and .idx of both languages of {stem}."
+                    )
+        eos = [words.eos() for words in self._dictionaries]
+        files = (IdFile(source, eos[0]), IdFile(target, eos[1]))
+        return BinarisedSplit(name, (source, target), files)
+
+
+def _splits(folder: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the names of splits, by language pair."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in files_of(folder):
+        named = NAME.fullmatch(path.name)
+        if named is None:
+            continue
+        names = found[named["source"], named["target"]]
+        if named["split"] not in names:
+            names.append(named["split"])
+    return found
+
+
+def _dictionary(path: Path) -> Any:
+    if not path.is_file():
+        raise DataError(f"{path} is missing. Expected a dictionary for each language.")
+    try:
+        return Dictionary.load(str(path))
+    except Exception as error:  # fairseq raises this very class for one of the reasons
+        raise DataError(f"{path} is no dictionary of fairseq: {error}") from None
+
+
+def _checked_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
+    """Return the type of the ids in a file, once file and index are seen to belong together."""
+    index = indexed_dataset.index_file_path(prefix)
+    if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
+        raise DataError(
+            f"{index} is not an index of fairseq's form mmap. Binarise again with "
+            "fairseq-preprocess and without --dataset-impl."
+        )
+    try:
+        sentences = indexed_dataset.MMapIndexedDataset.Index(index)
+    except (AssertionError, KeyError, ValueError, struct.error) as error:
+        raise DataError(f"{index} is damaged: {error}. Binarise again.") from None
+    if not len(sentences):
+        raise DataError(f"{path} is empty. Expected a sentence or more.")
+    dtype: type[np.integer[Any]] = sentences.dtype
+    expected = int(sentences.sizes.sum()) * np.dtype(dtype).itemsize
+    if path.stat().st_size != expected:
+        raise DataError(
+            f"{path} has {path.stat().st_size} bytes where its .idx counts {expected}: one of the "
+            "two is damaged. Copy both again, or binarise again."
+        )
+    return dtype

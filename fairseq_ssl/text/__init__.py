@@ -1,0 +1,1 @@
+"""Lines in, lines out: tools on text that need neither torch nor fairseq."""

@@ -1,0 +1,84 @@
+"""Lines of plain or ``.gz`` files, read alone or side by side, and written.
+
+A line ends at a newline and nowhere else, so that U+2028, a form feed or a carriage return
+inside a line can not shift one side of a parallel corpus against the other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, TextIO, cast
+
+from fairseq_ssl.errors import DataError
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file without their newline."""
+    with _reading(path), _open(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path}:{number} is not valid UTF-8: byte {error.start + 1} of the line is "
+                    f"0x{line[error.start]:02x}. Convert the file to UTF-8."
+                ) from None
+            yield text.removesuffix("\n")
+
+
+def read_parallel(paths: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of several files side by side; all must have equally many."""
+    readers = [read_lines(path) for path in paths]
+    for number, row in enumerate(zip_longest(*readers)):
+        if None in row:
+            ended = [path for path, line in zip(paths, row, strict=True) if line is None]
+            longer = [path for path in paths if path not in ended]
+            raise DataError(
+                f"{ended[0]} ends after line {number}, but {longer[0]} goes on. Parallel files "
+                "must have equally many lines."
+            )
+        yield row
+
+
+def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:
+    """Write each row's lines to the files they belong to; returns the number of rows."""
+    count = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(line_writer(path)) for path in paths]
+        for row in rows:
+            for file, line in zip(files, row, strict=True):
+                file.write(f"{line}\n")
+            count += 1
+    return count
+
+
+@contextmanager
+def line_writer(path: Path) -> Iterator[TextIO]:
+    """Open a file for lines in UTF-8; equal lines give equal bytes, compressed ones too."""
+    with ExitStack() as stack:
+        file: IO[bytes] = stack.enter_context(path.open("wb"))
+        if path.suffix == ".gz":  # without its usual name and time of writing
+            packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
+            file = cast(IO[bytes], stack.enter_context(packed))
+        yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading `path` into words for its owner."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} can not be read: {error}. Copy it again.") from None

@@ -1,0 +1,63 @@
+"""Peak memory of training: the stock Transformer over a SHAPE transformer of the same size.
+
+Each trains in a process of its own, which reports how far its memory rose above what it had
+before it built a model. 1 is the same; the goal for relative positions is at most 1.3 times
+that of absolute ones, which is a ratio of 0.77.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+from typing import Any
+
+import harness
+import shape_training
+import torch
+
+from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
+
+GOAL = 0.77
+
+
+def peak(arch: str, args: Any, options: dict[str, Any], answer: Any) -> None:
+    """Train a little and put the rise of memory, in bytes, into `answer`."""
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    shape_training.trainer(arch, args, **options)()
+    if args.device == "cuda":
+        answer.put(torch.cuda.max_memory_allocated())
+    else:
+        answer.put(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+
+
+def measure(arch: str, args: Any, **options: Any) -> float:
+    """Return the peak of a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    process = context.Process(target=peak, args=(arch, args, options, answer))
+    process.start()
+    found = float(answer.get())
+    process.join()
+    return found
+
+
+def main() -> None:
+    """Measure and publish."""
+    args = shape_training.settings((__doc__ or "").splitlines()[0])
+    stock = STOCK_COUNTERPART[args.arch]
+    comparison = harness.Comparison(
+        *("shape_memory", stock, f"{args.arch} {args.positions}", "bytes"),
+        goal=GOAL,
+        settings=vars(args),
+    )
+    for _ in range(args.pairs):
+        pair = measure(stock, args), measure(args.arch, args, shape_positions=args.positions)
+        comparison.rates.append(pair)
+        comparison.ratios.append(pair[0] / pair[1])
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

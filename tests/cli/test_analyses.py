@@ -1,0 +1,151 @@
+"""The verbs that compare checkpoints: what they write and show, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.conftest import train
+
+PNG = b"\x89PNG"
+LENGTHS = ("--ends", "2,4", "--subwords", "none", "--beam", "1")
+TOKENS = ("--ranks", "6", "--positions", "2,4")
+
+
+@pytest.fixture(scope="module")
+def joined(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Joined sentences, three in one, binarised."""
+    folder = tmp_path_factory.mktemp("joined") / "data"
+    words = ["position-data", "interpolate", str(toy_data), str(folder), "--sentences", "3"]
+    assert main(words) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(joined: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model of joined sentences for two kinds of positions, hardly trained."""
+    folder = tmp_path_factory.mktemp("joined-models")
+    for kind in ("absolute", "relative"):
+        flags = ("--shape-positions", kind, "--max-update", "20", "--no-epoch-checkpoints")
+        train(joined, folder / kind, *flags)
+    return {kind: folder / kind / "checkpoint_last.pt" for kind in ("absolute", "relative")}
+
+
+def analyse(verb: str, data: Path, output: Path, *flags: str, **models: Path) -> dict[str, Any]:
+    """Run a verb; return what it wrote, and see that there is a figure."""
+    chosen = [word for name, path in models.items() for word in ("-c", f"{name}={path}")]
+    words = [verb, str(data), "-o", str(output), "--device", "cpu", *flags, *chosen]
+    assert main(words) == 0
+    assert output.with_name(f"{output.name}.png").read_bytes().startswith(PNG)
+    found: dict[str, Any] = json.loads(output.with_name(f"{output.name}.json").read_text())
+    assert found["signature"].startswith(f"{verb}|")
+    assert list(output.parent.glob("*.tmp*")) == []
+    return found
+
+
+def test_swapped_bleu(
+    joined: Path, models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--lines", "30", "--subwords", "none", "--beam", "1")
+    found = analyse("swapped-bleu", joined, tmp_path / "new/swapped", *flags, **models)
+    for name, path in models.items():
+        (run,) = found["models"][name]["runs"]
+        assert (run["checkpoint"], run["lines"]) == (str(path), 30)
+        assert run["drop"] == pytest.approx(run["original"] - run["swapped"])
+        assert found["models"][name]["drop"] == {"mean": run["drop"], "sd": 0.0}
+        assert 0 <= run["original_miscounted"] <= 30
+    assert capsys.readouterr().out.split()[:3] == ["original", "swapped", "drop"]
+
+
+def test_shift_similarity(
+    toy_data: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trained / "checkpoint_last.pt"
+    flags = ("--offsets", "0,5,300", "--format", "png")
+    found = analyse("shift-similarity", toy_data, tmp_path / "s", *flags, shifted=path)
+    matrix = found["models"]["shifted"]["similarity"]
+    assert [row[i] for i, row in enumerate(matrix)] == pytest.approx([1, 1, 1], abs=1e-3)
+    assert matrix[0][1] > matrix[0][2], "5 was within the shifts of training, 300 was not"
+    assert found["models"]["shifted"]["least"] == min(map(min, matrix))
+    assert "k=300" in capsys.readouterr().out
+
+
+def test_length_bleu_takes_means_over_seeds(toy_data: Path, trained: Path, tmp_path: Path) -> None:
+    (first,) = trained.glob("checkpoint_*_50.pt")
+    last = trained / "checkpoint_last.pt"
+    words = ("length-bleu", str(toy_data), "-o", str(tmp_path / "l"), *LENGTHS)
+    chosen = ("-c", f"a={first}", "-c", f"b={last}", "-c", f"b={first}")
+    assert main([*words, "--subset", "test", *chosen]) == 0
+    found = json.loads((tmp_path / "l.json").read_text())
+    assert found["buckets"] == ["1-2", "3-4", "5-"]
+    assert sum(found["training_pairs"]) == 2000
+    b = found["models"]["b"]
+    scores = [one["bleu"] for one in b["runs"]]
+    assert b["bleu"]["mean"] == pytest.approx(sum(scores) / 2)
+    assert scores[1] == found["models"]["a"]["bleu"]["mean"]
+    assert found["gains"]["a"] == [0.0, 0.0, 0.0]
+
+
+def test_token_wins(
+    toy_data: Path,
+    toy_text: Path,
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (early,) = trained.glob("checkpoint_*_50.pt")
+    late = trained / "checkpoint_last.pt"
+    found = analyse("token-wins", toy_data, tmp_path / "t", *TOKENS, early=early, late=late)
+    table = found["models"]["late"]
+    assert found["positions"] == ["1-2", "3-4", "5-"]
+    assert table["all"] > 0.5, "the model trained for longer knows more tokens better"
+    assert table["share"][0][2] is None, "no target is that long"
+    targets = (toy_text / "valid.digits").read_text().split()
+    assert sum(map(sum, table["tokens"])) == len(targets)
+    assert "late > early" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "code"),
+    [
+        (["token-wins", "DATA", *TOKENS, "-c", "a=CKPT"], "expected 2 names", 2),
+        (["token-wins", "DATA", "-c", "CKPT", "-c", "b=CKPT"], "is not NAME=PATH", 2),
+        (
+            ["token-wins", "DATA", "--ranks", "5,3", "-c", "a=CKPT", "-c", "b=CKPT"],
+            "rising numbers",
+            2,
+        ),
+        (
+            ["token-wins", "DATA", "-c", "a=CKPT", "-c", "b=CKPT", "-c", "b=CKPT"],
+            "as many of each name",
+            2,
+        ),
+        (["token-wins", "none", "-c", "a=CKPT", "-c", "b=CKPT"], "none does not exist", 1),
+        (["length-bleu", "DATA", "-c", "a=no.pt", "-c", "b=CKPT"], "no.pt does not exist", 1),
+        (["length-bleu", "DATA", "--device", "gpu", "-c", "a=CKPT", "-c", "b=CKPT"], "gpu", 2),
+        (["shift-similarity", "DATA", "--offsets", "5", "-c", "a=CKPT"], "two or more", 2),
+        (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "expected 1 or more", 2),
+        (["swapped-bleu", "DATA", "-c", "a=CKPT"], "has no '<sep>'", 1),
+        (["length-bleu", "DATA", "--subset", "dev", "-c", "a=CKPT", "-c", "b=CKPT"], "'dev'", 1),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    words: list[str],
+    message: str,
+    code: int,
+    toy_data: Path,
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"DATA": str(toy_data), "CKPT": str(trained / "checkpoint_last.pt")}
+    for short, place in places.items():
+        words = [word.replace(short, place) for word in words]
+    assert main([*words, "-o", str(tmp_path / "out")]) == code
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert list(tmp_path.iterdir()) == []

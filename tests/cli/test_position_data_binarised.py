@@ -1,0 +1,148 @@
+"""``fairseq-ssl position-data`` on binarised data: the same as on text, binarised afterwards."""
+
+from __future__ import annotations
+
+import random
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.conftest import run_command
+
+SPLITS = ("train", "valid", "test")
+
+FLAGS = {
+    "extrapolate": ("--limit", "12"),
+    "interpolate": ("--sentences", "7", "--separator", "@sep@"),
+    "swapped": ("--separator", "@sep@"),
+}
+
+PREPROCESS = """
+import sys
+from fairseq import options
+from fairseq_cli.preprocess import main
+for words in sys.argv[1:]:
+    main(options.get_preprocessing_parser().parse_args(words.split()))
+"""
+"""Several runs of fairseq-preprocess in one process, which starts slowly."""
+
+
+def make(kind: str, source: Path, output: Path, *flags: str) -> int:
+    """Run the verb in this process."""
+    return main(["position-data", kind, str(source), str(output), *flags])
+
+
+def preprocess(*requests: str) -> None:
+    run_command(sys.executable, "-c", PREPROCESS, *requests)
+
+
+def prefixes(folder: Path) -> str:
+    return " ".join(f"--{split}pref {folder / split}" for split in SPLITS)
+
+
+@pytest.fixture(scope="module")
+def binarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random corpus, text/vanilla and bin/vanilla, and all made of it in both forms.
+
+    Rare words are unknown. What was made as text is binarised with the dictionaries of what was
+    made of binarised data, into again/KIND.
+    """
+    folder = tmp_path_factory.mktemp("routes")
+    text, binary, again = (folder / name for name in ("text", "bin", "again"))
+    (text / "vanilla").mkdir(parents=True)
+    draw = random.Random(1)
+    for (split, size), language in product(zip(SPLITS, (200, 40, 45), strict=True), ("en", "de")):
+        words = [f"{language}{i}" for i in range(60)]
+        weights = [1 / (i + 1) ** 2 for i in range(60)]
+        lengths = [draw.randrange(20) for _ in range(size)]
+        lines = [" ".join(draw.choices(words, weights, k=n)) + "\n" for n in lengths]
+        (text / "vanilla" / f"{split}.{language}").write_text("".join(lines))
+    base = f"-s en -t de --thresholdsrc 3 --thresholdtgt 3 {prefixes(text / 'vanilla')}"
+    preprocess(f"{base} --destdir {binary / 'vanilla'}")
+    for kind, flags in FLAGS.items():
+        source = "interpolate" if kind == "swapped" else "vanilla"
+        for form in (text, binary):
+            assert make(kind, form / source, form / kind, *flags) == 0
+    requests = []
+    for kind in FLAGS:
+        words = [
+            f"--{x}dict {binary / kind}/dict.{y}.txt" for x, y in (("src", "en"), ("tgt", "de"))
+        ]
+        requests.append(
+            f"-s en -t de {' '.join(words)} {prefixes(text / kind)} --destdir {again / kind}"
+        )
+    preprocess(*requests)
+    return folder
+
+
+def decoded(folder: Path, split: str, language: str) -> list[str]:
+    """Return the sentences of a binarised split as words."""
+    from fairseq.data import Dictionary, indexed_dataset
+
+    words = Dictionary.load(str(folder / f"dict.{language}.txt"))
+    path = str(folder / f"{split}.en-de.{language}")
+    dataset = indexed_dataset.make_dataset(path, "mmap")
+    return [words.string(dataset[i]) for i in range(len(dataset))]
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+def test_both_routes_give_the_same_data(kind: str, binarised: Path) -> None:
+    made, again = (binarised / name / kind for name in ("bin", "again"))
+    names = {path.name for path in again.iterdir()} - {"preprocess.log"}
+    assert {path.name for path in made.iterdir()} == names
+    assert len(names) == 14
+    for name in names:
+        assert (made / name).read_bytes() == (again / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+def test_binarised_data_says_what_the_text_says(kind: str, binarised: Path) -> None:
+    unknown = 0
+    for split, language in product(SPLITS, ("en", "de")):
+        text = (binarised / "text" / kind / f"{split}.{language}").read_text().split("\n")[:-1]
+        shown = decoded(binarised / "bin" / kind, split, language)
+        assert len(shown) == len(text) > 4
+        for got, expected in zip(shown, text, strict=True):
+            for word, wanted in zip(got.split(), expected.split(), strict=True):
+                unknown += word == "<unk>"
+                assert word in (wanted, "<unk>")
+    assert unknown > 10
+
+
+def test_the_separator_is_the_last_word_and_all_others_keep_their_ids(binarised: Path) -> None:
+    for language in ("en", "de"):
+        before = (binarised / "bin/vanilla" / f"dict.{language}.txt").read_text()
+        after = (binarised / "bin/interpolate" / f"dict.{language}.txt").read_text()
+        assert after == f"{before}@sep@ 1\n"
+        assert "madeupword0000 0\n" in before
+
+
+def test_binarised_faults_are_named(
+    binarised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vanilla, joined = binarised / "bin/vanilla", binarised / "bin/interpolate"
+    assert make("swapped", vanilla, tmp_path / "out") == 1
+    assert "train.en-de.en.bin:1 has no '<sep>'" in capsys.readouterr().err
+    flags = ("--separator", "@sep@", "--sentences", "2")
+    assert make("interpolate", joined, tmp_path / "out", *flags) == 1
+    assert "train.en-de.en.bin:1 holds '@sep@' already" in capsys.readouterr().err
+    assert make("interpolate", vanilla, tmp_path / "out", "--sentences", "41") == 1
+    assert "valid.en-de.en.bin has 40 sentences, too few" in capsys.readouterr().err
+    assert make("extrapolate", joined, tmp_path / "out", "--limit", "4") == 1
+    assert "no pair of at most 4 tokens" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_added_separator_is_told(
+    binarised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make("interpolate", binarised / "bin/vanilla", tmp_path / "out") == 0
+    shown = capsys.readouterr().err
+    counts = (binarised / "bin/vanilla/dict.en.txt").read_text().count("\n")
+    assert f"dict.en.txt: '<sep>' added as id {4 + counts}\n" in shown
+    assert "train: 200 pairs -> 20 (0 left over)\n" in shown
+    assert "test: 45 pairs -> 4 (5 left over)\n" in shown
+    assert "|form:binarised|languages:en-de|" in shown

@@ -1,0 +1,116 @@
+"""The recipe of chapter 6: its tiny scale runs, its paper scale is what the paper says."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import fairseq_ssl
+from tests.conftest import PACKAGE, ROOT, environment
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+
+RECIPE = ROOT / "examples/shape"
+STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
+
+
+def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["bash", str(path)],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, f"{path.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done
+
+
+def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
+    """The commands that a step would run, as words."""
+    (path,) = RECIPE.glob(f"?_{name}.sh")
+    shown = step(path, {"SCALE": scale, "DRY_RUN": "1", "DATA_DIR": "/data", **settings}).stdout
+    lines = [line.partition(" > ")[0] for line in shown.splitlines()]
+    return [shlex.split(line) for line in lines if not line.startswith("#")]
+
+
+def called(commands: list[list[str]], program: str) -> list[list[str]]:
+    return [command[1:] for command in commands if command[0] == program]
+
+
+def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+    settings = {"SCALE": "tiny", "WORK": str(tmp_path), "UPDATES": "66", "JOBS": "2"}
+    for path in STEPS:
+        shown = step(path, settings).stdout
+        if path.name == "4_score.sh":
+            assert "| interpolate | relative |" in shown
+            assert "(1) |" in shown
+    swapped = json.loads((tmp_path / "analysis/swapped.json").read_text())
+    assert list(swapped["models"]) == ["absolute", "shifted", "relative"]
+    assert len(list((tmp_path / "analysis").glob("*.png"))) == 4
+    for path in (STEPS[0], STEPS[1], STEPS[2], STEPS[4]):
+        again = step(path, settings).stderr
+        done = {line for line in again.splitlines() if not line.startswith("==>")}
+        assert done, path
+        assert all(line.startswith("there already: ") for line in done), again
+
+
+def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
+    for scale, count in (("tiny", 3), ("small", 27), ("paper", 45)):
+        commands = called(dry(scale, "train"), "fairseq-train")
+        assert len(commands) == count
+        for words in commands:
+            parser = options.get_training_parser()
+            args = options.parse_args_and_arch(parser, words)
+            assert args.save_dir.endswith(f".{args.shape_positions}.{args.seed}")
+            assert args.user_dir == PACKAGE.name
+
+
+def test_the_paper_scale_is_that_of_table_6_2() -> None:
+    for words in called(dry("paper", "train", GPUS="8", SEEDS="1"), "fairseq-train"):
+        args = options.parse_args_and_arch(options.get_training_parser(), words)
+        assert 8 * args.max_tokens * args.update_freq[0] == 112000
+        assert (args.max_update, args.warmup_updates) == (200000, 8000)
+        # Noam: factor * dim^-0.5 * min(n^-0.5, n * warm-up^-1.5), at its peak
+        assert args.lr == [pytest.approx(2 * 512**-0.5 * 8000**-0.5, rel=1e-6)]
+        sizes = (args.encoder_embed_dim, args.encoder_ffn_embed_dim, args.encoder_layers)
+        assert (*sizes, args.decoder_layers, args.encoder_attention_heads) == (512, 2048, 6, 6, 8)
+        assert (args.dropout, args.label_smoothing, args.clip_norm) == (0.1, 0.1, 0.0)
+        assert (args.adam_betas, args.adam_eps) == ("(0.9, 0.98)", 1e-8)
+        assert (args.shape_max_shift, args.shape_relative_limit) == (500, 16)
+        assert (args.save_interval_updates, args.keep_interval_updates) == (5000, 10)
+    averaged = called(dry("paper", "train", SEEDS="1", KINDS="shifted"), "fairseq-ssl")
+    assert all(words[0] == "average" and "--last 10" in " ".join(words) for words in averaged)
+    data = called(dry("paper", "prepare"), "fairseq-ssl")
+    assert [words[1] for words in data] == ["extrapolate", "interpolate", "interpolate"]
+    assert "--limit 50" in " ".join(data[0])
+    assert "--sentences 10" in " ".join(data[1])
+
+
+def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None:
+    decoding = called(dry("paper", "decode", SEEDS="1"), "fairseq-generate")
+    assert len(decoding) == 3 * 3 * 7
+    for words in decoding:
+        args = options.parse_args_and_arch(options.get_generation_parser(), words)
+        assert args.beam == 4
+    for words in called(dry("paper", "prepare"), "fairseq-preprocess"):
+        args = options.get_preprocessing_parser().parse_args(words)
+        assert (args.validpref.count(","), args.testpref.count(",")) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "message"),
+    [
+        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
+        ({"KINDS": "rotary"}, 2, "KINDS has 'rotary'; expected absolute, shifted, relative."),
+        ({"DATASETS": "vanila"}, 2, "DATASETS has 'vanila'; expected vanilla, extrapolate,"),
+        ({"SCALE": "small", "DATA_DIR": ""}, 1, "folder with train.en.gz"),
+    ],
+)
+def test_a_wrong_setting_is_refused(settings: dict[str, str], code: int, message: str) -> None:
+    assert message in step(STEPS[0], settings, code).stderr

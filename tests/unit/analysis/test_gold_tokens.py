@@ -1,0 +1,56 @@
+"""Scores of gold tokens against fairseq's own, and their table by hand."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.analysis.gold_tokens import frequency_ranks, gold_scores, share_higher
+from fairseq_ssl.analysis.trained import Trained
+from tests.conftest import PACKAGE, Run
+
+
+@pytest.fixture(scope="module")
+def model(trained: Path, toy_data: Path) -> Trained:
+    return Trained.load(trained / "checkpoint_last.pt", toy_data, "cpu")
+
+
+def test_scores_are_those_of_score_reference(
+    model: Trained, run: Run, trained: Path, toy_data: Path
+) -> None:
+    shown = run(
+        *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--score-reference", "--cpu"),
+        *("--path", trained / "checkpoint_last.pt", "--gen-subset", "valid"),
+    ).stdout
+    expected = dict(re.findall(r"^P-(\d+)\t(.*)$", shown, re.M))
+    scores = gold_scores(model, model.split("valid"), 300, lambda count: None)
+    assert len(expected) == len(scores) == 200
+    for line, found in enumerate(scores):
+        theirs = [float(word) * math.log(2) for word in expected[str(line)].split()]
+        np.testing.assert_allclose(found, theirs[:-1], atol=1e-4)
+
+
+def test_ranks_follow_the_counts_in_the_training_targets(model: Trained, toy_text: Path) -> None:
+    counts = Counter((toy_text / "train.digits").read_text().split())
+    ranks = frequency_ranks(model, chunk=7)
+    words = model.task.target_dictionary
+    for place, (word, count) in enumerate(counts.most_common(), start=1):
+        assert abs(ranks[words.index(word)] - place) < len(counts)
+        rarer = [other for other in counts if counts[other] < count]
+        assert all(ranks[words.index(word)] < ranks[words.index(other)] for other in rarer)
+    assert sorted(ranks) == list(range(1, len(words) + 1))
+    assert ranks[words.eos()] > len(counts)
+
+
+def test_the_table_by_hand() -> None:
+    first = [np.array([-1.0, -2.0, -3.0]), np.array([-1.0])]
+    second = [np.array([-2.0, -2.0, -4.0]), np.array([-0.5])]
+    ranks = [np.array([1, 2, 3]), np.array([2])]
+    higher, total = share_higher(first, second, ranks, rank_ends=[2], position_ends=[1, 2])
+    assert total.tolist() == [[2, 1, 0], [0, 0, 1]]
+    assert higher.tolist() == [[1, 0, 0], [0, 0, 1]]  # the tie at -2 is not higher

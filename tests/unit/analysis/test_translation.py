@@ -1,0 +1,57 @@
+"""Translations in the order of the data, those that fairseq-generate gives; swapped sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ssl.analysis.swapped import swap
+from fairseq_ssl.analysis.trained import Trained
+from fairseq_ssl.analysis.translation import Search, references, translate
+from fairseq_ssl.cli.detokenise import generated
+from fairseq_ssl.errors import DataError
+from tests.conftest import PACKAGE, Run
+
+
+def test_they_are_those_of_fairseq_generate(run: Run, trained: Path, toy_data: Path) -> None:
+    checkpoint = trained / "checkpoint_last.pt"
+    shown = run(
+        *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--cpu", "--beam", "3"),
+        *("--path", checkpoint, "--gen-subset", "valid", "--max-len-a", "1.5"),
+        *("--max-len-b", "20"),
+    ).stdout
+    model = Trained.load(checkpoint, toy_data, "cpu")
+    dataset = model.split("valid")
+    counted: list[int] = []
+    found = translate(model, dataset, Search(beam=3, max_tokens=200), counted.append)
+    assert found == list(generated(shown.splitlines(), "H"))
+    assert references(model, dataset) == list(generated(shown.splitlines(), "T"))
+    assert sum(counted) == len(found) == 200
+    assert len(counted) > 3, "more than one batch"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([5, 6, 9, 7, 9, 8, 2], [7, 9, 8, 9, 5, 6, 2]),
+        ([9, 7, 2], [7, 9, 2]),
+        ([5, 9, 2], [9, 5, 2]),
+        ([5, 6, 2], [5, 6, 2]),
+    ],
+)
+def test_swapping_moves_the_first_sentence_to_the_end(before: list[int], after: list[int]) -> None:
+    assert swap(torch.tensor(before), mark=9).tolist() == after
+
+
+def test_what_is_not_there_is_said(trained: Path, toy_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        Trained.load(tmp_path / "none.pt", toy_data, "cpu")
+    with pytest.raises(DataError, match="is not the data of"):
+        Trained.load(trained / "checkpoint_last.pt", tmp_path, "cpu")
+    model = Trained.load(trained / "checkpoint_last.pt", toy_data, "cpu")
+    with pytest.raises(DataError, match="no split 'dev'"):
+        model.split("dev")
+    with pytest.raises(DataError, match="--max-tokens is 2"):
+        next(model.batches(model.split("valid"), 2))

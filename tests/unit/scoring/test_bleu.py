@@ -1,0 +1,42 @@
+"""BLEU by length, and the ranges of numbers that lengths are sorted into."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.scoring.bleu import bleu, bleu_by_length
+from fairseq_ssl.scoring.buckets import buckets
+
+FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all"]
+WANTED = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
+
+
+def test_the_score_is_that_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "found").write_text("\n".join(FOUND) + "\n")
+    (tmp_path / "wanted").write_text("\n".join(WANTED) + "\n")
+    command = [sys.executable, "-m", "sacrebleu", "wanted", "-i", "found", "-b", "-w", "4"]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert bleu(FOUND, WANTED).score == pytest.approx(float(shown.stdout), abs=1e-4)
+    assert bleu(FOUND, WANTED).signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+def test_each_length_is_scored_by_itself() -> None:
+    within = buckets([4, 6])
+    scores = bleu_by_length(FOUND, WANTED, [5, 6, 9], within)
+    assert scores == [None, bleu(FOUND[:2], WANTED[:2]).score, bleu(FOUND[2:], WANTED[2:]).score]
+
+
+def test_buckets_are_named_by_their_ends() -> None:
+    assert list(map(str, buckets([10, 20]))) == ["1-10", "11-20", "21-"]
+    assert list(map(str, buckets([3]))) == ["1-3", "4-"]
+
+
+@given(st.sets(st.integers(1, 50), min_size=1), st.integers(1, 100))
+def test_every_number_is_in_one_bucket(ends: set[int], number: int) -> None:
+    assert sum(number in bucket for bucket in buckets(sorted(ends))) == 1

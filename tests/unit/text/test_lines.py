@@ -1,0 +1,85 @@
+"""Lines end at newlines and nowhere else; what can not be read is named by file and line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.lines import read_lines, read_parallel, write_parallel
+
+ODD = "a\u2028b\x0bc\x0cd\x85e\rf\x1cg"
+"""One line, whatever str.splitlines and universal newlines make of it."""
+
+
+@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
+def test_only_a_newline_ends_a_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    content = f"{ODD}\n\n  two  spaces \nlast\r\nno newline".encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert list(read_lines(path)) == [ODD, "", "  two  spaces ", "last\r", "no newline"]
+
+
+lines = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])))
+
+
+@given(rows=lines.map(lambda left: [(line, f"{line}!") for line in left]))
+def test_what_was_written_is_read(
+    rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("lines")
+    paths = [folder / "a.en", folder / "a.de.gz"]
+    assert write_parallel(paths, rows) == len(rows)
+    assert list(read_parallel(paths)) == rows
+
+
+def test_the_same_lines_give_the_same_compressed_bytes(tmp_path: Path) -> None:
+    paths = [tmp_path / "one.gz", tmp_path / "two.gz"]
+    write_parallel(paths, [("a line", "a line")])
+    first, second = (path.read_bytes() for path in paths)
+    assert first == second
+    assert first[4:8] == bytes(4)  # the header's time of writing
+
+
+def test_bytes_that_are_not_utf8_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.en"
+    path.write_bytes("grün\nfür\nk\xfcrzer\n".encode("latin-1").replace(b"gr\xfc", b"gru", 1))
+    with pytest.raises(DataError, match=r"a\.en:2 is not valid UTF-8: byte 2 .* 0xfc"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize(("left", "right"), [("a\nb\n", "a\nb\nc\n"), ("a\nb\n\n", "a\nb\n")])
+def test_the_file_that_ends_first_is_named(left: str, right: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "l", tmp_path / "r"]
+    for path, content in zip(paths, (left, right), strict=True):
+        path.write_text(content)
+    ended, longer = ("l", "r") if len(left) < len(right) else ("r", "l")
+    message = rf"/{ended} ends after line 2, but \S+/{longer} goes on"
+    with pytest.raises(DataError, match=message):
+        list(read_parallel(paths))
+
+
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_a_damaged_gz_is_refused(cut_off: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    content = gzip.compress(os.urandom(1000).hex().encode())
+    path.write_bytes(content[:-200] if cut_off else content[:10] + b"\xff" * 20)
+    with pytest.raises(DataError, match=r"a\.gz can not be read: .*Copy it again"):
+        list(read_lines(path))
+
+
+def test_text_under_the_name_of_a_gz_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_text("plain\n")
+    with pytest.raises(DataError, match=r"a\.gz can not be read: Not a gzipped file"):
+        list(read_lines(path))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.en does not exist"):
+        list(read_lines(tmp_path / "a.en"))

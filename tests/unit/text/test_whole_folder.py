@@ -1,0 +1,80 @@
+"""A folder is there whole, or as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.whole_folder import whole_folder
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return all files below a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
+
+
+def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
+    output = tmp_path / "deep" / "out"
+    with whole_folder(output) as aside:
+        (aside / "file").write_text("new")
+        assert not output.exists()
+    assert contents(tmp_path) == {"deep/out/file": "new"}
+
+
+def test_leftovers_and_an_older_folder_are_replaced(tmp_path: Path) -> None:
+    for name in ("out", "out.tmp", "out.tmp.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").write_text("old")
+    with whole_folder(tmp_path / "out") as aside:
+        assert not list(aside.iterdir())
+        (aside / "file").write_text("new")
+    assert contents(tmp_path) == {"out/file": "new"}
+
+
+def fail_halfway(output: Path, error: type[BaseException]) -> None:
+    """Write a file, then fail."""
+    with whole_folder(output) as aside:
+        (aside / "file").write_text("half")
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, DataError])
+def test_a_failure_leaves_the_older_folder(error: type[BaseException], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    with pytest.raises(error):
+        fail_halfway(tmp_path / "out", error)
+    assert contents(tmp_path) == {"out/old": "old"}
+
+
+def test_a_refused_rename_keeps_both_contents_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self.name == "out.tmp":
+            raise PermissionError("refused")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with (
+        pytest.raises(DataError, match="could not be written: refused"),
+        whole_folder(tmp_path / "out") as aside,
+    ):
+        (aside / "file").write_text("new")
+    assert contents(tmp_path) == {"out.tmp.old/old": "old"}
+
+
+def test_a_file_where_a_folder_must_be_made_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(DataError, match="file/out could not be written"),
+        whole_folder(tmp_path / "file" / "out"),
+    ):
+        pytest.fail("there is no folder to write to")
