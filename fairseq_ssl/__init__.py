@@ -5,7 +5,7 @@ Everything it adds to fairseq, by the flag that selects it:
 --arch
     shape_transformer, shape_transformer_tiny, shape_transformer_iwslt_de_en,
     shape_transformer_wmt_en_de, shape_transformer_big
-        Transformers with shifted sinusoidal positions (SHAPE).
+        Transformers with shifted (SHAPE), absolute or relative positions.
 
 ``--user-dir`` registers all of it. A program that imports this package before
 fairseq calls :func:`register` itself; calling it again does no harm.

@@ -1,39 +1,70 @@
-"""A SHAPE transformer learns: the toy task, in a minute, to a threshold a broken one misses."""
+"""Positions learn: on the toy task, at the trained lengths and at twice as long."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import PACKAGE, ROOT, Run
 
+TRAINED, LONGEST, TEST_LINES = 4, 8, 40
 TRAINING = (
-    *("--arch", "shape_transformer_tiny", "--shape-max-shift", "16", "--dropout", "0"),
-    *("--encoder-normalize-before", "--decoder-normalize-before", "--share-all-embeddings"),
+    *("--arch", "shape_transformer_tiny", "--dropout", "0", "--share-all-embeddings"),
+    *("--encoder-normalize-before", "--decoder-normalize-before"),
     *("--encoder-embed-dim", "128", "--encoder-attention-heads", "4"),
     *("--decoder-attention-heads", "4", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"),
-    *("--lr", "0.002", "--lr-scheduler", "polynomial_decay", "--warmup-updates", "100"),
-    *("--criterion", "cross_entropy", "--max-tokens", "1000", "--seed", "1", "--cpu"),
-    *("--no-epoch-checkpoints", "--validate-interval", "100", "--log-format", "simple"),
+    *("--lr", "0.003", "--lr-scheduler", "polynomial_decay", "--warmup-updates", "200"),
+    *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+    *("--max-tokens", "500", "--max-update", "1500", "--total-num-update", "1500"),
+    *("--seed", "1", "--cpu", "--no-epoch-checkpoints", "--validate-interval", "1000"),
 )
-UPDATES = "700"
 
 
-def test_it_learns_lists_of_numbers(run: Run, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lists of at most 4 numbers to train on, of up to 8 to test."""
+    folder = tmp_path_factory.mktemp("numbers")
     maker = ROOT / "examples/common/number_words.py"
-    text, data = tmp_path / "text", tmp_path / "data"
-    sizes = ("--numbers", "12", "--trained-length", "4", "--longest", "4", "--train-lines", "4000")
-    run(sys.executable, maker, text, *sizes)
-    splits = [f"--{split}pref={text / split}" for split in ("train", "valid", "test")]
+    lengths = ("--trained-length", str(TRAINED), "--longest", str(LONGEST))
+    sizes = ("--numbers", "12", "--train-lines", "4000", "--test-lines", str(TEST_LINES))
+    run(sys.executable, maker, folder, *lengths, *sizes)
+    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     languages = ("-s", "words", "-t", "digits", "--joined-dictionary")
-    run("fairseq-preprocess", *languages, *splits, "--destdir", data)
-    steps = ("--max-update", UPDATES, "--total-num-update", UPDATES)
-    run("fairseq-train", data, "--user-dir", PACKAGE, *TRAINING, *steps, "--save-dir", tmp_path)
-    words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--beam", "1", "--cpu")
-    shown = run(*words, "--path", tmp_path / "checkpoint_last.pt").stdout
+    run("fairseq-preprocess", *languages, *splits, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+def right_by_length(run: Run, data: Path, save_dir: Path, *positions: str) -> dict[int, int]:
+    """Train, translate the test, and count the lines without a mistake at each length."""
+    user_dir = ("--user-dir", PACKAGE)
+    run("fairseq-train", data, *user_dir, *TRAINING, *positions, "--save-dir", save_dir)
+    words = ("fairseq-generate", data, *user_dir, "--beam", "1", "--max-len-a", "2", "--cpu")
+    shown = run(*words, "--path", save_dir / "checkpoint_last.pt").stdout
     references = dict(re.findall(r"^T-(\d+)\t(.*)$", shown, re.M))
     answers = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", shown, re.M))
-    assert len(references) == 200
-    right = sum(answers[line] == reference for line, reference in references.items())
-    assert right > 190
+    assert len(references) == LONGEST * TEST_LINES
+    right: dict[int, int] = defaultdict(int)
+    for line, reference in references.items():
+        right[len(reference.split())] += answers[line] == reference
+    return right
+
+
+def test_shifted_positions_write_lists_twice_as_long_as_any_they_learned(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    shifted = ("--shape-positions", "shifted", "--shape-max-shift", "8")
+    right = right_by_length(run, data, tmp_path, *shifted)
+    assert sum(right[length] for length in range(1, TRAINED + 1)) > 0.95 * TRAINED * TEST_LINES
+    assert right[2 * TRAINED] >= 0.25 * TEST_LINES
+
+
+def test_absolute_positions_write_the_lists_they_learned_and_none_twice_as_long(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    right = right_by_length(run, data, tmp_path, "--shape-positions", "absolute")
+    assert sum(right[length] for length in range(1, TRAINED + 1)) > 0.95 * TRAINED * TEST_LINES
+    assert right[2 * TRAINED] <= 0.1 * TEST_LINES

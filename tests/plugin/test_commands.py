@@ -125,3 +125,22 @@ def test_shift_zero_trains_to_the_bits_of_the_stock_command(toy_data: Path, tmp_
     assert stock.keys() == zero.keys() == shifted.keys()
     assert all(torch.equal(stock[name], zero[name]) for name in stock)
     assert not all(torch.equal(stock[name], shifted[name]) for name in stock)
+
+
+def test_relative_positions_train_resume_and_translate(
+    run: Run, toy_data: Path, tmp_path: Path
+) -> None:
+    flags = ("--shape-positions", "relative", "--shape-relative-limit", "3", "--dropout", "0.1")
+    attention = ("--attention-dropout", "0.1", "--no-epoch-checkpoints", "--max-update")
+    train(toy_data, tmp_path / "whole", *flags, *attention, "12")
+    for updates in ("5", "12"):
+        train(toy_data, tmp_path / "resumed", *flags, *attention, updates)
+    whole, resumed = (
+        weights(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
+    )
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    shown = run(
+        *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--beam", "2", "--cpu"),
+        *("--path", tmp_path / "whole/checkpoint_last.pt", "--gen-subset", "valid"),
+    ).stdout
+    assert len(re.findall(r"^H-\d+\t", shown, re.M)) == 200
