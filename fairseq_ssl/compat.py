@@ -113,6 +113,6 @@ def _forms_batches_once(given: dict[str, Any]) -> bool:
 
 def avoid_fast_path(encoder: Any) -> None:
     """Switch off the fused layer of 0.12.2, which fails on torch 2 as soon as there is a pad."""
-    for layer in encoder.layers:
+    for layer in encoder.layers.children():  # iterating would skip some under layer drop
         if hasattr(layer, "can_use_fastpath"):
             layer.can_use_fastpath = False

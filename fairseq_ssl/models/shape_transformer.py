@@ -107,7 +107,7 @@ def _make_shifted(side: Any, args: Any) -> None:
 def _make_relative(side: Any, args: Any) -> None:
     """Take the sinusoids away, and let each layer's self-attention know distances instead."""
     side.embed_positions = None
-    for layer in side.layers:
+    for layer in side.layers.children():  # iterating would skip some under --encoder-layerdrop
         layer.self_attn = RelativeSelfAttention.replacing(
             layer.self_attn, args.shape_relative_limit, args.shape_relative_one_table
         )

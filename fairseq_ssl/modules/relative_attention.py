@@ -55,8 +55,10 @@ def _apart(distance: int, queries: int, keys: int, device: Any) -> Tensor:
 
 def _band(wide: Tensor, first: int, distances: int) -> Tensor:
     """View the entries of [rows, queries, L + keys + L] that are within L of the diagonal."""
-    rows, queries, width = wide.shape
-    return wide.as_strided((rows, queries, distances), (queries * width, width + 1, 1), first)
+    rows, queries, _ = wide.shape
+    row, query, key = wide.stride()
+    start = wide.storage_offset() + first * key
+    return wide.as_strided((rows, queries, distances), (row, query + key, key), start)
 
 
 class Masks(NamedTuple):

@@ -231,6 +231,14 @@ def test_relative_positions_stand_in_each_self_attention_and_nowhere_else() -> N
     assert not any("encoder_attn" in name for name in tables)
 
 
+def test_layers_that_training_may_drop_have_them_too() -> None:
+    dropping = {"encoder_layerdrop": 0.9, "decoder_layerdrop": 0.9}
+    model = build(shape_positions="relative", **dropping)
+    tables = [name for name, _ in model.named_parameters() if "distances" in name]
+    layers = [*model.encoder.layers.children(), *model.decoder.layers.children()]
+    assert len(tables) == 2 * len(layers) > 0
+
+
 def test_one_table_halves_them() -> None:
     model = build(shape_positions="relative", shape_relative_one_table=True)
     tables = [name for name, _ in model.named_parameters() if "distances" in name]

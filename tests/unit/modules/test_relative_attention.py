@@ -152,6 +152,17 @@ def test_spread_and_collect_are_adjoint(
             assert torch.equal(laid_out[:, i, j], by_distance[:, i, distance])
 
 
+def test_any_layout_in_memory_gives_the_same() -> None:
+    torch.manual_seed(1)
+    by_distance, by_key = torch.randn(3, 5, 7), torch.randn(3, 5, 6)
+    for order in [(0, 1, 2), (1, 0, 2), (2, 1, 0), (1, 2, 0)]:
+        back = torch.argsort(torch.tensor(order)).tolist()
+        same_distance = by_distance.permute(order).contiguous().permute(back)
+        same_key = by_key.permute(order).contiguous().permute(back)
+        assert torch.equal(spread(same_distance, 6), spread(by_distance, 6))
+        torch.testing.assert_close(collect(same_key, 3), collect(by_key, 3))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_close_to_the_loop(dtype: torch.dtype) -> None:
     inputs = [tensor.detach() for tensor in draw(4, 40, 40, 16)]
