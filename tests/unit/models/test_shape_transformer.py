@@ -195,7 +195,8 @@ def test_in_autocast_it_trains_to_nearly_the_same_gradients(
         with torch.autocast("cpu", dtype, enabled=enabled):
             out = logits(model)
         torch.autograd.backward(out.float().log_softmax(-1)[..., 5].mean())
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        found = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        gradients.append(torch.cat(found))
     exact, half = gradients
     assert half.dtype == torch.float32
     assert torch.cosine_similarity(exact, half, dim=0) > 0.99
