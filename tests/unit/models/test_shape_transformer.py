@@ -233,8 +233,7 @@ def test_relative_positions_stand_in_each_self_attention_and_nowhere_else() -> N
 
 
 def test_layers_that_training_may_drop_have_them_too() -> None:
-    dropping = {"encoder_layerdrop": 0.9, "decoder_layerdrop": 0.9}
-    model = build(shape_positions="relative", **dropping)
+    model = build(shape_positions="relative", encoder_layerdrop=0.9, decoder_layerdrop=0.9)
     tables = [name for name, _ in model.named_parameters() if "distances" in name]
     layers = [*model.encoder.layers.children(), *model.decoder.layers.children()]
     assert len(tables) == 2 * len(layers) > 0

@@ -1,0 +1,132 @@
+"""What every noise takes and gives: lines of tokens laid end to end, and where tokens went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tokens = NDArray[Any]
+"""Words as objects, or ids as integers."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines of tokens, laid end to end."""
+
+    tokens: Tokens
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of_words(cls, lines: Iterable[str]) -> Block:
+        """Cut each line at its whitespace."""
+        cut = [line.split() for line in lines]
+        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        tokens = np.empty(int(lengths.sum()), dtype=object)
+        tokens[:] = list(chain.from_iterable(cut))
+        return cls(tokens, lengths)
+
+    def to_lines(self) -> list[str]:
+        """Join the words of each line with spaces."""
+        words, ends = self.tokens.tolist(), self.ends.tolist()
+        return [
+            " ".join(words[end - n : end])
+            for n, end in zip(self.lengths.tolist(), ends, strict=True)
+        ]
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Where each line ends."""
+        return np.cumsum(self.lengths)
+
+    @cached_property
+    def line(self) -> NDArray[np.int64]:
+        """The line of each token."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @cached_property
+    def place(self) -> NDArray[np.int64]:
+        """The place of each token in its line, from 0."""
+        return np.arange(len(self.tokens)) - np.repeat(self.ends - self.lengths, self.lengths)
+
+    def lengths_of(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how long each line is when its tokens come so many times."""
+        return np.bincount(self.line, weights=kept, minlength=len(self.lengths)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Lines after noise, and from which clean token each of their tokens comes."""
+
+    block: Block
+    origin: NDArray[np.int64]
+    """For each noisy token the number of its clean one; -1 where a token was put in."""
+
+    def touched(self, clean: Block) -> NDArray[np.bool_]:
+        """Tell of each clean token whether it is gone, another, or out of its place.
+
+        It is out of its place where, of those that are left of its line, it is not the same
+        n-th as before. Untouched tokens so stand in the noisy line in their order.
+        """
+        left = np.flatnonzero(self.origin >= 0)
+        origin = self.origin[left]
+        rank = np.empty(len(origin), np.int64)
+        rank[np.argsort(origin, kind="stable")] = np.arange(len(origin))
+        same = (rank == np.arange(len(origin))) & (self.block.tokens[left] == clean.tokens[origin])
+        touched = np.ones(len(clean.tokens), dtype=np.bool_)
+        touched[origin[same.astype(np.bool_)]] = False
+        return touched
+
+    def then(self, noise: Noise, random: np.random.Generator) -> Noisy:
+        """Put another noise on top."""
+        after = noise(self.block, random)
+        origin = np.where(after.origin >= 0, self.origin[after.origin], -1)
+        return Noisy(after.block, origin)
+
+
+class Noise(Protocol):
+    """One kind of noise."""
+
+    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+        """Return noisy lines, as many as the clean ones, drawing from `random` alone."""
+
+
+def untouched(clean: Block) -> Noisy:
+    """Return the lines as they are."""
+    return Noisy(clean, np.arange(len(clean.tokens)))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One noise after another."""
+
+    noises: Sequence[Noise]
+
+    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+        """Apply each to what the one before left."""
+        noisy = untouched(clean)
+        for noise in self.noises:
+            noisy = noisy.then(noise, random)
+        return noisy
+
+
+def spare_one(
+    block: Block, deleted: NDArray[np.bool_], random: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Let no line lose all of its tokens: where it would, one at random stays."""
+    chosen = (random.random(len(block.lengths)) * block.lengths).astype(np.int64)
+    emptied = (block.lengths > 0) & (block.lengths_of(~deleted) == 0)
+    deleted = deleted.copy()
+    deleted[(block.ends - block.lengths + chosen)[emptied]] = False
+    return deleted
+
+
+def repeated(block: Block, times: NDArray[np.int64]) -> Noisy:
+    """Let each token come so many times: 0 deletes it, 2 leaves room for another after it."""
+    origin = np.repeat(np.arange(len(block.tokens)), times)
+    return Noisy(Block(block.tokens[origin], block.lengths_of(times)), origin)

@@ -1,0 +1,73 @@
+"""The noise of PoDA: shuffle, delete and replace, in random order (section 2.2, algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block, Noisy, spare_one, untouched
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+SHUFFLE, DELETE, REPLACE = range(3)
+
+
+@dataclass(frozen=True)
+class DenoisingNoise:
+    """Each line is shuffled a little, loses some words and has others replaced, in random order.
+
+    The share deleted and the share replaced are drawn for each line and operation from a
+    Beta distribution of the given mean and standard deviation.
+    """
+
+    unigrams: Unigrams
+    mean: float = 0.15
+    deviation: float = 0.03
+    sigma: float = 0.5
+    """Standard deviation of what is added to a word's place before sorting."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mean < 1 or not 0 < self.deviation**2 < self.mean * (1 - self.mean):
+            raise UsageError(
+                f"No Beta distribution has mean {self.mean} and deviation {self.deviation}; "
+                "expected a mean between 0 and 1 and a variance below mean (1 - mean)."
+            )
+
+    @cached_property
+    def alpha_and_beta(self) -> tuple[float, float]:
+        """Solve mean = a / (a + b) and variance = ab / ((a + b)^2 (a + b + 1))."""
+        total = self.mean * (1 - self.mean) / self.deviation**2 - 1
+        return self.mean * total, (1 - self.mean) * total
+
+    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+        """Apply the three operations to each line, in an order of its own."""
+        order = np.argsort(random.random((len(clean.lengths), 3)), axis=1)
+        noisy = untouched(clean)
+        for step in range(3):
+            noisy = noisy.then(partial(self._one_each, order[:, step]), random)
+        return noisy
+
+    def _one_each(
+        self, operation: NDArray[np.int64], block: Block, random: np.random.Generator
+    ) -> Noisy:
+        """Apply to each line its own one of the operations; no line is emptied."""
+        of_token = operation[block.line]
+        shift = random.normal(0, self.sigma, len(block.tokens)) * (of_token == SHUFFLE)
+        share = random.beta(*self.alpha_and_beta, size=len(block.lengths))
+        hit = random.random(len(block.tokens)) < share[block.line]
+        gone = spare_one(block, hit & (of_token == DELETE), random)
+        tokens = block.tokens.copy()
+        replaced = np.flatnonzero(hit & (of_token == REPLACE))
+        tokens[replaced] = self.unigrams.draw(len(replaced), random)
+        origin = sorted_by_place(block, shift)
+        origin = origin[~gone[origin]]
+        return Noisy(Block(tokens[origin], block.lengths_of(~gone)), origin)
+
+
+def sorted_by_place(block: Block, shift: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Sort the tokens of each line by place + shift."""
+    farthest = 2 * float(np.abs(shift).max(initial=0)) + int(block.lengths.max(initial=0)) + 1
+    return np.argsort(block.line * farthest + block.place + shift, kind="stable")

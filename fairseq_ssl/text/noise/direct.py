@@ -1,0 +1,52 @@
+"""DirectNoise: keep, mask, delete, insert (thesis, section 4.3.2, algorithm 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block, Noisy, repeated, spare_one
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+KEEP, MASK, DELETE, INSERT = range(4)
+
+
+@dataclass(frozen=True)
+class DirectNoise:
+    """For each token one of four: keep it, mask it, delete it, or put a random word after it.
+
+    What is left of 1 by `keep` and `mask` is shared by deletion and insertion. A line never
+    loses all of its tokens: where it would, one at random stays.
+    """
+
+    unigrams: Unigrams
+    keep: float = 0.2
+    """mu_keep."""
+    mask: float = 0.3
+    """mu_mask."""
+    mask_token: Any = "<mask>"
+
+    def __post_init__(self) -> None:
+        if min(self.keep, self.mask) < 0 or self.keep + self.mask > 1:
+            raise UsageError(
+                f"The rates of direct noise are keep {self.keep} and mask {self.mask}; expected "
+                "none below 0 and a sum of at most 1."
+            )
+
+    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+        """Return X of algorithm 2 for each Y of the block."""
+        half = (1 - self.keep - self.mask) / 2
+        ends = np.cumsum([self.keep, self.mask, half])
+        action = np.searchsorted(ends, random.random(len(clean.tokens)), side="right")
+        gone = spare_one(clean, action == DELETE, random)
+        action[(action == DELETE) & ~gone] = KEEP
+        noisy = repeated(clean, np.array([1, 1, 0, 2])[action])
+        tokens, origin = noisy.block.tokens, noisy.origin
+        tokens[action[origin] == MASK] = self.mask_token
+        after = np.flatnonzero(origin[1:] == origin[:-1]) + 1
+        tokens[after] = self.unigrams.draw(len(after), random)
+        origin[after] = -1
+        return noisy

@@ -1,0 +1,47 @@
+"""Words drawn as often as they were counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.errors import DataError
+
+
+@dataclass(frozen=True)
+class Unigrams:
+    """The exact unigram distribution: each word with its count over the sum of all counts."""
+
+    words: NDArray[Any]
+    up_to: NDArray[np.int64]
+    """Sums of the counts, each word's own included."""
+
+    @classmethod
+    def counted(cls, lines: Iterable[str]) -> Unigrams:
+        """Count the words of text."""
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line.split())
+        return cls.of(counts)
+
+    @classmethod
+    def of(cls, counts: Mapping[Any, int]) -> Unigrams:
+        """Take words, or ids, with their counts; the order of equal ones does not matter."""
+        kept = sorted((word, count) for word, count in counts.items() if count > 0)
+        if not kept:
+            raise DataError("There is no word to draw from: the counts are empty.")
+        words = np.empty(len(kept), dtype=object)
+        words[:] = [word for word, _ in kept]
+        if not isinstance(kept[0][0], str):
+            words = words.astype(np.int64)
+        return cls(words, np.cumsum([count for _, count in kept]))
+
+    def draw(self, count: int, random: np.random.Generator) -> NDArray[Any]:
+        """Draw so many words."""
+        at = random.integers(self.up_to[-1], size=count)
+        return self.words[np.searchsorted(self.up_to, at, side="right")]

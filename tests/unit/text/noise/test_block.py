@@ -1,0 +1,92 @@
+"""Blocks of lines, what noise touched, and noises in a chain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.noise.block import Block, Chain, Noise, Noisy, spare_one
+from fairseq_ssl.text.noise.denoise import DenoisingNoise
+from fairseq_ssl.text.noise.direct import DirectNoise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
+KINDS: dict[str, Noise] = {
+    "direct": DirectNoise(UNIGRAMS),
+    "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
+    "both": Chain([DirectNoise(UNIGRAMS, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
+}
+LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
+
+
+def test_lines_come_back() -> None:
+    lines = ["a b  c", "", "d"]
+    block = Block.of_words(lines)
+    assert block.to_lines() == ["a b c", "", "d"]
+    assert block.line.tolist() == [0, 0, 0, 2]
+    assert block.place.tolist() == [0, 1, 2, 0]
+
+
+def test_touched_by_hand() -> None:
+    clean = Block.of_words(["a b c d", "e f"])
+    # a is gone, b and c have changed places, d stays; e is another word, f stays, x is put in
+    noisy = Noisy(Block.of_words(["c b d", "z x f"]), np.array([2, 1, 3, 4, -1, 5]))
+    assert noisy.touched(clean).tolist() == [True, True, True, False, True, False]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(lines=LINES, seed=st.integers(0, 999))
+def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
+    kind: str, lines: list[str], seed: int
+) -> None:
+    clean = Block.of_words(lines)
+    noisy = KINDS[kind](clean, np.random.default_rng(seed))
+    touched = noisy.touched(clean)
+    after = noisy.block.to_lines()
+    assert len(after) == len(lines)
+    for number, line in enumerate(after):
+        expected = clean.tokens[(clean.line == number) & ~touched].tolist()
+        words = iter(line.split())
+        assert all(any(word == other for other in words) for word in expected)
+    from_clean = noisy.origin >= 0
+    assert (clean.line[noisy.origin[from_clean]] == noisy.block.line[from_clean]).all()
+    assert (noisy.block.lengths > 0).tolist() == (clean.lengths > 0).tolist()
+    assert noisy.block.lengths.sum() == len(noisy.block.tokens) == len(noisy.origin)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_random_source_gives_the_same(kind: str) -> None:
+    clean = Block.of_words(["a b c d e f g h"] * 20)
+    first, second, other = (KINDS[kind](clean, np.random.default_rng(n)) for n in (1, 1, 2))
+    assert first.block.to_lines() == second.block.to_lines() != other.block.to_lines()
+    assert clean.to_lines() == ["a b c d e f g h"] * 20, "the clean lines stay"
+
+
+def test_one_token_is_spared_at_random() -> None:
+    block = Block.of_words(["a b c", "", "d e"] * 3000)
+    deleted = np.ones(len(block.tokens), dtype=np.bool_)
+    deleted[block.line % 3 == 2] = False
+    spared = ~spare_one(block, deleted, np.random.default_rng(1))
+    lines = spared[block.line % 3 == 0].reshape(-1, 3)
+    assert (lines.sum(1) == 1).all()
+    np.testing.assert_allclose(lines.mean(0), 1 / 3, atol=0.03)
+    assert spared[block.line % 3 == 2].all()
+
+
+def test_unigrams_are_drawn_as_often_as_counted() -> None:
+    from scipy.stats import chisquare
+
+    counts = {"the": 6000, "of": 3000, "rare": 1, "b": 999}
+    drawn = Unigrams.of(counts).draw(200_000, np.random.default_rng(1))
+    seen = [int((drawn == word).sum()) for word in counts]
+    assert sum(seen) == 200_000
+    assert chisquare(seen, [20 * count for count in counts.values()]).pvalue > 0.001
+    assert Unigrams.counted(["a b a", "", "b a"]).up_to.tolist() == [3, 5]
+
+
+def test_there_must_be_a_word_to_draw() -> None:
+    with pytest.raises(DataError, match="counts are empty"):
+        Unigrams.counted([])

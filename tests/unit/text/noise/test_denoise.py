@@ -1,0 +1,81 @@
+"""PoDA's noise: its Beta distribution, its shuffle, its shares and its random order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block, Noisy
+from fairseq_ssl.text.noise.denoise import DenoisingNoise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
+LENGTH, LINES = 30, 4000
+CLEAN = Block.of_words([" ".join(f"w{i}" for i in range(LENGTH))] * LINES)
+
+
+def noised(seed: int = 1, **options: float) -> Noisy:
+    return DenoisingNoise(UNIGRAMS, **options)(CLEAN, np.random.default_rng(seed))
+
+
+def test_alpha_and_beta_have_the_mean_and_deviation_of_the_paper() -> None:
+    alpha, beta = DenoisingNoise(UNIGRAMS).alpha_and_beta
+    assert alpha == pytest.approx(21.1)
+    assert beta == pytest.approx(119.5667, abs=1e-4)
+    assert stats.beta(alpha, beta).mean() == pytest.approx(0.15)
+    assert stats.beta(alpha, beta).std() == pytest.approx(0.03)
+
+
+def deleted_by_line(noisy: Noisy) -> np.ndarray:
+    return LENGTH - np.asarray(noisy.block.lengths)
+
+
+def test_the_share_deleted_varies_from_line_to_line_as_a_beta_does() -> None:
+    counts = deleted_by_line(noised())
+    alpha, beta = DenoisingNoise(UNIGRAMS).alpha_and_beta
+    expected = stats.betabinom(LENGTH, alpha, beta)
+    ends = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    cumulated = expected.cdf(ends)
+    probabilities = np.diff([0, *cumulated, 1])
+    seen = np.bincount(np.minimum(counts, len(ends)), minlength=len(ends) + 1)
+    assert stats.chisquare(seen, probabilities * LINES).pvalue > 0.001
+
+
+def test_the_share_replaced_is_that_of_the_words_left_or_of_all() -> None:
+    noisy = noised()
+    replaced = np.isin(noisy.block.tokens, ["x", "y"])
+    assert replaced.mean() == pytest.approx(0.15, abs=0.005)
+    assert (noisy.block.tokens[replaced] == "x").mean() == pytest.approx(2 / 3, abs=0.02)
+    assert (noisy.origin >= 0).all(), "a replaced word stands where the clean one stood"
+
+
+def test_neighbours_change_places_as_often_as_two_normals_do() -> None:
+    clean = Block.of_words(["a b"] * 40_000)
+    noise = DenoisingNoise(UNIGRAMS, mean=1e-6, deviation=1e-7)
+    swapped = [line == "b a" for line in noise(clean, np.random.default_rng(1)).block.to_lines()]
+    # i + N(0, s) before i + 1 + N(0, s): a normal of deviation s sqrt(2) is above 1
+    expected = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))
+    assert np.mean(swapped) == pytest.approx(expected, abs=0.005)
+
+
+def test_the_order_of_operations_is_random() -> None:
+    """A word shuffled after a deletion moves over the gap: the next word left, not two on."""
+    clean = Block.of_words(["a b c"] * 60_000)
+    noise = DenoisingNoise(UNIGRAMS, mean=0.34, deviation=0.01)
+    lines = noise(clean, np.random.default_rng(1)).block.to_lines()
+    kept = [line for line in lines if sorted(line.split()) == ["a", "c"]]
+    share = sum(line == "c a" for line in kept) / len(kept)
+    near = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))  # shuffled after b was deleted
+    far = 1 - stats.norm.cdf(2 / (0.5 * math.sqrt(2)))  # shuffled while b stood between
+    assert share == pytest.approx((near + far) / 2, abs=0.01)
+    assert far < share - 0.02 < near - 0.02
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.1), (1.0, 0.1), (0.5, 0.5), (0.5, 0.0)])
+def test_a_distribution_that_is_none_is_refused(mean: float, deviation: float) -> None:
+    with pytest.raises(UsageError, match="No Beta distribution"):
+        DenoisingNoise(UNIGRAMS, mean, deviation)

@@ -1,0 +1,74 @@
+"""Direct noise: algorithm 2's four actions, at their rates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block
+from fairseq_ssl.text.noise.direct import DirectNoise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
+
+
+def actions(noise: DirectNoise, clean: Block, seed: int = 1) -> list[int]:
+    """Count keep, mask, delete and insert, read off the noisy lines alone."""
+    counts = [0, 0, 0, 0]
+    for before, after in zip(
+        clean.to_lines(), noise(clean, np.random.default_rng(seed)).block.to_lines(), strict=True
+    ):
+        words = after.split()
+        for word in before.split():  # the words of a line differ, but masks do not tell which
+            if word in words:
+                at = words.index(word)
+                counts[3 if words[at + 1 : at + 2] in (["x"], ["y"]) else 0] += 1
+        counts[1] += words.count("<mask>")
+        counts[2] += len(before.split()) - sum(word in words for word in before.split())
+    counts[2] -= counts[1]
+    return counts
+
+
+def test_the_rates_are_those_of_the_thesis() -> None:
+    clean = Block.of_words([" ".join(f"w{i}" for i in range(40))] * 2500)
+    counts = actions(DirectNoise(UNIGRAMS), clean)
+    assert sum(counts) == 100_000
+    assert chisquare(counts, [20_000, 30_000, 25_000, 25_000]).pvalue > 0.001
+
+
+@pytest.mark.parametrize(("keep", "mask"), [(0.1, 0.9), (1.0, 0.0), (0.0, 0.0), (0.5, 0.1)])
+def test_other_rates(keep: float, mask: float) -> None:
+    clean = Block.of_words([" ".join(f"w{i}" for i in range(40))] * 500)
+    half = (1 - keep - mask) / 2
+    counts = actions(DirectNoise(UNIGRAMS, keep, mask), clean)
+    for found, rate in zip(counts, (keep, mask, half, half), strict=True):
+        assert found == pytest.approx(20_000 * rate, abs=500)
+
+
+def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
+    clean = Block.of_words(["a b c d e f g h"] * 3000)
+    noisy = DirectNoise(UNIGRAMS)(clean, np.random.default_rng(2))
+    put_in = noisy.block.tokens[noisy.origin < 0]
+    assert set(put_in) == {"x", "y"}
+    assert (put_in == "x").mean() == pytest.approx(2 / 3, abs=0.02)
+    starts = noisy.block.place == 0
+    assert (noisy.origin[starts] >= 0).all(), "nothing is put before the first word"
+
+
+def test_short_lines_keep_a_word_of_their_own_or_a_mask() -> None:
+    clean = Block.of_words(["a", "b c", ""] * 2000)
+    noisy = DirectNoise(UNIGRAMS, keep=0.0, mask=0.0)(clean, np.random.default_rng(1))
+    lines = noisy.block.to_lines()
+    assert all(lines[0::3])
+    assert all(lines[1::3])
+    assert not any(lines[2::3])
+    left = [line.split()[0] for line in lines[1::3]]
+    assert 0.3 < left.count("c") / len(left) < 0.45, "each of the two was spared as often"
+
+
+@pytest.mark.parametrize(("keep", "mask"), [(-0.1, 0.3), (0.8, 0.3)])
+def test_rates_that_are_none_are_refused(keep: float, mask: float) -> None:
+    with pytest.raises(UsageError, match=f"keep {keep} and mask {mask}"):
+        DirectNoise(UNIGRAMS, keep, mask)
