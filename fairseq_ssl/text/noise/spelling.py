@@ -1,0 +1,66 @@
+"""Synthetic spelling errors (SSE): slips of single letters (thesis, section 4.4.5)."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block, Noisy
+
+DELETE, INSERT, REPLACE, SWAP = range(4)
+
+
+@dataclass(frozen=True)
+class SpellingNoise:
+    """Each letter of a word slips with one small probability: one of four slips, equally likely.
+
+    It is deleted, has a random letter put before it, is replaced by one, or changes places
+    with the next (the last with the one before). Spaces stay, and a word keeps a letter: a
+    sole one is neither deleted nor swapped.
+    """
+
+    rate: float = 0.003
+    """Per character, all four kinds together."""
+    letters: str = string.ascii_lowercase
+    """What is put in, each equally likely."""
+    spared: frozenset[str] = frozenset({"<mask>"})
+    """Words that are no words."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1 or not self.letters:
+            raise UsageError(
+                f"The rate of spelling noise is {self.rate}, from {len(self.letters)} letters; "
+                "expected a rate from 0 to 1 and at least one letter."
+            )
+
+    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+        """Return the same words, some of them misspelt."""
+        tokens = clean.tokens.copy()
+        ends = np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))
+        total = int(ends[-1]) if len(ends) else 0
+        hits = np.flatnonzero(random.random(total) < self.rate)[::-1]  # the last of a word first
+        slips = random.integers(4, size=len(hits)).tolist()
+        drawn = random.integers(len(self.letters), size=len(hits)).tolist()
+        words = np.searchsorted(ends, hits, side="right").tolist()
+        for hit, word, slip, letter in zip(hits.tolist(), words, slips, drawn, strict=True):
+            if tokens[word] not in self.spared:
+                at = hit - (int(ends[word - 1]) if word else 0)
+                tokens[word] = slipped(tokens[word], at, slip, self.letters[letter])
+        return Noisy(Block(tokens, clean.lengths), np.arange(len(tokens)))
+
+
+def slipped(word: str, at: int, slip: int, letter: str) -> str:
+    """Return `word` with one slip at the letter `at`."""
+    if slip == INSERT:
+        return word[:at] + letter + word[at:]
+    if slip == REPLACE:
+        return word[:at] + letter + word[at + 1 :]
+    if len(word) == 1:
+        return word
+    if slip == DELETE:
+        return word[:at] + word[at + 1 :]
+    at = min(at, len(word) - 2)
+    return word[:at] + word[at + 1] + word[at] + word[at + 2 :]

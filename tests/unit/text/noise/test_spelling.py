@@ -1,0 +1,74 @@
+"""Spelling noise: its rate, its four slips, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chisquare
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block
+from fairseq_ssl.text.noise.spelling import DELETE, INSERT, REPLACE, SWAP, SpellingNoise, slipped
+
+
+@pytest.mark.parametrize(
+    ("at", "slip", "expected"),
+    [
+        (0, DELETE, "ord"),
+        (3, DELETE, "wor"),
+        (0, INSERT, "xword"),
+        (3, INSERT, "worxd"),
+        (1, REPLACE, "wxrd"),
+        (0, SWAP, "owrd"),
+        (2, SWAP, "wodr"),
+        (3, SWAP, "wodr"),
+    ],
+)
+def test_each_slip(at: int, slip: int, expected: str) -> None:
+    assert slipped("word", at, slip, "x") == expected
+
+
+def test_a_sole_letter_is_neither_deleted_nor_swapped() -> None:
+    assert [slipped("a", 0, slip, "x") for slip in (DELETE, SWAP)] == ["a", "a"]
+    assert slipped("a", 0, REPLACE, "x") == "x"
+
+
+def kind(word: str) -> str:
+    """Read the slip off a misspelt 'abcdefgh', from a letter that is not in it."""
+    known = sum(letter in "abcdefgh" for letter in word)
+    if len(word) == 7:
+        return "delete"
+    if len(word) == 9:
+        return "insert"
+    return "replace" if known == 7 else "swap"
+
+
+def test_slips_come_at_their_rate_and_equally_often() -> None:
+    clean = Block.of_words(["abcdefgh " * 25] * 8000)
+    noisy = SpellingNoise(letters="z")(clean, np.random.default_rng(1))
+    wrong = noisy.block.tokens[noisy.touched(clean)]
+    letters = 8 * len(clean.tokens)
+    expected = 1 - (1 - 0.003) ** 8
+    assert binomtest(len(wrong), len(clean.tokens), expected).pvalue > 0.001
+    assert letters == 1_600_000
+    single = Counter(map(kind, wrong))
+    assert chisquare([single[k] for k in ("delete", "insert", "replace", "swap")]).pvalue > 1e-4
+
+
+def test_words_and_lines_stay_where_they_are() -> None:
+    clean = Block.of_words(["a bc <mask>", "", "def"] * 500)
+    noisy = SpellingNoise(rate=0.9)(clean, np.random.default_rng(1))
+    assert noisy.block.lengths.tolist() == clean.lengths.tolist()
+    assert all(noisy.block.tokens)
+    assert (noisy.block.tokens == "<mask>").sum() == 500
+    assert noisy.origin.tolist() == list(range(len(clean.tokens)))
+
+
+def test_nothing_slips_at_rate_0_and_wrong_rates_are_refused() -> None:
+    clean = Block.of_words(["some words"])
+    assert SpellingNoise(0.0)(clean, np.random.default_rng(1)).block.to_lines() == ["some words"]
+    for rate, letters in ((-0.1, "a"), (1.1, "a"), (0.1, "")):
+        with pytest.raises(UsageError, match="rate of spelling noise"):
+            SpellingNoise(rate, letters)
