@@ -1,4 +1,4 @@
-"""What the verbs that compare checkpoints share: their options, their report, their progress."""
+"""What the verbs that compare checkpoints share: their options and their report."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import json
 import logging
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from tqdm import tqdm
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -133,19 +131,6 @@ def search(args: argparse.Namespace) -> Search:
     from fairseq_ssl.analysis.translation import Search
 
     return Search(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
-
-
-def progress(total: int, what: str) -> Callable[[int], object]:
-    """Return what to call with the number of sentences just done: a bar, or a line each 30 s."""
-    quiet = not sys.stderr.isatty()
-    bar = tqdm(total=total, desc=what, unit="sent", mininterval=30 if quiet else 0.1, leave=False)
-
-    def done(count: int) -> None:
-        bar.update(count)
-        if bar.n >= total:
-            bar.close()
-
-    return done
 
 
 def mean_and_deviation(values: Iterable[float]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.scoring.buckets import Bucket, buckets
 from fairseq_ssl.signature import Signature
 
@@ -86,7 +87,7 @@ def _one(
     def plain(line: str) -> str:
         return join(" ".join(token for token in line.split() if token != args.separator))
 
-    done = options.progress(len(dataset), str(path))
+    done = progress(str(path), "sentences", len(dataset))
     found = [plain(line) for line in translate(trained, dataset, options.search(args), done)]
     wanted = [plain(line) for line in references(trained, dataset)]
     lengths = (dataset.src_sizes - 1).tolist()

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import position_data
@@ -100,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
     with whole_folder(output) as folder:
         for split in corpus.splits:
             reader = PairReader(split)
-            written = split.write(operation(reader), folder)
+            pairs = watched(operation(reader), split.name, "pairs written")
+            written = split.write(pairs, folder)
             counts[split.name] = {"pairs": reader.count, "written": written}
             remark = _remark(args.kind, settings, split.name, reader.count, written)
             print(f"{split.name}: {reader.count} pairs -> {written}{remark}", file=sys.stderr)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -60,7 +61,7 @@ def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
 
     trained = Trained.load(path, args.data, device)
     dataset = trained.split(args.subset)
-    done = options.progress(len(dataset), str(path))
+    done = progress(str(path), "sentences", len(dataset))
     found = similarities(trained, dataset, args.offsets, args.max_tokens, done)
     return {"checkpoint": str(path), "similarity": found.round(4).tolist()}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -79,7 +80,7 @@ def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
     for order in ("original", "swapped"):
         found = first_sentences(
             *(trained, dataset, chosen, args.separator, options.search(args)),
-            options.progress(count, f"{path.parent.name} {order}"),
+            progress(f"{path}, {order}", "lines", count),
             swapped=order == "swapped",
         )
         score = bleu([plain(line) for line in found.lines], references, args.tokenize)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.scoring.buckets import buckets
 from fairseq_ssl.signature import Signature
@@ -87,7 +88,7 @@ def _score(path: Path, device: str, args: argparse.Namespace) -> Scores:
 
     trained = Trained.load(path, args.data, device)
     dataset = trained.split(args.subset)
-    done = options.progress(len(dataset), str(path))
+    done = progress(str(path), "sentences", len(dataset))
     return gold_scores(trained, dataset, args.max_tokens, done)
 
 
