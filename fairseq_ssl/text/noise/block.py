@@ -130,3 +130,9 @@ def repeated(block: Block, times: NDArray[np.int64]) -> Noisy:
     """Let each token come so many times: 0 deletes it, 2 leaves room for another after it."""
     origin = np.repeat(np.arange(len(block.tokens)), times)
     return Noisy(Block(block.tokens[origin], block.lengths_of(times)), origin)
+
+
+def sorted_by_place(block: Block, shift: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Sort the tokens of each line by place + shift."""
+    farthest = 2 * float(np.abs(shift).max(initial=0)) + int(block.lengths.max(initial=0)) + 1
+    return np.argsort(block.line * farthest + block.place + shift, kind="stable")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.noise.block import Block, Noisy, spare_one, untouched
+from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one, untouched
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 SHUFFLE, DELETE, REPLACE = range(3)
@@ -65,9 +65,3 @@ class DenoisingNoise:
         origin = sorted_by_place(block, shift)
         origin = origin[~gone[origin]]
         return Noisy(Block(tokens[origin], block.lengths_of(~gone)), origin)
-
-
-def sorted_by_place(block: Block, shift: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sort the tokens of each line by place + shift."""
-    farthest = 2 * float(np.abs(shift).max(initial=0)) + int(block.lengths.max(initial=0)) + 1
-    return np.argsort(block.line * farthest + block.place + shift, kind="stable")

@@ -11,6 +11,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.noise.block import Block, Chain, Noise, Noisy, spare_one
 from fairseq_ssl.text.noise.denoise import DenoisingNoise
 from fairseq_ssl.text.noise.direct import DirectNoise
+from fairseq_ssl.text.noise.spell import SpellNoise
 from fairseq_ssl.text.noise.spelling import SpellingNoise
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
@@ -19,6 +20,7 @@ KINDS: dict[str, Noise] = {
     "direct": DirectNoise(UNIGRAMS),
     "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
     "spelling": SpellingNoise(rate=0.2),
+    "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5),
     "both": Chain([DirectNoise(UNIGRAMS, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
 }
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)

@@ -1,0 +1,78 @@
+"""Spell noise: how many words, which operations, and the letters after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare, foldnorm, kstest
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise.block import Block, Noisy
+from fairseq_ssl.text.noise.spell import SpellNoise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+UNIGRAMS = Unigrams.of({"zzz": 1})
+LENGTH = 60
+WORDS = [f"w{i}" for i in range(LENGTH)]
+CONFUSIONS = {word: (f"{word}!", f"{word}?") for word in WORDS}
+CLEAN = Block.of_words([" ".join(WORDS)] * 3000)
+
+
+def noised(**options: float) -> Noisy:
+    noise = SpellNoise(CONFUSIONS, UNIGRAMS, **{"letter_words": 0.0, **options})  # type: ignore[arg-type]
+    return noise(CLEAN, np.random.default_rng(1))
+
+
+def test_the_operations_come_at_their_shares() -> None:
+    noisy = noised(mean=0.1, deviation=0.0)  # 6 words of each line
+    words = noisy.block.tokens
+    substituted = sum(word[-1] in "!?" for word in words)
+    inserted = int((words == "zzz").sum())
+    deleted = len(CLEAN.tokens) + inserted - len(words)
+    swapped = 6 * 3000 - substituted - inserted - deleted
+    seen = [substituted, swapped, deleted, inserted]
+    assert chisquare(seen, [0.7 * 18000, 1800, 1800, 1800]).pvalue > 0.001
+    moved = noisy.touched(CLEAN).sum() - substituted - deleted
+    assert 1.7 * swapped < moved < 2.1 * swapped, "two words each, but where they meet"
+
+
+def test_each_confusion_is_as_likely() -> None:
+    ends = [word[-1] for word in noised(mean=0.1, deviation=0.0).block.tokens]
+    assert chisquare([ends.count("!"), ends.count("?")]).pvalue > 0.001
+
+
+def test_the_share_of_words_is_a_folded_normal_for_each_line() -> None:
+    noise = SpellNoise(CONFUSIONS, UNIGRAMS)
+    chosen = noise._chosen(CLEAN, np.random.default_rng(1)).reshape(-1, LENGTH).sum(1)
+    drawn = (chosen + np.random.default_rng(2).random(len(chosen))) / LENGTH  # undo the floor
+    below = drawn < 0.9
+    law = foldnorm(0.15 / 0.2, scale=0.2)
+    assert kstest(drawn[below], lambda x: law.cdf(x) / law.cdf(0.9)).pvalue > 0.001
+    places = noise._chosen(CLEAN, np.random.default_rng(1)).reshape(-1, LENGTH).sum(0)
+    assert chisquare(places).pvalue > 0.001, "each place is as likely"
+
+
+def test_swapped_words_change_places() -> None:
+    clean = Block.of_words(["a b"] * 5000)
+    noise = SpellNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0)
+    lines = noise(clean, np.random.default_rng(1)).block.to_lines()
+    assert lines.count("b a") == pytest.approx(500, abs=90)
+    assert lines.count("a b") == pytest.approx(3500, abs=150), "words without confusions stay"
+    assert set(lines) == {"a b", "b a", "a", "b", "a zzz b", "a b zzz"}
+
+
+def test_letters_of_a_tenth_of_the_words() -> None:
+    clean = Block.of_words(["abcdefgh " * 20] * 3000)
+    noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z")
+    noisy = noise(clean, np.random.default_rng(1))
+    wrong = noisy.block.tokens[noisy.touched(clean)]
+    assert len(wrong) == pytest.approx(6000, abs=300)
+    lengths = [len(word) for word in wrong]
+    shares = [lengths.count(8), lengths.count(7), lengths.count(9)]
+    assert chisquare(shares, [0.8 * len(wrong), 0.1 * len(wrong), 0.1 * len(wrong)]).pvalue > 0.001
+
+
+@pytest.mark.parametrize("options", [{"deviation": -1}, {"letter_words": 1.1}, {"letters": ""}])
+def test_what_is_out_of_range_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="Spell noise has"):
+        SpellNoise({}, UNIGRAMS, **options)  # type: ignore[arg-type]
