@@ -58,7 +58,7 @@ into() {
     return
   fi
   mkdir -p "$(dirname "$file")"
-  "${@:2}" >"$file.tmp"
+  "${@:2}" >"$file.tmp" || return # said aloud, for where set -e is off
   mv "$file.tmp" "$file"
 }
 

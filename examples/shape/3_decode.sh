@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 decode() { # DATASET KIND SEED SET
   local out="$RUNS/$1.$2.$3/$4"
   have "$out.txt" && return
-  into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
+  quietly "$out.log" into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
     --path "$(model "$1" "$2" "$3")" --gen-subset "$4" --beam "$BEAM" \
     --max-len-a 1.5 --max-len-b 20 --max-tokens 4000
   into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H \

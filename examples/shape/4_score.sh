@@ -14,7 +14,7 @@ for set in $HELD_OUT; do
     for kind in $KINDS; do
       for seed in $SEEDS; do
         out="$RUNS/$dataset.$kind.$seed/$set"
-        into "$out.bleu.json" sacrebleu "$wanted" -i "$out.txt"
+        into "$out.bleu.json" sacrebleu "$wanted" -i "$out.txt" -w 4
       done
     done
   done

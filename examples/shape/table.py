@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 from collections import defaultdict
 from pathlib import Path
+
+DATASETS = ("vanilla", "extrapolate", "interpolate")
+KINDS = ("absolute", "shifted", "relative")
 
 Scores = dict[tuple[str, str, str], list[float]]
 
@@ -40,9 +44,10 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="WORK/runs")
     scores, signatures = collect(parser.parse_args().runs)
     print("| data set | positions | valid | test |\n| --- | --- | --- | --- |")
-    for dataset, kind in dict.fromkeys((dataset, kind) for dataset, kind, _ in scores):
-        shown = (cell(scores.get((dataset, kind, part), [])) for part in ("valid", "test"))
-        print(f"| {dataset} | {kind} | {' | '.join(shown)} |")
+    for dataset, kind in itertools.product(DATASETS, KINDS):
+        shown = [cell(scores.get((dataset, kind, part), [])) for part in ("valid", "test")]
+        if set(shown) != {"not run"}:
+            print(f"| {dataset} | {kind} | {' | '.join(shown)} |")
     print(f"\nmean ± sample deviation (seeds); {', '.join(sorted(signatures))}")
 
 
