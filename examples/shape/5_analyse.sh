@@ -26,11 +26,12 @@ for dataset in $DATASETS; do
     analyse swapped swapped-bleu interpolate --lines "$SWAPPED_LINES" \
       --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
     lengths="$INTERPOLATE_LENGTH_ENDS" places="$INTERPOLATE_POSITION_ENDS"
+    offsets="$INTERPOLATE_OFFSETS"
   else
-    lengths="$LENGTH_ENDS" places="$POSITION_ENDS"
+    lengths="$LENGTH_ENDS" places="$POSITION_ENDS" offsets="$OFFSETS"
   fi
   headline "5/5 encoder states under shifts, $dataset (figure 6.3)"
-  analyse "similarity.$dataset" shift-similarity "$dataset"
+  analyse "similarity.$dataset" shift-similarity "$dataset" --offsets "$offsets"
   headline "5/5 BLEU by length, $dataset (figure 6.4)"
   analyse "lengths.$dataset" length-bleu "$dataset" --subset test --ends "$lengths" \
     --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
