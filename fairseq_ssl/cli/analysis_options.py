@@ -7,6 +7,7 @@ import json
 import logging
 import statistics
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,7 @@ def device(args: argparse.Namespace) -> str:
     import torch
 
     logging.disable(logging.INFO)  # fairseq and matplotlib tell about every step
+    warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
     chosen = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         torch.empty(0, device=chosen)
