@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ssl.cli.detokenise import add_rewriting
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -65,26 +66,16 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     """Declare how to search and how to score."""
-    from fairseq_ssl.text.detokenise import SUBWORDS
-
     decoding = parser.add_argument_group("decoding and scoring")
     decoding.add_argument("--beam", type=int, default=4, metavar="N", help="default: %(default)s")
     decoding.add_argument(
-        *("--lenpen", "--length-penalty"),
+        "--lenpen",
         type=float,
         default=1.0,
         metavar="X",
         help="above 1 favours long outputs (default: %(default)s)",
     )
-    decoding.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="sentencepiece",
-        help="what to join to words (default: %(default)s)",
-    )
-    decoding.add_argument(
-        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
-    )
+    add_rewriting(decoding)
     decoding.add_argument(
         "--tokenize", default="13a", help="sacreBLEU's tokeniser (default: %(default)s)"
     )

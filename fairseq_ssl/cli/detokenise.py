@@ -22,15 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=Path, nargs="?", metavar="FILE", help="tokenised lines (default: stdin)"
     )
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="sentencepiece",
-        help="what to join to words (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
-    )
+    add_rewriting(parser)
     parser.add_argument(
         "--drop", metavar="TOKEN", help="leave this token out, as the <sep> of joined sentences"
     )
@@ -39,6 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("S", "T", "H"),
         help="the input is what fairseq-generate printed: take its sources, targets or best "
         "hypotheses, in the order of the data",
+    )
+
+
+def add_rewriting(parser: argparse._ActionsContainer) -> None:
+    """Declare what turns tokens into text; other verbs score such text."""
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default="sentencepiece",
+        help="what to join to words (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
     )
 
 
