@@ -11,8 +11,9 @@ from torch import Tensor
 
 from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.analysis.translation import Search, text, translate
+from fairseq_ssl.data.binarised import IdSeparator
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.sentence_groups import split_sentences
+from fairseq_ssl.text.sentence_groups import first_to_end, split_sentences
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ def first_sentences(
 
 def swap(tokens: Tensor, mark: int) -> Tensor:
     """Move what stands before the first `mark` to the end, before </s>: X_2, ..., X_n, X_1."""
-    at = int(tokens.eq(mark).int().argmax())
-    if tokens[at] != mark:
-        return tokens
-    return torch.cat([tokens[at + 1 : -1], tokens[at : at + 1], tokens[:at], tokens[-1:]])
+    between = IdSeparator("", mark)
+    sentences = between.split(tokens[:-1].numpy())
+    swapped = torch.from_numpy(between.join(first_to_end(sentences)))
+    return torch.cat([swapped, tokens[-1:]])
 
 
 def first_references(
