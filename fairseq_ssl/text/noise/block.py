@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.text.noise.draws import Draws
+
 Tokens = NDArray[Any]
 """Words as objects, or ids as integers."""
 
@@ -82,9 +84,9 @@ class Noisy:
         touched[origin[same.astype(np.bool_)]] = False
         return touched
 
-    def then(self, noise: Noise, random: np.random.Generator) -> Noisy:
+    def then(self, noise: Noise, draws: Draws) -> Noisy:
         """Put another noise on top."""
-        after = noise(self.block, random)
+        after = noise(self.block, draws)
         origin = np.where(after.origin >= 0, self.origin[after.origin], -1)
         return Noisy(after.block, origin)
 
@@ -92,8 +94,12 @@ class Noisy:
 class Noise(Protocol):
     """One kind of noise."""
 
-    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
-        """Return noisy lines, as many as the clean ones, drawing from `random` alone."""
+    def __call__(self, clean: Block, draws: Draws) -> Noisy:
+        """Return noisy lines, as many as the clean ones; random numbers come from `draws` alone.
+
+        How often it draws does not depend on the lines, so that a line is noised as it would
+        be alone.
+        """
 
 
 def untouched(clean: Block) -> Noisy:
@@ -107,23 +113,27 @@ class Chain:
 
     noises: Sequence[Noise]
 
-    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+    def __call__(self, clean: Block, draws: Draws) -> Noisy:
         """Apply each to what the one before left."""
         noisy = untouched(clean)
         for noise in self.noises:
-            noisy = noisy.then(noise, random)
+            noisy = noisy.then(noise, draws)
         return noisy
 
 
-def spare_one(
-    block: Block, deleted: NDArray[np.bool_], random: np.random.Generator
-) -> NDArray[np.bool_]:
+def spare_one(block: Block, deleted: NDArray[np.bool_], draws: Draws) -> NDArray[np.bool_]:
     """Let no line lose all of its tokens: where it would, one at random stays."""
-    chosen = (random.random(len(block.lengths)) * block.lengths).astype(np.int64)
+    chosen = one_of_each(block, draws)
     emptied = (block.lengths > 0) & (block.lengths_of(~deleted) == 0)
     deleted = deleted.copy()
-    deleted[(block.ends - block.lengths + chosen)[emptied]] = False
+    deleted[chosen[emptied]] = False
     return deleted
+
+
+def one_of_each(block: Block, draws: Draws) -> NDArray[np.int64]:
+    """Choose a token of each line, each as likely; an empty line gets one that is not its own."""
+    chosen = (draws.lines() * block.lengths).astype(np.int64)
+    return block.ends - block.lengths + chosen
 
 
 def repeated(block: Block, times: NDArray[np.int64]) -> Noisy:
@@ -133,6 +143,8 @@ def repeated(block: Block, times: NDArray[np.int64]) -> Noisy:
 
 
 def sorted_by_place(block: Block, shift: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sort the tokens of each line by place + shift."""
-    farthest = 2 * float(np.abs(shift).max(initial=0)) + int(block.lengths.max(initial=0)) + 1
-    return np.argsort(block.line * farthest + block.place + shift, kind="stable")
+    """Sort the tokens of each line by place + shift, where the shift is rounded to 2^-20."""
+    rounded = np.rint(shift * 2**20).astype(np.int64)
+    farthest = 2 * int(np.abs(rounded).max(initial=0)) + 1
+    width = farthest + (int(block.lengths.max(initial=0)) << 20)
+    return np.argsort(block.line * width + (block.place << 20) + rounded, kind="stable")

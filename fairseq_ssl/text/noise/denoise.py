@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one, untouched
+from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 SHUFFLE, DELETE, REPLACE = range(3)
@@ -42,26 +43,37 @@ class DenoisingNoise:
         total = self.mean * (1 - self.mean) / self.deviation**2 - 1
         return self.mean * total, (1 - self.mean) * total
 
-    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+    def __call__(self, clean: Block, draws: Draws) -> Noisy:
         """Apply the three operations to each line, in an order of its own."""
-        order = np.argsort(random.random((len(clean.lengths), 3)), axis=1)
+        order = np.argsort([draws.lines() for _ in range(3)], axis=0)
         noisy = untouched(clean)
         for step in range(3):
-            noisy = noisy.then(partial(self._one_each, order[:, step]), random)
+            noisy = noisy.then(partial(self._one_each, order[step]), draws)
         return noisy
 
-    def _one_each(
-        self, operation: NDArray[np.int64], block: Block, random: np.random.Generator
-    ) -> Noisy:
+    @cached_property
+    def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Tabulate the Beta distribution: the chance of a share up to a value, and the values."""
+        alpha, beta = self.alpha_and_beta
+        reach = 30 * self.deviation
+        edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 100_001)
+        middle = (edges[1:] + edges[:-1]) / 2
+        density = (alpha - 1) * np.log(middle) + (beta - 1) * np.log1p(-middle)
+        up_to = np.append(0, np.cumsum(np.exp(density - density.max())))
+        return up_to / up_to[-1], edges
+
+    def _one_each(self, operation: NDArray[np.int64], block: Block, draws: Draws) -> Noisy:
         """Apply to each line its own one of the operations; no line is emptied."""
         of_token = operation[block.line]
-        shift = random.normal(0, self.sigma, len(block.tokens)) * (of_token == SHUFFLE)
-        share = random.beta(*self.alpha_and_beta, size=len(block.lengths))
-        hit = random.random(len(block.tokens)) < share[block.line]
-        gone = spare_one(block, hit & (of_token == DELETE), random)
+        share = np.interp(draws.lines(), *self.shares)
+        hit = draws.tokens(block) < share[block.line]
+        gone = spare_one(block, hit & (of_token == DELETE), draws)
         tokens = block.tokens.copy()
         replaced = np.flatnonzero(hit & (of_token == REPLACE))
-        tokens[replaced] = self.unigrams.draw(len(replaced), random)
+        tokens[replaced] = self.unigrams.at(draws.tokens(block, replaced))
+        shift = np.zeros(len(tokens))
+        shuffled = np.flatnonzero(of_token == SHUFFLE)
+        shift[shuffled] = self.sigma * draws.normal(block, shuffled)
         origin = sorted_by_place(block, shift)
         origin = origin[~gone[origin]]
         return Noisy(Block(tokens[origin], block.lengths_of(~gone)), origin)

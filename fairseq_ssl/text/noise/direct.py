@@ -9,6 +9,7 @@ import numpy as np
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, repeated, spare_one
+from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 KEEP, MASK, DELETE, INSERT = range(4)
@@ -36,17 +37,17 @@ class DirectNoise:
                 "none below 0 and a sum of at most 1."
             )
 
-    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+    def __call__(self, clean: Block, draws: Draws) -> Noisy:
         """Return X of algorithm 2 for each Y of the block."""
         half = (1 - self.keep - self.mask) / 2
         ends = np.cumsum([self.keep, self.mask, half])
-        action = np.searchsorted(ends, random.random(len(clean.tokens)), side="right")
-        gone = spare_one(clean, action == DELETE, random)
+        action = np.searchsorted(ends, draws.tokens(clean), side="right")
+        gone = spare_one(clean, action == DELETE, draws)
         action[(action == DELETE) & ~gone] = KEEP
         noisy = repeated(clean, np.array([1, 1, 0, 2])[action])
         tokens, origin = noisy.block.tokens, noisy.origin
         tokens[action[origin] == MASK] = self.mask_token
         after = np.flatnonzero(origin[1:] == origin[:-1]) + 1
-        tokens[after] = self.unigrams.draw(len(after), random)
+        tokens[after] = self.unigrams.at(draws.tokens(noisy.block, after))
         origin[after] = -1
         return noisy

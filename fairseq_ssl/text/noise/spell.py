@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise import spelling
 from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one
+from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 SUBSTITUTE, SWAP, DELETE, INSERT = range(4)
@@ -45,54 +46,54 @@ class SpellNoise:
                 "expected none below 0, a share of at most 1, and letters to put in."
             )
 
-    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+    def __call__(self, clean: Block, draws: Draws) -> Noisy:
         """Change words, then letters."""
-        return self._words(clean, random).then(self._letters, random)
+        return self._words(clean, draws).then(self._letters, draws)
 
-    def _words(self, block: Block, random: np.random.Generator) -> Noisy:
-        operation = self._operations(len(block.tokens), random)
-        operation[~self._chosen(block, random)] = -1
-        gone = spare_one(block, operation == DELETE, random)
+    def _words(self, block: Block, draws: Draws) -> Noisy:
+        operation = self._operations(draws.tokens(block))
+        operation[~self._chosen(block, draws)] = -1
+        gone = spare_one(block, operation == DELETE, draws)
         tokens = block.tokens.copy()
-        self._substitute(tokens, np.flatnonzero(operation == SUBSTITUTE), random)
+        self._substitute(block, tokens, np.flatnonzero(operation == SUBSTITUTE), draws)
         over = np.where(block.place + 1 == block.lengths[block.line], -1.5, 1.5)
         order = sorted_by_place(block, np.where(operation == SWAP, over, 0.0))
         times = np.where(gone, 0, np.where(operation == INSERT, 2, 1))
         origin = np.repeat(order, times[order])
-        tokens = tokens[origin]
+        changed = Block(tokens[origin], block.lengths_of(times))
         put_in = np.flatnonzero(origin[1:] == origin[:-1]) + 1
-        tokens[put_in] = self.unigrams.draw(len(put_in), random)
+        changed.tokens[put_in] = self.unigrams.at(draws.tokens(changed, put_in))
         origin[put_in] = -1
-        return Noisy(Block(tokens, block.lengths_of(times)), origin)
+        return Noisy(changed, origin)
 
-    def _operations(self, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-        drawn: NDArray[np.int64] = np.searchsorted(self.ends, random.random(count), side="right")
+    def _operations(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        drawn: NDArray[np.int64] = np.searchsorted(self.ends, uniform, side="right")
         return drawn
 
-    def _chosen(self, block: Block, random: np.random.Generator) -> NDArray[np.bool_]:
+    def _chosen(self, block: Block, draws: Draws) -> NDArray[np.bool_]:
         """Choose floor(p n) of the n words of each line, each as likely."""
-        share = np.abs(random.normal(self.mean, self.deviation, len(block.lengths)))
+        share = np.abs(self.mean + self.deviation * draws.normal_lines())
         wanted = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
-        order = np.lexsort((random.random(len(block.tokens)), block.line))
+        order = np.argsort((block.line << 32) + (draws.tokens(block) * 2**32).astype(np.int64))
         chosen = np.empty(len(block.tokens), dtype=np.bool_)
         chosen[order] = block.place < wanted[block.line]
         return chosen
 
     def _substitute(
-        self, tokens: NDArray[np.object_], at: NDArray[np.int64], random: np.random.Generator
+        self, block: Block, tokens: NDArray[np.object_], at: NDArray[np.int64], draws: Draws
     ) -> None:
-        drawn = random.random(len(at)).tolist()
+        drawn = draws.tokens(block, at).tolist()
         for place, share in zip(at.tolist(), drawn, strict=True):
             others = self.confusions.get(tokens[place], ())
             if others:
                 tokens[place] = others[int(share * len(others))]
 
-    def _letters(self, clean: Block, random: np.random.Generator) -> Noisy:
+    def _letters(self, clean: Block, draws: Draws) -> Noisy:
         """Change one letter of some words, by an operation and at a place of their own."""
         tokens = clean.tokens.copy()
-        words = np.flatnonzero(random.random(len(tokens)) < self.letter_words)
-        operations = self._operations(len(words), random).tolist()
-        places, letters = random.random(len(words)).tolist(), random.random(len(words)).tolist()
+        words = np.flatnonzero(draws.tokens(clean) < self.letter_words)
+        operations = self._operations(draws.tokens(clean, words)).tolist()
+        places, letters = (draws.tokens(clean, words).tolist() for _ in range(2))
         for word, operation, place, share in zip(
             words.tolist(), operations, places, letters, strict=True
         ):

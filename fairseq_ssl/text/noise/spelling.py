@@ -9,6 +9,7 @@ import numpy as np
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy
+from fairseq_ssl.text.noise.draws import Draws
 
 DELETE, INSERT, REPLACE, SWAP = range(4)
 
@@ -36,18 +37,19 @@ class SpellingNoise:
                 "expected a rate from 0 to 1 and at least one letter."
             )
 
-    def __call__(self, clean: Block, random: np.random.Generator) -> Noisy:
+    def __call__(self, clean: Block, draws: Draws) -> Noisy:
         """Return the same words, some of them misspelt."""
         tokens = clean.tokens.copy()
-        ends = np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-        total = int(ends[-1]) if len(ends) else 0
-        hits = np.flatnonzero(random.random(total) < self.rate)[::-1]  # the last of a word first
-        slips = random.integers(4, size=len(hits)).tolist()
-        drawn = random.integers(len(self.letters), size=len(hits)).tolist()
-        words = np.searchsorted(ends, hits, side="right").tolist()
+        sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        ends = np.cumsum(sizes)
+        letters = Block(np.repeat(np.arange(len(tokens)), sizes), clean.lengths_of(sizes))
+        hits = np.flatnonzero(draws.tokens(letters) < self.rate)[::-1]  # the last of a word first
+        slips = (4 * draws.tokens(letters, hits)).astype(np.int64).tolist()
+        drawn = (len(self.letters) * draws.tokens(letters, hits)).astype(np.int64).tolist()
+        words = letters.tokens[hits].tolist()
         for hit, word, slip, letter in zip(hits.tolist(), words, slips, drawn, strict=True):
             if tokens[word] not in self.spared:
-                at = hit - (int(ends[word - 1]) if word else 0)
+                at = hit - int(ends[word] - sizes[word])
                 tokens[word] = slipped(tokens[word], at, slip, self.letters[letter])
         return Noisy(Block(tokens, clean.lengths), np.arange(len(tokens)))
 

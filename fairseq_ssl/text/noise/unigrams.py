@@ -41,7 +41,8 @@ class Unigrams:
             words = words.astype(np.int64)
         return cls(words, np.cumsum([count for _, count in kept]))
 
-    def draw(self, count: int, random: np.random.Generator) -> NDArray[Any]:
-        """Draw so many words."""
-        at = random.integers(self.up_to[-1], size=count)
-        return self.words[np.searchsorted(self.up_to, at, side="right")]
+    def at(self, uniform: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the word for each number in [0, 1): each as often as it was counted."""
+        at = np.searchsorted(self.up_to, uniform * self.up_to[-1], side="right")
+        words: NDArray[Any] = self.words[np.minimum(at, len(self.words) - 1)]  # may be rounded up
+        return words

@@ -11,6 +11,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.noise.block import Block, Chain, Noise, Noisy, spare_one
 from fairseq_ssl.text.noise.denoise import DenoisingNoise
 from fairseq_ssl.text.noise.direct import DirectNoise
+from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.spell import SpellNoise
 from fairseq_ssl.text.noise.spelling import SpellingNoise
 from fairseq_ssl.text.noise.unigrams import Unigrams
@@ -47,7 +48,7 @@ def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
     kind: str, lines: list[str], seed: int
 ) -> None:
     clean = Block.of_words(lines)
-    noisy = KINDS[kind](clean, np.random.default_rng(seed))
+    noisy = KINDS[kind](clean, Draws.of((seed,), len(lines)))
     touched = noisy.touched(clean)
     after = noisy.block.to_lines()
     assert len(after) == len(lines)
@@ -64,16 +65,27 @@ def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_random_source_gives_the_same(kind: str) -> None:
     clean = Block.of_words(["a b c d e f g h"] * 20)
-    first, second, other = (KINDS[kind](clean, np.random.default_rng(n)) for n in (1, 1, 2))
+    first, second, other = (KINDS[kind](clean, Draws.of((n,), 20)) for n in (1, 1, 2))
     assert first.block.to_lines() == second.block.to_lines() != other.block.to_lines()
     assert clean.to_lines() == ["a b c d e f g h"] * 20, "the clean lines stay"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_line_is_noised_as_it_would_be_alone(kind: str) -> None:
+    lines = ["a b c d e f g h", "", "b c", "a d e f a b c d e f c"] * 5
+    together = KINDS[kind](Block.of_words(lines), Draws.of((3,), len(lines))).block.to_lines()
+    alone = [
+        KINDS[kind](Block.of_words([line]), Draws.of((3,), np.array([number]))).block.to_lines()[0]
+        for number, line in enumerate(lines)
+    ]
+    assert together == alone
 
 
 def test_one_token_is_spared_at_random() -> None:
     block = Block.of_words(["a b c", "", "d e"] * 3000)
     deleted = np.ones(len(block.tokens), dtype=np.bool_)
     deleted[block.line % 3 == 2] = False
-    spared = ~spare_one(block, deleted, np.random.default_rng(1))
+    spared = ~spare_one(block, deleted, Draws.of((1,), 9000))
     lines = spared[block.line % 3 == 0].reshape(-1, 3)
     assert (lines.sum(1) == 1).all()
     np.testing.assert_allclose(lines.mean(0), 1 / 3, atol=0.03)
@@ -84,7 +96,7 @@ def test_unigrams_are_drawn_as_often_as_counted() -> None:
     from scipy.stats import chisquare
 
     counts = {"the": 6000, "of": 3000, "rare": 1, "b": 999}
-    drawn = Unigrams.of(counts).draw(200_000, np.random.default_rng(1))
+    drawn = Unigrams.of(counts).at(np.random.default_rng(1).random(200_000))
     seen = [int((drawn == word).sum()) for word in counts]
     assert sum(seen) == 200_000
     assert chisquare(seen, [20 * count for count in counts.values()]).pvalue > 0.001

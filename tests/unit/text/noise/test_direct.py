@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block
 from fairseq_ssl.text.noise.direct import DirectNoise
+from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
@@ -18,7 +18,9 @@ def actions(noise: DirectNoise, clean: Block, seed: int = 1) -> list[int]:
     """Count keep, mask, delete and insert, read off the noisy lines alone."""
     counts = [0, 0, 0, 0]
     for before, after in zip(
-        clean.to_lines(), noise(clean, np.random.default_rng(seed)).block.to_lines(), strict=True
+        clean.to_lines(),
+        noise(clean, Draws.of((seed,), len(clean.lengths))).block.to_lines(),
+        strict=True,
     ):
         words = after.split()
         for word in before.split():  # the words of a line differ, but masks do not tell which
@@ -49,7 +51,7 @@ def test_other_rates(keep: float, mask: float) -> None:
 
 def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
     clean = Block.of_words(["a b c d e f g h"] * 3000)
-    noisy = DirectNoise(UNIGRAMS)(clean, np.random.default_rng(2))
+    noisy = DirectNoise(UNIGRAMS)(clean, Draws.of((2,), len(clean.lengths)))
     put_in = noisy.block.tokens[noisy.origin < 0]
     assert set(put_in) == {"x", "y"}
     assert (put_in == "x").mean() == pytest.approx(2 / 3, abs=0.02)
@@ -59,7 +61,7 @@ def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
 
 def test_short_lines_keep_a_word_of_their_own_or_a_mask() -> None:
     clean = Block.of_words(["a", "b c", ""] * 2000)
-    noisy = DirectNoise(UNIGRAMS, keep=0.0, mask=0.0)(clean, np.random.default_rng(1))
+    noisy = DirectNoise(UNIGRAMS, keep=0.0, mask=0.0)(clean, Draws.of((1,), len(clean.lengths)))
     lines = noisy.block.to_lines()
     assert all(lines[0::3])
     assert all(lines[1::3])

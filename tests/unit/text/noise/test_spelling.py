@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block
+from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.spelling import DELETE, INSERT, REPLACE, SWAP, SpellingNoise, slipped
 
 
@@ -47,7 +47,7 @@ def kind(word: str) -> str:
 
 def test_slips_come_at_their_rate_and_equally_often() -> None:
     clean = Block.of_words(["abcdefgh " * 25] * 8000)
-    noisy = SpellingNoise(letters="z")(clean, np.random.default_rng(1))
+    noisy = SpellingNoise(letters="z")(clean, Draws.of((1,), len(clean.lengths)))
     wrong = noisy.block.tokens[noisy.touched(clean)]
     letters = 8 * len(clean.tokens)
     expected = 1 - (1 - 0.003) ** 8
@@ -59,7 +59,7 @@ def test_slips_come_at_their_rate_and_equally_often() -> None:
 
 def test_words_and_lines_stay_where_they_are() -> None:
     clean = Block.of_words(["a bc <mask>", "", "def"] * 500)
-    noisy = SpellingNoise(rate=0.9)(clean, np.random.default_rng(1))
+    noisy = SpellingNoise(rate=0.9)(clean, Draws.of((1,), len(clean.lengths)))
     assert noisy.block.lengths.tolist() == clean.lengths.tolist()
     assert all(noisy.block.tokens)
     assert (noisy.block.tokens == "<mask>").sum() == 500
@@ -68,7 +68,9 @@ def test_words_and_lines_stay_where_they_are() -> None:
 
 def test_nothing_slips_at_rate_0_and_wrong_rates_are_refused() -> None:
     clean = Block.of_words(["some words"])
-    assert SpellingNoise(0.0)(clean, np.random.default_rng(1)).block.to_lines() == ["some words"]
+    assert SpellingNoise(0.0)(clean, Draws.of((1,), len(clean.lengths))).block.to_lines() == [
+        "some words"
+    ]
     for rate, letters in ((-0.1, "a"), (1.1, "a"), (0.1, "")):
         with pytest.raises(UsageError, match="rate of spelling noise"):
             SpellingNoise(rate, letters)
