@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one, untouched
 from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 SHUFFLE, DELETE, REPLACE = range(3)
@@ -25,10 +26,9 @@ class DenoisingNoise:
     """
 
     unigrams: Unigrams
-    mean: float = 0.15
-    deviation: float = 0.03
-    sigma: float = 0.5
-    """Standard deviation of what is added to a word's place before sorting."""
+    mean: float = option(0.15, "mean share of the words deleted, and of those replaced")
+    deviation: float = option(0.03, "standard deviation of both shares")
+    sigma: float = option(0.5, "standard deviation of what is added to a place before sorting")
 
     def __post_init__(self) -> None:
         if not 0 < self.mean < 1 or not 0 < self.deviation**2 < self.mean * (1 - self.mean):

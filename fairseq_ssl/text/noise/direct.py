@@ -10,6 +10,7 @@ import numpy as np
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, repeated, spare_one
 from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 KEEP, MASK, DELETE, INSERT = range(4)
@@ -24,10 +25,8 @@ class DirectNoise:
     """
 
     unigrams: Unigrams
-    keep: float = 0.2
-    """mu_keep."""
-    mask: float = 0.3
-    """mu_mask."""
+    keep: float = option(0.2, "share of the tokens kept (mu_keep)")
+    mask: float = option(0.3, "share of the tokens masked (mu_mask)")
     mask_token: Any = "<mask>"
 
     def __post_init__(self) -> None:

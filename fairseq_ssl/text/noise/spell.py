@@ -13,6 +13,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise import spelling
 from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one
 from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
 SUBSTITUTE, SWAP, DELETE, INSERT = range(4)
@@ -33,10 +34,10 @@ class SpellNoise:
 
     confusions: Mapping[str, Sequence[str]]
     unigrams: Unigrams
-    mean: float = 0.15
-    deviation: float = 0.2
-    letter_words: float = 0.1
-    letters: str = string.ascii_lowercase
+    mean: float = option(0.15, "mean of the normal that gives the share of words changed")
+    deviation: float = option(0.2, "its standard deviation")
+    letter_words: float = option(0.1, "share of the words of which a letter is changed")
+    letters: str = option(string.ascii_lowercase, "what is put in, each as likely")
     ends: NDArray[np.float64] = field(init=False, default_factory=lambda: np.cumsum(SHARES)[:3])
 
     def __post_init__(self) -> None:

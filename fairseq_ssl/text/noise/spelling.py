@@ -10,6 +10,7 @@ import numpy as np
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy
 from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.option import option
 
 DELETE, INSERT, REPLACE, SWAP = range(4)
 
@@ -23,10 +24,8 @@ class SpellingNoise:
     sole one is neither deleted nor swapped.
     """
 
-    rate: float = 0.003
-    """Per character, all four kinds together."""
-    letters: str = string.ascii_lowercase
-    """What is put in, each equally likely."""
+    rate: float = option(0.003, "chance of a slip per character, all four kinds together")
+    letters: str = option(string.ascii_lowercase, "what is put in, each as likely")
     spared: frozenset[str] = frozenset({"<mask>"})
     """Words that are no words."""
 
