@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tqdm import tqdm
 
@@ -14,16 +14,25 @@ SILENCE = 30.0
 """Seconds between lines where there is no terminal."""
 
 
+class Advance(Protocol):
+    """What work calls when it has got on."""
+
+    def __call__(self, count: int, share: float | None = None) -> None:
+        """Tell of so many more units; `share` of all is done now, where their number is unknown."""
+
+
 def progress(
     what: str, unit: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int], None]:
+) -> Advance:
     """Return what to call with the number of units just done."""
     if sys.stderr.isatty():
         bar = tqdm(total=total, desc=what, unit=f" {unit}", leave=False)
 
-        def advance(count: int) -> None:
+        def advance(count: int, share: float | None = None) -> None:
+            if share:
+                bar.total = round((bar.n + count) / share)
             bar.update(count)
-            if bar.n == total:
+            if bar.n == bar.total:
                 bar.close()
 
         return advance
@@ -31,13 +40,14 @@ def progress(
     begun = told = clock()
     done = 0
 
-    def tell(count: int) -> None:
+    def tell(count: int, share: float | None = None) -> None:
         nonlocal told, done
         done += count
         now = clock()
         if now - told >= SILENCE:
             told = now
-            print(_line(what, unit, done, total, now - begun), file=sys.stderr, flush=True)
+            of_all = round(done / share) if share else total
+            print(_line(what, unit, done, of_all, now - begun), file=sys.stderr, flush=True)
 
     return tell
 
@@ -48,7 +58,10 @@ def _line(what: str, unit: str, done: int, total: int | None, seconds: float) ->
     if total is None:
         return f"{what}: {done} {unit}, {rate:.0f}/s"
     left = (total - done) / rate if done else 0
-    return f"{what}: {done} of {total} {unit}, {rate:.0f}/s, {left / 60:.0f} min left"
+    return (
+        f"{what}: {done} of {total} {unit} ({done / total:.0%}), {rate:.0f}/s, "
+        f"{left / 60:.0f} min left"
+    )
 
 
 def watched(items: Iterable[Item], what: str, unit: str) -> Iterator[Item]:

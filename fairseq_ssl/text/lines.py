@@ -20,7 +20,7 @@ from fairseq_ssl.errors import DataError
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their newline."""
-    with _reading(path), _open(path) as file:
+    with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8")
@@ -69,15 +69,12 @@ def line_writer(path: Path) -> Iterator[TextIO]:
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-
-
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn what goes wrong in reading `path` into words for its owner."""
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, unpacked if it is a ``.gz``; what goes wrong is told in words for its owner."""
     try:
-        yield
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(IO[bytes], file)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -15,8 +15,8 @@ def test_a_line_every_thirty_seconds(capsys: pytest.CaptureFixture[str]) -> None
         tell(2)
     shown = capsys.readouterr().err.splitlines()
     assert shown == [
-        "valid: 60 of 1000 sentences, 2/s, 8 min left",
-        "valid: 120 of 1000 sentences, 2/s, 7 min left",
+        "valid: 60 of 1000 sentences (6%), 2/s, 8 min left",
+        "valid: 120 of 1000 sentences (12%), 2/s, 7 min left",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from fairseq_ssl.text.noise.draws import Draws
 
 Tokens = NDArray[Any]
-"""Words as objects, or ids as integers."""
+"""Words as objects, or numbers of some kind that stand for them."""
+Same = Callable[[Tokens, Tokens], NDArray[Any]]
+"""Tells of tokens side by side whether they are the same word."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Block:
     @classmethod
     def of_words(cls, lines: Iterable[str]) -> Block:
         """Cut each line at its whitespace."""
-        cut = [line.split() for line in lines]
+        cut = list(map(str.split, lines))
         lengths = np.fromiter(map(len, cut), np.int64, len(cut))
         tokens = np.empty(int(lengths.sum()), dtype=object)
         tokens[:] = list(chain.from_iterable(cut))
@@ -56,9 +58,13 @@ class Block:
         """The place of each token in its line, from 0."""
         return np.arange(len(self.tokens)) - np.repeat(self.ends - self.lengths, self.lengths)
 
-    def lengths_of(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> NDArray[np.int64]:
+    def lengths_of(
+        self, kept: NDArray[np.bool_] | NDArray[np.signedinteger[Any]]
+    ) -> NDArray[np.int64]:
         """Return how long each line is when its tokens come so many times."""
-        return np.bincount(self.line, weights=kept, minlength=len(self.lengths)).astype(np.int64)
+        up_to = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+        lengths: NDArray[np.int64] = up_to[self.ends] - up_to[self.ends - self.lengths]
+        return lengths
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Noisy:
     origin: NDArray[np.int64]
     """For each noisy token the number of its clean one; -1 where a token was put in."""
 
-    def touched(self, clean: Block) -> NDArray[np.bool_]:
+    def touched(self, clean: Block, same: Same = np.equal) -> NDArray[np.bool_]:
         """Tell of each clean token whether it is gone, another, or out of its place.
 
         It is out of its place where, of those that are left of its line, it is not the same
@@ -77,11 +83,13 @@ class Noisy:
         """
         left = np.flatnonzero(self.origin >= 0)
         origin = self.origin[left]
-        rank = np.empty(len(origin), np.int64)
-        rank[np.argsort(origin, kind="stable")] = np.arange(len(origin))
-        same = (rank == np.arange(len(origin))) & (self.block.tokens[left] == clean.tokens[origin])
+        kept = same(self.block.tokens[left], clean.tokens[origin]).astype(np.bool_)
+        if (origin[1:] < origin[:-1]).any():
+            present = np.zeros(len(clean.tokens), dtype=np.bool_)
+            present[origin] = True
+            kept &= np.flatnonzero(present) == origin
         touched = np.ones(len(clean.tokens), dtype=np.bool_)
-        touched[origin[same.astype(np.bool_)]] = False
+        touched[origin[kept]] = False
         return touched
 
     def then(self, noise: Noise, draws: Draws) -> Noisy:
@@ -136,15 +144,21 @@ def one_of_each(block: Block, draws: Draws) -> NDArray[np.int64]:
     return block.ends - block.lengths + chosen
 
 
-def repeated(block: Block, times: NDArray[np.int64]) -> Noisy:
+def repeated(block: Block, times: NDArray[np.signedinteger[Any]]) -> Noisy:
     """Let each token come so many times: 0 deletes it, 2 leaves room for another after it."""
     origin = np.repeat(np.arange(len(block.tokens)), times)
     return Noisy(Block(block.tokens[origin], block.lengths_of(times)), origin)
 
 
-def sorted_by_place(block: Block, shift: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Sort the tokens of each line by place + shift, where the shift is rounded to 2^-20."""
+def sorted_by_place(
+    block: Block, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Sort the tokens of each line by place + shift, where the shift is rounded to 2^-20.
+
+    `at` names those to sort, all of some lines (default: all of all lines).
+    """
+    at = np.arange(len(block.tokens)) if at is None else at
     rounded = np.rint(shift * 2**20).astype(np.int64)
     farthest = 2 * int(np.abs(rounded).max(initial=0)) + 1
     width = farthest + (int(block.lengths.max(initial=0)) << 20)
-    return np.argsort(block.line * width + (block.place << 20) + rounded, kind="stable")
+    return at[np.argsort(block.line[at] * width + (block.place[at] << 20) + rounded, kind="stable")]

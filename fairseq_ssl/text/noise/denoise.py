@@ -56,7 +56,7 @@ class DenoisingNoise:
         """Tabulate the Beta distribution: the chance of a share up to a value, and the values."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.deviation
-        edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 100_001)
+        edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)
         middle = (edges[1:] + edges[:-1]) / 2
         density = (alpha - 1) * np.log(middle) + (beta - 1) * np.log1p(-middle)
         up_to = np.append(0, np.cumsum(np.exp(density - density.max())))
@@ -71,9 +71,9 @@ class DenoisingNoise:
         tokens = block.tokens.copy()
         replaced = np.flatnonzero(hit & (of_token == REPLACE))
         tokens[replaced] = self.unigrams.at(draws.tokens(block, replaced))
-        shift = np.zeros(len(tokens))
         shuffled = np.flatnonzero(of_token == SHUFFLE)
-        shift[shuffled] = self.sigma * draws.normal(block, shuffled)
-        origin = sorted_by_place(block, shift)
-        origin = origin[~gone[origin]]
+        shift = self.sigma * draws.normal(block, shuffled)
+        order = np.arange(len(tokens))
+        order[shuffled] = sorted_by_place(block, shift, shuffled)
+        origin = order[~gone]  # no line is shuffled and loses words
         return Noisy(Block(tokens[origin], block.lengths_of(~gone)), origin)

@@ -13,8 +13,6 @@ from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
 
-KEEP, MASK, DELETE, INSERT = range(4)
-
 
 @dataclass(frozen=True)
 class DirectNoise:
@@ -39,13 +37,13 @@ class DirectNoise:
     def __call__(self, clean: Block, draws: Draws) -> Noisy:
         """Return X of algorithm 2 for each Y of the block."""
         half = (1 - self.keep - self.mask) / 2
-        ends = np.cumsum([self.keep, self.mask, half])
-        action = np.searchsorted(ends, draws.tokens(clean), side="right")
-        gone = spare_one(clean, action == DELETE, draws)
-        action[(action == DELETE) & ~gone] = KEEP
-        noisy = repeated(clean, np.array([1, 1, 0, 2])[action])
+        drawn = draws.tokens(clean)
+        inserted = drawn >= self.keep + self.mask + half
+        gone = spare_one(clean, (drawn >= self.keep + self.mask) & ~inserted, draws)
+        masked = clean.tokens.copy()
+        masked[(drawn >= self.keep) & (drawn < self.keep + self.mask)] = self.mask_token
+        noisy = repeated(Block(masked, clean.lengths), 1 + inserted.view(np.int8) - gone)
         tokens, origin = noisy.block.tokens, noisy.origin
-        tokens[action[origin] == MASK] = self.mask_token
         after = np.flatnonzero(origin[1:] == origin[:-1]) + 1
         tokens[after] = self.unigrams.at(draws.tokens(noisy.block, after))
         origin[after] = -1

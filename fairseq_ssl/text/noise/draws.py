@@ -62,9 +62,10 @@ class Draws:
 
 
 def _normal(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn two uniform numbers into a normal one (Box and Muller, 1958)."""
-    radius: NDArray[np.float64] = np.sqrt(-2 * np.log1p(-one))
-    return radius * np.cos(2 * np.pi * other)
+    """Turn two uniform numbers into a normal one (Box and Muller, 1958), of 24 bits for speed."""
+    radius: NDArray[np.float32] = np.sqrt(-2 * np.log((1 - one).astype(np.float32)))
+    turned = radius * np.cos((2 * np.pi * other).astype(np.float32))
+    return turned.astype(np.float64)
 
 
 def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -33,10 +33,11 @@ class Setting:
     options: Mapping[str, float | bool | str]
 
     def __str__(self) -> str:
-        """Return it in full, defaults included, as in ``direct:keep=0.2:mask=0.3``."""
+        """Return it with all its numbers, as in ``direct:keep=0.2:mask=0.3``."""
         values = {
             name: self.options.get(name, field.default)
             for name, field in options_of(self.kind).items()
+            if name in self.options or not isinstance(field.default, str)
         }
         return ":".join([self.kind, *(f"{name}={value}" for name, value in values.items())])
 

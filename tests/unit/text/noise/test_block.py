@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
@@ -12,6 +12,8 @@ from fairseq_ssl.text.noise.block import Block, Chain, Noise, Noisy, spare_one
 from fairseq_ssl.text.noise.denoise import DenoisingNoise
 from fairseq_ssl.text.noise.direct import DirectNoise
 from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
+from fairseq_ssl.text.noise.learner import LearnerNoise
 from fairseq_ssl.text.noise.spell import SpellNoise
 from fairseq_ssl.text.noise.spelling import SpellingNoise
 from fairseq_ssl.text.noise.unigrams import Unigrams
@@ -22,6 +24,8 @@ KINDS: dict[str, Noise] = {
     "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
     "spelling": SpellingNoise(rate=0.2),
     "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5),
+    "learner": LearnerNoise(HAND_MADE),
+    "learner, listed": LearnerNoise(HAND_MADE, listed=True),
     "both": Chain([DirectNoise(UNIGRAMS, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
 }
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
@@ -44,6 +48,7 @@ def test_touched_by_hand() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(lines=LINES, seed=st.integers(0, 999))
+@settings(deadline=None)  # the first lines with verbs load the list of verbs
 def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
     kind: str, lines: list[str], seed: int
 ) -> None:
@@ -101,6 +106,14 @@ def test_unigrams_are_drawn_as_often_as_counted() -> None:
     assert sum(seen) == 200_000
     assert chisquare(seen, [20 * count for count in counts.values()]).pvalue > 0.001
     assert Unigrams.counted(["a b a", "", "b a"]).up_to.tolist() == [3, 5]
+
+
+def test_many_rare_words_are_found_as_by_a_plain_search() -> None:
+    counts = {f"{n:05}": 100_000 if n % 1000 == 0 else 1 + n % 3 for n in range(20_000)}
+    unigrams = Unigrams.of(counts)
+    uniform = np.append(np.random.default_rng(1).random(100_000), [0.0, 1 - 2.0**-53])
+    plain = np.searchsorted(unigrams.up_to, np.floor(uniform * unigrams.up_to[-1]), side="right")
+    assert (unigrams.numbered().at(uniform) == np.minimum(plain, 19_999)).all()
 
 
 def test_there_must_be_a_word_to_draw() -> None:

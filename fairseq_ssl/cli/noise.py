@@ -1,0 +1,191 @@
+"""``fairseq-ssl noise``: noisy text from clean text, of any size, on all cores or machines."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fairseq_ssl.cli.noise_input import NoiseInput
+from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
+from fairseq_ssl.engines.engine import Engine
+from fairseq_ssl.engines.local import LocalEngine, cores
+from fairseq_ssl.engines.ray import RayEngine
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.noise import kinds
+
+SUMMARY = "make noisy text from clean text: masks, deletions, misspellings, learners' errors, ..."
+EXAMPLES = """\
+  fairseq-ssl noise clean.en --noise direct --seed 1 -o noisy.en
+  fairseq-ssl noise news.en.gz --noise direct,spelling:rate=0.01 -o noisy.en.gz --clean clean.en.gz
+  fairseq-ssl noise clean.bpe --noise denoise -o noisy.bpe --touched touched.txt --jobs 8
+  fairseq-ssl noise clean.en --noise direct -o noisy.en --shard "$SLURM_ARRAY_TASK_ID/100"
+  head clean.en | fairseq-ssl noise --noise direct --counts dict.en.txt"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare text in and out, the noise, and who does the work."""
+    parser.add_argument(
+        "input",
+        type=Path,
+        nargs="?",
+        metavar="INPUT",
+        help="clean text, tokens between spaces, .gz by suffix (default: stdin)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write the noisy lines, .gz by suffix (default: stdout); a run that was "
+        "killed goes on when the same command is given again",
+    )
+    parser.add_argument("--clean", type=Path, metavar="FILE", help="write the clean lines as well")
+    parser.add_argument(
+        "--touched",
+        type=Path,
+        metavar="FILE",
+        help="write for each line the places, from 0, of the clean tokens that are gone, changed "
+        "or moved",
+    )
+    _add_noise(parser)
+    _add_work(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Noise the text, and say what was done."""
+    job = NoiseJob(_wanted(args), _engine(args), afresh=args.force)
+    return job.run(sys.stdout.buffer)
+
+
+def _add_noise(parser: argparse.ArgumentParser) -> None:
+    noise = parser.add_argument_group("noise", f"kinds and their options:\n{kinds.described()}")
+    noise.add_argument(
+        "--noise",
+        required=True,
+        metavar="KIND[:OPTION=VALUE...][,KIND...]",
+        help="one noise, or several that are put on in this order",
+    )
+    noise.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        help="0 or more; the same seed gives the same bytes, whoever does the work (default: 1)",
+    )
+    noise.add_argument(
+        "--counts",
+        type=Path,
+        metavar="FILE",
+        help="word counts to draw words by, as in fairseq's dict.txt (default: counted from INPUT, "
+        "and kept in OUTPUT.counts)",
+    )
+    noise.add_argument(
+        "--confusion-sets",
+        type=Path,
+        metavar="FILE",
+        help="for spell: what fairseq-ssl confusion-sets made",
+    )
+    noise.add_argument(
+        "--learner-words",
+        type=Path,
+        metavar="FILE",
+        help="for learner: what fairseq-ssl learner-words counted (default: a small list made by "
+        "hand)",
+    )
+    noise.add_argument("--mask-token", default="<mask>", help="for direct (default: %(default)s)")
+    noise.add_argument(
+        "--skip-bad-lines",
+        action="store_true",
+        help="leave out, and count, lines that are blank, no UTF-8, hold a NUL or have more than "
+        "10,000 tokens, which are an error otherwise; needs --clean, so that both sides match",
+    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    work = parser.add_argument_group("who does the work")
+    work.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"processes of this machine (default: one for each core, here {cores()})",
+    )
+    work.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="do the I-th of N parts of INPUT, from 1, and write OUTPUT.I-of-N; all of them, "
+        "joined with cat in their order, are what one run writes",
+    )
+    work.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="ray: all CPUs of a Ray cluster (default: %(default)s)",
+    )
+    work.add_argument(
+        "--address", help="of the Ray cluster (default: $RAY_ADDRESS, or one started here)"
+    )
+    work.add_argument(
+        "--force", action="store_true", help="write anew what is there, finished or not"
+    )
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    if args.seed < 0:
+        raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
+    if args.output is None and (args.clean or args.touched):
+        raise UsageError("--clean and --touched go with -o, so that all are files.")
+    if args.skip_bad_lines and args.clean is None:
+        raise UsageError(
+            "--skip-bad-lines needs --clean: without it the noisy lines would not match INPUT's."
+        )
+    shard = _shard(args)
+    paths = {"noisy": args.output, "clean": args.clean, "touched": args.touched}
+    outputs = {name: _of_shard(path, *shard) for name, path in paths.items() if path}
+    if len({path.resolve() for path in [*outputs.values(), args.input or Path()]}) <= len(outputs):
+        raise UsageError("INPUT and the outputs must be different files.")
+    return Wanted(
+        settings=kinds.parsed(args.noise),
+        seed=args.seed,
+        input=NoiseInput(args.input, shard),
+        outputs=outputs,
+        skip_bad_lines=args.skip_bad_lines,
+        mask_token=args.mask_token,
+        counts=args.counts,
+        kept_counts=args.output and args.output.with_name(f"{args.output.name}.counts"),
+        confusion_sets=args.confusion_sets,
+        learner_words=args.learner_words,
+    )
+
+
+def _shard(args: argparse.Namespace) -> tuple[int, int]:
+    if args.shard is None:
+        return 1, 1
+    number, _, total = args.shard.partition("/")
+    if not (number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
+        raise UsageError(f"--shard is {args.shard!r}; expected I/N with I from 1 to N, as in 3/8.")
+    if args.output is None or args.input is None or args.input.suffix == ".gz":
+        raise UsageError(
+            "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
+            "entered in its middle."
+        )
+    return int(number), int(total)
+
+
+def _of_shard(path: Path, number: int, total: int) -> Path:
+    """Put the shard into a file's name, before a .gz; the names sort in the shards' order."""
+    if total == 1:
+        return path
+    stem, gz = (path.name[:-3], ".gz") if path.suffix == ".gz" else (path.name, "")
+    return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    if args.jobs is not None and args.jobs < 1:
+        raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
+    if args.engine == "local":
+        if args.address is not None:
+            raise UsageError("--address goes with --engine ray.")
+        return LocalEngine(args.jobs or cores())
+    if args.jobs is not None:
+        raise UsageError("--jobs goes with --engine local; Ray uses all CPUs of its cluster.")
+    return RayEngine(args.address)

@@ -1,0 +1,213 @@
+"""What ``fairseq-ssl noise`` does once it is clear what is wanted."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl import __version__
+from fairseq_ssl.cli.noise_input import NoiseInput
+from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.engines.engine import Engine
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text import byte_blocks
+from fairseq_ssl.text.growing_files import GrowingFiles, complete, is_done, write_piece
+from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.noise import kinds
+from fairseq_ssl.text.noise.corpus import NoisedBlock, corpus_noise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.text.word_counts import counted, read_counts, write_counts
+
+TOTALS = ("lines", "skipped", "tokens", "touched")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    settings: list[kinds.Setting]
+    seed: int
+    input: NoiseInput
+    outputs: dict[str, Path]
+    """By their names in `corpus.OUTPUTS`; empty: the noisy side goes to stdout."""
+    skip_bad_lines: bool
+    mask_token: str
+    counts: Path | None
+    kept_counts: Path | None
+    confusion_sets: Path | None
+    learner_words: Path | None
+
+    @cached_property
+    def task(self) -> dict[str, Any]:
+        """All that decides the bytes of the outputs."""
+        return {
+            "noise": ",".join(map(str, self.settings)),
+            "seed": self.seed,
+            "input": str(self.input),
+            "input_is": self.input.identity,
+            "outputs": {name: str(path) for name, path in self.outputs.items()},
+            "shard": "{}/{}".format(*self.input.shard),
+            "skip_bad_lines": self.skip_bad_lines,
+            "mask_token": self.mask_token,
+            "counts": _digest(self.counts),
+            "confusion_sets": _digest(self.confusion_sets),
+            "learner_words": _digest(self.learner_words),
+            "version": __version__,
+        }
+
+
+@dataclass
+class NoiseJob:
+    """One run of the command."""
+
+    wanted: Wanted
+    engine: Engine
+    afresh: bool
+    totals: Counter[str] = field(default_factory=Counter)
+
+    def run(self, stdout: IO[bytes]) -> int:
+        """Write the outputs, or the noisy side to `stdout`."""
+        outputs = list(self.wanted.outputs.values())
+        complete(outputs)
+        if not outputs:
+            for done in self._results():
+                write_piece(stdout, done.outputs[0])
+            stdout.flush()
+        elif not self.afresh and self.wanted.input.path and is_done(outputs, self.wanted.task):
+            print(f"{outputs[0]} is there already, made by this command", file=sys.stderr)
+            return 0
+        else:
+            self._to_files(outputs)
+        return self._end()
+
+    def _to_files(self, outputs: list[Path]) -> None:
+        for path in outputs:
+            if path.exists() and not self.afresh:
+                raise UsageError(
+                    f"{path} exists, and is not what this command makes. Pass --force to replace "
+                    "it, or name another."
+                )
+        afresh = self.afresh or self.wanted.input.path is None  # of stdin nothing is left
+        with GrowingFiles(outputs, self.wanted.task, afresh) as files:
+            if files.state:
+                self.wanted.input.position = files.state["position"]
+                self.totals.update(files.state["totals"])
+                print(f"going on after line {self.totals['lines']}", file=sys.stderr)
+            for done in self._results():
+                files.append(done.outputs, {"position": done.end, "totals": self.totals})
+            files.finish(self._signature())
+
+    def _results(self) -> Iterator[NoisedBlock]:
+        """Noise what is left of the input, block after block, and count."""
+        wanted = self.wanted
+        outputs = {name: path.suffix == ".gz" for name, path in wanted.outputs.items()}
+        work = corpus_noise(
+            wanted.settings, self._at_hand(), wanted.seed, outputs or {"noisy": False}
+        )
+        tell = progress("noise", "lines")
+        for done, share in wanted.input.results(self.engine, work):
+            self._count(done)
+            tell(done.lines, share)
+            yield done
+        if not self.totals["lines"] and wanted.input.shard == (1, 1):
+            raise DataError(f"{wanted.input} is empty.")
+
+    def _count(self, result: NoisedBlock) -> None:
+        """Add to the totals; stop at a bad line unless such are skipped."""
+        if result.bad and not self.wanted.skip_bad_lines:
+            bad = result.bad[0]
+            number = self.wanted.input.lines_before() + self.totals["lines"] + bad.place
+            raise DataError(
+                f"{self.wanted.input}:{number} {bad.what}. Mend it, or pass "
+                "--skip-bad-lines (with --clean) to leave out such lines."
+            )
+        counts = (result.lines, len(result.bad), result.tokens, result.touched)
+        self.totals.update(dict(zip(TOTALS, counts, strict=True)))
+
+    def _at_hand(self) -> dict[str, Any]:
+        """Read what the noises need and may take."""
+        wanted = self.wanted
+        needs = set().union(*(setting.needs for setting in wanted.settings))
+        at_hand: dict[str, Any] = {
+            "mask_token": wanted.mask_token,
+            "spared": frozenset({wanted.mask_token}),
+        }
+        if "unigrams" in needs:
+            at_hand["unigrams"] = Unigrams.of(self._counts())
+        if "confusions" in needs:
+            at_hand["confusions"] = _confusions(wanted.confusion_sets)
+        return at_hand
+
+    def _counts(self) -> Counter[str]:
+        """Read the word counts, or count the whole input once, for all shards and seeds."""
+        wanted = self.wanted
+        if wanted.counts is not None:
+            return read_counts(wanted.counts)
+        if wanted.input.path is None:
+            raise UsageError(
+                "This noise draws words by their counts. Pass --counts, such as fairseq's "
+                "dict.txt, or the text as a file."
+            )
+        kept, made_of = wanted.kept_counts, {"input_is": wanted.input.identity}
+        if kept is not None and is_done([kept], made_of):
+            return read_counts(kept)
+        counts = self._count_input(wanted.input.path)
+        if kept is not None:
+            write_counts(counts, kept)
+            Signature("word-counts", {"input": str(wanted.input), **made_of}).write_beside(kept)
+        return counts
+
+    def _count_input(self, path: Path) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        tell = progress("count words", "MiB")
+        with open_bytes(path) as file:
+            blocks = byte_blocks.byte_blocks(file)
+            for one in self.engine.ordered(counted, blocks):
+                counts.update(one)
+                tell(1)
+        return counts
+
+    def _signature(self) -> Signature:
+        counts = {name: self.totals[name] for name in TOTALS}
+        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
+        return Signature("noise", {**given, **counts})
+
+    def _end(self) -> int:
+        totals = self.totals
+        wanted = self.wanted
+        print(
+            Signature("noise", {"noise": wanted.task["noise"], "seed": wanted.seed}),
+            file=sys.stderr,
+        )
+        share = totals["touched"] / max(1, totals["tokens"])
+        skipped = f", {totals['skipped']} bad lines skipped" if totals["skipped"] else ""
+        print(
+            f"{totals['lines']} lines, {totals['tokens']} tokens, {share:.1%} touched{skipped}",
+            file=sys.stderr,
+        )
+        for path in wanted.outputs.values():
+            print(f"wrote {path}", file=sys.stderr)
+        return 0
+
+
+def _digest(path: Path | None) -> str | None:
+    """Return a few letters that stand for a file's content."""
+    if path is None:
+        return None
+    with open_bytes(path) as file:
+        return hashlib.sha256(file.read()).hexdigest()[:12]
+
+
+def _confusions(path: Path | None) -> Any:
+    if path is None:
+        raise UsageError(
+            "The noise 'spell' needs --confusion-sets; make them with: fairseq-ssl confusion-sets"
+        )
+    raise NotImplementedError

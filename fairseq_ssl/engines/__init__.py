@@ -1,0 +1,1 @@
+"""How work is spread: over the processes of one machine, or over a Ray cluster."""

@@ -1,0 +1,73 @@
+"""Work spread over the processes of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any, TypeVar
+
+from fairseq_ssl.engines.engine import in_order
+from fairseq_ssl.errors import DataError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_work: Callable[[Any], Any] | None = None
+
+
+def cores() -> int:
+    """Return how many this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """So many processes; with one, the work is done where it is asked for."""
+
+    jobs: int
+
+    def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield what `work` makes of each item, in the items' order."""
+        if self.jobs == 1:
+            yield from map(work, items)
+            return
+        fresh = multiprocessing.get_context("spawn")  # a fork of threads may hang
+        pool = ProcessPoolExecutor(self.jobs, fresh, _begin, (work,))
+        try:
+            yield from in_order(
+                lambda item: pool.submit(_do, item), Future[Result].result, items, 2 * self.jobs
+            )
+        except BrokenProcessPool:
+            raise DataError(
+                "A worker process was killed, perhaps for memory. Run the same command again: it "
+                "goes on; with fewer --jobs it needs less."
+            ) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin(work: Callable[[Any], Any]) -> None:
+    global _work  # one for each worker process
+    _work = work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Leave no process behind when the one that asked is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _do(item: Any) -> Any:
+    assert _work is not None
+    return _work(item)

@@ -1,0 +1,57 @@
+"""Work spread over the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fairseq_ssl.engines.engine import in_order
+from fairseq_ssl.errors import DataError, MissingPackageError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+RETRIES = 20
+"""How often an item is begun again when the machine that had it goes away."""
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """All CPUs of the cluster at `address`; None: one started here, or that RAY_ADDRESS names.
+
+    This package must be installed on every machine. What a lost machine was doing, or had
+    done and not yet handed over, is done again elsewhere.
+    """
+
+    address: str | None = None
+
+    def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield what `work` makes of each item, in the items' order."""
+        ray = self._connected()
+        sent = ray.put(work)
+        task = ray.remote(_do).options(num_cpus=1, max_retries=RETRIES)
+        most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        try:
+            yield from in_order(lambda item: task.remote(sent, item), ray.get, items, most)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise DataError(
+                f"The Ray cluster lost too much: {error}. Run the same command again: it goes on."
+            ) from None
+
+    def _connected(self) -> Any:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingPackageError("ray", "--engine ray", "pip install ray") from error
+        try:
+            if not ray.is_initialized():
+                ray.init(self.address, log_to_driver=False, configure_logging=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise DataError(f"There is no Ray cluster at {self.address}: {error}") from None
+        return ray
+
+
+def _do(work: Callable[[Any], Any], item: Any) -> Any:
+    return work(item)

@@ -1,0 +1,177 @@
+"""Files written piece by piece that a killed run leaves so that the next can go on."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.signature import Signature
+
+PAUSE = 1.0
+"""Seconds of work that a kill may cost."""
+
+
+class GrowingFiles:
+    """Several files that grow side by side as ``.tmp``, and take their names when finished.
+
+    Beside the first, ``.progress`` tells of how many bytes each has for certain and what the
+    caller wants to know when it goes on. What was written after that is cut off.
+    """
+
+    def __init__(self, paths: Sequence[Path], task: Mapping[str, Any], afresh: bool) -> None:
+        """Open the files; `task` is what an earlier run must have been asked for as well."""
+        self.paths = list(paths)
+        self.task = json.loads(json.dumps(task))
+        self.journal = journal(paths[0])
+        self.state: dict[str, Any] = {}
+        self._open = ExitStack()
+        self._saved = time.monotonic()
+        try:
+            self._files = [self._open.enter_context(self._opened(path)) for path in self.paths]
+            self._go_on(afresh)
+        except BaseException:
+            self._open.close()
+            raise
+
+    def __enter__(self) -> GrowingFiles:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keep what there is, whatever happened."""
+        with self._open:
+            if kind is not None:
+                self._save()
+
+    @property
+    def tmp(self) -> list[Path]:
+        """The files as they are called until they are finished."""
+        return [aside(path) for path in self.paths]
+
+    def append(self, pieces: Sequence[bytes | Path], state: Mapping[str, Any]) -> None:
+        """Write a piece to each file; `state` is what the next run gets if this is the last.
+
+        A piece may be in a file, which is deleted then.
+        """
+        for file, piece in zip(self._files, pieces, strict=True):
+            write_piece(file, piece)
+        self.state = dict(state)
+        if time.monotonic() - self._saved >= PAUSE:
+            self._save()
+
+    def finish(self, signature: Signature) -> None:
+        """Give the files their names; the signature is written beside the first, and first."""
+        signature.write_beside(self.paths[0])
+        self._save(finished=True)
+        complete(self.paths)
+
+    def _opened(self, path: Path) -> IO[bytes]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside(path).touch()
+        file = aside(path).open("r+b")
+        file.seek(0, os.SEEK_END)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise UsageError(f"Another run is writing {path}. Wait for it, or stop it.") from None
+        return file
+
+    def _go_on(self, afresh: bool) -> None:
+        """Cut the files to what is certain, or to nothing."""
+        sizes = [0] * len(self.paths)
+        if not afresh and self.journal.exists():
+            try:
+                found = json.loads(self.journal.read_text("utf-8"))
+                task, sizes, self.state = found["task"], found["sizes"], found["state"]
+            except (ValueError, KeyError, TypeError):
+                raise DataError(f"{self.journal} can not be read. Pass --force to begin.") from None
+            if task != self.task:
+                raise UsageError(
+                    f"{self.paths[0]} was begun with other settings or another input: "
+                    f"{_difference(task, self.task)}. Pass --force to begin again."
+                )
+        for file, size in zip(self._files, sizes, strict=True):
+            if file.tell() < size:
+                raise DataError(f"{file.name} has lost its end. Pass --force to begin again.")
+            file.truncate(size)
+            file.seek(size)
+
+    def _save(self, finished: bool = False) -> None:
+        """Make sure of the bytes written, then of the note about them."""
+        for file in self._files:
+            file.flush()
+            os.fsync(file.fileno())
+        sizes = [file.tell() for file in self._files]
+        note = {"task": self.task, "sizes": sizes, "state": self.state, "finished": finished}
+        beside = aside(self.journal)
+        beside.write_text(json.dumps(note), "utf-8")
+        beside.replace(self.journal)
+        self._saved = time.monotonic()
+
+
+def aside(path: Path) -> Path:
+    """Return what a file is called while it is written."""
+    return path.with_name(f"{path.name}.tmp")
+
+
+def write_piece(file: IO[bytes], piece: bytes | Path) -> None:
+    """Write bytes, or those of a file, in the kernel, and delete that."""
+    if isinstance(piece, bytes):
+        file.write(piece)
+        return
+    file.flush()
+    with piece.open("rb") as source:
+        left = os.fstat(source.fileno()).st_size
+        while left:
+            left -= os.sendfile(file.fileno(), source.fileno(), None, left)
+    piece.unlink()
+
+
+def journal(path: Path) -> Path:
+    """Return where the state of files is noted, of which `path` is the first."""
+    return path.with_name(f"{path.name}.progress")
+
+
+def complete(paths: Sequence[Path]) -> None:
+    """Give finished files their names, where a run was killed just before, or is about to."""
+    if not paths or not journal(paths[0]).exists():
+        return
+    try:
+        finished = json.loads(journal(paths[0]).read_text("utf-8"))["finished"]
+    except (ValueError, KeyError, TypeError):
+        return
+    if finished:
+        for path in paths:
+            if aside(path).exists():
+                aside(path).replace(path)
+        journal(paths[0]).unlink()
+
+
+def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
+    """Tell whether the files are there, and the signature beside the first says of this task."""
+    beside = paths[0].with_name(f"{paths[0].name}.json")
+    try:
+        found = json.loads(beside.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    asked = json.loads(json.dumps(task))
+    same = isinstance(found, dict) and all(found.get(key) == asked[key] for key in asked)
+    return same and all(path.exists() for path in paths)
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    changed = [key for key in now if before.get(key) != now[key]]
+    return ", ".join(f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in changed)

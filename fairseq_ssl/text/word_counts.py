@@ -1,0 +1,36 @@
+"""How often each word of a text comes, kept in the form of fairseq's ``dict.txt``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.text.lines import read_lines
+
+
+def counted(block: ByteBlock) -> Counter[str]:
+    """Count the words of a block; what is no UTF-8 is left to who reads the lines."""
+    return Counter(block.data.decode("utf-8", "ignore").split())
+
+
+def read_counts(path: Path) -> Counter[str]:
+    """Read ``word count`` lines, as fairseq-preprocess writes them."""
+    counts: Counter[str] = Counter()
+    for number, line in enumerate(read_lines(path), 1):
+        word, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+        if not word or not count.isdigit():
+            raise DataError(f"{path}:{number} is {line!r}; expected a word, a space and its count.")
+        counts[word] += int(count)
+    return counts
+
+
+def write_counts(counts: Mapping[str, int], path: Path) -> None:
+    """Write them, the most frequent first, and equal ones by the alphabet."""
+    aside = path.with_name(f"{path.name}.tmp")
+    with aside.open("w", encoding="utf-8", newline="\n") as file:
+        for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            file.write(f"{word} {count}\n")
+    aside.replace(path)

@@ -1,0 +1,128 @@
+"""Tokens a second of a noise over a plain one written token by token; or of 2 processes over 1."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import harness
+import numpy as np
+
+from fairseq_ssl.engines.local import LocalEngine
+from fairseq_ssl.text.byte_blocks import byte_blocks
+from fairseq_ssl.text.noise import kinds
+from fairseq_ssl.text.noise.corpus import corpus_noise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+GOALS = {"direct": 3.0, "denoise": 6.0}
+PROCESSES_GOAL = 1.8
+VOCABULARY = 30_000
+DISTINCT = 50_000
+"""Sentences made; of more, these are repeated."""
+
+
+def text(sentences: int, length: int) -> bytes:
+    """Return lines of words that come as often as Zipf's law has it."""
+    size = (min(sentences, DISTINCT), length)
+    drawn = np.random.default_rng(1).zipf(1.2, size=size) % VOCABULARY
+    lines = (" ".join(map("word{}".format, line)) for line in drawn.tolist())
+    return ("\n".join(lines).encode() + b"\n") * -(-sentences // DISTINCT)
+
+
+def ours(kind: str, clean: bytes, jobs: int, tokens: int) -> harness.Run:
+    """Return a run of the project's noise from bytes to bytes."""
+    unigrams = Unigrams.counted(clean.decode().splitlines()[:DISTINCT])
+    at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
+    work = corpus_noise(kinds.parsed(kind), at_hand, seed=1, outputs={"noisy": False})
+
+    def run() -> int:
+        blocks = byte_blocks(io.BytesIO(clean))
+        written = sum(len(done.outputs[0]) for done in LocalEngine(jobs).ordered(work, blocks))
+        assert written > 0
+        return tokens
+
+    return run
+
+
+def plain(line: Callable[[list[str]], list[str]], clean: bytes, tokens: int) -> harness.Run:
+    """Return a run of a noise for one line after another, from bytes to bytes."""
+
+    def run() -> int:
+        noisy = (" ".join(line(words.split())) for words in clean.decode().splitlines())
+        assert "\n".join(noisy).encode()
+        return tokens
+
+    return run
+
+
+def plain_direct(words: list[str], drawn: list[str]) -> list[str]:
+    """Decide for one token after another."""
+    noisy = []
+    for word in words:
+        chance = random.random()
+        if chance < 0.2:
+            noisy.append(word)
+        elif chance < 0.5:
+            noisy.append("<mask>")
+        elif random.random() < 0.5:
+            noisy += [word, random.choice(drawn)]
+    return noisy
+
+
+def plain_denoise(words: list[str], drawn: list[str], draw: np.random.Generator) -> list[str]:
+    """Call numpy for each operation on each line."""
+    for operation in draw.permutation(3):
+        if operation == 0:
+            order = np.argsort(np.arange(len(words)) + draw.normal(0, 0.5, len(words)))
+            words = [words[place] for place in order]
+        else:
+            hits = draw.random(len(words)) < draw.beta(21.1, 119.57)
+            if operation == 1:
+                words = [word for word, hit in zip(words, hits, strict=True) if not hit] or words
+            else:
+                words = [
+                    drawn[draw.integers(len(drawn))] if hit else word
+                    for word, hit in zip(words, hits, strict=True)
+                ]
+    return words
+
+
+def runs(kind: str, processes: bool, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
+    """Return what is measured and what it is measured against."""
+    if processes:
+        return ours(kind, clean, 2, tokens), ours(kind, clean, 1, tokens)
+    drawn = clean.decode().split()
+    line = partial(plain_direct, drawn=drawn)
+    if kind == "denoise":
+        line = partial(plain_denoise, drawn=drawn, draw=np.random.default_rng(1))
+    return ours(kind, clean, 1, tokens), plain(line, clean, tokens)
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--noise", choices=GOALS, default="direct")
+    options.add_argument("--processes", action="store_true", help="two processes over one")
+    options.add_argument("--sentences", type=int, default=50_000)
+    options.add_argument("--length", type=int, default=27, help="of a sentence, in words")
+    args = harness.parse(options)
+    names = ("2 processes", "1 process") if args.processes else (args.noise, f"plain {args.noise}")
+    comparison = harness.Comparison(
+        Path(__file__).stem,
+        *names,
+        unit="tokens/s",
+        goal=PROCESSES_GOAL if args.processes else GOALS[args.noise],
+        settings=vars(args),
+    )
+    clean = text(args.sentences, args.length)
+    tokens = clean.count(b"\n") * args.length
+    measured = runs(args.noise, args.processes, clean, tokens)
+    harness.compare(comparison, *measured, args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""``fairseq-ssl noise``: the same bytes whoever does the work, kills, and wrong input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.text import byte_blocks, growing_files
+from fairseq_ssl.text.noise import corpus
+from fairseq_ssl.text.noise.corpus import CorpusNoise
+
+LINES = [f"w{n % 7} w{n % 11} a b c x{n % 1000} ." for n in range(3000)]
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A text of many blocks, and where it lies; the tests' own files go there, too."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "clean"
+    path.write_text("".join(f"{line}\n" for line in LINES))
+    return path
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_blocks, "SIZE", 4096)
+    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+
+
+def noise(*words: str) -> int:
+    return main(["noise", *words])
+
+
+def unpacked(name: str) -> bytes:
+    return gzip.decompress(Path(name).read_bytes())
+
+
+def write_large(copies: int) -> None:
+    """Write a text of several blocks of the ordinary size."""
+    Path("large").write_text("".join(f"{line}\n" for line in LINES * copies))
+
+
+def test_the_three_outputs_belong_together(text: Path, small_blocks: None) -> None:
+    sides = ("--clean", "same", "--touched", "touched", "--jobs", "1")
+    assert noise("clean", "--noise", "direct", "-o", "noisy", *sides) == 0
+    assert Path("same").read_bytes() == text.read_bytes()
+    noisy, touched = (Path(name).read_text().splitlines() for name in ("noisy", "touched"))
+    assert len(noisy) == len(touched) == len(LINES)
+    share = 0
+    for before, after, places in zip(LINES, noisy, touched, strict=True):
+        kept = [w for n, w in enumerate(before.split()) if n not in set(map(int, places.split()))]
+        words = iter(after.split())
+        assert all(any(word == other for other in words) for word in kept)
+        share += len(places.split())
+    found = json.loads(Path("noisy.json").read_text())
+    assert found["touched"] == share
+    assert found["lines"] == len(LINES)
+    assert share / found["tokens"] == pytest.approx(0.55, abs=0.01)
+
+
+def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
+    """Real blocks of a mebibyte, read by processes that know nothing of each other."""
+    write_large(60)
+    options = ("--noise", "direct:keep=0.6,spelling", "--seed", "5", "--counts", "one.counts")
+    assert noise("large", *options[:4], "-o", "one", "--jobs", "1") == 0
+    assert noise("large", *options, "-o", "two", "--jobs", "2", "--clean", "same") == 0
+    for shard in (1, 2, 3):
+        assert noise("large", *options, "-o", "part", "--jobs", "1", "--shard", f"{shard}/3") == 0
+    with gzip.open("large.gz", "wb", compresslevel=1) as packed:
+        packed.write(Path("large").read_bytes())
+    assert noise("large.gz", *options, "-o", "three.gz", "--jobs", "1") == 0
+    with Path("large").open("rb") as file:
+        command = [sys.executable, "-m", "fairseq_ssl", "noise", *options]
+        piped = subprocess.run(command, stdin=file, capture_output=True, check=True).stdout
+    one = Path("one").read_bytes()
+    assert Path("two").read_bytes() == one == piped == unpacked("three.gz")
+    assert b"".join(Path(f"part.{n}-of-3").read_bytes() for n in (1, 2, 3)) == one
+    assert one != Path("large").read_bytes() == Path("same").read_bytes()
+
+
+def test_another_seed_gives_other_noise(text: Path) -> None:
+    for seed in ("1", "2"):
+        command = ("clean", "--noise", "denoise", "--seed", seed, "-o", seed, "--jobs", "1")
+        assert noise(*command) == 0
+    assert Path("1").read_bytes() != Path("2").read_bytes()
+
+
+def test_a_run_that_fails_goes_on_where_it_was(
+    text: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("clean", "--noise", "denoise", "--jobs", "1", "--counts", "whole.counts")
+    assert noise("clean", "--noise", "denoise", "--jobs", "1", "-o", "whole") == 0
+    worked, left = [], [3, 6, 100]
+    original = CorpusNoise.__call__
+
+    def failing(self: CorpusNoise, block: byte_blocks.ByteBlock) -> corpus.NoisedBlock:
+        if len(worked) == left[0]:
+            left.pop(0)
+            raise KeyboardInterrupt
+        worked.append(block.number)
+        return original(self, block)
+
+    monkeypatch.setattr(CorpusNoise, "__call__", failing)
+    assert noise(*command, "-o", "part.gz") == 130
+    assert not Path("part.gz").exists()
+    assert noise(*command, "-o", "part.gz") == 130
+    assert noise(*command, "-o", "part.gz") == 0
+    assert worked == sorted(set(worked)), "no block was done twice"
+    assert unpacked("part.gz") == Path("whole").read_bytes()
+    counts = [json.loads(Path(f"{name}.json").read_text()) for name in ("part.gz", "whole")]
+    assert counts[0]["touched"] == counts[1]["touched"] > 0
+    assert not list(Path().glob("*.tmp"))
+    assert not list(Path().glob("*.progress"))
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_run_stopped_after_its_last_block_only_takes_its_names(
+    text: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    command = ("clean", "--noise", "spelling", "--jobs", jobs)
+    assert noise(*command, "-o", "whole") == 0
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(growing_files.GrowingFiles, "finish", stopped)
+        assert noise(*command, "-o", "late") == 130
+    assert noise(*command, "-o", "late") == 0
+    assert Path("late").read_bytes() == Path("whole").read_bytes()
+
+
+def test_a_killed_run_goes_on(text: Path) -> None:
+    """SIGKILL, twice, to the process that writes; its workers end by themselves."""
+    write_large(120)
+    base = ("--noise", "spelling:rate=0.2", "--jobs", "2")
+    assert noise("large", *base, "-o", "whole") == 0
+    command = [sys.executable, "-m", "fairseq_ssl", "noise", "large", *base, "-o", "killed"]
+    sizes = []
+    for _ in range(2):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        note, before = Path("killed.progress"), Path("killed.progress").exists()
+        begun = time.monotonic()
+        changed = note.stat().st_mtime_ns if before else None
+        while process.poll() is None and time.monotonic() - begun < 60:
+            if note.exists() and note.stat().st_mtime_ns != changed:
+                break
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        if not note.exists():
+            break
+        sizes.append(json.loads(note.read_text())["sizes"][0])
+    assert sizes, "it was killed after some work was noted"
+    assert noise("large", *base, "-o", "killed") == 0
+    assert Path("killed").read_bytes() == Path("whole").read_bytes()
+
+
+def test_what_is_done_is_not_done_again(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("clean", "--noise", "spelling", "-o", "noisy", "--jobs", "1")
+    assert noise(*command) == 0
+    made = Path("noisy").stat().st_mtime_ns
+    assert noise(*command) == 0
+    assert Path("noisy").stat().st_mtime_ns == made
+    assert "there already" in capsys.readouterr().err
+    assert noise(*command, "--seed", "2") == 2
+    assert "noisy exists, and is not what this command makes" in capsys.readouterr().err
+    assert noise(*command, "--seed", "2", "--force") == 0
+
+
+def test_bad_lines_are_told_or_skipped(
+    text: Path, small_blocks: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = [line.encode() for line in LINES]
+    bad = {700: b"", 900: b"caf\xe9", 1500: b"a\0b", 2000: b"w " * 10_001, 2001: b" \t"}
+    for number, line in bad.items():
+        good.insert(number, line)
+    text.write_bytes(b"\n".join(good) + b"\n")
+    command = ("clean", "--noise", "spelling", "-o", "noisy", "--jobs", "1")
+    assert noise(*command) == 1
+    assert "clean:701 is blank. Mend it" in capsys.readouterr().err
+    assert noise(*command, "--force", "--shard", "2/2") == 1
+    assert "clean:2001 has 10001 tokens, more than 10000" in capsys.readouterr().err
+    assert noise(*command, "--skip-bad-lines") == 2
+    assert "needs --clean" in capsys.readouterr().err
+    assert noise(*command, "--skip-bad-lines", "--clean", "same", "--force") == 0
+    assert "5 bad lines skipped" in capsys.readouterr().err
+    assert Path("same").read_text().splitlines() == LINES
+    assert len(Path("noisy").read_text().splitlines()) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["clean", "--noise", "drect"], 2, "Did you mean 'direct'?"),
+        (["clean", "--noise", "direct:kepp=1"], 2, "Did you mean 'keep'?"),
+        (["clean", "--noise", "direct:keep=x"], 2, "expected as in keep=0.2"),
+        (["clean", "--noise", "direct:keep=0.9"], 2, "a sum of at most 1"),
+        (["clean", "--noise", "spell"], 2, "fairseq-ssl confusion-sets"),
+        (["clean", "--noise", "spelling", "--seed", "-1"], 2, "expected 0 or more"),
+        (["clean", "--noise", "spelling", "--jobs", "0"], 2, "expected 1 or more"),
+        (["clean", "--noise", "spelling", "--shard", "4/3", "-o", "x"], 2, "I from 1 to N"),
+        (["clean", "--noise", "spelling", "--shard", "1/3"], 2, "--shard needs -o"),
+        (["x.gz", "--noise", "spelling", "--shard", "1/3", "-o", "x"], 2, "not compressed"),
+        (["clean", "--noise", "spelling", "-o", "clean"], 2, "must be different files"),
+        (["clean", "--noise", "spelling", "--touched", "x"], 2, "go with -o"),
+        (["clean", "--noise", "spelling", "--address", "x"], 2, "goes with --engine ray"),
+        (["clean", "--noise", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),
+        (["gone", "--noise", "spelling", "-o", "x"], 1, "gone can not be read"),
+        (["empty", "--noise", "spelling", "-o", "x"], 1, "empty is empty"),
+        (["empty", "--noise", "direct", "-o", "x"], 1, "counts are empty"),
+        (["cut.gz", "--noise", "spelling", "-o", "x"], 1, "cut.gz can not be read"),
+        (["clean", "--noise", "direct", "--counts", "clean", "-o", "x"], 1, "a word, a space"),
+    ],
+)
+def test_wrong_input(
+    text: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, told: str
+) -> None:
+    Path("empty").touch()
+    Path("cut.gz").write_bytes(gzip.compress(text.read_bytes())[:-2000])
+    assert noise(*words) == code
+    assert told in capsys.readouterr().err
+    assert not Path("x").exists()
+
+
+def test_stdin_needs_counts_for_noise_that_draws_words(
+    text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\n")))
+    assert noise("--noise", "direct") == 2
+    assert "Pass --counts" in capsys.readouterr().err
+
+
+def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        noise("--help")
+    shown = capsys.readouterr().out
+    for words in ("direct ", "keep=0.2", "spelling ", "rate=0.003", "denoise ", "deviation=0.03"):
+        assert words in shown

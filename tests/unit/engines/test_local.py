@@ -1,0 +1,59 @@
+"""Processes of one machine: order, errors, and a worker that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fairseq_ssl.engines.local import LocalEngine
+from fairseq_ssl.errors import DataError
+
+
+def squared(number: int) -> int:
+    time.sleep(0.01 * (number % 3))
+    return number * number
+
+
+def dying(number: int) -> int:
+    if number == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def failing(number: int) -> int:
+    if number == 5:
+        raise DataError("five")
+    return number
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_results_come_in_order(jobs: int) -> None:
+    assert list(LocalEngine(jobs).ordered(squared, range(20))) == [n * n for n in range(20)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_reach_who_asked(jobs: int) -> None:
+    with pytest.raises(DataError, match="five"):
+        list(LocalEngine(jobs).ordered(failing, range(9)))
+
+
+def test_a_killed_worker_is_told_of() -> None:
+    with pytest.raises(DataError, match="worker process was killed"):
+        list(LocalEngine(2).ordered(dying, range(9)))
+
+
+def test_items_are_taken_only_as_they_are_worked_on() -> None:
+    taken = []
+
+    def items() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    results = LocalEngine(2).ordered(squared, items())
+    next(results)
+    assert len(taken) <= 5

@@ -1,0 +1,87 @@
+"""A Ray cluster of two nodes, one of which is killed half-way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.engines.ray import RayEngine
+from fairseq_ssl.errors import DataError
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """One node with a CPU for the driver's machine, and one that may be lost."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    ray.init(made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def slow(item: tuple[Path, int]) -> tuple[int, bytes]:
+    """Leave a note of the node, and give more than Ray keeps with who asked."""
+    notes, number = item
+    time.sleep(0.2)
+    (notes / ray.get_runtime_context().get_node_id()).touch()
+    return number, bytes(300_000)
+
+
+def failing(number: int) -> int:
+    raise DataError(f"item {number}")
+
+
+def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
+    lost = cluster.add_node(num_cpus=2)
+    cluster.wait_for_nodes()
+
+    def kill() -> None:
+        """Wait until it has done something, so that there is something to lose."""
+        while not (tmp_path / lost.node_id).exists():
+            time.sleep(0.01)
+        cluster.remove_node(lost, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    items = [(tmp_path, number) for number in range(30)]
+    results = list(RayEngine(cluster.address).ordered(slow, items))
+    killer.join()
+    assert [number for number, _ in results] == list(range(30))
+    assert sum(node["Alive"] for node in ray.nodes()) == 1
+
+
+def test_errors_reach_who_asked(cluster: Any) -> None:
+    with pytest.raises(DataError, match="item 0"):
+        list(RayEngine(cluster.address).ordered(failing, range(3)))
+
+
+def test_the_output_is_the_local_run_s(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clean").write_text("".join(f"w{n} a b c\n" for n in range(300_000)))
+    base = ["noise", "clean", "--noise", "direct"]
+    assert main([*base, "-o", "local", "--jobs", "1"]) == 0
+    assert main([*base, "-o", "ray", "--engine", "ray", "--address", cluster.address]) == 0
+    assert Path("ray").read_bytes() == Path("local").read_bytes()
+
+
+def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr(ray, "init", refused)
+    with pytest.raises(DataError, match="nobody listens"):
+        list(RayEngine("1.2.3.4:5").ordered(slow, [1]))

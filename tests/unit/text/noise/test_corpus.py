@@ -1,0 +1,81 @@
+"""Blocks of text, from bytes to bytes: by numbers and by strings the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.text.noise import kinds
+from fairseq_ssl.text.noise.byte_words import ByteWords, cut
+from fairseq_ssl.text.noise.corpus import OUTPUTS, corpus_noise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
+AT_HAND = {"unigrams": UNIGRAMS, "mask_token": "<mask>"}
+WORDS = st.sampled_from(["a", "b", "the", "tha", "naïve", "…", "<mask>", "日本", "€"])
+SPACES = st.sampled_from([" ", "  ", "\t", " \r", "\x0b", "\x1c"])
+LINE = st.lists(st.tuples(WORDS, SPACES), min_size=1, max_size=9).map(
+    lambda pairs: "".join(word + space for word, space in pairs)
+)
+LINES = st.lists(LINE, min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize("words", ["direct", "denoise:mean=0.4", "filtering", "direct,denoise"])
+@given(lines=LINES, newline=st.booleans())
+def test_numbers_and_strings_give_the_same_bytes(
+    words: str, lines: list[str], newline: bool
+) -> None:
+    noise = corpus_noise(kinds.parsed(words), AT_HAND, 7, dict.fromkeys(OUTPUTS, False))
+    data = ("\n".join(lines) + "\n" * newline).encode()
+    assert cut(data, 10_000) is not None
+    block = ByteBlock(3, 0, data)
+    assert noise(block) == replace(noise, numbered=None)(block)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "",
+        "  ",
+        "a\0b",
+        "a\x01b",
+        "a\u00a0b",
+        "a\u3000b",
+        "a\u2003b",
+        "a\u2028b",
+        "\u0085",
+        "x " * 40,
+    ],
+)
+def test_odd_lines_are_left_to_strings(odd: str) -> None:
+    assert cut(f"a b\n{odd}\nc d\n".encode(), 30) is None
+
+
+def test_bad_utf8_is_left_to_strings() -> None:
+    assert cut(b"caf\xe9 a\n", 30) is None
+
+
+def test_words_are_found_and_written_by_hand() -> None:
+    found = cut("one  two\n\tthrée\n".encode(), 30)
+    assert found is not None
+    words, lengths = found
+    assert lengths.tolist() == [2, 1]
+    assert [bytes(words.buffer[s : s + n]).decode() for s, n in zip(words.starts, words.sizes)] == [
+        "one",
+        "two",
+        "thrée",
+    ]
+
+
+def test_equal_words_are_the_same_wherever_they_stand() -> None:
+    words = ByteWords.of(["ab", "abc", "ab", "ac", "", "é"]).and_those_of(ByteWords.of(["é", "ab"]))
+    first, second = [0, 0, 0, 5, 5, 2, 4], [2, 1, 3, 6, 7, 7, 4]
+    import numpy as np
+
+    assert words.same(np.array(first), np.array(second)).tolist() == [
+        *(True, False, False, True, False, True, True)
+    ]
