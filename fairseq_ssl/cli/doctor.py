@@ -20,7 +20,10 @@ EXAMPLES = """\
   fairseq-ssl doctor
   fairseq-ssl doctor --format json"""
 
-PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "matplotlib")
+PACKAGES = (
+    *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "matplotlib"),
+    *("lemminflect", "rapidfuzz", "symspellpy", "ray"),
+)
 FAIRSEQS = ("fairseq", "fairseq-fixed")
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 

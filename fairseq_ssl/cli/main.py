@@ -14,10 +14,13 @@ from fairseq_ssl.errors import FairseqSslError, UsageError, nearest
 
 VERBS = {
     "average": "fairseq_ssl.cli.average",
+    "confusion-sets": "fairseq_ssl.cli.confusion_sets",
     "detokenise": "fairseq_ssl.cli.detokenise",
     "doctor": "fairseq_ssl.cli.doctor",
     "export": "fairseq_ssl.cli.export",
+    "learner-words": "fairseq_ssl.cli.learner_words",
     "length-bleu": "fairseq_ssl.cli.length_bleu",
+    "noise": "fairseq_ssl.cli.noise",
     "papers": "fairseq_ssl.cli.papers",
     "position-data": "fairseq_ssl.cli.position_data",
     "shift-similarity": "fairseq_ssl.cli.shift_similarity",

@@ -21,7 +21,9 @@ from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.growing_files import GrowingFiles, complete, is_done, write_piece
 from fairseq_ssl.text.lines import open_bytes
 from fairseq_ssl.text.noise import kinds
+from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.text.noise.corpus import NoisedBlock, corpus_noise
+from fairseq_ssl.text.noise.learner_words import LearnerWords
 from fairseq_ssl.text.noise.unigrams import Unigrams
 from fairseq_ssl.text.word_counts import counted, read_counts, write_counts
 
@@ -143,6 +145,8 @@ class NoiseJob:
             at_hand["unigrams"] = Unigrams.of(self._counts())
         if "confusions" in needs:
             at_hand["confusions"] = _confusions(wanted.confusion_sets)
+        if wanted.learner_words is not None:
+            at_hand["learner_words"] = LearnerWords.read(wanted.learner_words)
         return at_hand
 
     def _counts(self) -> Counter[str]:
@@ -205,9 +209,9 @@ def _digest(path: Path | None) -> str | None:
         return hashlib.sha256(file.read()).hexdigest()[:12]
 
 
-def _confusions(path: Path | None) -> Any:
+def _confusions(path: Path | None) -> dict[str, tuple[str, ...]]:
     if path is None:
         raise UsageError(
             "The noise 'spell' needs --confusion-sets; make them with: fairseq-ssl confusion-sets"
         )
-    raise NotImplementedError
+    return read_confusion_sets(path)

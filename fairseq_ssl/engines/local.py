@@ -44,10 +44,11 @@ class LocalEngine:
             yield from in_order(
                 lambda item: pool.submit(_do, item), Future[Result].result, items, 2 * self.jobs
             )
+            pool.shutdown()
         except BrokenProcessPool:
             raise DataError(
-                "A worker process was killed, perhaps for memory. Run the same command again: it "
-                "goes on; with fewer --jobs it needs less."
+                "A worker process was killed, perhaps for memory. Run the same command again; with "
+                "fewer --jobs it needs less."
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

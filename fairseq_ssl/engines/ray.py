@@ -37,14 +37,16 @@ class RayEngine:
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise DataError(
-                f"The Ray cluster lost too much: {error}. Run the same command again: it goes on."
+                f"The Ray cluster lost too much: {error}. Run the same command again."
             ) from None
 
     def _connected(self) -> Any:
         try:
             import ray
         except ImportError as error:
-            raise MissingPackageError("ray", "--engine ray", "pip install ray") from error
+            raise MissingPackageError(
+                "ray", "--engine ray", "pip install 'fairseq-ssl[ray]'"
+            ) from error
         try:
             if not ray.is_initialized():
                 ray.init(self.address, log_to_driver=False, configure_logging=False)

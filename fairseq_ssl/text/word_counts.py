@@ -9,6 +9,7 @@ from pathlib import Path
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.byte_blocks import ByteBlock
 from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.whole_file import whole_file
 
 
 def counted(block: ByteBlock) -> Counter[str]:
@@ -29,8 +30,6 @@ def read_counts(path: Path) -> Counter[str]:
 
 def write_counts(counts: Mapping[str, int], path: Path) -> None:
     """Write them, the most frequent first, and equal ones by the alphabet."""
-    aside = path.with_name(f"{path.name}.tmp")
-    with aside.open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path) as file:
         for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             file.write(f"{word} {count}\n")
-    aside.replace(path)

@@ -233,6 +233,23 @@ def test_wrong_input(
     assert not Path("x").exists()
 
 
+def test_every_kind_from_its_files(text: Path) -> None:
+    """Words of learners and confusion sets made by their own commands."""
+    text.write_text("she goes to the park .\nhe went to a dark park with them .\n" * 300)
+    Path("learners").write_text("she go to park .\nhe went to to a dark park with them .\n" * 300)
+    assert main(["confusion-sets", "clean", "-o", "sets", "--jobs", "1"]) == 0
+    assert main(["learner-words", "learners", "clean", "-o", "words"]) == 0
+    files = ("--confusion-sets", "sets", "--learner-words", "words", "--jobs", "1")
+    for kind in ("spell:mean=0.5", "learner:listed=true", "learner", "filtering"):
+        command = ("clean", "--noise", kind, "-o", kind, "--touched", f"{kind}.touched")
+        assert noise(*command, *files) == 0
+        assert len(Path(kind).read_text().splitlines()) == 600
+    words = Path("spell:mean=0.5").read_text().split()
+    assert words.count("dark") != words.count("park") + 300, "one is taken for the other"
+    assert "the" in Path("learner").read_text().split()
+    assert Path("learner:listed=true").read_text().count("to to") > 0
+
+
 def test_stdin_needs_counts_for_noise_that_draws_words(
     text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,5 +262,13 @@ def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         noise("--help")
     shown = capsys.readouterr().out
-    for words in ("direct ", "keep=0.2", "spelling ", "rate=0.003", "denoise ", "deviation=0.03"):
+    for words in (
+        "direct ",
+        "keep=0.2",
+        "spelling ",
+        "rate=0.003",
+        "learner ",
+        "denoise ",
+        "deviation=0.03",
+    ):
         assert words in shown

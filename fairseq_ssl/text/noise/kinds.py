@@ -11,6 +11,7 @@ from fairseq_ssl.text.noise.block import Chain, Noise
 from fairseq_ssl.text.noise.denoise import DenoisingNoise
 from fairseq_ssl.text.noise.direct import DirectNoise
 from fairseq_ssl.text.noise.filtering import FilteringNoise
+from fairseq_ssl.text.noise.learner import LearnerNoise
 from fairseq_ssl.text.noise.spell import SpellNoise
 from fairseq_ssl.text.noise.spelling import SpellingNoise
 
@@ -19,9 +20,10 @@ KINDS: dict[str, type[Any]] = {
     "spell": SpellNoise,
     "spelling": SpellingNoise,
     "denoise": DenoisingNoise,
+    "learner": LearnerNoise,
     "filtering": FilteringNoise,
 }
-WITHIN_WORDS = ("spell", "spelling")
+WITHIN_WORDS = ("spell", "spelling", "learner")
 """Those that look into words; the others take ids as well."""
 
 

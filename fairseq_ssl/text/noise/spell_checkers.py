@@ -1,0 +1,149 @@
+"""Spell checkers that are made elsewhere, asked what else a word could have been."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any, Protocol
+
+from fairseq_ssl.errors import DataError, MissingPackageError
+
+DISTANCE = 2
+"""Edits that SymSpell looks for: a letter put in, left out, replaced, or swapped with the next."""
+
+
+class SpellChecker(Protocol):
+    """Knows what is near a word."""
+
+    def version(self) -> str:
+        """Return the checker's name and version; says how to install what is missing."""
+
+    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
+        """Yield for each word those near it, the nearest first."""
+
+
+@dataclass(frozen=True)
+class SymSpell:
+    """symspellpy, whose dictionary is the vocabulary itself.
+
+    Suggestions are at most two edits away: the nearest first, then the most frequent, then by
+    the alphabet.
+    """
+
+    counts: Mapping[str, int]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process without the index, which is sooner built there."""
+        return SymSpell, (self.counts,)
+
+    def version(self) -> str:
+        """Return the version of symspellpy."""
+        _imported()
+        return f"symspellpy {importlib.metadata.version('symspellpy')}"
+
+    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
+        """Look each word up in the index, which is built when it is first needed."""
+        for word in words:
+            found = self._index.lookup(word, self._all, DISTANCE)
+            nearest = sorted((item.distance, -item.count, item.term) for item in found)
+            yield list(dict.fromkeys(term for *_, term in nearest if term != word))
+
+    @cached_property
+    def _index(self) -> Any:
+        symspellpy, comparer = _imported()
+        index = symspellpy.SymSpell(DISTANCE, distance_comparer=comparer)
+        for word, count in self.counts.items():
+            index.create_dictionary_entry(word, max(1, count))
+        return index
+
+    @cached_property
+    def _all(self) -> Any:
+        return _imported()[0].Verbosity.ALL
+
+
+def _imported() -> tuple[Any, Any]:
+    """Return symspellpy, and what compares words for it: its own way is half as fast."""
+    try:
+        import symspellpy
+        from rapidfuzz.distance import OSA
+        from symspellpy.abstract_distance_comparer import AbstractDistanceComparer
+        from symspellpy.editdistance import DistanceAlgorithm, EditDistance
+    except ImportError as error:
+        package = (error.name or "symspellpy").partition(".")[0]
+        raise MissingPackageError(
+            package, "The spell checker symspell", "pip install 'fairseq-ssl[noise]'"
+        ) from error
+
+    class Comparer(AbstractDistanceComparer):
+        def distance(self, string_1: str, string_2: str, max_distance: int) -> int:
+            found = OSA.distance(string_1, string_2, score_cutoff=max_distance)
+            return found if found <= max_distance else -1
+
+    return symspellpy, EditDistance(DistanceAlgorithm.USER_PROVIDED, Comparer())
+
+
+@dataclass(frozen=True)
+class Aspell:
+    """The program GNU Aspell, which brings a dictionary of its own for a language.
+
+    A program that checks spelling has nothing to suggest for a word that is right. So each
+    word is written in a mix of small and capital letters that is never right ("tHEIR"), for
+    which Aspell suggests what it does for the word, and the suggestions get the word's case.
+    Words of a script without capitals have suggestions only where Aspell does not know them.
+    """
+
+    language: str = "en"
+
+    def version(self) -> str:
+        """Return the version of aspell; the program and the language must be there."""
+        if shutil.which("aspell") is None:
+            raise MissingPackageError(
+                "aspell",
+                "The spell checker aspell",
+                f"apt install aspell aspell-{self.language} (or what your system calls them); or "
+                "use --checker symspell",
+            )
+        first = self._ask("").partition("\n")[0]
+        return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
+
+    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
+        """Ask one process about all words at once; it ends each answer with a blank line."""
+        asked = [word[:1].lower() + word[1:].upper() for word in words]
+        lines = iter(self._ask("".join(f"^{word}\n" for word in asked)).split("\n")[1:])
+        for word, form in zip(words, asked, strict=True):
+            answers = list(takewhile(bool, lines))
+            yield [_in_the_case_of(word, other) for other in _suggested(form, answers)]
+
+    def _ask(self, lines: str) -> str:
+        options = ("--mode=none", "--encoding=utf-8", f"--lang={self.language}")
+        try:
+            done = subprocess.run(
+                ["aspell", "-a", *options, "--dont-use-other-dicts"],
+                input=lines.encode(),
+                capture_output=True,
+                check=True,
+            )
+        except subprocess.CalledProcessError as error:
+            said = error.stderr.decode("utf-8", "replace").strip()
+            raise DataError(f"aspell failed: {said or f'exit code {error.returncode}'}") from None
+        return done.stdout.decode("utf-8", "replace")
+
+
+def _suggested(word: str, answers: Iterable[str]) -> list[str]:
+    """Read ``& word count offset: other, other``; an answer about a part of the word is none."""
+    for answer in answers:
+        head, _, others = answer.partition(": ")
+        if head.split()[:2] == ["&", word]:
+            return others.split(", ")
+    return []
+
+
+def _in_the_case_of(word: str, other: str) -> str:
+    if len(word) > 1 and word.isupper():
+        return other.upper()
+    return other[0].upper() + other[1:] if word[0].isupper() else other

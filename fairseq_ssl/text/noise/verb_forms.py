@@ -1,0 +1,54 @@
+"""The other forms of an English verb, from the word list of lemminflect."""
+
+from __future__ import annotations
+
+from fairseq_ssl.errors import MissingPackageError
+
+MOST = 1_000_000
+"""Words to remember; a larger vocabulary is looked up anew from time to time."""
+
+
+class VerbForms(dict[str, tuple[str, ...]]):
+    """For each word the other forms of the same verb, none where it is no verb.
+
+    Every word that can be a verb is one ("people", "well"): nothing is known of its use. One
+    that is a form of two verbs ("saw") has the forms of both. What follows a capital letter,
+    or is in capitals, does so in the other forms too. Words with another sign than letters
+    ("'s") are no verbs here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        try:
+            from lemminflect import getAllInflections, getAllLemmas
+        except ImportError as error:
+            raise MissingPackageError(
+                "lemminflect", "Changing verbs", "pip install 'fairseq-ssl[noise]'"
+            ) from error
+        self.lemmas_of, self.forms_of = getAllLemmas, getAllInflections
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(self) >= MOST:
+            self.clear()
+        forms = self[word] = self._others(word)
+        return forms
+
+    def _others(self, word: str) -> tuple[str, ...]:
+        if not word.isalpha():
+            return ()
+        lower = word.lower()
+        lemmas = self.lemmas_of(lower)
+        found = {
+            form
+            for kind in ("VERB", "AUX")
+            for lemma in lemmas.get(kind, ())
+            for forms in self.forms_of(lemma, kind).values()
+            for form in forms
+        }
+        return tuple(_in_the_case_of(word, form) for form in sorted(found - {lower}))
+
+
+def _in_the_case_of(word: str, form: str) -> str:
+    if len(word) > 1 and word.isupper():
+        return form.upper()
+    return form[0].upper() + form[1:] if word[0].isupper() else form

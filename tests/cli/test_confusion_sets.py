@@ -1,0 +1,182 @@
+"""``fairseq-ssl confusion-sets``: from text to a file of confusion sets, with any checker."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl import __version__
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
+from tests.conftest import ROOT, environment
+
+FAKE = ROOT / "tests/unit/text/noise/fake_aspell.py"
+TEXT = "their house is there\n\nthe houses are theirs , 3rd of them\nTheir house is in London\n"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "clean.en"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program called aspell first on the path."""
+    program = tmp_path / "bin" / "aspell"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
+
+
+def make(*words: str | Path, output: Path) -> int:
+    return main(["confusion-sets", *map(str, words), "-o", str(output)])
+
+
+def test_the_words_of_a_text_are_confused_with_each_other(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text.write_text("their there theirs\n\nthe theirs , 3rd a\nLondon\n")
+    output = tmp_path / "deep" / "sets.tsv"
+    assert make(text, "--jobs", "1", output=output) == 0
+    assert output.read_text() == (  # by distance, then count, then alphabet
+        "the\ttheir there\ntheir\ttheirs the there\ntheirs\ttheir there\nthere\ttheirs the their\n"
+    )
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("5 words, 4 with 10 confusions\nconfusion-sets|checker:symspellpy")
+    assert shown.err.endswith(f"\nwrote {output}\n")
+    signature = json.loads((tmp_path / "deep" / "sets.tsv.json").read_text())
+    assert signature == {
+        "method": "confusion-sets",
+        "version": __version__,
+        "checker": signature["checker"],
+        "most": 20,
+        "least_count": 1,
+        "oov": False,
+        "words": 5,
+        "sets": 4,
+        "confusions": 10,
+        "inputs": [str(text)],
+    }
+    assert signature["checker"].startswith("symspellpy ")
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    counts = tmp_path / "dict.txt"
+    words = [f"{a}{b}{c}{d}" for a in "abcde" for b in "aeiou" for c in "xyz" for d in "abcdefghij"]
+    lines = [f"{word} {len(words) - i}" for i, word in enumerate(words)]
+    counts.write_text("\n".join([*lines, "madeupword0000 0", ""]))
+    outputs = [tmp_path / f"sets{jobs}.tsv.gz" for jobs in (1, 3)]
+    for jobs, output in zip((1, 3), outputs, strict=True):
+        assert make("--counts", counts, "--jobs", str(jobs), "--most", "7", output=output) == 0
+    one, three = (output.read_bytes() for output in outputs)
+    assert one == three
+    sets = read_confusion_sets(outputs[0])
+    assert list(sets) == sorted(words)
+    assert {len(others) for others in sets.values()} == {7}
+    assert gzip.decompress(one).startswith(b"aaxa\taaxb ")
+
+
+@pytest.mark.usefixtures("aspell")
+def test_aspell_is_asked_and_what_the_text_lacks_is_left_out(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "sets.tsv"
+    assert make(text, "--checker", "aspell", "--jobs", "2", output=output) == 0
+    assert output.read_text() == "their\tthere theirs\nthere\ttheir\n"
+    assert json.loads((tmp_path / "sets.tsv.json").read_text())["checker"] == "aspell 0.60.0 en"
+    assert make(text, "--checker", "aspell", "--oov", output=output) == 0
+    assert output.read_text() == (
+        "London\tLandon\n"
+        "Their\tThere Theirs They're\n"
+        "their\tthere theirs they're\n"
+        "there\ttheir three\n"
+    )
+
+
+def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "sets.tsv"
+    text.write_text("then than then them than\n")
+    assert make(text, "--least-count", "2", output=output) == 0
+    assert output.read_text() == "than\tthen\nthen\tthan\n"
+
+
+@pytest.mark.usefixtures("aspell")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "Name TEXT files to take words from, or a file with --counts"),
+        (["{text}", "--counts", "{text}"], 2, "Name TEXT files"),
+        (["{text}", "--most", "0"], 2, "--most is 0; expected 1 or more"),
+        (["{text}", "--least-count", "0"], 2, "--least-count is 0; expected 1 or more"),
+        (["{text}", "--jobs", "-1"], 2, "--jobs is -1; expected 1 or more"),
+        (["{text}", "--oov"], 2, "go with --checker aspell"),
+        (["{text}", "--lang", "de"], 2, "go with --checker aspell"),
+        (["{text}", "--least-count", "99"], 1, "no word of two letters or more, seen 99 times"),
+        (["{text}.missing"], 1, "clean.en.missing does not exist"),
+        (["--counts", "{text}"], 1, "clean.en:1 is 'their house is there'; expected a word"),
+        (["{text}", "--checker", "aspell", "--lang", "xx"], 1, "aspell failed: Error: No word"),
+        (["{text}", "-o", "{text}"], 2, "clean.en is read from. Name another --output"),
+    ],
+)
+def test_wrong_requests_are_explained(
+    words: list[str],
+    code: int,
+    message: str,
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = ["-o", str(tmp_path / "sets.tsv")]
+    assert main(["confusion-sets", *output, *(word.format(text=text) for word in words)]) == code
+    assert message in capsys.readouterr().err
+    assert text.read_text() == TEXT
+    assert not [*tmp_path.glob("sets.tsv*")]
+
+
+def test_a_missing_checker_says_how_to_get_it(
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert make(text, "--checker", "aspell", output=tmp_path / "sets.tsv") == 1
+    assert "apt install aspell" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "symspellpy", None)
+    assert make(text, output=tmp_path / "sets.tsv") == 1
+    assert "pip install 'fairseq-ssl[noise]'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("aspell")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_leaves_nothing_that_looks_whole(
+    how: signal.Signals, text: Path, tmp_path: Path
+) -> None:
+    text.write_text("their there sleep\n")
+    output = tmp_path / "sets.tsv"
+    words = ("-m", "fairseq_ssl", "confusion-sets", text, "-o", output, "--checker", "aspell")
+    started = subprocess.Popen(
+        [sys.executable, *map(str, words), "--jobs", "1"],
+        env=environment(PATH=os.environ["PATH"]),
+        stderr=subprocess.PIPE,
+    )
+    while not (tmp_path / "sets.tsv.tmp").exists():
+        assert started.poll() is None
+        time.sleep(0.02)
+    started.send_signal(how)
+    started.communicate()
+    assert started.returncode == (-how if how == signal.SIGKILL else 130)
+    assert not output.exists()
+    text.write_text("their there\n")
+    assert make(text, "--checker", "aspell", output=output) == 0
+    assert sorted(path.name for path in tmp_path.glob("sets*")) == ["sets.tsv", "sets.tsv.json"]

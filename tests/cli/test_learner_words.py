@@ -1,0 +1,104 @@
+"""``fairseq-ssl learner-words``: from corrected text to words for noise."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl import __version__
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.text.noise.learner_words import LearnerWords
+from tests.conftest import Run
+
+WRITTEN = ["I like the nature .", "It is in the Monday .", "He go to home", "", "We agree ."] * 3
+CORRECT = ["I like nature .", "It is on Monday .", "He goes home", "x", "We agree !"] * 3
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> list[str]:
+    """Write the two sides, one of them compressed, and return their names."""
+    source, target = tmp_path / "train.src", tmp_path / "train.trg.gz"
+    source.write_text("\n".join([*WRITTEN, ""]))
+    target.write_bytes(gzip.compress("\n".join([*CORRECT, ""]).encode()))
+    return [str(source), str(target)]
+
+
+def test_a_corpus_becomes_words(
+    corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "words.json"
+    assert main(["learner-words", *corpus, "-o", str(output)]) == 0
+    assert LearnerWords.read(output) == LearnerWords(
+        deleted={"the": 3},  # and not where it stood beside another word that changed
+        missing={},
+        replaced={"!": {".": 3}},
+        errors=(0, 6, 6, 0, 0),
+        kinds={"append": 0, "verb": 3, "replace": 6, "delete": 9},
+    )
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines()[0] == (
+        "12 pairs, 1.50 errors each (append 0%, verb 17%, replace 33%, delete 50%), 3 with a blank "
+        "side passed over; 1 words deleted, 0 missing, 1 replaced"
+    )
+    assert f"version:{__version__}\nwrote {output}\n" in shown.err
+    content = json.loads(output.read_text())
+    assert (content["least"], content["pairs"], content["source"]) == (2, 12, corpus[0])
+
+
+def test_least(corpus: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "words.json"
+    assert main(["learner-words", *corpus, "-o", str(output), "--least", "3"]) == 0
+    assert LearnerWords.read(output).deleted == {"the": 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--least", "0"], 2, "--least is 0; expected 1 or more"),
+        (["--least", "4"], 1, "comes 4 times or more"),
+        (["-o", "{source}"], 2, "must be different files"),
+    ],
+)
+def test_wrong_requests_are_explained(
+    words: list[str],
+    code: int,
+    message: str,
+    corpus: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = Path(corpus[0]).read_bytes()
+    filled = [word.format(source=corpus[0]) for word in words]
+    assert main(["learner-words", *corpus, "-o", str(tmp_path / "w.json"), *filled]) == code
+    assert message in capsys.readouterr().err
+    assert Path(corpus[0]).read_bytes() == before
+    assert not (tmp_path / "w.json").exists()
+
+
+def test_unequal_sides_are_an_error(
+    corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(corpus[0]).open("a") as file:
+        file.write("one more\n")
+    assert main(["learner-words", *corpus, "-o", str(tmp_path / "w.json")]) == 1
+    assert "ends after line 15, but" in capsys.readouterr().err
+
+
+def test_the_command_needs_no_torch_and_no_fairseq(
+    run: Run, corpus: list[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "without.py"
+    script.write_text(
+        "import sys\n"
+        "sys.modules['torch'] = None\n"
+        "from fairseq_ssl.cli.main import main\n"
+        "assert main(sys.argv[1:]) == 0\n"
+        "assert 'fairseq' not in sys.modules\n"
+    )
+    run(sys.executable, script, "learner-words", *corpus, "-o", tmp_path / "w.json")
+    assert LearnerWords.read(tmp_path / "w.json").deleted

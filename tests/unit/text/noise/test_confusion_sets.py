@@ -1,0 +1,114 @@
+"""Confusion sets: which words get one, what is kept in it, and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.noise.block import Block
+from fairseq_ssl.text.noise.confusion_sets import (
+    SLICE,
+    Confuser,
+    known_words,
+    lines_of,
+    read_confusion_sets,
+    slices,
+)
+from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.spell import SpellNoise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+
+class Parrot:
+    """A checker that suggests the same for every word."""
+
+    def version(self) -> str:
+        return "parrot"
+
+    def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
+        for word in words:
+            yield ["their", "there", "their", "Lon don", word, "then", "oov"]
+
+
+def test_which_words_get_a_set() -> None:
+    counts = {"the": 5, "a": 9, "I": 9, "don't": 3, "x2": 9, "--": 9, "日本": 3, "rare": 2, "a.": 4}
+    known = known_words(counts, 3)
+    assert known == {"I": 9, "a": 9, "a.": 4, "don't": 3, "the": 5, "日本": 3}
+    assert slices(known) == [["don't", "the", "日本"]]
+    many = [f"w{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}" for i in range(1700)]
+    pieces = slices(known_words(dict.fromkeys(many, 1)))
+    assert [word for piece in pieces for word in piece] == sorted(many)
+    assert max(map(len, pieces)) == SLICE
+
+
+def test_what_is_kept_of_the_suggestions() -> None:
+    words = ["then", "oov"]
+    assert Confuser(Parrot())(words) == [
+        ("then", ["their", "there", "oov"]),
+        ("oov", ["their", "there", "then"]),
+    ]
+    assert Confuser(Parrot(), 1)(words) == [("then", ["their"]), ("oov", ["their"])]
+    among = frozenset(["there", "then"])
+    assert Confuser(Parrot(), 20, among)(words) == [("then", ["there"]), ("oov", ["there", "then"])]
+    assert Confuser(Parrot(), 20, frozenset(["then"]))(words) == [("oov", ["then"])]
+
+
+WORD = st.text(min_size=1).filter(lambda word: word.split() == [word])
+
+
+@given(
+    sets=st.dictionaries(WORD, st.lists(WORD, min_size=1, unique=True)).map(
+        lambda sets: {word: [o for o in others if o != word] for word, others in sets.items()}
+    )
+)
+def test_what_is_written_is_read_back(
+    sets: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kept = {"x": ["y"], **{word: others for word, others in sets.items() if others}}
+    path = tmp_path_factory.mktemp("sets") / "sets.tsv"
+    path.write_text("".join(lines_of(list(kept.items()))), encoding="utf-8", newline="\n")
+    assert read_confusion_sets(path) == {word: tuple(others) for word, others in kept.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a b c", "has 0 tabs; expected one"),
+        ("a\tb\tc", "has 2 tabs; expected one"),
+        ("", "has 0 tabs"),
+        ("\tb", "begins with ''; expected a word without spaces"),
+        ("a b\tc", "begins with 'a b'"),
+        ("a\t", "has no words after the tab"),
+        ("a\tb  c", "not one space between each two"),
+        ("a\tb\r", "not one space between each two"),
+        ("a\tb a", "has 'a' among its own confusions"),
+        ("their\tb", "has a second set for 'their'"),
+    ],
+)
+def test_a_bad_line_is_named(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "sets.tsv"
+    path.write_text(f"their\tthere\n{line}\nx\ty\n", newline="")
+    with pytest.raises(DataError, match=rf"sets.tsv:2 .*{message}"):
+        read_confusion_sets(path)
+
+
+def test_an_empty_file_says_how_to_make_one(tmp_path: Path) -> None:
+    path = tmp_path / "sets.tsv"
+    path.write_text("")
+    with pytest.raises(DataError, match=r"no confusion set\. Make them: fairseq-ssl"):
+        read_confusion_sets(path)
+
+
+def test_spell_noise_takes_what_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "sets.tsv"
+    path.write_text("their\tthere they're\n")
+    noise = SpellNoise(
+        read_confusion_sets(path), Unigrams.of({"x": 1}), mean=1.0, deviation=0.0, letter_words=0.0
+    )
+    lines = noise(Block.of_words(["their"] * 200), Draws.of((1,), 200)).block.to_lines()
+    assert {"there", "they're"} < set(lines)

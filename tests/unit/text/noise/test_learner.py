@@ -1,0 +1,319 @@
+"""Learner noise: against a slow one that is easy to read, and its laws one by one."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from fairseq_ssl.errors import MissingPackageError, UsageError
+from fairseq_ssl.text.noise.block import Block, Noisy
+from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
+from fairseq_ssl.text.noise.learner import APPEND, DELETE, REPLACE, VERB, LearnerNoise
+from fairseq_ssl.text.noise.learner_words import LearnerWords
+from tests.conftest import run_command
+
+WORDS = LearnerWords(
+    deleted={"SPUR": 6, "IOUS": 3, "rare": 1},
+    missing={"the": 5, "of": 2},
+    replaced={"in": {"on": 3, "at": 1}, "of": {"for": 1}},
+    errors=(10, 0, 0, 0, 90),
+    kinds={"append": 1, "verb": 0, "replace": 0, "delete": 3},
+)
+NO_VERBS = [f"{word}_{i}" for i, word in enumerate(["the", "of", "in", "and"] * 10)]
+VERBS = ["he", "goes", "and", "It", "Was", "GIVEN", "to", "them", "by", "her"]
+FORMS = {
+    "goes": {"go", "going", "gone", "went"},
+    "Was": {"Am", "Are", "Be", "Been", "Being", "Is", "Were"},
+    "GIVEN": {"GIVE", "GIVES", "GIVING", "GAVE"},
+}
+
+
+def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> Noisy:
+    """Noise one line so many times."""
+    return noise(Block.of_words([" ".join(line)] * times), Draws.of((seed,), times))
+
+
+def only(kind: int, number: int = 1, **options: bool) -> LearnerNoise:
+    """Return noise with exactly so many errors of one kind."""
+    shares = tuple(float(kind == other) for other in range(4))
+    return LearnerNoise(WORDS, errors=(*[0.0] * number, 1.0), shares=shares, **options)
+
+
+def slow(noise: LearnerNoise, line: list[str], draws: Draws) -> tuple[list[str], list[int]]:
+    """Noise one line word by word; returns where its words come from as well."""
+    words, origin = list(line), list(range(len(line)))
+    number = pick(noise.errors, float(draws.lines()[0]))
+    for error in range(len(noise.errors) - 1):
+        kind = pick(noise.shares, float(draws.lines()[0]))
+        place, other = (float(draws.lines()[0]) for _ in range(2))
+        if error >= number or not words:
+            continue
+        kind, at = settle(noise, words, kind, place)
+        if kind == APPEND:
+            del words[at], origin[at]
+        elif kind == DELETE:
+            words.insert(at, spurious(other))
+            origin.insert(at, -1)
+        elif kind == VERB:
+            forms = noise.forms[words[at]]
+            words[at] = forms[int(other * len(forms))]
+        elif kind == REPLACE and noise.listed:
+            written = WORDS.replaced[words[at]]
+            words[at] = list(written)[pick(list(written.values()), other)]
+        elif kind == REPLACE:
+            words[at] = spurious(other)
+    return words, origin
+
+
+def settle(noise: LearnerNoise, words: list[str], kind: int, place: float) -> tuple[int, int]:
+    """Return the error that a line gets in the end, 4 for none, and at which word."""
+    if kind == DELETE:
+        return kind, int(place * (len(words) + 1))
+    tries = {APPEND: [APPEND], VERB: [VERB, REPLACE], REPLACE: [REPLACE, VERB]}[kind]
+    listed = {APPEND: WORDS.missing, REPLACE: WORDS.replaced}
+    for attempt in tries:
+        if attempt == APPEND and len(words) == 1:
+            continue
+        fitting = [
+            at
+            for at, word in enumerate(words)
+            if (attempt == VERB and noise.forms[word])
+            or (attempt != VERB and (not noise.listed or word in listed[attempt]))
+        ]
+        if fitting:
+            return attempt, fitting[int(place * len(fitting))]
+    return 4, 0
+
+
+def spurious(uniform: float) -> str:
+    words = sorted(WORDS.deleted)
+    return words[pick([WORDS.deleted[word] for word in words], uniform)]
+
+
+def pick(weights: tuple[float, ...] | list[int], uniform: float) -> int:
+    up_to = list(accumulate(weights))
+    return bisect_right(up_to[:-1], uniform * up_to[-1])
+
+
+LINES = st.lists(
+    st.lists(st.sampled_from(["the", "of", "in", "was", "Goes", "x", "."]), max_size=7), max_size=5
+)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@given(lines=LINES, seed=st.integers(0, 9999))
+@settings(max_examples=300, deadline=None)  # the list of verbs is loaded in the first
+def test_it_does_what_the_slow_one_does(listed: bool, lines: list[list[str]], seed: int) -> None:
+    noise = LearnerNoise(WORDS, listed=listed)
+    clean = Block.of_words(" ".join(line) for line in lines)
+    noisy = noise(clean, Draws.of((seed,), len(lines)))
+    starts = (clean.ends - clean.lengths).tolist()
+    for number, line in enumerate(lines):
+        words, origin = slow(noise, line, Draws.of((seed,), np.array([number])))
+        mine = noisy.block.line == number
+        assert noisy.block.tokens[mine].tolist() == words
+        assert noisy.origin[mine].tolist() == [o if o < 0 else o + starts[number] for o in origin]
+        assert bool(words) == bool(line), "a line never becomes empty, a blank one stays blank"
+
+
+def test_the_number_of_errors_is_that_of_the_paper() -> None:
+    noise = LearnerNoise(WORDS, shares=(0.0, 0.0, 0.0, 1.0))  # each is a word put in
+    noisy = noised(noise, NO_VERBS, 20_000)
+    seen = np.bincount(noisy.block.lengths - len(NO_VERBS), minlength=5)
+    assert chisquare(seen, [1000, 1400, 5000, 7000, 5600]).pvalue > 0.001
+
+
+def test_the_kinds_of_errors_are_those_of_the_paper() -> None:
+    line = [*VERBS, *NO_VERBS]
+    noisy = noised(LearnerNoise(WORDS, errors=(0.0, 1.0)), line, 20_000)
+    seen = Counter(map(kind_of, noisy.block.to_lines()))
+    assert sum(seen.values()) == 20_000
+    counts = [seen[kind] for kind in (APPEND, VERB, REPLACE, DELETE)]
+    assert chisquare(counts, [6000, 5000, 5000, 4000]).pvalue > 0.001
+
+
+def kind_of(noisy: str) -> int:
+    """Read the kind of its one error off a line of `VERBS` and `NO_VERBS`."""
+    words, line = noisy.split(), [*VERBS, *NO_VERBS]
+    if len(words) != len(line):
+        return APPEND if len(words) < len(line) else DELETE
+    ((before, after),) = [pair for pair in zip(line, words, strict=True) if len(set(pair)) > 1]
+    assert after in WORDS.deleted or after in FORMS[before]
+    return REPLACE if after in WORDS.deleted else VERB
+
+
+def test_each_number_of_errors_has_each_kind_as_often() -> None:
+    """The kinds of a line's errors do not depend on each other, nor on how many there are."""
+    noise = LearnerNoise(WORDS, shares=(0.5, 0.0, 0.0, 0.5))
+    longer = noised(noise, NO_VERBS, 20_000).block.lengths - len(NO_VERBS)
+    chances = np.zeros(9)
+    for number, chance in enumerate(noise.errors):
+        for put_in in range(number + 1):
+            chances[4 + 2 * put_in - number] += chance * comb(number, put_in) / 2**number
+    seen = np.bincount(longer + 4, minlength=9)
+    assert chisquare(seen, chances * 20_000).pvalue > 0.001
+
+
+@pytest.mark.parametrize("kind", [APPEND, REPLACE, DELETE])
+def test_each_place_is_as_likely(kind: int) -> None:
+    line = NO_VERBS[:9]
+    clean = Block.of_words([" ".join(line)] * 9000)
+    noisy = only(kind)(clean, Draws.of((3,), 9000))
+    if kind == DELETE:
+        places = noisy.block.place[noisy.origin < 0]
+    else:
+        places = clean.place[noisy.touched(clean)]
+    seen = np.bincount(places)
+    assert len(seen) == 9 + (kind == DELETE)
+    assert seen.sum() == 9000
+    assert chisquare(seen).pvalue > 0.001
+
+
+@pytest.mark.parametrize("kind", [REPLACE, DELETE])
+def test_spurious_words_come_as_often_as_they_were_deleted(kind: int) -> None:
+    noisy = noised(only(kind), NO_VERBS, 10_000)
+    seen = Counter(noisy.block.tokens.tolist())
+    assert chisquare([seen[w] for w in WORDS.deleted], [6000, 3000, 1000]).pvalue > 0.001
+
+
+def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
+    clean = Block.of_words([" ".join(VERBS)] * 9000)
+    noisy = only(VERB)(clean, Draws.of((1,), 9000))
+    touched = noisy.touched(clean)
+    assert touched.sum() == 9000, "one in each line, and never the same form"
+    seen = Counter(zip(clean.tokens[touched], noisy.block.tokens[touched], strict=True))
+    for verb, forms in FORMS.items():
+        counts = [seen.pop((verb, form)) for form in forms]
+        assert sum(counts) == pytest.approx(3000, abs=180)
+        assert chisquare(counts).pvalue > 0.001
+    assert not seen
+    assert (noisy.origin == np.arange(len(clean.tokens))).all()
+
+
+def test_a_line_without_a_verb_gets_a_replacement() -> None:
+    clean = Block.of_words(["by of in"] * 100)
+    noisy = only(VERB)(clean, Draws.of((1,), 100))
+    assert noisy.touched(clean).sum() == 100
+    assert set(noisy.block.tokens[noisy.touched(clean)]) == set(WORDS.deleted)
+
+
+def test_the_second_error_befalls_what_the_first_left() -> None:
+    lines = noised(only(VERB, number=2), ["goes"], 1000).block.to_lines()
+    assert set(lines) == {"go", "goes", "going", "gone", "went"}
+    assert 100 < lines.count("goes") < 400, "some verbs come back"
+    assert noised(only(APPEND, number=4), ["a", "b", "c"], 50).block.lengths.tolist() == [1] * 50
+
+
+def test_nothing_is_dropped_from_a_line_of_one_word() -> None:
+    assert noised(only(APPEND), ["the"], 50).block.to_lines() == ["the"] * 50
+    assert noised(only(APPEND), [], 50).block.to_lines() == [""] * 50
+
+
+def test_listed_errors_are_where_learners_make_them() -> None:
+    line = ["the", "man", "in", "the", "house", "of", "wood"]
+    dropped = noised(only(APPEND, listed=True), line, 9000).block.to_lines()
+    assert chisquare(list(Counter(dropped).values())).pvalue > 0.001
+    assert len(set(dropped)) == 3
+    assert all("man in" in line and "wood" in line for line in dropped)
+    assert (
+        noised(only(APPEND, listed=True), NO_VERBS, 9).block.to_lines() == [" ".join(NO_VERBS)] * 9
+    )
+
+    replaced = noised(only(REPLACE, listed=True), line, 9000).block.tokens.tolist()
+    counts = Counter(replaced)
+    assert chisquare([counts["on"], counts["at"], counts["for"]], [3375, 1125, 4500]).pvalue > 0.001
+
+
+def test_listed_errors_that_a_line_has_no_word_for() -> None:
+    verb_instead = noised(only(REPLACE, listed=True), ["he", "goes"], 100).block.to_lines()
+    assert set(verb_instead) == {f"he {form}" for form in FORMS["goes"]}
+    replaced_instead = noised(only(VERB, listed=True), ["he", "of"], 100).block.to_lines()
+    assert set(replaced_instead) == {"he for"}
+    for kind in (VERB, REPLACE):
+        assert set(noised(only(kind, listed=True), ["he", "the"], 9).block.to_lines()) == {"he the"}
+
+
+def test_measured_errors_are_those_of_the_words() -> None:
+    longer = noised(LearnerNoise(WORDS, measured=True), NO_VERBS, 8000).block.lengths - 40
+    chances = [0.9 * comb(4, n) * 0.75**n * 0.25 ** (4 - n) for n in range(5)]
+    chances[2] += 0.1  # no error, or two words put in and two left out
+    seen = np.bincount((longer + 4) // 2, minlength=5)
+    assert chisquare(seen, np.array(chances) * 8000).pvalue > 0.001
+
+
+def test_the_hand_made_words_are_the_default() -> None:
+    assert LearnerNoise().learner_words is HAND_MADE
+    assert HAND_MADE.errors == (5, 7, 25, 35, 28)
+    assert list(HAND_MADE.kinds.values()) == [30, 25, 25, 20]
+    assert all(word not in others for word, others in HAND_MADE.replaced.items())
+    lines = noised(LearnerNoise(), ["I", "like", "to", "read", "it", "in", "the", "sun"], 200).block
+    assert len(set(lines.to_lines())) > 100
+
+
+def test_it_can_be_sent_to_another_process() -> None:
+    noise = LearnerNoise(WORDS)
+    again = pickle.loads(pickle.dumps(noise))
+    assert again == noise
+    lines = [noised(one, VERBS, 50).block.to_lines() for one in (noise, again)]
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"errors": (0.5, 0.4)}, r"numbers of errors are \[0.5, 0.4\]; expected one or more"),
+        ({"errors": ()}, r"numbers of errors are \[\]"),
+        ({"errors": (1.5, -0.5)}, "from 0 to 1"),
+        ({"shares": (0.5, 0.5)}, "kinds of errors are .*; expected 4"),
+        ({"shares": (0.5, 0.5, 0.5, -0.5)}, "from 0 to 1"),
+        ({"shares": (float("nan"),) * 4}, "from 0 to 1"),
+    ],
+)
+def test_chances_that_are_none_are_refused(
+    options: dict[str, tuple[float, ...]], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        LearnerNoise(WORDS, **options)  # type: ignore[arg-type]
+
+
+def test_measured_needs_something_measured() -> None:
+    nothing = LearnerWords({"a": 1}, {}, {}, (0, 0), dict.fromkeys(WORDS.kinds, 0))
+    LearnerNoise(nothing)
+    with pytest.raises(UsageError, match="fairseq-ssl learner-words"):
+        LearnerNoise(nothing, measured=True)
+
+
+def test_without_lemminflect_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lemminflect", None)
+    with pytest.raises(MissingPackageError, match=r"lemminflect.*fairseq-ssl\[noise\]"):
+        LearnerNoise(WORDS)
+
+
+WITHOUT = """
+import importlib, sys
+
+class Missing:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {"torch", "fairseq", "lemminflect", "rapidfuzz", "symspellpy"}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+for module in sys.argv[1:]:
+    importlib.import_module(f"fairseq_ssl.text.noise.{module}")
+"""
+
+
+def test_the_modules_load_without_their_packages() -> None:
+    modules = ("learner", "learner_words", "verb_forms", "confusion_sets", "spell_checkers")
+    run_command(sys.executable, "-c", WITHOUT, *modules)

@@ -1,0 +1,171 @@
+"""Learner words: counted by hand and against a slow distance, written, read and refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
+from fairseq_ssl.text.noise.learner_words import KINDS, MOST_TOKENS, Counting, LearnerWords
+
+PAIRS = [
+    ("I likes the nature .", "I like nature ."),  # a verb, and a word too much: which, is not clear
+    ("He live in the city .", "He lives in the city ."),
+    ("She is good at the to swim .", "She is good at swimming ."),  # a verb, and two words
+    ("It depends of the", "It depends on the"),
+    ("We went to home", "We went home"),
+    ("I am here", "I am here"),
+    ("I agree", "In my view , I agree"),
+    ("x a b c", "a b c z z"),
+    ("", "a"),
+    ("a", " "),
+]
+COUNTED = LearnerWords(
+    deleted={"to": 1, "x": 1},
+    missing={"In": 1, "my": 1, "view": 1, ",": 1, "z": 2},
+    replaced={"on": {"of": 1}},
+    errors=(1, 3, 1, 2, 1),
+    kinds={"append": 6, "verb": 3, "replace": 1, "delete": 5},
+)
+
+
+def counted(pairs: list[tuple[str, str]]) -> LearnerWords:
+    counting = Counting()
+    for written, corrected in pairs:
+        counting.add(written, corrected)
+    return counting.words()
+
+
+def test_words_counted_by_hand() -> None:
+    assert counted(PAIRS) == COUNTED
+
+
+def test_common_words_are_those_seen_often_enough() -> None:
+    twice = counted([*PAIRS, *PAIRS[3:5]]).common(2)
+    assert twice.deleted == {"to": 2}
+    assert twice.missing == {"z": 2}
+    assert twice.replaced == {"on": {"of": 2}}
+    assert twice.errors == (1, 5, 1, 2, 1)
+    assert COUNTED.common(2).replaced == {}
+
+
+def test_pairs_that_can_not_be_compared_are_counted() -> None:
+    counting = Counting()
+    counting.add("", "a")
+    counting.add("a", "\t")
+    counting.add("a", "a " * (MOST_TOKENS + 1))
+    counting.add("a", "a " * MOST_TOKENS)
+    assert (counting.blank, counting.long) == (2, 1)
+    assert counting.words().errors == (0, 0, 0, 0, 1)
+
+
+def distance(source: str, target: str) -> int:
+    """The fewest words put in, left out and replaced, from the definition."""
+    row = list(range(len(target) + 1))
+    for i, word in enumerate(source, 1):
+        last, row = row, [i]
+        for j, other in enumerate(target, 1):
+            row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (word != other)))
+    return row[-1]
+
+
+@given(pairs=st.lists(st.tuples(st.text("abc", min_size=1), st.text("abc", min_size=1))))
+def test_there_are_as_many_errors_as_the_distance(pairs: list[tuple[str, str]]) -> None:
+    words = counted([(" ".join(source), " ".join(target)) for source, target in pairs])
+    distances = [distance(*pair) for pair in pairs]
+    assert sum(words.kinds.values()) == sum(distances)
+    assert words.errors == tuple(
+        sum(min(number, 4) == errors for number in distances) for errors in range(5)
+    )
+    longer = sum(len(target) - len(source) for source, target in pairs)
+    assert words.kinds["append"] - words.kinds["delete"] == longer
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "words.json"
+    for words in (COUNTED, HAND_MADE):
+        words.write(path, Signature("learner-words", {"least": 1}))
+        assert LearnerWords.read(path) == words
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["signature"].startswith("learner-words|least:1|version:")
+    assert content["least"] == 1
+    assert list(content["deleted"].values()) == sorted(HAND_MADE.deleted.values(), reverse=True)
+    assert [*path.parent.iterdir()] == [path]
+
+
+def bad(**changes: Any) -> dict[str, Any]:
+    """Return good content with some of it changed; None takes it away."""
+    good = {
+        "deleted": {"the": 2},
+        "missing": {"a": 1},
+        "replaced": {"in": {"on": 1}},
+        "errors": [1, 2],
+        "kinds": dict.fromkeys(KINDS, 1),
+    }
+    return {name: value for name, value in {**good, **changes}.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (bad(missing=None, mising={}), "no 'missing'; expected .* Is 'mising' meant to be it?"),
+        (bad(errors=None), "no 'errors'; expected deleted, missing, replaced, errors, kinds"),
+        (bad(errors=[]), r"'errors' is \[\]; expected a list of counts"),
+        (bad(errors=[0.5]), r"'errors' is \[0.5\]"),
+        (bad(kinds={"append": 1}), "'kinds' .* expected a count of each of append, verb"),
+        (bad(deleted={}), "'deleted' is {}; expected one word or more"),
+        (bad(deleted={"a": 0}), "expected one word or more"),
+        (bad(deleted=["a"]), "expected words, each with its count"),
+        (bad(deleted={"a": -1}), "'deleted: a' is -1; expected a count"),
+        (bad(deleted={"a": True}), "'deleted: a' is true; expected a count"),
+        (bad(missing={"a b": 1}), "'missing' is \"a b\"; expected words without spaces"),
+        (bad(missing={"": 1}), "expected words without spaces"),
+        (bad(replaced=[]), "'replaced' is .*; expected words, with what"),
+        (bad(replaced={"in": 3}), "'replaced: in' is 3; expected words"),
+        (bad(replaced={"in": {}}), "'replaced: in' is {}; expected one word"),
+        (bad(replaced={"in": {"on": "x" * 99}}), r"'replaced: in: on' is \"x{39}\.\.\.; expected"),
+        ([], "holds no learner words, but a list"),
+    ],
+)
+def test_a_bad_file_is_explained(content: object, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "words.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=message) as error:
+        LearnerWords.read(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "words.json"
+    with pytest.raises(DataError, match=r"does not exist\. Make it: fairseq-ssl"):
+        LearnerWords.read(path)
+    path.write_text('{\n "deleted": {,}}')
+    with pytest.raises(DataError, match=r"words.json:2:14 is no JSON"):
+        LearnerWords.read(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(DataError, match="can not be read"):
+        LearnerWords.read(path)
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    (tmp_path / "words.json.tmp").symlink_to(full)
+    with pytest.raises(DataError, match="could not be written: No space left"):
+        COUNTED.write(tmp_path / "words.json", Signature("learner-words"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
+    with pytest.raises(MissingPackageError, match=r"rapidfuzz.*fairseq-ssl\[noise\]"):
+        Counting()

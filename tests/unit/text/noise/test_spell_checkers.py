@@ -1,0 +1,108 @@
+"""SymSpell against all pairs of words, Aspell against a program that answers as it does."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.text.noise.spell_checkers import Aspell, SymSpell
+from tests.conftest import ROOT
+
+FAKE = ROOT / "tests/unit/text/noise/fake_aspell.py"
+
+
+def distance(one: str, other: str) -> int:
+    """Edits between two words, neighbours that change places being one, from the definition."""
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, letter_of_other in enumerate(other, 1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != letter_of_other))
+            if i > 1 and j > 1 and one[i - 2 : i] == other[j - 2 : j][::-1]:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+VOCABULARY = st.dictionaries(st.text("abcä", min_size=1, max_size=11), st.integers(0, 5))
+
+
+@given(counts=VOCABULARY)
+@settings(deadline=None)
+def test_symspell_finds_all_words_near_in_their_order(counts: dict[str, int]) -> None:
+    counts |= {word[::-1] + "aa": 2 for word in counts}
+    checker = SymSpell(counts)
+    for word, found in zip(counts, checker.suggestions(list(counts)), strict=True):
+        near = [(distance(word, other), -max(1, counts[other]), other) for other in counts]
+        assert found == [other for far, _, other in sorted(near) if 0 < far <= 2]
+
+
+def test_symspell_goes_to_another_process_without_its_index() -> None:
+    checker = SymSpell({"then": 3, "than": 2, "them": 9})
+    before = list(checker.suggestions(["then", "elsewhere"]))
+    assert before == [["them", "than"], []]
+    sent = pickle.dumps(checker)
+    assert b"_index" not in sent
+    assert list(pickle.loads(sent).suggestions(["then", "elsewhere"])) == before
+
+
+@pytest.mark.parametrize("package", ["symspellpy", "rapidfuzz"])
+def test_without_a_package_the_extra_is_named(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingPackageError, match=rf"package {package}.*fairseq-ssl\[noise\]"):
+        SymSpell({}).version()
+
+
+@pytest.fixture
+def fake_aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program called aspell first on the path."""
+    program = tmp_path / "bin" / "aspell"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
+
+
+@pytest.mark.usefixtures("fake_aspell")
+def test_aspell_suggests_for_right_words_too_and_keeps_their_case() -> None:
+    asked = {
+        "their": ["their", "there", "theirs", "they're"],
+        "Their": ["Their", "There", "Theirs", "They're"],
+        "THEIR": ["THEIR", "THERE", "THEIRS", "THEY'RE"],
+        "London": ["London", "Landon", "Lon don"],
+        "london": ["London", "Landon", "Lon don"],
+        "NASA": ["NASA", "NASAL"],
+        "thier": ["their", "there"],
+        "naïve": ["naive", "native"],
+        "well-known": [],  # is two words to aspell
+        "qqq": [],
+        "--": [],
+        "&their": [],
+    }
+    assert dict(zip(asked, Aspell().suggestions(list(asked)), strict=True)) == asked
+    assert list(Aspell().suggestions([])) == []
+
+
+@pytest.mark.usefixtures("fake_aspell")
+def test_aspell_tells_its_version_and_what_it_lacks() -> None:
+    assert Aspell().version() == "aspell 0.60.0 en"
+    with pytest.raises(DataError, match="aspell failed: Error: No word lists"):
+        Aspell("xx").version()
+
+
+def test_without_aspell_it_is_said_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingPackageError, match="apt install aspell aspell-de"):
+        Aspell("de").version()

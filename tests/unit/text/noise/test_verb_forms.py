@@ -1,0 +1,42 @@
+"""Other forms of a verb, against those that every grammar lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.text.noise import verb_forms
+from fairseq_ssl.text.noise.verb_forms import VerbForms
+
+
+@pytest.mark.parametrize(
+    ("word", "forms"),
+    [
+        ("walk", "walked walking walks"),
+        ("Walk", "Walked Walking Walks"),
+        ("WENT", "GO GOES GOING GONE"),
+        ("is", "am are be been being was were"),
+        ("has", "had have having"),
+        ("can", "could"),
+        ("saw", "sawed sawing sawn saws see seeing seen sees"),
+        ("puts", "put putting"),
+        ("the", ""),
+        ("I", ""),
+        ("'s", ""),
+        ("n't", ""),
+        ("2nd", ""),
+        ("<mask>", ""),
+        (".", ""),
+        ("日本", ""),
+    ],
+)
+def test_forms_of_well_known_words(word: str, forms: str) -> None:
+    assert VerbForms()[word] == tuple(forms.split())
+
+
+def test_memory_does_not_grow_with_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb_forms, "MOST", 10)
+    forms = VerbForms()
+    for i in range(35):
+        assert forms["x" * (i + 1)] == ()
+        assert forms["goes"] == ("go", "going", "gone", "went")
+    assert len(forms) <= 10
