@@ -6,6 +6,12 @@ Everything it adds to fairseq, by the flag that selects it:
     shape_transformer, shape_transformer_tiny, shape_transformer_iwslt_de_en,
     shape_transformer_wmt_en_de, shape_transformer_big
         Transformers with shifted (SHAPE), absolute or relative positions.
+--task
+    denoising_pretraining
+        Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).
+--criterion
+    touched_cross_entropy
+        Cross-entropy over the words that noise touched and a few of the others (PoDA).
 
 ``--user-dir`` registers all of it. A program that imports this package before
 fairseq calls :func:`register` itself; calling it again does no harm.
@@ -20,7 +26,7 @@ __all__ = ["__version__", "register"]
 
 
 def register() -> None:
-    """Make every model of this package known to fairseq, and its checkpoints safe to load."""
+    """Make all of this package known to fairseq, and its checkpoints safe to load."""
     from fairseq_ssl.registration import register_all
 
     register_all()

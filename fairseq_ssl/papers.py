@@ -19,11 +19,15 @@ class Paper:
     tasks: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
     criterions: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Of ``fairseq-ssl``, with what belongs to this work."""
 
     @property
-    def available(self) -> bool:
-        """Whether anything of it can be used already."""
-        return bool(self.tasks or self.archs or self.criterions)
+    def uses(self) -> list[str]:
+        """What to type for each thing of it that is there; nothing if it is planned."""
+        named = {"--task": self.tasks, "--arch": self.archs, "--criterion": self.criterions}
+        named["fairseq-ssl"] = self.commands
+        return [f"{word} {name}" for word, names in named.items() for name in names]
 
 
 PAPERS = (
@@ -43,21 +47,27 @@ PAPERS = (
         key="gec_pseudo_data",
         title="Pseudo Data for Grammatical Error Correction (Kiyono et al., 2019)",
         brings="noisy back-translation, direct, spell and character noise",
+        commands=("noise --noise direct", "noise --noise spell", "noise --noise spelling"),
     ),
     Paper(
         key="wmt20",
         title="Tohoku-AIP-NTT at WMT 2020 (Kiyono et al., 2020)",
         brings="filters, tagged back- and forward-translation, re-ranking, post-ensemble",
+        commands=("noise --noise filtering",),
     ),
     Paper(
         key="poda",
         title="PoDA: Denoising based Sequence-to-Sequence Pre-training (Wang et al., 2019)",
         brings="denoising pre-training of a Transformer with a pointer-generator",
+        tasks=("denoising_pretraining",),
+        criterions=("touched_cross_entropy",),
+        commands=("noise --noise denoise",),
     ),
     Paper(
         key="pie",
         title="PIE: Parallel Iterative Edit Models (Awasthi et al., 2019)",
         brings="parallel edit labelling, refined in rounds",
+        commands=("noise --noise learner", "learner-words"),
     ),
     Paper(
         key="pseudo_bidirectional",
@@ -85,7 +95,4 @@ def markdown_table(papers: tuple[Paper, ...] = PAPERS) -> str:
 
 
 def _use(paper: Paper) -> str:
-    if not paper.available:
-        return "planned"
-    named = {"--task": paper.tasks, "--arch": paper.archs, "--criterion": paper.criterions}
-    return "<br>".join(f"`{flag} {name}`" for flag, names in named.items() for name in names)
+    return "<br>".join(f"`{use}`" for use in paper.uses) or "planned"

@@ -6,7 +6,11 @@ import importlib
 
 from fairseq_ssl.errors import MissingPackageError
 
-MODULES = ("fairseq_ssl.models.shape_transformer",)
+MODULES = (
+    "fairseq_ssl.models.shape_transformer",
+    "fairseq_ssl.criterions.touched_cross_entropy",
+    "fairseq_ssl.tasks.denoising_pretraining",
+)
 
 
 def register_all() -> None:

@@ -18,4 +18,4 @@ if ! "$venv/bin/python" -c 'import fairseq, fairseq_ssl, pytest' 2>/dev/null; th
 fi
 export PATH="$PWD/$venv/bin:$PATH" OMP_NUM_THREADS=1
 [[ "$venv" == /* ]] && export PATH="$venv/bin:$PATH"
-exec python -m pytest tests/plugin tests/unit/{models,modules,data,text,analysis} tests/unit/test_compat.py "$@"
+exec python -m pytest tests/plugin tests/unit/{models,modules,data,criterions,text,analysis} tests/unit/test_compat.py "$@"

@@ -36,6 +36,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(paper: Paper) -> str:
-    named = {"--task": paper.tasks, "--arch": paper.archs, "--criterion": paper.criterions}
-    uses = [f"  {flag} {name}" for flag, names in named.items() for name in names]
-    return "\n".join([paper.title, f"  {paper.brings}", *(uses or ["  planned"])])
+    return "\n  ".join([paper.title, paper.brings, *(paper.uses or ["planned"])])

@@ -6,7 +6,6 @@ import io
 import random
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import harness
 import numpy as np
@@ -32,7 +31,7 @@ def text(sentences: int, length: int) -> bytes:
     return ("\n".join(lines).encode() + b"\n") * -(-sentences // DISTINCT)
 
 
-def ours(kind: str, clean: bytes, jobs: int, tokens: int) -> harness.Run:
+def ours(kind: str, clean: bytes, jobs: int) -> harness.Run:
     """Return a run of the project's noise from bytes to bytes."""
     unigrams = Unigrams.counted(clean.decode().splitlines()[:DISTINCT])
     at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
@@ -40,9 +39,8 @@ def ours(kind: str, clean: bytes, jobs: int, tokens: int) -> harness.Run:
 
     def run() -> int:
         blocks = byte_blocks(io.BytesIO(clean))
-        written = sum(len(done.outputs[0]) for done in LocalEngine(jobs).ordered(work, blocks))
-        assert written > 0
-        return tokens
+        done = LocalEngine(jobs).ordered(work, blocks)
+        return sum(block.tokens for block in done)
 
     return run
 
@@ -93,12 +91,12 @@ def plain_denoise(words: list[str], drawn: list[str], draw: np.random.Generator)
 def runs(kind: str, processes: bool, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
     """Return what is measured and what it is measured against."""
     if processes:
-        return ours(kind, clean, 2, tokens), ours(kind, clean, 1, tokens)
+        return ours(kind, clean, 2), ours(kind, clean, 1)
     drawn = clean.decode().split()
     line = partial(plain_direct, drawn=drawn)
     if kind == "denoise":
         line = partial(plain_denoise, drawn=drawn, draw=np.random.default_rng(1))
-    return ours(kind, clean, 1, tokens), plain(line, clean, tokens)
+    return ours(kind, clean, 1), plain(line, clean, tokens)
 
 
 def main() -> None:
@@ -109,10 +107,10 @@ def main() -> None:
     options.add_argument("--sentences", type=int, default=50_000)
     options.add_argument("--length", type=int, default=27, help="of a sentence, in words")
     args = harness.parse(options)
-    names = ("2 processes", "1 process") if args.processes else (args.noise, f"plain {args.noise}")
     comparison = harness.Comparison(
-        Path(__file__).stem,
-        *names,
+        name="noise_offline",
+        first="2 processes" if args.processes else args.noise,
+        second="1 process" if args.processes else f"plain {args.noise}",
         unit="tokens/s",
         goal=PROCESSES_GOAL if args.processes else GOALS[args.noise],
         settings=vars(args),

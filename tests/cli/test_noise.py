@@ -100,7 +100,8 @@ def test_a_run_that_fails_goes_on_where_it_was(
 ) -> None:
     command = ("clean", "--noise", "denoise", "--jobs", "1", "--counts", "whole.counts")
     assert noise("clean", "--noise", "denoise", "--jobs", "1", "-o", "whole") == 0
-    worked, left = [], [3, 6, 100]
+    worked: list[int] = []
+    left = [3, 6, 100]
     original = CorpusNoise.__call__
 
     def failing(self: CorpusNoise, block: byte_blocks.ByteBlock) -> corpus.NoisedBlock:

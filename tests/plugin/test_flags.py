@@ -17,7 +17,17 @@ FLAGS = {
         "--shape-eval-offset": "default: 0",
         "--shape-relative-limit": "default: 16",
         "--shape-relative-one-table": "default: two",
-    }
+    },
+    "denoising_pretraining": {
+        "--noise": "default: denoise",
+        "--noise-seed": "default: that of --seed",
+        "--noise-subwords": "default: none",
+        "--noise-mask-token": "default: <mask>",
+    },
+    "touched_cross_entropy": {
+        "--label-smoothing": "default: 0",
+        "--denoise-keep-rate": "default: 0.03",
+    },
 }
 """Our flags by model, task or criterion, and words of ours in each help text."""
 
@@ -37,10 +47,10 @@ def test_our_flags_are_there_with_our_help(task: str, arch: str, criterion: str)
     words = ["data-bin", "--task", task, "--arch", arch, "--criterion", criterion]
     options.parse_args_and_arch(parser, words)
     shown = " ".join(parser.format_help().split())
-    ours = [flags for model, flags in FLAGS.items() if arch.startswith(model)]
-    assert ours
-    for flag, text in ours[0].items():
-        assert text in shown.partition(f" {flag} ")[2][:600], flag
+    selected = [task, criterion, next(model for model in FLAGS if arch.startswith(model))]
+    for name in selected:
+        for flag, text in FLAGS.get(name, {}).items():
+            assert text in shown.rpartition(f" {flag} ")[2][:600], flag
 
 
 def test_a_value_given_on_the_command_line_arrives() -> None:
@@ -49,3 +59,12 @@ def test_a_value_given_on_the_command_line_arrives() -> None:
         options.get_training_parser(), [*words, "--shape-max-shift", "40"]
     )
     assert (parsed.shape_max_shift, parsed.encoder_embed_dim) == (40, 1024)
+
+
+def test_values_of_the_task_and_the_criterion_arrive() -> None:
+    words = ["data-bin", "--task", "denoising_pretraining", "--arch", "transformer"]
+    words += ["--criterion", "touched_cross_entropy", "--denoise-keep-rate", "0.5"]
+    words += ["--noise", "direct:keep=0.4,denoise", "--noise-seed", "7"]
+    parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+    assert (parsed.noise, parsed.noise_seed) == ("direct:keep=0.4,denoise", 7)
+    assert (parsed.denoise_keep_rate, parsed.label_smoothing) == (0.5, 0.0)

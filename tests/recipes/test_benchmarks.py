@@ -10,11 +10,16 @@ import torch
 
 from tests.conftest import ROOT, Run
 
-SMALL = ("--arch", "shape_transformer_tiny", "--pairs", "2", "--length", "6")
+SMALL = ("--pairs", "2", "--length", "6")
+TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
-    "shape_training": ("--tokens", "60", "--steps", "1", "--positions", "relative"),
-    "shape_memory": ("--tokens", "60", "--steps", "1", "--positions", "relative"),
-    "ctranslate2_export": ("--sentences", "4", "--batch", "2", "--vocabulary", "100"),
+    "shape_training": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
+    "shape_memory": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
+    "ctranslate2_export": (*TINY, "--sentences", "4", "--batch", "2", "--vocabulary", "100"),
+    "noise_offline": ("--sentences", "50", "--processes", "--noise", "denoise"),
+    "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
+    "noise_offline": ("--sentences", "200"),
+    "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),
 }
 
 

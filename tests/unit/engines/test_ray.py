@@ -84,4 +84,4 @@ def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ray, "init", refused)
     with pytest.raises(DataError, match="nobody listens"):
-        list(RayEngine("1.2.3.4:5").ordered(slow, [1]))
+        list(RayEngine("1.2.3.4:5").ordered(failing, [1]))

@@ -1,0 +1,1 @@
+"""Losses, registered with fairseq."""

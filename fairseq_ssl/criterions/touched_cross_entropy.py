@@ -1,0 +1,187 @@
+"""PoDA's masked loss: what noise touched counts, and a few of the other words (equation 2)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel, FairseqDecoder
+from fairseq.models.transformer import TransformerModelBase
+from omegaconf import II
+from torch import Tensor
+
+from fairseq_ssl.errors import ConfigurationError
+
+PLAIN_SOFTMAX = {
+    BaseFairseqModel.get_normalized_probs,
+    BaseFairseqModel.get_normalized_probs_scriptable,
+    TransformerModelBase.get_normalized_probs,
+    FairseqDecoder.get_normalized_probs,
+    FairseqDecoder.get_normalized_probs_scriptable,
+}
+"""fairseq's own ways from logits to probabilities, each position by itself."""
+
+
+@dataclass
+class TouchedCrossEntropyConfig(FairseqDataclass):
+    """The options of the loss."""
+
+    label_smoothing: float = field(
+        default=0.0,
+        metadata={
+            "help": "share of the probability, 0 to 1, spread over all words as in "
+            "label_smoothed_cross_entropy; epsilon (default: 0)"
+        },
+    )
+    denoise_keep_rate: float = field(
+        default=0.03,
+        metadata={
+            "help": "share, 0 to 1, of the words that noise did not touch to train on as well; "
+            "those it touched and the end of the sentence always are (default: 0.03, PoDA, "
+            "section 2.2)"
+        },
+    )
+    # what fairseq's own losses have, so that Hydra can put this one in their place
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("touched_cross_entropy", dataclass=TouchedCrossEntropyConfig)
+class TouchedCrossEntropy(FairseqCriterion):
+    """Cross-entropy over what noise touched, a few of the other words and sentence ends.
+
+    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions kept: over
+    all processes and accumulated batches, as that is the sample size. Outside training
+    mask(i) is `denoise_keep_rate` for each word not touched, which is its mean in training.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        label_smoothing: float,
+        denoise_keep_rate: float,
+        sentence_avg: bool = False,
+    ) -> None:
+        super().__init__(task)
+        if sentence_avg:
+            raise ConfigurationError(
+                "--criterion touched_cross_entropy divides by the positions kept, not by "
+                "sentences. Leave --sentence-avg out."
+            )
+        for flag, rate in (
+            ("--label-smoothing", label_smoothing),
+            ("--denoise-keep-rate", denoise_keep_rate),
+        ):
+            if not 0 <= rate <= 1:
+                raise ConfigurationError(f"{flag} is {rate}; expected a share from 0 to 1.")
+        self.eps = label_smoothing
+        self.keep_rate = denoise_keep_rate
+        self.eos = task.target_dictionary.eos()
+
+    def forward(
+        self, model: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, float, dict[str, Any]]:
+        """Return the summed loss, the number of positions kept, and what is to be logged."""
+        if "touched" not in sample:
+            raise ConfigurationError(
+                "--criterion touched_cross_entropy has to know which words noise touched, and the "
+                "batches of this task do not tell. Use it with --task denoising_pretraining, or "
+                "train with --criterion label_smoothed_cross_entropy."
+            )
+        net_output = model(**sample["net_input"])
+        target = model.get_targets(sample, net_output).flatten()
+        touched = sample["touched"].flatten()
+        weight = self._weight(target, touched, training=model.training)
+        kept = weight.nonzero().squeeze(1)
+        lprobs = _log_probabilities(model, net_output, kept)
+        target, touched, weight = target[kept], touched[kept], weight[kept]
+        each, each_nll = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
+        loss, nll_loss = (weight * each).sum(), (weight * each_nll).sum()
+        sample_size = float(len(kept)) if model.training else float(weight.sum())
+        right = lprobs.detach().argmax(-1).eq(target)
+        return (
+            loss if reduce else weight * each,
+            sample_size,
+            {
+                "loss": loss.detach(),
+                "nll_loss": nll_loss.detach(),
+                "ntokens": sample["ntokens"],
+                "nsentences": sample["target"].size(0),
+                "sample_size": sample_size,
+                "touched": touched.sum(),
+                "touched_right": (right & touched).sum(),
+            },
+        )
+
+    def _weight(self, target: Tensor, touched: Tensor, training: bool) -> Tensor:
+        """Return mask(i) of equation 2 for each position [batch * time]."""
+        is_kept = touched | target.eq(self.eos)
+        if training:
+            drawn = torch.rand(target.shape, device=target.device) < self.keep_rate
+            weight = (is_kept | drawn).float()
+        else:
+            weight = is_kept.float().clamp(min=self.keep_rate)
+        return weight.masked_fill(target.eq(self.padding_idx), 0.0)
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
+        """Log the loss in bits, and in percent the words touched and those of them right."""
+
+        def total(key: str) -> Any:
+            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
+
+        size = total("sample_size")
+        for key in ("loss", "nll_loss"):
+            metrics.log_scalar(key, total(key) / size / math.log(2), size, round=3)
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
+        words = total("ntokens") - total("nsentences")
+        for key, count in (("_words", words), ("_touched", total("touched"))):
+            metrics.log_scalar(key, count, weight=1)
+        metrics.log_scalar("_touched_right", total("touched_right"), weight=1)
+        metrics.log_derived("touched_share", lambda meters: _percent(meters, "_touched", "_words"))
+        metrics.log_derived(
+            "touched_accuracy", lambda meters: _percent(meters, "_touched_right", "_touched")
+        )
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """Let fairseq sum what processes log."""
+        return True
+
+
+def _log_probabilities(model: Any, net_output: Any, kept: Tensor) -> Tensor:
+    """Return log p [kept, vocabulary] of the positions kept.
+
+    Where each position goes through a softmax of its own, the others are not put through it.
+    """
+    if _is_plain_softmax(model):
+        logits = net_output[0].flatten(0, 1).index_select(0, kept)
+        lprobs: Tensor = model.get_normalized_probs((logits, None), log_probs=True)
+        return lprobs
+    lprobs = model.get_normalized_probs(net_output, log_probs=True)
+    return lprobs.flatten(0, 1)[kept]
+
+
+def _is_plain_softmax(model: Any) -> bool:
+    """Tell whether the model takes its probabilities from logits as fairseq's own do."""
+    decoder = getattr(model, "decoder", None)
+    if not isinstance(decoder, FairseqDecoder) or getattr(decoder, "adaptive_softmax", None):
+        return False
+    ways = [
+        getattr(module, name, None)
+        for module in (model, decoder)
+        for name in ("get_normalized_probs", "get_normalized_probs_scriptable")
+    ]
+    return all(getattr(way, "__func__", None) in PLAIN_SOFTMAX for way in ways)
+
+
+def _percent(meters: Any, part: str, whole: str) -> float:
+    """Return 100 part / whole of what was logged so far."""
+    if not meters[whole].sum:
+        return float("nan")
+    return round(100 * float(meters[part].sum) / float(meters[whole].sum), 2)

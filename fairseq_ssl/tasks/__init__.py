@@ -1,0 +1,1 @@
+"""What to train on and how, registered with fairseq."""

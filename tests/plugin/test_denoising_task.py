@@ -1,0 +1,251 @@
+"""The task finds its text, puts noise on it, and refuses what it can not do before a batch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError
+from fairseq_ssl.text.noise.kinds import WITHIN_WORDS
+from tests.conftest import Run
+
+fairseq_ssl.register()
+from fairseq import options, tasks  # noqa: E402
+from fairseq.data import indexed_dataset  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+EOS = 2
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra and the loader
+
+
+@pytest.fixture(scope="module")
+def mono(run: Run, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy corpus' words alone, with the mask in their dictionary."""
+    folder = tmp_path_factory.mktemp("mono")
+    prefixes = [f"--{split}pref={toy_text / split}" for split in ("train", "valid", "test")]
+    run("fairseq-preprocess", "--only-source", "-s", "words", *prefixes, "--destdir", folder)
+    with (folder / "dict.words.txt").open("a") as dictionary:
+        dictionary.write("<mask> 1\n")
+    return folder
+
+
+def task(data: Path | str, *flags: str) -> Any:
+    """The task as fairseq-train sets it up."""
+    words = [str(data), "--task", "denoising_pretraining", "--arch", "transformer_tiny", *flags]
+    parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+    return tasks.setup_task(convert_namespace_to_omegaconf(parsed).task)
+
+
+def loaded(data: Path | str, split: str, *flags: str, epoch: int = 1) -> Any:
+    """A split as the task loads it, all of its parts together."""
+    one = task(data, *flags)
+    one.load_dataset(split, epoch=epoch, combine=True)
+    return one.dataset(split)
+
+
+def text_of(dataset: Any) -> list[str]:
+    words = dataset.tgt_dict
+    return [words.string(dataset[number]["target"]) for number in range(len(dataset))]
+
+
+Row = tuple[int, list[int], list[bool]]
+
+
+def rows(batches: Iterator[dict[str, Any]]) -> list[Row]:
+    """Each sentence's number, its source and what is touched, in the order they come."""
+    return [
+        (number, source[source != 1].tolist(), touched.tolist())
+        for batch in batches
+        for number, source, touched in zip(
+            batch["id"].tolist(), batch["net_input"]["src_tokens"], batch["touched"], strict=True
+        )
+    ]
+
+
+def epochs(one: Any, split: str, *wanted: int, **changes: Any) -> list[list[Row]]:
+    """What fairseq's iterator gives in these epochs."""
+    one.load_dataset(split, combine=split == "train")
+    iterator = one.get_batch_iterator(one.dataset(split), max_tokens=300, **changes)
+    found = []
+    for epoch in wanted:
+        iterator.epoch = epoch
+        iterator._cur_epoch_itr = None
+        found.append(rows(iterator.next_epoch_itr(shuffle=False)))
+    return found
+
+
+def test_text_alone_and_either_side_of_parallel_data(
+    mono: Path, toy_data: Path, toy_text: Path
+) -> None:
+    words = (toy_text / "train.words").read_text().splitlines()
+    assert text_of(loaded(mono, "train")) == words
+    assert text_of(loaded(mono, "train", "-s", "words")) == words
+    assert text_of(loaded(toy_data, "train", "-s", "digits", "-t", "words")) == words
+    digits = (toy_text / "valid.digits").read_text().splitlines()
+    assert text_of(loaded(toy_data, "valid")) == digits
+    one = task(toy_data)
+    assert one.source_dictionary is one.target_dictionary
+
+
+def test_the_noise_of_a_task_is_that_of_its_flags(mono: Path) -> None:
+    dataset = loaded(mono, "train", "--noise", "direct:keep=0.5:mask=0.2", "--noise-seed", "9")
+    mask = dataset.tgt_dict.index("<mask>")
+    batch = dataset.collater([dataset[number] for number in range(2000)])
+    source, total = batch["net_input"]["src_tokens"], batch["ntokens"] - 2000
+    masked = int((source == mask).sum())
+    assert abs(masked - 0.2 * total) < 4 * (0.2 * 0.8 * total) ** 0.5
+    # gone: the masked ones and those deleted, but for lines of one word, which keep it
+    assert 0.3 < int(batch["touched"].sum()) / total < 0.36
+    assert batch["touched"].shape == batch["target"].shape
+    assert not batch["touched"][batch["target"].le(EOS)].any()
+    special = {0, 1, 3, *range(len(dataset.tgt_dict), 99)}
+    assert not special & set(source.flatten().tolist()) - {1}
+
+
+def test_seeds_and_epochs(mono: Path) -> None:
+    plain = epochs(task(mono, "--seed", "5"), "train", 1, 2, 1)
+    assert plain[0] == plain[2]
+    assert plain[0] != plain[1]
+    assert epochs(task(mono, "--noise-seed", "5"), "train", 1) == plain[:1]
+    assert epochs(task(mono, "--noise-seed", "6", "--seed", "5"), "train", 1) != plain[:1]
+
+
+def test_the_noise_of_validation_stays(mono: Path) -> None:
+    found = epochs(task(mono), "valid", 1, 2, 7)
+    assert found[0] == found[1] == found[2]
+    assert any(touched for _, _, touched in found[0])
+
+
+def test_workers_make_what_one_process_makes_in_every_epoch(mono: Path) -> None:
+    alone, shared = (
+        epochs(task(mono), "train", 1, 2, 3, num_workers=workers) for workers in (0, 2)
+    )
+    assert alone == shared
+    assert alone[0] != alone[1]
+
+
+def test_processes_divide_what_one_would_see(mono: Path) -> None:
+    (whole,) = epochs(task(mono), "train", 2)
+    parts = [
+        row
+        for shard in (0, 1)
+        for row in epochs(task(mono), "train", 2, num_shards=2, shard_id=shard)[0]
+    ]
+    assert {(n, *source) for n, source, _ in parts} == {(n, *source) for n, source, _ in whole}
+
+
+def write_split(folder: Path, name: str, lines: list[list[int]]) -> None:
+    builder = indexed_dataset.MMapIndexedDatasetBuilder(f"{folder / name}.bin", dtype=np.uint16)
+    for line in lines:
+        builder.add_item(torch.tensor([*line, EOS]))
+    builder.finalize(f"{folder / name}.idx")
+
+
+def corpus(folder: Path, **splits: list[list[int]]) -> Path:
+    """A binarised corpus of ids 4 to 9."""
+    folder.mkdir()
+    (folder / "dict.en.txt").write_text("".join(f"w{i} 1\n" for i in range(6)))
+    for split, lines in splits.items():
+        write_split(folder, f"{split}.en-None.en", lines)
+    return folder
+
+
+def test_splits_of_one_name_are_joined_as_fairseq_joins_them(tmp_path: Path) -> None:
+    data = corpus(tmp_path / "bin", train=[[4, 4]], train1=[[5], [6]], valid=[[7]])
+    assert text_of(loaded(data, "train")) == ["w0 w0", "w1", "w2"]
+    assert text_of(loaded(data, "train", "--upsample-primary", "2")) == ["w0 w0"] * 2 + ["w1", "w2"]
+    drawn = task(data).noise.lexicon.words.ids
+    assert sorted(drawn.tolist()) == [4, 5, 6]
+
+
+def test_shards_take_turns_and_draw_from_the_words_of_the_first(tmp_path: Path) -> None:
+    first = corpus(tmp_path / "first", train=[[4], [4]], valid=[[7]])
+    second = corpus(tmp_path / "second", train=[[5], [6]])
+    both = f"{first}:{second}"
+    assert text_of(loaded(both, "train", epoch=1)) == ["w0", "w0"]
+    assert text_of(loaded(both, "train", epoch=2)) == ["w1", "w2"]
+    assert text_of(loaded(both, "valid", epoch=2)) == ["w3"]
+    replacing = ("--noise", "filtering:delete=0:replace=1:distance=0")
+    dataset = loaded(both, "train", *replacing, epoch=2)
+    batch = dataset.collater([dataset[0], dataset[1]])
+    assert batch["net_input"]["src_tokens"].tolist() == [[4, EOS], [4, EOS]]
+
+
+def test_a_dictionary_without_the_mask_is_refused_with_the_line_that_adds_it(
+    tmp_path: Path,
+) -> None:
+    data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9]] * 20)
+    with pytest.raises(ConfigurationError, match="hides words behind <mask>") as refused:
+        task(data, "--noise", "direct")
+    command = f"echo '<mask> 1' >> {data}/dict.en.txt"
+    assert command in str(refused.value)
+    task(data, "--noise", "direct:mask=0")
+    named = loaded(data, "train", "--noise", "direct:mask=1:keep=0", "--noise-mask-token", "w5")
+    assert set(named.collater([named[0]])["net_input"]["src_tokens"].flatten().tolist()) == {9, EOS}
+    with (data / "dict.en.txt").open("a") as dictionary:
+        dictionary.write("<mask> 1\n")
+    dataset = loaded(data, "train", "--noise", "direct:mask=1:keep=0")
+    assert set(dataset.collater([dataset[0]])["net_input"]["src_tokens"].flatten().tolist()) == {
+        10,
+        EOS,
+    }
+
+
+def test_a_source_made_too_long_is_cut_to_what_the_model_takes(tmp_path: Path) -> None:
+    data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9]] * 200)
+    inserting = ("--noise", "direct:keep=0:mask=0")
+    free, cut = (
+        [len(source) for _, source, _ in epochs(task(data, *inserting, *limit), "train", 1)[0]]
+        for limit in ((), ("--max-source-positions", "8"))
+    )
+    assert max(free) > 8
+    assert [min(length, 8) for length in free] == cut
+
+
+@pytest.mark.parametrize("kind", WITHIN_WORDS)
+def test_noises_that_look_into_words_are_refused(mono: Path, kind: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"noise '{kind}' looks into words"):
+        task(mono, "--noise", kind)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--noise", "direct:kep=0.1"), r"no option 'kep'. Did you mean 'keep'"),
+        (("--noise-subwords", "bpe"), "There are no subwords 'bpe'"),
+        (("--noise-seed", "-1"), "--noise-seed is -1"),
+        (("--num-batch-buckets", "3"), "--num-batch-buckets can not be had"),
+        (("--load-alignments",), "--load-alignments"),
+    ],
+)
+def test_bad_settings_are_refused(mono: Path, flags: tuple[str, ...], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        task(mono, *flags)
+
+
+def test_bad_rates_and_missing_data_are_refused_before_a_batch(
+    mono: Path, toy_data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(FairseqSslError, match="rates of direct noise are keep 2"):
+        loaded(mono, "valid", "--noise", "direct:keep=2")
+    with pytest.raises(ConfigurationError, match="--truncate-source cuts the source side"):
+        task(toy_data, "--truncate-source")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ConfigurationError, match="holds no binarised text"):
+        task(tmp_path / "none")
+    only_test = tmp_path / "test-only"
+    only_test.mkdir()
+    for path in (mono / "dict.words.txt", *mono.glob("test.*")):
+        shutil.copy(path, only_test)
+    with pytest.raises(ConfigurationError, match=r"Dataset not found: train .*draws its words"):
+        loaded(only_test, "test")
+    other = corpus(tmp_path / "other", train=[[4, 11]])
+    with pytest.raises(DataError, match="holds the id 11"):
+        loaded(other, "train")

@@ -1,0 +1,279 @@
+"""The masked loss against a loop over positions, and what it keeps, counts and logs."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary
+from fairseq.logging import metrics
+from fairseq.models import ARCH_CONFIG_REGISTRY, BaseFairseqModel, FairseqDecoder
+from fairseq.models.transformer import TransformerModel
+from torch import Tensor, nn
+
+from fairseq_ssl.criterions.touched_cross_entropy import TouchedCrossEntropy
+from fairseq_ssl.errors import ConfigurationError
+
+PAD, EOS, SIZE = 1, 2, 11
+Weights = list[list[float]]
+
+
+def dictionary(size: int = SIZE) -> Dictionary:
+    words = Dictionary()
+    for i in range(size - len(words)):
+        words.add_symbol(f"w{i}")
+    return words
+
+
+class FixedDecoder(FairseqDecoder):
+    def __init__(self, words: Dictionary, logits: Tensor) -> None:
+        super().__init__(words)
+        self.logits = nn.Parameter(logits)
+
+    def forward(self, **_: Any) -> tuple[Tensor, None]:
+        return self.logits, None
+
+
+class FixedModel(BaseFairseqModel):
+    """A model whose parameters are its logits [batch, time, vocabulary]."""
+
+    def __init__(self, words: Dictionary, logits: Tensor) -> None:
+        super().__init__()
+        self.decoder = FixedDecoder(words, logits)
+
+    def forward(self, **inputs: Any) -> tuple[Tensor, None]:
+        output: tuple[Tensor, None] = self.decoder(**inputs)
+        return output
+
+
+def gradient(model: FixedModel) -> Tensor:
+    """The gradient of the logits."""
+    assert model.decoder.logits.grad is not None
+    return model.decoder.logits.grad
+
+
+class OwnProbabilities(FixedModel):
+    """One that turns its logits into probabilities in its own way, as copying models do."""
+
+    def get_normalized_probs(self, net_output: Any, log_probs: bool, sample: Any = None) -> Tensor:
+        assert net_output[0].dim() == 3, "it has to see all positions"
+        probabilities = 0.9 * torch.softmax(net_output[0], -1) + 0.1 / SIZE
+        return probabilities.log() if log_probs else probabilities
+
+
+TARGET = torch.tensor([[5, 6, 7, 8, 9, EOS], [4, 5, 6, EOS, PAD, PAD], [EOS, *[PAD] * 5]])
+TOUCHED = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], dtype=torch.bool)
+
+
+def sample(target: Tensor = TARGET, touched: Tensor = TOUCHED) -> dict[str, Any]:
+    return {
+        "net_input": {},
+        "target": target,
+        "touched": touched,
+        "ntokens": int(target.ne(PAD).sum()),
+        "nsentences": len(target),
+    }
+
+
+def criterion(keep_rate: float = 0.03, smoothing: float = 0.0) -> TouchedCrossEntropy:
+    task = Namespace(target_dictionary=dictionary())
+    return TouchedCrossEntropy(task, smoothing, keep_rate)
+
+
+def logits(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*(shape or (3, 6)), SIZE, generator=generator, dtype=dtype)
+
+
+def plain_loss(scores: Tensor, weights: Weights, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Equation 2, position by position in double precision: the loss and its unsmoothed part."""
+    loss = nll = torch.zeros((), dtype=torch.float64)
+    for i, row in enumerate(weights):
+        for j, weight in enumerate(row):
+            log_p = scores[i, j].double() - torch.logsumexp(scores[i, j].double(), 0)
+            right = log_p[TARGET[i, j]]
+            others = log_p.sum() - right
+            share = smoothing / (SIZE - 1)
+            loss = loss - weight * ((1 - smoothing) * right + share * others)
+            nll = nll - weight * right
+    return loss, nll
+
+
+ALL: Weights = [[1.0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0]]
+ONLY: Weights = [[0.0, 1, 1, 0, 0, 1], [0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0]]
+MEAN: Weights = [[0.2, 1, 1, 0.2, 0.2, 1], [0.2, 0.2, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("model_type", [FixedModel, OwnProbabilities])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("keep_rate", "training", "weights"),
+    [(1.0, True, ALL), (0.0, True, ONLY), (0.2, False, MEAN), (0.0, False, ONLY)],
+)
+def test_it_is_the_loss_of_a_loop_over_positions(
+    keep_rate: float,
+    training: bool,
+    weights: Weights,
+    smoothing: float,
+    model_type: type[FixedModel],
+) -> None:
+    model = model_type(dictionary(), logits()).train(training)
+    loss, size, logged = criterion(keep_rate, smoothing)(model, sample())
+    loss.backward()
+
+    scores = logits().requires_grad_()
+    as_logits = model.get_normalized_probs((scores, None), log_probs=True)
+    expected, nll = plain_loss(as_logits, weights, smoothing)
+    expected.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(loss.double(), expected, atol=1e-5, rtol=1e-6)
+    torch.testing.assert_close(gradient(model), scores.grad, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(logged["nll_loss"].double(), nll, atol=1e-5, rtol=1e-6)
+    assert logged["loss"] == loss
+    assert not logged["loss"].requires_grad
+    assert size == logged["sample_size"] == pytest.approx(sum(map(sum, weights)))
+    assert (logged["touched"], logged["ntokens"], logged["nsentences"]) == (3, 11, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_full(dtype: torch.dtype) -> None:
+    model = FixedModel(dictionary(), logits(dtype=dtype))
+    loss, _, _ = criterion(1.0, 0.1)(model, sample())
+    loss.backward()
+    assert loss.dtype == torch.float32
+    expected, _ = plain_loss(logits(dtype=dtype), ALL, 0.1)
+    torch.testing.assert_close(loss.double(), expected, atol=1e-4, rtol=1e-5)
+    assert gradient(model).dtype == dtype
+
+
+def test_of_the_others_a_random_share_is_kept_and_seeded_as_fairseq_seeds() -> None:
+    target = torch.full((40, 500), 5)
+    target[:, -1] = EOS
+    target[20:, 250:] = PAD
+    target[20:, 249] = EOS
+    touched = torch.zeros_like(target, dtype=torch.bool)
+    touched[:, :50] = True
+    model = FixedModel(dictionary(), torch.zeros(40, 500, SIZE))
+    kept = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        model.zero_grad()
+        loss, size, _ = criterion()(model, sample(target, touched))
+        loss.backward()
+        kept.append(gradient(model).abs().sum(-1) > 0)
+        assert size == kept[-1].sum()
+        assert loss.item() == pytest.approx(size * math.log(SIZE), rel=1e-5)
+    assert kept[0].equal(kept[1])
+    assert not kept[0].equal(kept[2])
+    assert kept[0][touched | target.eq(EOS)].all()
+    assert not kept[0][target.eq(PAD)].any()
+    others = ~touched & target.ne(EOS) & target.ne(PAD)
+    expected = 0.03 * 20 * (449 + 199)
+    assert abs(int(kept[0][others].sum()) - expected) < 4 * (expected * 0.97) ** 0.5
+
+
+def test_two_halves_of_a_batch_are_the_whole() -> None:
+    whole = FixedModel(dictionary(), logits())
+    loss, size, _ = criterion(0.0, 0.1)(whole, sample())
+    (loss / size).backward()
+    halves = FixedModel(dictionary(), logits())
+    sizes = 0.0
+    for part in (slice(0, 1), slice(1, 3)):
+        model = FixedModel(dictionary(), logits()[part])
+        loss, size, _ = criterion(0.0, 0.1)(model, sample(TARGET[part], TOUCHED[part]))
+        loss.backward()
+        halves.decoder.logits.data[part] = gradient(model)
+        sizes += size
+    torch.testing.assert_close(halves.decoder.logits.data / sizes, gradient(whole))
+
+
+def test_a_batch_that_noise_has_not_touched_trains_to_end() -> None:
+    model = FixedModel(dictionary(), logits())
+    loss, size, logged = criterion(0.0)(model, sample(touched=torch.zeros_like(TOUCHED)))
+    loss.backward()
+    assert size == 3
+    assert (gradient(model).abs().sum(-1) > 0).equal(TARGET.eq(EOS))
+    assert (logged["touched"], logged["touched_right"]) == (0, 0)
+
+
+def test_only_kept_positions_go_through_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    stock = utils.log_softmax
+
+    def watched(scores: Tensor, *args: Any, **options: Any) -> Tensor:
+        shapes.append(tuple(scores.shape))
+        result: Tensor = stock(scores, *args, **options)
+        return result
+
+    monkeypatch.setattr(utils, "log_softmax", watched)
+    criterion(0.0)(FixedModel(dictionary(), logits()), sample())
+    model, inputs = transformer()
+    criterion(0.0)(model, inputs)
+    assert shapes == [(6, SIZE), (6, SIZE)]
+
+
+def transformer(**options: Any) -> tuple[Any, dict[str, Any]]:
+    """A tiny Transformer of fairseq's, and a batch for it."""
+    words = dictionary()
+    args = Namespace(arch="transformer_tiny", share_all_embeddings=False, dropout=0.0, **options)
+    ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
+    torch.manual_seed(1)
+    task = Namespace(source_dictionary=words, target_dictionary=words)
+    model = TransformerModel.build_model(args, task)
+    inputs = sample()
+    before = torch.full_like(TARGET, PAD)
+    before[:, 0], before[:, 1:] = EOS, TARGET[:, :-1]
+    inputs["net_input"] = {
+        "src_tokens": torch.tensor([[5, 6, EOS]] * 3),
+        "src_lengths": torch.tensor([3] * 3),
+        "prev_output_tokens": before,
+    }
+    return model, inputs
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive_softmax_cutoff": "5,8"}])
+def test_a_transformer_has_the_loss_of_its_log_probabilities(options: dict[str, Any]) -> None:
+    model, inputs = transformer(**options)
+    loss, size, logged = criterion(0.0, 0.1)(model, inputs)
+    output = model(**inputs["net_input"])
+    lprobs = model.get_normalized_probs(output, log_probs=True)
+    expected, nll = plain_loss(lprobs, ONLY, 0.1)
+    torch.testing.assert_close(logged["nll_loss"].double(), nll, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(loss.double(), expected, atol=1e-4, rtol=1e-5)
+    assert size == 6
+
+
+def test_what_is_logged() -> None:
+    scores = torch.zeros(3, 6, SIZE)
+    # right are a word not touched and a touched one, not the second of the sentence
+    scores[0, 0, 5] = scores[0, 1, 6] = 9.0
+    model = FixedModel(dictionary(), scores).eval()
+    _, _, logged = criterion(0.5)(model, sample())
+    with metrics.aggregate() as shown:
+        TouchedCrossEntropy.reduce_metrics([logged, logged])
+    values = shown.get_smoothed_values()
+    certain = -math.log2(math.exp(9) / (math.exp(9) + SIZE - 1))
+    # besides the certain ones: 2 touched, 3 ends, and half of 4 others
+    bits = (7 * math.log2(SIZE) + 1.5 * certain) / 8.5
+    assert values["loss"] == values["nll_loss"] == pytest.approx(bits, abs=1e-3)
+    assert values["ppl"] == pytest.approx(2**bits, rel=1e-2)
+    assert values["touched_share"] == pytest.approx(100 * 3 / 8, abs=0.01)
+    assert values["touched_accuracy"] == pytest.approx(100 / 3, abs=0.01)
+    assert not any(name.startswith("_") for name in values)
+    assert TouchedCrossEntropy.logging_outputs_can_be_summed()
+
+
+def test_batches_that_do_not_tell_and_bad_shares_are_refused() -> None:
+    untold = sample()
+    del untold["touched"]
+    with pytest.raises(ConfigurationError, match="--task denoising_pretraining"):
+        criterion()(FixedModel(dictionary(), logits()), untold)
+    with pytest.raises(ConfigurationError, match=r"--denoise-keep-rate is 3\.0; expected a share"):
+        criterion(3.0)
+    with pytest.raises(ConfigurationError, match=r"--label-smoothing is -0\.1"):
+        criterion(0.03, -0.1)
+    with pytest.raises(ConfigurationError, match="Leave --sentence-avg out"):
+        TouchedCrossEntropy(Namespace(target_dictionary=dictionary()), 0.0, 0.03, True)

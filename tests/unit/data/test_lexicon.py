@@ -1,0 +1,80 @@
+"""Spans are counted whole, special ones never drawn, and large texts counted in part."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import ListDataset
+from numpy.typing import NDArray
+
+from fairseq_ssl.data.lexicon import Lexicon, read_lexicon, sampled
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.data.word_boundaries import WordBoundaries
+from fairseq_ssl.errors import DataError
+
+EOS, UNK, MASK = 2, 3, 8
+SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "a@@", "b", "c", "d@@", "<mask>"]
+A, B, C, D = 4, 5, 6, 7
+SPECIAL = [0, 1, 2, 3, MASK]
+
+
+def text(*lines: list[int]) -> tuple[ListDataset, NDArray[np.int64]]:
+    sizes = np.array([len(line) + 1 for line in lines])
+    return ListDataset([torch.tensor([*line, EOS]) for line in lines], sizes), sizes
+
+
+def counts(lexicon: Lexicon) -> dict[tuple[int, ...], int]:
+    words = lexicon.words
+    runs = [
+        tuple(words.ids[s : s + n].tolist())
+        for s, n in zip(words.starts, words.lengths, strict=True)
+    ]
+    return dict(zip(runs, lexicon.counts.tolist(), strict=True))
+
+
+def test_whole_words_are_counted_and_the_mask_is_there_but_never_drawn() -> None:
+    lines = [[A, B, C, A, B], [B, UNK, C], [A, UNK, MASK], [], [D]]
+    boundaries = WordBoundaries.of(SYMBOLS, "subword-nmt")
+    lexicon = read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)
+    # "a@@ <unk>" is no word of its own either
+    expected = {(A, B): 2, (C,): 2, (B,): 1, (D,): 1}
+    assert counts(lexicon) == {**expected, (MASK,): 0}
+    assert (np.diff(lexicon.words.keys.astype(object)) > 0).all()
+
+    drawn = lexicon.unigrams.at((np.arange(6000) + 0.5) / 6000)
+    words = lexicon.of_keys(drawn)
+    runs = np.split(words.ids, np.cumsum(words.lengths)[:-1])
+    seen = Counter(tuple(run.tolist()) for run in runs)
+    assert seen == {word: 1000 * count for word, count in expected.items()}
+    assert lexicon.of_keys(Spans.of([np.array([MASK])]).keys).ids.tolist() == [MASK]
+
+
+def test_tokens_are_words_where_there_are_no_subwords() -> None:
+    boundaries = WordBoundaries.of(SYMBOLS, "none")
+    lexicon = read_lexicon(*text([A, B, C, A, B]), boundaries, SPECIAL, None)
+    assert counts(lexicon) == {(A,): 2, (B,): 2, (C,): 1}
+
+
+def test_of_a_large_text_lines_evenly_spaced_are_counted() -> None:
+    dataset, sizes = text(*([i] * 9 for i in range(1000)))
+    lines = sampled(dataset, sizes, tokens=1000)
+    assert lines.lengths.tolist() == [9] * 100
+    assert lines.ids[::9].tolist() == list(range(0, 1000, 10))
+    lines = sampled(dataset, sizes, tokens=7500)
+    assert lines.lengths.sum() + len(lines) == 7500
+    assert set(np.diff(lines.ids[::9])) == {1, 2}
+    assert len(sampled(dataset, sizes, tokens=10_001)) == 1000
+    assert len(sampled(dataset, sizes).ids) == 9000
+
+
+def test_data_of_another_dictionary_and_data_without_words_are_refused() -> None:
+    boundaries = WordBoundaries.of(SYMBOLS, "none")
+    with pytest.raises(DataError, match=r"holds the id 9 and its dictionary only 9 symbols"):
+        read_lexicon(*text([9]), boundaries, SPECIAL, None)
+    unknown: list[list[list[int]]] = [[[UNK, UNK], []], [[]], []]
+    for lines in unknown:
+        with pytest.raises(DataError, match="holds no word to draw from"):
+            read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)

@@ -1,0 +1,270 @@
+"""Noise made with a batch: the same for a sentence anywhere, and laid out as its target is."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from fairseq_ssl.data.id_noise import IdNoise, noise_of_ids
+from fairseq_ssl.data.lexicon import read_lexicon
+from fairseq_ssl.data.noised_dataset import NoisedDataset
+from fairseq_ssl.data.word_boundaries import WordBoundaries
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.noise.block import Block, Noisy, repeated
+from fairseq_ssl.text.noise.draws import Draws
+
+PAD, EOS = 1, 2
+WORDS = 20
+
+
+def dictionary() -> Dictionary:
+    words = Dictionary()
+    for i in range(WORDS):
+        words.add_symbol(f"w{i}@@" if i % 3 == 0 else f"w{i}")
+    words.add_symbol("<mask>")
+    return words
+
+
+def sentences(count: int = 200, seed: int = 1) -> list[Tensor]:
+    """Sentences of 0 to 12 random words."""
+    drawn = np.random.default_rng(seed)
+    lines = [drawn.integers(4, 4 + WORDS, drawn.integers(13)) for _ in range(count)]
+    return [torch.tensor([*line, EOS]) for line in lines]
+
+
+def dataset(
+    noise: Any = "direct:keep=0.5,denoise",
+    lines: list[Tensor] | None = None,
+    anew: bool = True,
+    seed: int = 3,
+    subwords: str = "subword-nmt",
+    **options: Any,
+) -> NoisedDataset:
+    """A dataset of these lines, with a noise by name or a function."""
+    lines = sentences() if lines is None else lines
+    sizes = np.array([len(line) for line in lines])
+    words, text = dictionary(), ListDataset(lines, sizes)
+    mask = words.index("<mask>")
+    boundaries = WordBoundaries.of(words.symbols, subwords)
+    lexicon = read_lexicon(text, sizes, boundaries, [0, 1, 2, 3, mask], mask)
+    if isinstance(noise, str):
+        on_ids = IdNoise.of(noise_of_ids(noise), boundaries, lexicon, mask, 1000)
+    else:
+        on_ids = IdNoise(noise, boundaries, lexicon, 1000)
+    return NoisedDataset(text, sizes, words, on_ids, seed, anew, **options)
+
+
+Rows = dict[int, tuple[list[int], list[bool], list[int]]]
+
+
+def rows(batch: dict[str, Any]) -> Rows:
+    """Of each sentence its source and what is touched, without padding, and its target."""
+    found = {}
+    columns = (batch["net_input"]["src_tokens"], batch["touched"], batch["target"])
+    for number, source, touched, target in zip(batch["id"].tolist(), *columns, strict=True):
+        real = target != PAD
+        assert not touched[~real].any()
+        found[number] = (
+            source[source != PAD].tolist(),
+            touched[real].tolist(),
+            target[real].tolist(),
+        )
+    return found
+
+
+def batch_of(data: NoisedDataset, *numbers: int) -> Rows:
+    return rows(data.collater([data[number] for number in numbers]))
+
+
+@pytest.mark.parametrize("subwords", ["subword-nmt", "none"])
+def test_a_sentence_of_a_batch_is_what_it_is_alone(subwords: str) -> None:
+    data = dataset(subwords=subwords)
+    data.set_epoch(4)
+    together = batch_of(data, *range(60))
+    for number in range(60):
+        assert batch_of(data, number) == {number: together[number]}
+    assert batch_of(data, 59, 3, 17) == {number: together[number] for number in (59, 3, 17)}
+    for number, (source, touched, target) in together.items():
+        assert target == data.tgt[number].tolist()
+        assert (source[-1], touched[-1]) == (EOS, False)
+        assert EOS not in source[:-1]
+    assert sum(source != target for source, _, target in together.values()) > 40
+
+
+def test_what_is_not_touched_stands_in_the_source_in_its_order() -> None:
+    for source, touched, target in batch_of(dataset(), *range(200)).values():
+        left = iter(source)
+        for word, hit in zip(target, touched, strict=True):
+            assert hit or word in left
+
+
+def test_each_epoch_has_its_noise_and_each_seed() -> None:
+    data, other = dataset(), dataset(seed=4)
+    seen = []
+    for epoch in (1, 2, 1):
+        data.set_epoch(epoch)
+        seen.append(batch_of(data, *range(50)))
+    other.set_epoch(1)
+    assert seen[0] == seen[2]
+    assert seen[0] != seen[1]
+    assert seen[0] != batch_of(other, *range(50))
+
+
+def test_noise_to_validate_with_stays() -> None:
+    data = dataset(anew=False)
+    first = batch_of(data, *range(50))
+    data.set_epoch(7)
+    assert batch_of(data, *range(50)) == first
+    training = dataset()
+    training.set_epoch(1)
+    assert batch_of(training, *range(50)) != first
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_that_live_on_see_the_next_epoch(workers: int) -> None:
+    data, plain = dataset(), dataset()
+    loader: DataLoader[Any] = DataLoader(
+        data,
+        batch_size=40,
+        collate_fn=data.collater,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    for epoch in (1, 2, 5):
+        data.set_epoch(epoch)
+        plain.set_epoch(epoch)
+        found = {number: row for batch in loader for number, row in rows(batch).items()}
+        assert found == batch_of(plain, *range(200))
+
+
+def test_a_copy_for_a_worker_that_is_spawned_makes_the_same() -> None:
+    data = dataset()
+    data.set_epoch(2)
+    assert batch_of(pickle.loads(pickle.dumps(data)), 1, 2) == batch_of(data, 1, 2)
+
+
+def drop_second_and_double_third(clean: Block, draws: Draws) -> Noisy:
+    """Of each line the second word goes, and the third comes twice."""
+    times = np.select([clean.place == 1, clean.place == 2], [0, 2], 1)
+    noisy = repeated(clean, times)
+    twice = np.flatnonzero(noisy.origin[1:] == noisy.origin[:-1]) + 1
+    noisy.origin[twice] = -1
+    return noisy
+
+
+def test_touched_follows_the_order_and_the_padding_by_hand() -> None:
+    # 5, 8, 11 are words; 4+5 is one of two subwords. The second line has the longest source.
+    lines = [[5, 4, 5], [5, 8, 11, 11], [8, 4, 5, 11], []]
+    ended = [torch.tensor([*line, EOS]) for line in lines]
+    left, right = (
+        dataset(drop_second_and_double_third, ended, left_pad_target=side).collater
+        for side in (True, False)
+    )
+    data = dataset(drop_second_and_double_third, ended)
+    batch = right([data[i] for i in (3, 0, 1, 2)])
+    number = {i: row for row, i in enumerate(batch["id"].tolist())}
+    source = batch["net_input"]["src_tokens"]
+    assert source[number[1]].tolist() == [5, 11, 11, 11, EOS]
+    assert source[number[2]].tolist() == [PAD, 8, 11, 11, EOS]
+    assert source[number[0]].tolist() == [PAD, PAD, PAD, 5, EOS]
+    assert source[number[3]].tolist() == [PAD, PAD, PAD, PAD, EOS]
+    assert batch["net_input"]["src_lengths"].tolist() == [5, 4, 2, 1]
+    yes, no = True, False
+    assert batch["touched"].dtype == torch.bool
+    assert batch["touched"][number[0]].tolist() == [no, yes, yes, no, no]
+    assert batch["touched"][number[1]].tolist() == [no, yes, no, no, no]
+    assert batch["touched"][number[2]].tolist() == [no, yes, yes, no, no]
+    assert batch["touched"][number[3]].tolist() == [no] * 5
+    assert batch["target"][number[0]].tolist() == [5, 4, 5, EOS, PAD]
+    assert batch["net_input"]["prev_output_tokens"][number[0]].tolist() == [EOS, 5, 4, 5, PAD]
+    assert batch["ntokens"] == 4 + 5 + 5 + 1
+
+    batch = left([data[i] for i in range(4)])
+    number = {i: row for row, i in enumerate(batch["id"].tolist())}
+    assert batch["touched"][number[0]].tolist() == [no, no, yes, yes, no]
+    assert batch["target"][number[0]].tolist() == [PAD, 5, 4, 5, EOS]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"left_pad_source": False},
+        {"left_pad_target": True, "pad_to_multiple": 8},
+    ],
+)
+@pytest.mark.parametrize("lengths", [None, {"source": 30, "target": 25}])
+def test_a_batch_is_laid_out_as_fairseq_lays_out_pairs(
+    options: dict[str, Any], lengths: dict[str, int] | None
+) -> None:
+    data = dataset(**options)
+    batch = data.collater([data[number] for number in range(40)], lengths)
+    noisy = rows(batch)
+    sources = [torch.tensor(noisy[number][0]) for number in range(40)]
+    sizes, words = np.array([len(source) for source in sources]), dictionary()
+    targets = [data.tgt[number] for number in range(40)]
+    pairs = LanguagePairDataset(sources, sizes, words, targets, sizes, words, **options)
+    stock = pairs.collater([pairs[number] for number in range(40)], lengths)
+    del batch["touched"]
+    assert batch.keys() == stock.keys()
+    assert batch["net_input"].keys() == stock["net_input"].keys()
+    assert (batch["ntokens"], batch["nsentences"]) == (stock["ntokens"], stock["nsentences"])
+    assert batch["net_input"]["src_lengths"].equal(stock["net_input"]["src_lengths"])
+    # sentences as long as each other may change places
+    ours, theirs = batch["id"].argsort(), stock["id"].argsort()
+    for part, expected in ((batch, stock), (batch["net_input"], stock["net_input"])):
+        for name, tensor in part.items():
+            if torch.is_tensor(tensor):
+                assert tensor.dtype == expected[name].dtype
+                assert tensor[ours].equal(expected[name][theirs]), name
+
+
+def test_batches_can_be_padded_further_and_be_empty() -> None:
+    data = dataset(pad_to_multiple=8)
+    batch = data.collater([data[i] for i in range(5)])
+    assert batch["touched"].shape == batch["target"].shape
+    assert batch["target"].shape[1] % 8 == 0
+    batch = dataset().collater([data[0]], {"source": 30, "target": 40})
+    assert batch["touched"].shape == batch["target"].shape == (1, 40)
+    assert data.collater([]) == {}
+
+
+def test_sentences_count_by_their_clean_length() -> None:
+    data = dataset()
+    sizes = np.array([len(line) for line in sentences()])
+    assert data.num_tokens_vec(np.arange(200)).tolist() == sizes.tolist()
+    kept, dropped = data.filter_indices_by_size(np.arange(200), (9, 9))
+    assert kept.tolist() == np.flatnonzero(sizes <= 9).tolist()
+    assert len(kept) + len(dropped) == len(data) == 200
+    assert (np.diff(sizes[data.ordered_indices()]) >= 0).all()
+
+
+def test_a_sentence_without_its_end_is_refused() -> None:
+    data = dataset()
+    samples = [data[0], {"id": 8, "target": torch.tensor([5, 5])}]
+    with pytest.raises(DataError, match="Sentence 8 of the data does not end"):
+        data.collater(samples)
+
+
+def test_batches_show_the_rates_of_the_noise() -> None:
+    lines = [torch.tensor([*range(4, 24), EOS])] * 600
+    data = dataset("direct", lines, subwords="none")
+    mask = 4 + WORDS
+    data.set_epoch(1)
+    masked = kept = longer = 0
+    for source, touched, _ in batch_of(data, *range(600)).values():
+        masked += source.count(mask)
+        kept += WORDS - sum(touched)
+        longer += len(source) - 1 - WORDS
+    total = 600 * WORDS
+    # half of 0.5 is deleted; the other half stays, with a word put in after it
+    for count, share in ((masked, 0.3), (kept, 0.2 + 0.25)):
+        assert abs(count - share * total) < 4 * (share * (1 - share) * total) ** 0.5
+    assert abs(longer) < 4 * (0.5 * total) ** 0.5

@@ -1,0 +1,73 @@
+"""Runs of ids taken, joined, told apart and laid out in rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from fairseq.data.data_utils import collate_tokens
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import from_numpy, tensor
+
+from fairseq_ssl.data.spans import Spans
+
+RUNS = st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=9)
+
+
+def spans(runs: list[list[int]]) -> Spans:
+    return Spans.of([np.array(run, dtype=np.int64) for run in runs])
+
+
+def runs_of(spans: Spans) -> list[list[int]]:
+    return [
+        spans.ids[start:end].tolist() for start, end in zip(spans.starts, spans.ends, strict=True)
+    ]
+
+
+@given(words=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=30))
+def test_runs_share_a_key_when_they_are_equal_and_only_then(words: list[list[int]]) -> None:
+    keys = spans(words).keys.tolist()
+    for word, key in zip(words, keys, strict=True):
+        for other, other_key in zip(words, keys, strict=True):
+            assert (word == other) == (key == other_key)
+
+
+def test_a_hundred_thousand_words_of_few_ids_have_as_many_keys() -> None:
+    grid = np.stack(np.meshgrid(*[np.arange(10)] * 5), -1).reshape(-1)
+    words = Spans(grid, np.full(100_000, 5))
+    assert len(np.unique(words.keys)) == 100_000
+    joined = words.joined(Spans(np.arange(200_000), np.ones(200_000, np.int64)))
+    assert len(np.unique(joined.keys)) == 300_000
+
+
+@given(runs=RUNS, data=st.data())
+def test_runs_are_taken_joined_and_ended_as_lists_are(
+    runs: list[list[int]], data: st.DataObject
+) -> None:
+    assert runs_of(spans(runs)) == runs
+    which = data.draw(st.lists(st.integers(0, len(runs) - 1), max_size=12)) if runs else []
+    taken = spans(runs).taken(np.array(which, dtype=np.int64))
+    assert runs_of(taken) == [runs[place] for place in which]
+    assert runs_of(taken.joined(spans(runs))) == [*(runs[place] for place in which), *runs]
+    ended = spans(runs).with_last(7)
+    assert runs_of(ended) == [[*run, 7] for run in runs]
+    assert runs_of(ended.without_last()) == runs
+
+
+@given(
+    runs=st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=9),
+    left=st.booleans(),
+    at_least=st.integers(0, 12),
+    multiple=st.sampled_from([1, 4, 8]),
+)
+def test_rows_are_padded_as_fairseq_pads_them(
+    runs: list[list[int]], left: bool, at_least: int, multiple: int
+) -> None:
+    rows = spans(runs).padded(1, left, at_least, multiple)
+    expected = collate_tokens(
+        [tensor(run).long() for run in runs],
+        1,
+        left_pad=left,
+        pad_to_length=at_least,
+        pad_to_multiple=multiple,
+    )
+    assert from_numpy(rows).equal(expected)
