@@ -17,6 +17,9 @@ from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.lines import open_bytes
 from fairseq_ssl.text.noise.corpus import CorpusNoise, FileNoise, NoisedBlock
 
+BLOCKS = 8
+"""How many a process does at a time."""
+
 
 @dataclass
 class NoiseInput:
@@ -78,9 +81,10 @@ class NoiseInput:
             return
         with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
             there = FileNoise(work, self.path, Path(folder))
-            for number, done in enumerate(engine.ordered(there, range(begin, after)), begin + 1):
+            parts = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
+            for part, done in zip(parts, engine.ordered(there, parts), strict=True):
                 if done is not None:
-                    yield done, (number - begin) / (after - begin)
+                    yield done, (part.stop - begin) / (after - begin)
 
     def _read_here(
         self, engine: Engine, work: CorpusNoise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,6 +20,10 @@ from fairseq_ssl.errors import DataError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's malloc.h."""
+KEPT = 2**28
 
 _work: Callable[[Any], Any] | None = None
 
@@ -36,10 +42,10 @@ class LocalEngine:
     def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order."""
         if self.jobs == 1:
+            _keep_freed_memory()
             yield from map(work, items)
             return
-        fresh = multiprocessing.get_context("spawn")  # a fork of threads may hang
-        pool = ProcessPoolExecutor(self.jobs, fresh, _begin, (work,))
+        pool = ProcessPoolExecutor(self.jobs, _context(), _begin, (work,))
         try:
             yield from in_order(
                 lambda item: pool.submit(_do, item), Future[Result].result, items, 2 * self.jobs
@@ -54,11 +60,30 @@ class LocalEngine:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _context() -> multiprocessing.context.BaseContext:
+    """Fork, which is quick, unless there are threads: a fork of a lock they hold would hang."""
+    threads = threading.active_count() > 1 or "torch" in sys.modules
+    return multiprocessing.get_context("spawn" if threads else "fork")
+
+
 def _begin(work: Callable[[Any], Any]) -> None:
     global _work  # one for each worker process
     _work = work
+    _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep what arrays of the next item need again.
+
+    By default it hands the end of the heap back after each item, and the kernel has to clear
+    every page of it anew for the next.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_TRIM_THRESHOLD, KEPT)
+        mallopt(M_MMAP_THRESHOLD, KEPT)
 
 
 def _end_with_parent() -> None:

@@ -83,7 +83,7 @@ class GrowingFiles:
         file = aside(path).open("r+b")
         file.seek(0, os.SEEK_END)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not shared with forked workers
         except OSError:
             file.close()
             raise UsageError(f"Another run is writing {path}. Wait for it, or stop it.") from None

@@ -1,20 +1,25 @@
-"""Tokens a second of a noise over a plain one written token by token; or of 2 processes over 1."""
+"""Tokens a second: a noise over a plain one; with --processes the command with 2 over 1."""
 
 from __future__ import annotations
 
 import io
 import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import harness
 import numpy as np
 
-from fairseq_ssl.engines.local import LocalEngine
 from fairseq_ssl.text.byte_blocks import byte_blocks
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.corpus import corpus_noise
 from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.text.word_counts import write_counts
 
 GOALS = {"direct": 3.0, "denoise": 6.0}
 PROCESSES_GOAL = 1.8
@@ -31,16 +36,26 @@ def text(sentences: int, length: int) -> bytes:
     return ("\n".join(lines).encode() + b"\n") * -(-sentences // DISTINCT)
 
 
-def ours(kind: str, clean: bytes, jobs: int) -> harness.Run:
+def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
+    """Return a run of the command, from file to file, in a process of its own."""
+    words = [sys.executable, "-m", "fairseq_ssl", "noise", "clean", "-o", "noisy", "--noise", kind]
+    words += ["--counts", "counts", "--jobs", str(jobs), "--force"]
+
+    def run() -> int:
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+        return tokens
+
+    return run
+
+
+def ours(kind: str, clean: bytes) -> harness.Run:
     """Return a run of the project's noise from bytes to bytes."""
     unigrams = Unigrams.counted(clean.decode().splitlines()[:DISTINCT])
     at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
     work = corpus_noise(kinds.parsed(kind), at_hand, seed=1, outputs={"noisy": False})
 
     def run() -> int:
-        blocks = byte_blocks(io.BytesIO(clean))
-        done = LocalEngine(jobs).ordered(work, blocks)
-        return sum(block.tokens for block in done)
+        return sum(work(block).tokens for block in byte_blocks(io.BytesIO(clean)))
 
     return run
 
@@ -88,15 +103,20 @@ def plain_denoise(words: list[str], drawn: list[str], draw: np.random.Generator)
     return words
 
 
-def runs(kind: str, processes: bool, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
-    """Return what is measured and what it is measured against."""
-    if processes:
-        return ours(kind, clean, 2), ours(kind, clean, 1)
+def commands(kind: str, folder: Path, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
+    """Return runs of two processes and of one."""
+    (folder / "clean").write_bytes(clean)
+    write_counts(Counter(clean.decode().split()), folder / "counts")
+    return command(kind, folder, 2, tokens), command(kind, folder, 1, tokens)
+
+
+def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
+    """Return runs of our noise and of the plain one."""
     drawn = clean.decode().split()
     line = partial(plain_direct, drawn=drawn)
     if kind == "denoise":
         line = partial(plain_denoise, drawn=drawn, draw=np.random.default_rng(1))
-    return ours(kind, clean, 1), plain(line, clean, tokens)
+    return ours(kind, clean), plain(line, clean, tokens)
 
 
 def main() -> None:
@@ -117,8 +137,13 @@ def main() -> None:
     )
     clean = text(args.sentences, args.length)
     tokens = clean.count(b"\n") * args.length
-    measured = runs(args.noise, args.processes, clean, tokens)
-    harness.compare(comparison, *measured, args.pairs)
+    with tempfile.TemporaryDirectory() as folder:
+        measured = (
+            commands(args.noise, Path(folder), clean, tokens)
+            if args.processes
+            else noises(args.noise, clean, tokens)
+        )
+        harness.compare(comparison, *measured, args.pairs)
     harness.publish(comparison)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -144,26 +142,22 @@ def test_a_run_stopped_after_its_last_block_only_takes_its_names(
 def test_a_killed_run_goes_on(text: Path) -> None:
     """SIGKILL, twice, to the process that writes; its workers end by themselves."""
     write_large(120)
-    base = ("--noise", "spelling:rate=0.2", "--jobs", "2")
-    assert noise("large", *base, "-o", "whole") == 0
-    command = [sys.executable, "-m", "fairseq_ssl", "noise", "large", *base, "-o", "killed"]
-    sizes = []
+    base = ["noise", "large", "--noise", "spelling:rate=0.5", "--jobs", "2", "-o"]
+    assert main([*base, "whole"]) == 0
+    eager = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
+    run = f"from fairseq_ssl.cli.main import main; main({[*base, 'killed']})"
+    note, sizes = Path("killed.progress"), []
     for _ in range(2):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        note, before = Path("killed.progress"), Path("killed.progress").exists()
-        begun = time.monotonic()
-        changed = note.stat().st_mtime_ns if before else None
-        while process.poll() is None and time.monotonic() - begun < 60:
-            if note.exists() and note.stat().st_mtime_ns != changed:
-                break
-            time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
+        before = note.stat().st_mtime_ns if note.exists() else 0
+        process = subprocess.Popen([sys.executable, "-c", eager + run], stderr=subprocess.DEVNULL)
+        while not note.exists() or note.stat().st_mtime_ns == before:
+            assert process.poll() is None, "it ended before it was killed"
+            time.sleep(0.001)
+        process.kill()
         process.wait()
-        if not note.exists():
-            break
         sizes.append(json.loads(note.read_text())["sizes"][0])
-    assert sizes, "it was killed after some work was noted"
-    assert noise("large", *base, "-o", "killed") == 0
+    assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
+    assert main([*base, "killed"]) == 0
     assert Path("killed").read_bytes() == Path("whole").read_bytes()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -43,6 +44,14 @@ class NoisedBlock:
     tokens: int
     touched: int
 
+    def and_then(self, after: NoisedBlock) -> NoisedBlock:
+        """Return the counts of both; the outputs are for who asks to join."""
+        bad = (BadLine(self.lines + line.place, line.what) for line in after.bad)
+        return NoisedBlock(
+            *((), after.end, self.lines + after.lines, (*self.bad, *bad)),
+            *(self.tokens + after.tokens, self.touched + after.touched),
+        )
+
 
 @dataclass(frozen=True)
 class NumberedNoise:
@@ -54,7 +63,7 @@ class NumberedNoise:
 
 @dataclass(frozen=True)
 class FileNoise:
-    """Noises a block of a file by its number, and leaves the outputs in files of their own.
+    """Noises blocks of a file by their numbers, and leaves the outputs in files of their own.
 
     So processes need not send text to each other.
     """
@@ -63,16 +72,21 @@ class FileNoise:
     path: Path
     folder: Path
 
-    def __call__(self, number: int) -> NoisedBlock | None:
-        """Return what became of the block; None where no line begins in it."""
-        block = read_block(self.path, number)
-        if block is None:
-            return None
-        done = self.noise(block)
-        left = [self.folder / f"{number}.{name}" for name in self.noise.outputs]
-        for path, output in zip(left, done.outputs, strict=True):
-            path.write_bytes(cast(bytes, output))
-        return replace(done, outputs=tuple(left))
+    def __call__(self, numbers: range) -> NoisedBlock | None:
+        """Return what became of the blocks as if they were one; None where no line begins."""
+        left = [self.folder / f"{numbers.start}.{name}" for name in self.noise.outputs]
+        whole: NoisedBlock | None = None
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("wb")) for path in left]
+            for number in numbers:
+                block = read_block(self.path, number)
+                if block is None:
+                    continue
+                done = self.noise(block)
+                for file, output in zip(files, done.outputs, strict=True):
+                    file.write(cast(bytes, output))
+                whole = done if whole is None else whole.and_then(done)
+        return whole and replace(whole, outputs=tuple(left))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,18 +65,14 @@ def test_words_are_found_and_written_by_hand() -> None:
     assert found is not None
     words, lengths = found
     assert lengths.tolist() == [2, 1]
-    assert [bytes(words.buffer[s : s + n]).decode() for s, n in zip(words.starts, words.sizes)] == [
-        "one",
-        "two",
-        "thrée",
-    ]
+    spans = zip(words.starts, words.sizes, strict=True)
+    found_words = [bytes(words.buffer[start : start + size]).decode() for start, size in spans]
+    assert found_words == ["one", "two", "thrée"]
 
 
 def test_equal_words_are_the_same_wherever_they_stand() -> None:
     words = ByteWords.of(["ab", "abc", "ab", "ac", "", "é"]).and_those_of(ByteWords.of(["é", "ab"]))
     first, second = [0, 0, 0, 5, 5, 2, 4], [2, 1, 3, 6, 7, 7, 4]
-    import numpy as np
-
     assert words.same(np.array(first), np.array(second)).tolist() == [
         *(True, False, False, True, False, True, True)
     ]
