@@ -18,7 +18,6 @@ BENCHMARKS = {
     "ctranslate2_export": (*TINY, "--sentences", "4", "--batch", "2", "--vocabulary", "100"),
     "noise_offline": ("--sentences", "50", "--processes", "--noise", "denoise"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
-    "noise_offline": ("--sentences", "200"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),
 }
 
