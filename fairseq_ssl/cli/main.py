@@ -17,6 +17,7 @@ VERBS = {
     "confusion-sets": "fairseq_ssl.cli.confusion_sets",
     "detokenise": "fairseq_ssl.cli.detokenise",
     "doctor": "fairseq_ssl.cli.doctor",
+    "edits": "fairseq_ssl.cli.edits",
     "export": "fairseq_ssl.cli.export",
     "learner-words": "fairseq_ssl.cli.learner_words",
     "length-bleu": "fairseq_ssl.cli.length_bleu",

@@ -17,6 +17,7 @@ BENCHMARKS = {
     "shape_memory": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
     "ctranslate2_export": (*TINY, "--sentences", "4", "--batch", "2", "--vocabulary", "100"),
     "noise_offline": ("--sentences", "50", "--processes", "--noise", "denoise"),
+    "edits_extraction": ("--sentences", "20"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),
 }

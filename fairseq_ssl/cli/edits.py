@@ -1,0 +1,167 @@
+"""``fairseq-ssl edits``: parallel text as labels of the source's tokens, and back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.cli.edits_job import EditsJob
+from fairseq_ssl.engines.local import LocalEngine, cores
+from fairseq_ssl.errors import UsageError
+
+SUMMARY = "turn corrected text into edit labels of its tokens, and labels into corrected text"
+EXAMPLES = """\
+  fairseq-ssl edits dictionary train.src train.trg -o edits.txt
+  fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --case
+  fairseq-ssl edits stats valid.src valid.trg --dictionary edits.txt
+  fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
+  fairseq-ssl edits apply test.src test.labels -o test.out"""
+
+KINDS: dict[str, dict[str, Any]] = {
+    "dictionary": {
+        "output": ...,
+        "size": 1000,
+        "longest": 2,
+        "transforms": "english",
+        "case": False,
+    },
+    "label": {"output": ..., "dictionary": ..., "strict": False, "exact": False},
+    "apply": {"output": ..., "dictionary": None},
+    "stats": {"dictionary": ..., "format": "text"},
+}
+"""The options of each kind and their defaults; those that are needed have none."""
+LEAST = {"size": 0, "longest": 1}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the kind, the two files, and the options of some kinds."""
+    parser.add_argument(
+        "kind",
+        choices=KINDS,
+        metavar="KIND",
+        help="dictionary: count what TARGET puts in, and write the edits that a model chooses "
+        "from; label: write for each pair the labels of the start and of each token of SOURCE; "
+        "apply: edit SOURCE as its labels say; stats: tell what a dictionary has labels for, and "
+        "the ceiling that sets",
+    )
+    parser.add_argument(
+        "source",
+        type=Path,
+        metavar="SOURCE",
+        help="text to edit, a sentence a line, tokens between spaces: words, subwords or "
+        "characters; .gz by suffix",
+    )
+    parser.add_argument(
+        "target",
+        type=Path,
+        metavar="TARGET",
+        help="the same lines as they should be; for apply: the labels that `label` wrote, an "
+        "empty line for a sentence to be left alone",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="where to write; .gz by suffix"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"processes; the result is the same (default: one for each core, here {cores()})",
+    )
+    _add_dictionary(parser.add_argument_group("dictionary"))
+    _add_others(parser.add_argument_group("label, apply and stats"))
+
+
+def _add_dictionary(group: argparse._ArgumentGroup) -> None:
+    default = KINDS["dictionary"]
+    group.add_argument(
+        "--size",
+        type=int,
+        metavar="M",
+        help="q-grams to append or to replace by: the most frequent, equally frequent ones by the "
+        f"alphabet; 0 or more (default: {default['size']}, as in the paper)",
+    )
+    group.add_argument(
+        "--longest",
+        type=int,
+        metavar="Q",
+        help="tokens put in at once at most, the paper's q; 1 or more "
+        f"(default: {default['longest']})",
+    )
+    group.add_argument(
+        "--transforms",
+        metavar="FILE|english|none",
+        help="changes of suffixes: those of the paper for English, none, or lines of two "
+        "suffixes, - for no suffix, and words that keep the first, as: - s a I "
+        f"(default: {default['transforms']})",
+    )
+    group.add_argument(
+        "--case",
+        action="store_true",
+        default=None,
+        help="also have edits to lower case, to a capital first letter and to upper case",
+    )
+
+
+def _add_others(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--dictionary",
+        type=Path,
+        metavar="FILE",
+        help="what `dictionary` wrote; apply does without, and with it refuses other labels",
+    )
+    group.add_argument(
+        "--strict",
+        action="store_true",
+        default=None,
+        help="label: drop pairs that put in more tokens at once than the dictionary's longest, as "
+        "the authors' code does; by default that edit is dropped, as in the paper, and so "
+        "is one that is not in the dictionary. A dropped pair has an empty line",
+    )
+    group.add_argument(
+        "--exact",
+        action="store_true",
+        default=None,
+        help="label: drop every pair whose TARGET the labels do not give back",
+    )
+    group.add_argument(
+        "--format", choices=("text", "json"), help="stats: what to print (default: text)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the kind says."""
+    settings = _settings(args)
+    _check_paths(args, settings)
+    if args.jobs is not None and args.jobs < 1:
+        raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
+    job = EditsJob(args.source, args.target, LocalEngine(args.jobs or cores()), settings)
+    getattr(job, args.kind)()
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the kind's options; refuse those of other kinds, values out of range, and none."""
+    settings = dict(KINDS[args.kind])
+    for name in {option: None for options in KINDS.values() for option in options}:
+        value = getattr(args, name)
+        if value is None:
+            continue
+        if name not in settings:
+            kinds = " and ".join(kind for kind, options in KINDS.items() if name in options)
+            raise UsageError(f"--{name} goes with {kinds}, not with {args.kind}.")
+        settings[name] = value
+    for name in settings:
+        if settings[name] is ...:
+            raise UsageError(f"edits {args.kind} needs --{name}.")
+    for name, least in LEAST.items():
+        if settings.get(name, least) < least:
+            raise UsageError(f"--{name} is {settings[name]}; expected {least} or more.")
+    return settings
+
+
+def _check_paths(args: argparse.Namespace, settings: dict[str, Any]) -> None:
+    read = [args.source, args.target, settings.get("dictionary"), settings.get("transforms")]
+    output = settings.get("output")
+    if output is not None and output.resolve() in [Path(path).resolve() for path in read if path]:
+        raise UsageError(f"{output} is read from. Name another --output.")

@@ -1,0 +1,191 @@
+"""What becomes of each token on the cheapest way from one sentence to another.
+
+Insertions and deletions cost 1, substitutions 1 and a thousandth for each character by which the
+two words differ in length (PIE, appendix A.1). Costs are added up as in the code of the paper's
+authors, from the start of the sentences on: 1 + 1.003 + 1.003 and 1.003 + 1.003 + 1 are not the
+same to a computer, and in 12 of the 3,016 pairs of JFLEG's dev set that decides between two ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+FAR = float("inf")
+"""The cost of what is out of reach."""
+NOTHING = " "
+"""Stands beside a sentence, where no token is: a token has no space."""
+MOST_CELLS = 4_000_000
+"""Of a table of costs, the most to fill: about a second, and 150 MB."""
+
+
+class Change(NamedTuple):
+    """What becomes of a token that is not just copied."""
+
+    place: int
+    """0 is the start of the sentence, 1 its first token."""
+    kept: bool
+    inserted: tuple[str, ...]
+    """What stands after it, or in its place, in the target."""
+
+
+def changes(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
+    """Return what differs, from left to right; None for sides too long and too different.
+
+    Substitutions are taken apart into deletion and insertion, and neighbouring insertions are
+    joined (figure 1). Of equally cheap ways, from the end of the sentences on, a copy or a
+    substitution comes before an insertion, and that before a deletion, as in the code of the
+    paper's authors. So of two equal tokens in a row the first is put in or left out.
+    """
+    if source == target:
+        return []
+    first, i, j = _differing(source, target)
+    table = None
+    if i > first and j > first:
+        table = _table(source[first:i], target[first:j])
+        if table is None:
+            return None
+    return _walked(source, target, i, j, first, table)
+
+
+def _differing(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
+    """Return how many tokens are equal at the start, and where those equal at the end begin.
+
+    The latter are copied. The former cost nothing either, but what is put in behind them may
+    have to stand before some of them.
+    """
+    last = first = 0
+    for one, other in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
+        if one != other:
+            break
+        last += 1
+    i, j = len(source) - last, len(target) - last
+    for one, other in zip(source[:i], target[:j]):  # noqa: B905
+        if one != other:
+            break
+        first += 1
+    return first, i, j
+
+
+def _walked(
+    source: Sequence[str], target: Sequence[str], i: int, j: int, first: int, table: _Table | None
+) -> list[Change]:
+    """Walk the cheapest way from the ends i and j back to the start, and note the changes.
+
+    Where one side has come to the tokens equal at the start, the other has only some more: those
+    put in or left out. Where both have, there is nothing more.
+    """
+    found = []
+    end = j  # of what is put in behind the next token met
+    while i != j or i > first:
+        if i and j and source[i - 1] == target[j - 1]:
+            if end > j:
+                found.append(Change(i, True, tuple(target[j:end])))
+            i, j = i - 1, j - 1
+            end = j
+            continue
+        if table is not None and i > first and j > first:
+            deleted, put_in = table.step(i - first, j - first)
+        else:
+            deleted, put_in = i > j, j > i
+        j -= put_in
+        if deleted:
+            found.append(Change(i, False, tuple(target[j:end])))
+            i, end = i - 1, j
+    if end > j:
+        found.append(Change(i, True, tuple(target[j:end])))
+    found.reverse()
+    return found
+
+
+class _Table(NamedTuple):
+    """The costs of the ways from the start to each cell (i, j) near the diagonal (Ukkonen).
+
+    Row i holds those of j = i + low, i + low + 1, ... and then FAR.
+    """
+
+    source: Sequence[str]
+    target: Sequence[str]
+    low: int
+    rows: list[list[float]]
+
+    def step(self, i: int, j: int) -> tuple[bool, bool]:
+        """Tell whether the last step to (i, j), whose tokens differ, deletes, and inserts."""
+        row, at = self.rows[i], j - i - self.low
+        unlike = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
+        if self.rows[i - 1][at] + (1 + unlike / 1000) == row[at]:
+            return True, True
+        if row[at - 1] + 1 == row[at]:  # left of the band, which is FAR, as the row's end
+            return False, True
+        return True, False
+
+
+def _table(source: Sequence[str], target: Sequence[str]) -> _Table | None:
+    """Fill a band wide enough to hold all the cheapest ways; None if there is no room.
+
+    A way that leaves a band with `margin` more diagonals on each side than there are between the
+    two corners has `margin` + 1 insertions and as many deletions more than it must.
+    """
+    apart = abs(len(source) - len(target))
+    margin, widest = 1, min(len(source), len(target))
+    while True:
+        width = apart + 2 * margin + 1
+        if len(source) * width > MOST_CELLS:
+            return None
+        low = min(0, len(target) - len(source)) - margin
+        rows = _band(source, target, low, width)
+        whole = round(rows[-1][len(target) - len(source) - low], 3)
+        if whole < width + 1:
+            return _Table(source, target, low, rows)
+        enough = int(whole - apart) // 2
+        margin = min(enough, 2 * margin + 2, widest)
+
+
+def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) -> list[list[float]]:
+    """Fill the rows of a table; left of it and right of it, the costs are none's.
+
+    Where a row is flat, it stays as it is while the tokens on its diagonal are equal.
+    """
+    others = [*[NOTHING] * -low, *target, *[NOTHING] * (len(source) + width + low - len(target))]
+    row = [float(abs(j)) for j in range(low, low + width)]
+    row.append(FAR)
+    rows = [row]
+    flat = -low
+    for i, token in enumerate(source):
+        if flat >= 0 and token == others[i + flat]:
+            rows.append(row)
+            continue
+        above, row, best, flat = row, [], FAR, -1
+        for other, across, up in zip(others[i : i + width], above, above[1:]):  # noqa: B905
+            if token == other:
+                best = across
+                flat = 0
+            else:
+                if up < best:
+                    best = up
+                if across < best:
+                    across += 1 + abs(len(token) - len(other)) / 1000
+                    best += 1.0
+                    if across < best:
+                        best = across
+                else:
+                    best += 1.0
+            row.append(best)
+        if flat == 0:
+            flat = _flat(row)
+        row.append(FAR)
+        rows.append(row)
+    return rows
+
+
+def _flat(row: list[float]) -> int:
+    """Return the diagonal from which insertions and deletions lead to all of a row; else -1."""
+    least = min(row)
+    at = row.index(least)
+    for side in (row[at + 1 :], row[:at][::-1]):
+        cost = least
+        for one in side:
+            cost += 1.0
+            if one != cost:
+                return -1
+    return at

@@ -1,0 +1,56 @@
+"""From a pair of sentences to a label for each source token: Seq2Edits (PIE, figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fairseq_ssl.text.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
+from fairseq_ssl.text.edits.diff import Change, changes
+
+
+class Extracted(NamedTuple):
+    """The edits that make a target of a source, and their labels in a dictionary."""
+
+    ids: list[int]
+    """The labels of the start and of each token."""
+    changes: list[Change]
+    """The edits; those whose place is labelled to be kept have no label in the dictionary."""
+
+    @property
+    def lost(self) -> list[Change]:
+        """The edits without a label."""
+        return [change for change in self.changes if self.ids[change.place] == KEEP_ID]
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Finds the labels of pairs in a dictionary."""
+
+    dictionary: EditDictionary
+
+    def __call__(self, source: Sequence[str], target: Sequence[str]) -> Extracted | None:
+        """Return the labels; None for sides too long and too different to compare.
+
+        What has no label is not done, and a token that it would replace is kept.
+        """
+        found = changes(source, target)
+        if found is None:
+            return None
+        ids = [KEEP_ID] * (len(source) + 1)
+        for change in found:
+            ids[change.place] = self._label(source, change)
+        return Extracted(ids, found)
+
+    def _label(self, source: Sequence[str], change: Change) -> int:
+        dictionary = self.dictionary
+        if change.kept:
+            return dictionary.appends.get(change.inserted, KEEP_ID)
+        if not change.inserted:
+            return DELETE_ID
+        if len(change.inserted) == 1:
+            number = dictionary.transforms.match(source[change.place - 1], change.inserted[0])
+            if number is not None:
+                return dictionary.first_transform + number
+        return dictionary.replaces.get(change.inserted, KEEP_ID)

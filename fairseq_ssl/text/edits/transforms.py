@@ -1,0 +1,144 @@
+"""Edits that change a word by a rule: another suffix, another case (PIE, section 2.2, table 10)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+CASES = {
+    "lower": str.lower,
+    "capital": lambda word: word[:1].upper() + word[1:],
+    "upper": str.upper,
+}
+"""How a word is written in another case, in the order in which they are tried."""
+MOST_WORDS = 200_000
+"""To remember; with more, all are looked up anew."""
+
+
+@dataclass(frozen=True)
+class SuffixTransform:
+    """Takes one suffix off a word and puts another on; either may be empty."""
+
+    off: str
+    on: str
+
+    def __call__(self, word: str) -> str | None:
+        """Return the changed word; None if it has not this suffix, or nothing before it."""
+        stem = word.removesuffix(self.off)
+        if not stem or len(stem) + len(self.off) != len(word):
+            return None
+        return stem + self.on
+
+    @property
+    def inverse(self) -> SuffixTransform:
+        """What undoes it."""
+        return SuffixTransform(self.on, self.off)
+
+
+@dataclass(frozen=True)
+class CaseTransform:
+    """Writes a word in another of `CASES`."""
+
+    case: str
+
+    def __call__(self, word: str) -> str | None:
+        """Return the changed word; None if it is written so."""
+        changed = CASES[self.case](word)
+        return None if changed == word else changed
+
+
+Transform: TypeAlias = SuffixTransform | CaseTransform
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """The transforms of an edit dictionary; of several that fit a change, it gets the first."""
+
+    table: tuple[Transform, ...] = ()
+    spared: tuple[frozenset[str], ...] = ()
+    """For each, the words that it is not used on."""
+    _known: dict[str, tuple[int, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str, Iterable[str]]], cases: bool) -> Transforms:
+        """Make them of pairs of suffixes, each with words spared, and perhaps those of case.
+
+        A pair stands for both directions: words that have the first suffix are spared on the
+        way there, and what they would become on the way back.
+        """
+        table: list[Transform] = []
+        spared = []
+        for off, on, words in pairs:
+            there = SuffixTransform(off, on)
+            table += [there, there.inverse]
+            spared += [frozenset(words), frozenset(filter(None, map(there, words)))]
+        if cases:
+            table += map(CaseTransform, CASES)
+        spared += [frozenset()] * (len(table) - len(spared))
+        return cls(tuple(table), tuple(spared))
+
+    def match(self, word: str, other: str) -> int | None:
+        """Return the number of the first that makes just the other of a word."""
+        fitting = [number for number in self._cases if self.table[number](word) == other]
+        if word[:1] == other[:1]:
+            fitting += self._suffixes_between(word, other)
+        if not fitting:
+            return None
+        return min((number for number in fitting if word not in self.spared[number]), default=None)
+
+    def possible(self, word: str) -> tuple[int, ...]:
+        """Return the numbers of those that a word can get, in their order."""
+        known = self._known.get(word)
+        if known is None:
+            if len(self._known) >= MOST_WORDS:
+                self._known.clear()
+            known = self._known[word] = tuple(sorted(self._possible(word)))
+        return known
+
+    @cached_property
+    def _cases(self) -> list[int]:
+        return [n for n, one in enumerate(self.table) if isinstance(one, CaseTransform)]
+
+    @cached_property
+    def _by_change(self) -> dict[tuple[str, str], list[int]]:
+        found = defaultdict(list)
+        for number, transform in enumerate(self.table):
+            if isinstance(transform, SuffixTransform):
+                found[transform.off, transform.on].append(number)
+        return dict(found)
+
+    @cached_property
+    def _by_suffix(self) -> dict[str, list[int]]:
+        """The numbers of those that take a suffix off."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for (off, _), numbers in self._by_change.items():
+            found[off] += numbers
+        return dict(found)
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._by_suffix), default=0)
+
+    def _suffixes_between(self, word: str, other: str) -> Iterator[int]:
+        """Yield the numbers of those that exchange what follows a stem common to both."""
+        stem = max(1, len(word) - self._longest)
+        if word[:stem] != other[:stem]:
+            return
+        while stem <= len(word):
+            yield from self._by_change.get((word[stem:], other[stem:]), ())
+            if word[stem : stem + 1] != other[stem : stem + 1]:
+                return
+            stem += 1
+
+    def _possible(self, word: str) -> Iterator[int]:
+        numbers = self._cases.copy()
+        for stem in range(max(1, len(word) - self._longest), len(word) + 1):
+            numbers += self._by_suffix.get(word[stem:], ())
+        for number in numbers:
+            if word not in self.spared[number] and self.table[number](word) is not None:
+                yield number

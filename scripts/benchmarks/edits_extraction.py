@@ -1,0 +1,172 @@
+"""Pairs a second turned into edit labels, over a plain full table; or 2 processes over 1."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import harness
+import numpy as np
+
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.text.edits.diff import changes
+from fairseq_ssl.text.edits.extraction import Extraction
+from fairseq_ssl.text.edits.labels import Gram
+from fairseq_ssl.text.edits.suffix_table import english_suffixes
+from fairseq_ssl.text.edits.transforms import Transforms
+from fairseq_ssl.text.noise.block import Block
+from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
+from fairseq_ssl.text.noise.learner import LearnerNoise
+
+GOAL = 10.0
+PROCESSES_GOAL = 1.8
+VOCABULARY = 20_000
+VERBS = "go take make know see think look want give use find tell ask work call try need feel"
+COPIES = 100
+"""Of the pairs, for several processes: a run should last much longer than they take to start."""
+
+Pairs = list[tuple[str, str]]
+
+
+def corpus(sentences: int, length: int) -> Pairs:
+    """Return clean lines, and before each the same line with 0 to 4 errors of learners."""
+    frequent = [*HAND_MADE.deleted, *VERBS.split()]
+    words = np.array([*frequent, *map("word{}".format, range(VOCABULARY))], dtype=object)
+    drawn = np.random.default_rng(1).zipf(1.2, size=(sentences, length)) % len(words)
+    clean = list(map(" ".join, words[drawn].tolist()))
+    noisy = LearnerNoise()(Block.of_words(clean), Draws.of((1, 0), len(clean)))
+    return list(zip(noisy.block.to_lines(), clean, strict=True))
+
+
+def dictionary_of(pairs: Pairs) -> EditDictionary:
+    """Return the 1,000 most frequent q-grams and the paper's suffixes."""
+    found = (changes(source.split(), target.split()) or () for source, target in pairs)
+    grams = [change.inserted for one in found for change in one]
+    counts: Counter[Gram] = Counter(gram for gram in grams if 0 < len(gram) <= 2)
+    return EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), False))
+
+
+def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[str]:
+    """Fill a table of costs and a table of steps, and read the steps from the end."""
+    n, m = len(source), len(target)
+    costs = [[1.0 * (i + j) for j in range(m + 1)] for i in range(n + 1)]
+    steps = [["insert" if i == 0 else "delete"] * (m + 1) for i in range(n + 1)]
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            token, word = source[i - 1], target[j - 1]
+            unlike = 0 if token == word else 1 + abs(len(token) - len(word)) / 1000
+            pair = costs[i - 1][j - 1] + unlike
+            insert = costs[i][j - 1] + 1
+            delete = costs[i - 1][j] + 1
+            cost = costs[i][j] = min(pair, insert, delete)
+            steps[i][j] = "pair" if cost == pair else "insert" if cost == insert else "delete"
+    walked = []
+    while n or m:
+        walked.append(steps[n][m])
+        n, m = n - (walked[-1] != "insert"), m - (walked[-1] != "delete")
+    return walked[::-1]
+
+
+def plain_labels(source: list[str], target: list[str], dictionary: EditDictionary) -> list[int]:
+    """Go through the steps as figure 1 of PIE does."""
+    kept, put_in = [True], [[]]  # type: tuple[list[bool], list[list[str]]]
+    words = iter(target)
+    for step in plain_steps(source, target):
+        if step == "insert":
+            put_in[-1].append(next(words))
+            continue
+        token = source[len(kept) - 1]
+        word = next(words) if step == "pair" else None
+        kept.append(word == token)
+        put_in.append([] if word is None or word == token else [word])
+    labels = []
+    for place, (stays, added) in enumerate(zip(kept, put_in, strict=True)):
+        gram = tuple(added)
+        if stays:
+            labels.append(dictionary.appends.get(gram, 0))
+        elif not gram:
+            labels.append(1)
+        else:
+            number = dictionary.transforms.match(source[place - 1], " ".join(gram))
+            transform = None if number is None else dictionary.first_transform + number
+            labels.append(dictionary.replaces.get(gram, 0) if transform is None else transform)
+    return labels
+
+
+def ours(pairs: Pairs, dictionary: EditDictionary) -> int:
+    """Label the pairs as the project does."""
+    extraction = Extraction(dictionary)
+    for source, target in pairs:
+        assert extraction(source.split(), target.split()) is not None
+    return len(pairs)
+
+
+def plain(pairs: Pairs, dictionary: EditDictionary) -> int:
+    """Label the pairs by full tables."""
+    for source, target in pairs:
+        assert plain_labels(source.split(), target.split(), dictionary)
+    return len(pairs)
+
+
+def check(pairs: Pairs, dictionary: EditDictionary) -> None:
+    """See that both give the same labels."""
+    extraction = Extraction(dictionary)
+    for source, target in pairs:
+        sides = source.split(), target.split()
+        found = extraction(*sides)
+        assert found is not None
+        assert found.ids == plain_labels(*sides, dictionary), (source, target)
+
+
+def command(jobs: int, folder: Path, pairs: int) -> int:
+    """Label the pairs of two files by the command; in this process, torch would have to start."""
+    words = ["edits", "label", "source", "target", "--dictionary", "edits", "-o", "labels"]
+    call = [sys.executable, "-m", "fairseq_ssl", *words, "--jobs", str(jobs)]
+    subprocess.run(call, cwd=folder, check=True, capture_output=True)
+    return pairs
+
+
+def write(pairs: Pairs, dictionary: EditDictionary, folder: Path) -> None:
+    """Write the pairs, many times over, to two files, and the dictionary."""
+    for name, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        text = "".join(f"{line}\n" for line in lines) * COPIES
+        (folder / name).write_text(text, encoding="utf-8")
+    dictionary.write(folder / "edits")
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--processes", action="store_true", help="two processes over one")
+    options.add_argument("--sentences", type=int, default=5_000)
+    options.add_argument("--length", type=int, default=20, help="of a sentence, in words")
+    args = harness.parse(options)
+    comparison = harness.Comparison(
+        Path(__file__).stem,
+        *(("2 processes", "1 process") if args.processes else ("edits", "full table")),
+        unit="pairs/s",
+        goal=PROCESSES_GOAL if args.processes else GOAL,
+        settings=vars(args),
+    )
+    pairs = corpus(args.sentences, args.length)
+    dictionary = dictionary_of(pairs)
+    check(pairs, dictionary)
+    with tempfile.TemporaryDirectory() as folder:
+        if args.processes:
+            write(pairs, dictionary, Path(folder))
+            total = len(pairs) * COPIES
+            first, second = (partial(command, jobs, Path(folder), total) for jobs in (2, 1))
+        else:
+            first, second = (partial(work, pairs, dictionary) for work in (ours, plain))
+        harness.compare(comparison, first, second, args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a dictionary covers, counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.text.edits.coverage import Coverage
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.text.edits.extraction import Extraction
+from fairseq_ssl.text.edits.transforms import Transforms
+
+EDITS = EditDictionary.of_counts(
+    {("the",): 2, ("at",): 1}, 10, 2, Transforms.of([("", "s", [])], cases=True)
+)
+PAIRS = [
+    ("a b", "a b"),
+    ("he play in park", "He plays at the park"),  # case, suffix, and one that is not listed
+    ("x look park y", "look the park"),  # delete, append, delete
+    ("it in", "it at"),  # replace
+    ("a", "a b c d"),  # too long
+    ("a", "b ccc ddd"),  # too long
+    ("a", "a b"),  # not listed
+]
+
+
+def covered(pairs: list[tuple[str, str]]) -> Coverage:
+    coverage = Coverage()
+    for source, target in pairs:
+        coverage.add(EDITS, Extraction(EDITS)(source.split(), target.split()))
+    return coverage
+
+
+def test_counts_by_hand() -> None:
+    coverage = covered(PAIRS)
+    assert (coverage.pairs, coverage.unchanged, coverage.exact) == (7, 1, 3)
+    assert coverage.tokens == 3 + 5 + 5 + 3 + 2 + 2 + 2
+    assert coverage.kept == {"case": 1, "suffix": 1, "delete": 2, "append": 1, "replace": 1}
+    assert coverage.lost == {
+        "replace, not listed": 1,
+        "append, too long": 1,
+        "replace, too long": 1,
+        "append, not listed": 1,
+    }
+    assert coverage.edits == 10
+    assert coverage.recall == 0.6
+    assert coverage.f05 == pytest.approx(1.25 * 1 * 0.6 / (0.25 * 1 + 0.6))
+    assert coverage.token_accuracy == 18 / 22
+
+
+def test_parts_add_up() -> None:
+    coverage = covered(PAIRS[:3])
+    coverage.update(covered(PAIRS[3:]))
+    coverage.add(EDITS, None)
+    whole = covered(PAIRS)
+    assert coverage.report() == {
+        **whole.report(),
+        "pairs": 8,
+        "incomparable_pairs": 1,
+        "exact_share": 3 / 8,
+    }
+
+
+def test_the_report() -> None:
+    report = covered(PAIRS).report()
+    assert report["exact_share"] == 3 / 7
+    assert report["edits_with_label"] == 6
+    assert list(report["with_label"].items()) == [
+        ("delete", 2),
+        ("append", 1),
+        ("replace", 1),
+        ("suffix", 1),
+        ("case", 1),
+    ]
+    lines = "\n".join(covered(PAIRS).lines())
+    assert "F0.5 88.24, token accuracy 81.82, exact 42.86%" in lines
+    assert "60.00% have a label, of 10" in lines
+
+
+def test_nothing_to_do_is_done_perfectly() -> None:
+    coverage = covered([("a", "a")])
+    assert (coverage.recall, coverage.f05, coverage.token_accuracy) == (1, 1, 1)
+    assert "without label   none" in coverage.lines()
+    assert Coverage().report()["f0.5"] == 1

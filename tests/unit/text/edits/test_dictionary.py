@@ -1,0 +1,151 @@
+"""The edit dictionary: what is chosen, ids, files read back, and bad files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.text.edits.labels import Gram
+from fairseq_ssl.text.edits.suffix_table import english_suffixes
+from fairseq_ssl.text.edits.transforms import Transforms
+
+FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=True)
+COUNTS = Counter({("the",): 5, ("b",): 2, ("a", "z"): 2, ("a",): 2, ("c",): 1})
+NAMES = """
+KEEP DELETE APPEND_the APPEND_a APPEND_a_z REPLACE_the REPLACE_a REPLACE_a_z
+SUFFIX_+s SUFFIX_-s SUFFIX_-e+ing SUFFIX_-ing+e CASE_lower CASE_capital CASE_upper
+"""
+SMALL = EditDictionary.of_counts(COUNTS, 3, 2, FEW)
+
+
+def test_the_most_frequent_are_chosen_and_ties_go_by_the_alphabet() -> None:
+    assert SMALL.grams == (("the",), ("a",), ("a", "z"))
+    assert SMALL.counts == (5, 2, 2)
+    shuffled = Counter(dict(sorted(COUNTS.items(), reverse=True)))
+    assert EditDictionary.of_counts(shuffled, 3, 2, FEW) == SMALL
+    assert len(EditDictionary.of_counts(COUNTS, 100, 2, FEW).grams) == 5
+    assert EditDictionary.of_counts(COUNTS, 0, 2, Transforms()).names == ("KEEP", "DELETE")
+
+
+def test_labels_and_their_ids() -> None:
+    names = NAMES.split()
+    assert list(SMALL.names) == names == list(map(str, SMALL.labels))
+    assert [SMALL.ids[name] for name in names] == list(range(15))
+    assert SMALL.names[SMALL.appends["a", "z"]] == "APPEND_a_z"
+    assert SMALL.names[SMALL.replaces["a", "z"]] == "REPLACE_a_z"
+    assert SMALL.names[SMALL.first_transform] == "SUFFIX_+s"
+    assert SMALL.kinds[:3] == ("keep", "delete", "append")
+    assert SMALL.kinds[-4:] == ("suffix", "case", "case", "case")
+
+
+def test_the_papers_size() -> None:
+    counts: dict[Gram, int] = {(f"w{n}",): 1 for n in range(2000)}
+    paper = EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), False))
+    assert len(paper.labels) == 2 + 1000 + 1000 + 58
+
+
+def test_what_is_possible() -> None:
+    def names(token: str) -> list[str]:
+        return [SMALL.names[label] for label in SMALL.possible_transforms(token)]
+
+    assert names("use") == ["SUFFIX_+s", "SUFFIX_-e+ing", "CASE_capital", "CASE_upper"]
+    assert names("a") == ["CASE_capital", "CASE_upper"]
+    assert names("AS") == ["SUFFIX_+s", "CASE_lower"]
+    assert names("as") == ["SUFFIX_+s", "CASE_capital", "CASE_upper"]
+    assert names("is") == ["SUFFIX_+s", "SUFFIX_-s", "CASE_capital", "CASE_upper"]
+    assert names("1") == ["SUFFIX_+s"]
+    for number, name in enumerate(SMALL.names):
+        at_start = name.startswith(("KEEP", "APPEND"))
+        assert SMALL.is_possible(number, None) == at_start
+        plain = number < SMALL.first_transform
+        assert SMALL.is_possible(number, "use") == (plain or name in names("use"))
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "edits.txt"
+    SMALL.write(path)
+    assert path.read_text() == (
+        "fairseq-ssl edit dictionary, form 1\n"
+        "longest 2\n"
+        "gram the 5\n"
+        "gram a 2\n"
+        "gram a_z 2\n"
+        "transform SUFFIX_+s a\n"
+        "transform SUFFIX_-s as\n"
+        "transform SUFFIX_-e+ing\n"
+        "transform SUFFIX_-ing+e\n"
+        "transform CASE_lower\n"
+        "transform CASE_capital\n"
+        "transform CASE_upper\n"
+    )
+    assert EditDictionary.read(path) == SMALL
+    assert [*path.parent.iterdir()] == [path]
+
+
+tokens = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+grams = st.lists(tokens, min_size=1, max_size=3).map(tuple)
+
+
+@given(counts=st.dictionaries(grams, st.integers(0, 10**18 - 1)), spared=st.lists(tokens))
+def test_every_dictionary_is_read_back(
+    counts: dict[tuple[str, ...], int],
+    spared: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("edits") / "edits.gz"
+    transforms = Transforms.of([("", "s", spared), ("-+%", "_ ", [])], cases=True)
+    made = EditDictionary.of_counts(counts, 1000, 3, transforms)
+    made.write(path)
+    read = EditDictionary.read(path)
+    assert read == made
+    assert read.names == made.names
+    assert read.fingerprint == made.fingerprint
+
+
+def test_the_fingerprint_tells_dictionaries_apart() -> None:
+    other = EditDictionary.of_counts(COUNTS, 3, 2, Transforms())
+    assert len({SMALL.fingerprint, other.fingerprint}) == 2
+
+
+HEADER = "fairseq-ssl edit dictionary, form 1"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "edits.txt is no edit dictionary: its first line"),
+        (["fairseq-ssl edit dictionary, form 2"], "is no edit dictionary"),
+        ([HEADER], "edits.txt has no line such as: longest 2"),
+        ([HEADER, "longest two"], "edits.txt:2: 'two' is no number, 1 or more"),
+        ([HEADER, "longest 0"], "'0' is no number, 1 or more"),
+        ([HEADER, "gram a 1"], "edits.txt:2: 'gram a 1' is not understood; expected first a line"),
+        ([HEADER, "longest 2", "longest 2"], "edits.txt:3: 'longest 2' is not understood"),
+        ([HEADER, "longest 2", "gram a -1"], "edits.txt:3: '-1' is no number, 0 or more"),
+        ([HEADER, "longest 2", "gram a 1e3"], "'1e3' is no number"),
+        ([HEADER, "longest 2", "gram a"], "'gram a' is not understood"),
+        ([HEADER, "longest 2", "gram of the 4"], "'gram of the 4' is not understood"),
+        ([HEADER, "longest 2", ""], "'' is not understood"),
+        ([HEADER, "longest 2", "gram a_b_c 4"], "a_b_c has 3 tokens, more than 2"),
+        ([HEADER, "longest 2", "gram a 4", "gram a 1"], "edits.txt:4: a is there twice"),
+        ([HEADER, "longest 2", "gram a% 4"], "'a%' is no tokens joined with _"),
+        ([HEADER, "longest 2", "transform KEEP"], "KEEP is no transform"),
+        ([HEADER, "longest 2", "transform SUFIX_+s"], "'SUFIX_.s' is no label.*'SUFFIX'?"),
+        ([HEADER, "longest 2", "transform CASE_lower", "transform CASE_lower"], "is there twice"),
+    ],
+)
+def test_a_bad_file_is_explained(lines: list[str], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "edits.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(DataError, match=message):
+        EditDictionary.read(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"edits\.txt does not exist"):
+        EditDictionary.read(tmp_path / "edits.txt")

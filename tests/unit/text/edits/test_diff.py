@@ -1,0 +1,138 @@
+"""The diff: the paper's examples by hand, and a slow one by the definition on many pairs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.text.edits import diff
+from fairseq_ssl.text.edits.diff import Change, changes
+from tests.unit.text.edits.plain_edits import Part, plain_diff
+
+WORDS = ("a", "bb", "ccc", "dddddd", "ee")
+
+
+def parts(source: Sequence[str], target: Sequence[str]) -> list[Part]:
+    """Write changes as the diffs of table 1."""
+    found = {change.place: change for change in changes(source, target) or ()}
+    result = []
+    for place, token in enumerate(("", *source)):
+        change = found.pop(place, Change(place, True, ()))
+        if place:
+            result.append(("c" if change.kept else "d", token))
+        if change.inserted:
+            result.append(("i", " ".join(change.inserted)))
+    assert not found
+    return result
+
+
+def shown(source: str, target: str) -> str:
+    signs = {"c": "", "d": "-", "i": "+"}
+    return " ".join(
+        signs[op] + text.replace(" ", "_") for op, text in parts(source.split(), target.split())
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        # table 1
+        (
+            "Bolt can have run race",
+            "Bolt could have run the race",
+            "Bolt -can +could have run +the race",
+        ),
+        (
+            "He still won race !",
+            "However , he still won !",
+            "+However_, -He +he still won -race !",
+        ),
+        # table 9: the difference in length decides
+        (
+            "He sat , then he ran",
+            "He sat . Then , he ran",
+            "He sat -, +. -then +Then_, he ran",
+        ),
+        # of equal tokens the first is put in or left out
+        ("the the cat", "the cat", "-the the cat"),
+        ("the cat", "the the cat", "+the the cat"),
+        ("a b a b a", "a b a", "-a -b a b a"),
+        # what is put in before a replaced token stands with the token before that
+        ("w1 w2 w3", "w1 x y z w3", "w1 +x_y -w2 +z w3"),
+        ("x z", "y", "-x -z +y"),
+        # a substitution is dearer than a deletion and an insertion from 1,001 characters on
+        ("a" * 1001 + " b", "b a", "-" + "a" * 1001 + " b +a"),
+        ("", "", ""),
+        ("", "a b", "+a_b"),
+        ("a b", "", "-a -b"),
+        ("a b", "a b", "a b"),
+    ],
+)
+def test_diffs_by_hand(source: str, target: str, expected: str) -> None:
+    assert shown(source, target) == expected
+
+
+def test_ways_whose_costs_differ_by_rounding_alone() -> None:
+    """What is added first decides, as in the authors' code."""
+    assert shown("a a", "dddd dddd dddd") == "-a +dddd -a +dddd_dddd"
+    assert shown("a a a", "dddd bb") == "-a +dddd -a +bb -a"
+    assert shown("aaaa aaaa aaaa", "dddd bbbb") == "-aaaa -aaaa +dddd -aaaa +bbbb"
+
+
+def pairs(number: int) -> list[tuple[list[str], list[str]]]:
+    """Pairs of all sorts: few words and many, few errors and none in common, empty sides."""
+    draw = random.Random(7)
+    made = []
+    for _ in range(number):
+        words = draw.choice([WORDS, WORDS[:2], [f"{n}" * draw.randint(1, 9) for n in range(30)]])
+        source = draw.choices(words, k=draw.choice((0, 1, 2, 5, 12, 25)))
+        target = draw.choices(words, k=draw.choice((0, 1, 2, 5, 12)))
+        if draw.random() < 0.7:
+            target = source.copy()
+            for _ in range(draw.randint(0, 6)):
+                place = draw.randint(0, len(target))
+                target[place : place + draw.randint(0, 2)] = draw.choices(
+                    words, k=draw.randint(0, 2)
+                )
+        made.append((source, target))
+    return made
+
+
+def test_the_fast_diff_is_the_slow_one() -> None:
+    for source, target in pairs(4000):
+        assert parts(source, target) == plain_diff(source, target), (source, target)
+
+
+words = st.lists(st.sampled_from(WORDS), max_size=14)
+
+
+@given(source=words, target=words)
+def test_the_fast_diff_is_the_slow_one_on_what_hypothesis_finds(
+    source: list[str], target: list[str]
+) -> None:
+    assert parts(source, target) == plain_diff(source, target)
+    assert parts(tuple(source), tuple(target)) == parts(source, target)
+
+
+def test_long_sides_are_compared_unless_they_differ_too_much() -> None:
+    source = [f"w{n}" for n in range(100_000)]
+    target = source.copy()
+    del target[7]
+    target[50_000:50_000] = ["x"]
+    assert changes(source, target) == [Change(8, False, ()), Change(50_001, True, ("x",))]
+    assert changes(source, source[::-1]) is None
+    assert changes(source[:10], source[:10] + source) is not None
+
+
+def test_the_room_is_counted_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = list("abcdefgh"), list("hgfedcba")
+    full = changes(source, target)
+    monkeypatch.setattr(diff, "MOST_CELLS", 60)
+    assert changes(source, target) is None
+    assert changes(source[:2], target[:2]) is not None
+    monkeypatch.setattr(diff, "MOST_CELLS", 200)
+    assert changes(source, target) == full

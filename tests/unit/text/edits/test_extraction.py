@@ -1,0 +1,164 @@
+"""From pairs to labels and back: table 1, table 9, figure 1 by its words, and laws."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.edits import diff
+from fairseq_ssl.text.edits.application import edited
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.text.edits.diff import Change, changes
+from fairseq_ssl.text.edits.extraction import Extraction
+from fairseq_ssl.text.edits.labels import parse_label
+from fairseq_ssl.text.edits.suffix_table import english_suffixes
+from fairseq_ssl.text.edits.transforms import Transforms
+from tests.unit.text.edits.plain_edits import figure_1, plain_diff
+
+GRAMS = [("could",), ("the",), ("However", ","), (".",), ("Then", ","), ("he",), ("of", "the")]
+ENGLISH = Transforms.of(english_suffixes(), cases=True)
+
+
+def dictionary(grams: list[tuple[str, ...]], transforms: Transforms = ENGLISH) -> EditDictionary:
+    return EditDictionary.of_counts(Counter(grams), 1000, 2, transforms)
+
+
+def labelled(source: str, target: str, known: EditDictionary) -> str:
+    found = Extraction(known)(source.split(), target.split())
+    assert found is not None
+    return " ".join(known.names[label] for label in found.ids)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        # table 1
+        (
+            "Bolt can have run race",
+            "Bolt could have run the race",
+            "KEEP KEEP REPLACE_could KEEP APPEND_the KEEP",
+        ),
+        (
+            "He still won race !",
+            "However , he still won !",
+            "APPEND_However_, CASE_lower KEEP KEEP DELETE KEEP",
+        ),
+        # table 9
+        (
+            "He sat , then he ran",
+            "He sat . Then , he ran",
+            "KEEP KEEP KEEP REPLACE_. REPLACE_Then_, KEEP KEEP",
+        ),
+        # a transform comes before a replacement, also where both are there
+        ("He play the", "he plays the", "KEEP CASE_lower SUFFIX_+s KEEP"),
+        # what the dictionary lacks is not done, and a delete is undone
+        ("I saw in", "I look at", "KEEP KEEP KEEP KEEP"),
+        ("I saw a dog", "I of the the saw dog", "KEEP KEEP KEEP DELETE KEEP"),
+        ("x", "of the the", "KEEP KEEP"),
+        ("", "", "KEEP"),
+        ("", "the", "APPEND_the"),
+        ("the the", "", "KEEP DELETE DELETE"),
+    ],
+)
+def test_labels_by_hand(source: str, target: str, expected: str) -> None:
+    assert labelled(source, target, dictionary(GRAMS)) == expected
+
+
+def test_what_is_lost_is_told() -> None:
+    known = dictionary(GRAMS)
+    found = Extraction(known)(["saw", "a", "dog"], ["of", "it", "the", "saw", "puma"])
+    assert found is not None
+    assert found.changes == [
+        Change(0, True, ("of", "it", "the")),
+        Change(2, False, ()),
+        Change(3, False, ("puma",)),
+    ]
+    assert found.lost == [found.changes[0], found.changes[2]]
+    assert [known.names[label] for label in found.ids] == ["KEEP", "KEEP", "DELETE", "KEEP"]
+
+
+def test_sides_that_can_not_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff, "MOST_CELLS", 10)
+    assert Extraction(dictionary([]))(list("abcdef"), list("fedcba")) is None
+
+
+WORDS = ("play", "plays", "played", "Play", "a", "an", "the", "The", "use", "using", "x_%", "Ⅷ")
+words = st.lists(st.sampled_from(WORDS), max_size=10)
+any_tokens = st.lists(st.text("abs%_ST\u00a0", min_size=1, max_size=4), max_size=8)
+known = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(tuple), max_size=9)
+
+
+@given(source=words, target=words, grams=known)
+def test_labels_are_those_of_figure_1(
+    source: list[str], target: list[str], grams: list[tuple[str, ...]]
+) -> None:
+    edits = dictionary(grams, Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=False))
+
+    def transformed(word: str, other: str) -> str | None:
+        fits = {"SUFFIX_+s": word + "s" == other, "SUFFIX_-s": word == other + "s"}
+        fits["SUFFIX_-e+ing"] = (word, other) == ("use", "using")
+        fits["SUFFIX_-ing+e"] = (word, other) == ("using", "use")
+        return next((name for name, fit in fits.items() if fit), None)
+
+    expected = figure_1(plain_diff(source, target), set(map(" ".join, grams)), transformed)
+    found = Extraction(edits)(source, target)
+    assert found is not None
+    names = [edits.names[label].replace("%5F", "_").replace("%25", "%") for label in found.ids]
+    assert names == expected
+
+
+@given(source=any_tokens | words, target=any_tokens | words, case=st.booleans())
+def test_applied_labels_give_the_target_back(
+    source: list[str], target: list[str], case: bool
+) -> None:
+    """With all that is put in in the dictionary, nothing is lost."""
+    put_in = [change.inserted for change in changes(source, target) or () if change.inserted]
+    edits = EditDictionary.of_counts(
+        Counter(put_in), 1000, 99, Transforms.of(english_suffixes(), case)
+    )
+    found = Extraction(edits)(source, target)
+    assert found is not None
+    assert not found.lost
+    assert edited(source, [edits.labels[label] for label in found.ids]) == target
+    assert edited(source, [parse_label(edits.names[label]) for label in found.ids]) == target
+    for label, token in zip(found.ids, (None, *source), strict=True):
+        assert edits.is_possible(label, token)
+
+
+@given(source=words, target=words, grams=known)
+def test_applied_labels_do_all_but_what_is_lost(
+    source: list[str], target: list[str], grams: list[tuple[str, ...]]
+) -> None:
+    edits = dictionary(grams)
+    found = Extraction(edits)(source, target)
+    assert found is not None
+    lost = {change.place for change in found.lost}
+    expected: list[str] = []
+    by_place = {change.place: change for change in found.changes if change.place not in lost}
+    for place, token in enumerate(["", *source]):
+        change = by_place.get(place)
+        expected += [token] if place and (change is None or change.kept) else []
+        expected += change.inserted if change else ()
+    assert edited(source, [edits.labels[label] for label in found.ids]) == expected
+    assert (expected == target) or lost
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "message"),
+    [
+        ("a b", "KEEP KEEP", "There are 2 labels for 2 tokens; .* one for each token: 3"),
+        ("", "", "There are 0 labels for 0 tokens"),
+        ("a", "DELETE KEEP", "DELETE does not fit the start; expected KEEP or APPEND"),
+        ("a", "CASE_upper KEEP", "CASE_upper does not fit the start"),
+        ("play", "KEEP SUFFIX_-s", "SUFFIX_-s does not fit the token 'play'"),
+        ("s", "KEEP SUFFIX_-s", "SUFFIX_-s does not fit the token 's'"),
+        ("I", "KEEP CASE_upper", "CASE_upper does not fit the token 'I'"),
+    ],
+)
+def test_labels_that_do_not_fit_are_explained(source: str, names: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        edited(source.split(), [parse_label(name) for name in names.split()])

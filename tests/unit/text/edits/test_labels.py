@@ -1,0 +1,90 @@
+"""Names of labels: readable, without spaces, and read back exactly."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.edits.labels import DELETE, KEEP, Label, parse_label
+from fairseq_ssl.text.edits.transforms import CASES, CaseTransform, SuffixTransform
+
+NAMES = {
+    "KEEP": KEEP,
+    "DELETE": DELETE,
+    "APPEND_the": Label(True, ("the",)),
+    "REPLACE_of_the": Label(False, ("of", "the")),
+    "REPLACE_a%5Fb_100%25": Label(False, ("a_b", "100%")),
+    "APPEND_naïve_+-": Label(True, ("naïve", "+-")),
+    "APPEND_%20_%E2%80%A8x": Label(True, (" ", "\u2028x")),
+    "SUFFIX_+s": Label(False, transform=SuffixTransform("", "s")),
+    "SUFFIX_-s": Label(False, transform=SuffixTransform("s", "")),
+    "SUFFIX_-e+ing": Label(False, transform=SuffixTransform("e", "ing")),
+    "SUFFIX_+%2Ds": Label(False, transform=SuffixTransform("", "-s")),
+    "SUFFIX_-%2B+_": Label(False, transform=SuffixTransform("+", "_")),
+    "CASE_capital": Label(False, transform=CaseTransform("capital")),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_by_hand(name: str) -> None:
+    assert str(NAMES[name]) == name
+    assert parse_label(name) == NAMES[name]
+
+
+def test_plain_labels_are_always_the_same_object() -> None:
+    assert parse_label("KEEP") is KEEP
+    assert parse_label("DELETE") is DELETE
+
+
+tokens = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from("_%+- ")
+suffixes = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
+    ["+", "-", "-+", "%"]
+)
+labels = (
+    st.builds(Label, st.booleans(), st.lists(tokens).map(tuple))
+    | st.builds(SuffixTransform, suffixes, suffixes)
+    .filter(lambda one: one.off != one.on)
+    .map(lambda one: Label(False, transform=one))
+    | st.sampled_from(list(CASES)).map(lambda case: Label(False, transform=CaseTransform(case)))
+)
+
+
+@given(label=labels)
+def test_a_name_is_one_word_and_read_back(label: Label) -> None:
+    assert str(label).split() == [str(label)]
+    assert parse_label(str(label)) == label
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("KEPT", "'KEPT' is no label; expected KEEP, .* Did you mean 'KEEP'?"),
+        ("keep", "'keep' is no label"),
+        ("APEND_a", "Did you mean 'APPEND'?"),
+        ("APPEND", "'APPEND' is no label"),
+        ("APPEND_", "'APPEND_' is no label"),
+        ("KEEP_a", "'KEEP_a' is no label"),
+        ("APPEND_a__b", "'a__b' is no tokens joined with _"),
+        ("APPEND_100%", "'100%' is no tokens"),
+        ("REPLACE_%5f", "'%5f' is no tokens"),
+        ("REPLACE_%FF", "'%FF' is no tokens"),
+        ("REPLACE_%61", "'%61' is no tokens"),
+        ("SUFFIX_s", r"'s' changes no suffix; expected as in \+s"),
+        ("SUFFIX_-s+s", "changes no suffix"),
+        ("SUFFIX_+ing-e", "changes no suffix"),
+        ("SUFFIX_+", "changes no suffix"),
+        ("SUFFIX_-%FF", "changes no suffix"),
+        ("CASE_lowr", "'lowr' is no case; expected one of lower, capital, upper. Did you mean"),
+    ],
+)
+def test_bad_names_are_explained(name: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parse_label(name)
+
+
+def test_kinds() -> None:
+    kinds = [parse_label(name).kind for name in NAMES]
+    assert set(kinds) == {"keep", "delete", "append", "replace", "suffix", "case"}
+    assert kinds[:4] == ["keep", "delete", "append", "replace"]

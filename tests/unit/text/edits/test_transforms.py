@@ -1,0 +1,168 @@
+"""Transforms: table 10 by hand, what is spared, what is possible, and files with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.edits.suffix_table import english_suffixes, read_suffixes
+from fairseq_ssl.text.edits.transforms import (
+    CaseTransform,
+    SuffixTransform,
+    Transform,
+    Transforms,
+)
+
+ENGLISH = Transforms.of(english_suffixes(), cases=True)
+
+TABLE_10 = """
+play plays - s
+argue argued - d
+express expresses - es
+play playing - ing
+play played - ed
+nice nicely - ly
+play player - er
+renew renewal - al
+rise risen - n
+health healthy - y
+inform information - ation
+use using e ing
+spend spent d t
+compared compares d s
+claims claiming s ing
+known knowing n ing
+visits visited s ed
+using used ing ed
+creating creation ing ion
+adoring adoration ing ation
+reluctant reluctance t ce
+homeopathy homeopathic y ic
+meant means t s
+arrive arrival e al
+angry angrily y ily
+copy copied y ied
+biology biological y ical
+family families y ies
+"""
+"""Words, and the suffixes exchanged. Two of the paper's examples are none: deafening is deafen
+with ing, and insistent for insistence is t for ce, so the authors' code never has t for nce."""
+
+
+def matched(transforms: Transforms, word: str, other: str) -> Transform | None:
+    number = transforms.match(word, other)
+    return None if number is None else transforms.table[number]
+
+
+@pytest.mark.parametrize("row", TABLE_10.strip().splitlines())
+def test_table_10(row: str) -> None:
+    word, other, off, on = row.replace(" - ", "  ").split(" ")
+    assert matched(ENGLISH, word, other) == SuffixTransform(off, on)
+    assert matched(ENGLISH, other, word) == SuffixTransform(on, off)
+
+
+def test_there_are_58_and_3() -> None:
+    assert len(set(ENGLISH.table)) == 58 + 3
+    assert len(Transforms.of(english_suffixes(), cases=False).table) == 58
+    assert Transforms.of([], cases=False) == Transforms()
+    assert SuffixTransform("nce", "t") in ENGLISH.table
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "expected"),
+    [
+        ("deafen", "deafening", SuffixTransform("", "ing")),
+        ("insistence", "insistent", SuffixTransform("ce", "t")),
+        ("passed", "passing", SuffixTransform("ed", "ing")),
+        ("He", "he", CaseTransform("lower")),
+        ("i", "I", CaseTransform("capital")),
+        ("paris", "Paris", CaseTransform("capital")),
+        ("usa", "USA", CaseTransform("upper")),
+        ("USA", "Usa", None),
+        ("goes", "goings", None),
+        ("s", "ing", None),  # no stem
+        ("play", "play", None),
+        ("Plays", "play", None),
+        ("", "s", None),
+        # two words, not two forms of one
+        ("a", "an", None),
+        ("an", "a", None),
+        ("as", "a", None),
+        ("Is", "I", None),
+        ("in", "i", None),
+        ("m", "my", None),
+        ("ma", "mas", SuffixTransform("", "s")),
+    ],
+)
+def test_matches_by_hand(word: str, other: str, expected: Transform | None) -> None:
+    assert matched(ENGLISH, word, other) == expected
+
+
+def test_the_first_that_fits_is_taken() -> None:
+    transforms = Transforms.of([("", "s", []), ("x", "xs", []), ("e", "es", ["e"])], cases=False)
+    assert matched(transforms, "axe", "axes") == SuffixTransform("", "s")
+    assert matched(transforms, "ax", "axs") == SuffixTransform("", "s")
+    spared = Transforms.of([("", "s", ["axe"]), ("e", "es", [])], cases=False)
+    assert matched(spared, "axe", "axes") == SuffixTransform("e", "es")
+    assert matched(spared, "axes", "axe") == SuffixTransform("es", "e")
+
+
+words = st.text("sedingtyaAS", max_size=7)
+
+
+@given(word=words, other=words)
+def test_a_match_makes_just_the_other_word(word: str, other: str) -> None:
+    number = ENGLISH.match(word, other)
+    makes = [n for n in ENGLISH.possible(word) if ENGLISH.table[n](word) == other]
+    assert number == (makes[0] if makes else None)
+
+
+@given(word=words)
+def test_what_is_possible_changes_the_word(word: str) -> None:
+    """Against each transform asked in turn."""
+    possible = [
+        number
+        for number, transform in enumerate(ENGLISH.table)
+        if word not in ENGLISH.spared[number] and transform(word) not in (None, word, "")
+    ]
+    assert list(ENGLISH.possible(word)) == possible
+    assert ENGLISH.possible(word) is ENGLISH.possible(word)
+
+
+def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairseq_ssl.text.edits.transforms.MOST_WORDS", 2)
+    transforms = Transforms.of([("x", "y", [])], cases=False)
+    asked = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
+    assert asked == [(0,), (0,), (), (0,), (1,)]
+
+
+def test_suffixes_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "suffixes"
+    path.write_text("- s  ma mi\n\n  iä ien\t \n- ##s\n", encoding="utf-8")
+    pairs = read_suffixes(path)
+    assert pairs == [("", "s", ["ma", "mi"]), ("iä", "ien", []), ("", "##s", [])]
+    transforms = Transforms.of(pairs, cases=False)
+    assert matched(transforms, "talojien", "talojiä") == SuffixTransform("ien", "iä")
+    assert matched(transforms, "mas", "ma") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("- s\ning\n", r"suffixes:2 is 'ing'; expected two suffixes, - for none"),
+        ("- -\n", r"suffixes:1 is '- -'; expected two"),
+        ("e e\n", "expected two suffixes"),
+        ("e ing use bed\n", "suffixes:1: 'bed' does not end in 'e'"),
+        ("e ing\n- s\ning e\n", "suffixes:3: 'ing e' is there twice. Every pair goes both ways"),
+        ("\n \n", "suffixes holds no suffixes"),
+    ],
+)
+def test_bad_suffixes_are_explained(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "suffixes"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_suffixes(path)
