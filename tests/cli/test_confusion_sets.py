@@ -169,6 +169,8 @@ def test_a_killed_run_leaves_nothing_that_looks_whole(
         [sys.executable, *map(str, words), "--jobs", "1"],
         env=environment(PATH=os.environ["PATH"]),
         stderr=subprocess.PIPE,
+        # what runs in the background of a script ignores Ctrl-C, and so do those it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (tmp_path / "sets.tsv.tmp").exists():
         assert started.poll() is None
