@@ -15,7 +15,7 @@ from typing import IO, Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 
-PAUSE = 1.0
+PAUSE = 5.0
 """Seconds of work that a kill may cost."""
 
 
