@@ -96,6 +96,15 @@ class NoiseJob:
                     f"{path} exists, and is not what this command makes. Pass --force to replace "
                     "it, or name another."
                 )
+        try:
+            self._grow(outputs)
+        except OSError as error:
+            raise DataError(
+                f"{outputs[0]} could not be written: {error.strerror or error}. Make room, and run "
+                "the same command again: it goes on."
+            ) from None
+
+    def _grow(self, outputs: list[Path]) -> None:
         afresh = self.afresh or self.wanted.input.path is None  # of stdin nothing is left
         with GrowingFiles(outputs, self.wanted.task, afresh) as files:
             if files.state:
@@ -170,7 +179,7 @@ class NoiseJob:
 
     def _count_input(self, path: Path) -> Counter[str]:
         counts: Counter[str] = Counter()
-        tell = progress("count words", "MiB")
+        tell = progress("count words", "blocks")
         with open_bytes(path) as file:
             blocks = byte_blocks.byte_blocks(file)
             for one in self.engine.ordered(counted, blocks):

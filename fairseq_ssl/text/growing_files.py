@@ -7,7 +7,8 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -50,10 +51,13 @@ class GrowingFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Keep what there is, whatever happened."""
-        with self._open:
-            if kind is not None:
+        """Keep what there is, whatever happened; where that is nothing, leave nothing."""
+        with suppress(OSError), self._open:  # of a full disk the last note holds
+            if kind is not None and self.state:
                 self._save()
+        if kind is not None and not self.state:
+            for path in [*self.tmp, self.journal]:
+                path.unlink(missing_ok=True)
 
     @property
     def tmp(self) -> list[Path]:
@@ -67,7 +71,8 @@ class GrowingFiles:
         """
         for file, piece in zip(self._files, pieces, strict=True):
             write_piece(file, piece)
-        self.state = dict(state)
+        self._sizes = [file.tell() for file in self._files]
+        self.state = deepcopy(dict(state))
         if time.monotonic() - self._saved >= PAUSE:
             self._save()
 
@@ -108,14 +113,15 @@ class GrowingFiles:
                 raise DataError(f"{file.name} has lost its end. Pass --force to begin again.")
             file.truncate(size)
             file.seek(size)
+        self._sizes = sizes
 
     def _save(self, finished: bool = False) -> None:
         """Make sure of the bytes written, then of the note about them."""
         for file in self._files:
             file.flush()
             os.fsync(file.fileno())
-        sizes = [file.tell() for file in self._files]
-        note = {"task": self.task, "sizes": sizes, "state": self.state, "finished": finished}
+        note: dict[str, Any] = {"task": self.task, "sizes": self._sizes, "state": self.state}
+        note["finished"] = finished
         beside = aside(self.journal)
         beside.write_text(json.dumps(note), "utf-8")
         beside.replace(self.journal)

@@ -245,6 +245,32 @@ def test_every_kind_from_its_files(text: Path) -> None:
     assert Path("learner:listed=true").read_text().count("to to") > 0
 
 
+def test_what_failed_before_it_began_leaves_nothing(text: Path) -> None:
+    assert noise("clean", "--noise", "spell", "-o", "x") == 2
+    assert not [path.name for path in Path().glob("x*") if "counts" not in path.name]
+    Path("sets").write_text("a\tb c\n")
+    command = ("clean", "--noise", "spell", "-o", "x", "--jobs", "1")
+    assert noise(*command, "--confusion-sets", "sets") == 0
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_full_disk_is_told_and_the_run_goes_on(text: Path, jobs: str) -> None:
+    write_large(60)
+    command = ["noise", "large", "--noise", "spelling", "--jobs", jobs, "-o"]
+    assert main([*command, "whole"]) == 0
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, -1)); "
+        "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
+        f"from fairseq_ssl.cli.main import main; sys.exit(main({[*command, 'part']}))"
+    )
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "part could not be written: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert main([*command, "part"]) == 0
+    assert Path("part").read_bytes() == Path("whole").read_bytes()
+
+
 def test_stdin_needs_counts_for_noise_that_draws_words(
     text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
