@@ -8,7 +8,10 @@ from fairseq_ssl.errors import MissingPackageError
 
 MODULES = (
     "fairseq_ssl.models.shape_transformer",
+    "fairseq_ssl.models.edit_tagger",
+    "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
+    "fairseq_ssl.tasks.edit_labelling",
     "fairseq_ssl.tasks.denoising_pretraining",
 )
 

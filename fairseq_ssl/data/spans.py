@@ -69,6 +69,10 @@ class Spans:
         """Return each run without its last id."""
         return Spans(np.delete(self.ids, self.ends - 1), self.lengths - 1)
 
+    def with_first(self, first: Any) -> Spans:
+        """Return each run with one more id at its begin."""
+        return Spans(np.insert(self.ids, self.starts, first), self.lengths + 1)
+
     def with_last(self, last: Any) -> Spans:
         """Return each run with one more id at its end."""
         return Spans(np.insert(self.ids, self.ends, last), self.lengths + 1)

@@ -93,8 +93,7 @@ class EditDictionary:
     @property
     def fingerprint(self) -> str:
         """A few letters that stand for all of it, for signatures and checkpoints."""
-        lines = "".join(f"{line}\n" for line in self._lines())
-        return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return hashlib.sha256(self.text().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def possible_transforms(self, token: str) -> list[int]:
         """Return the ids of the transforms that a token can get."""
@@ -107,10 +106,19 @@ class EditDictionary:
             return self.labels[label].kept
         return label < self.first_transform or label in self.possible_transforms(token)
 
+    def text(self) -> str:
+        """Return it as lines to read and to change."""
+        return "".join(f"{line}\n" for line in self._lines())
+
     def write(self, path: Path) -> None:
-        """Write it as lines to read and to change."""
+        """Write its lines."""
         with whole_file(path) as file:
-            file.writelines(f"{line}\n" for line in self._lines())
+            file.write(self.text())
+
+    def write_for_fairseq(self, path: Path) -> None:
+        """Write the labels' names as a dictionary for fairseq-preprocess --srcdict."""
+        with whole_file(path) as file:
+            file.writelines(f"{name} 1\n" for name in self.names)
 
     @classmethod
     def read(cls, path: Path) -> EditDictionary:

@@ -1,0 +1,64 @@
+"""Turn the words of ocrpp (Silfverberg et al., 2016) into two files, characters with spaces.
+
+Its .train and .dev hold an aligned pair of characters a line, `in : out`, and a blank line after
+each word; `0` alone is no character, `"0"` the digit. Its .test holds a word a line: in, tab, out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+Pair = tuple[str, str]
+"""A word as it was read, and as it should be; characters with spaces between."""
+NOTHING, ZERO = "0", '"0"'
+
+
+def aligned(lines: Iterator[str]) -> Iterator[Pair]:
+    """Yield the words of .train or .dev."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    for number, line in enumerate(lines, 1):
+        if line:
+            pair = line.split(" : ")
+            if len(pair) != 2:
+                raise ValueError(f"line {number} is {line!r}; expected as in: a : ä")
+            for side, text in zip(sides, pair, strict=True):
+                side += "" if text == NOTHING else text.replace(ZERO, NOTHING)
+        elif any(sides):
+            yield " ".join(sides[0]), " ".join(sides[1])
+            sides = ([], [])
+    if any(sides):
+        yield " ".join(sides[0]), " ".join(sides[1])
+
+
+def side_by_side(lines: Iterator[str]) -> Iterator[Pair]:
+    """Yield the words of .test."""
+    for number, line in enumerate(lines, 1):
+        pair = line.split("\t")
+        if len(pair) != 2:
+            raise ValueError(f"line {number} is {line!r}; expected a word, a tab, and a word")
+        yield pair[0], pair[1]
+
+
+def main() -> None:
+    """Read one file and write two."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", type=Path, help="a file such as klk.0.train or klk.0.test")
+    parser.add_argument("source", type=Path, help="where to write the words as they were read")
+    parser.add_argument("target", type=Path, help="where to write them as they should be")
+    args = parser.parse_args()
+    lines = iter(args.words.read_text("utf-8").removesuffix("\n").split("\n"))
+    read = side_by_side if args.words.suffix == ".test" else aligned
+    try:
+        pairs = list(read(lines))
+    except ValueError as error:
+        sys.exit(f"{args.words}: {error}")
+    for path, side in ((args.source, 0), (args.target, 1)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Cross-entropy over edits, with a weight of its own for those that keep a token (PIE)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from omegaconf import II
+from torch import Tensor
+
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.edits.dictionary import KEEP_ID
+
+COUNTS = ("ntokens", "nsentences", "gold", "made", "right", "exact")
+BETA_SQUARED = 0.25
+
+
+@dataclass
+class EditCrossEntropyConfig(FairseqDataclass):
+    """The options of the loss."""
+
+    edit_copy_weight: float = field(
+        default=0.4,
+        metadata={
+            "help": "weight, 0 or more, of the loss where a token is kept: 1 for spelling and OCR "
+            "(default: 0.4, for text; PIE, table 12)"
+        },
+    )
+    edit_detection_weight: float = field(
+        default=1.0,
+        metadata={
+            "help": "weight, 0 or more, of the loss of the detection of errors, for a model with "
+            "--edit-detection (default: 1)"
+        },
+    )
+    label_smoothing: float = field(
+        default=0.0,
+        metadata={"help": "share of the probability, 0 to 1, spread over all edits (default: 0)"},
+    )
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
+class EditCrossEntropy(FairseqCriterion):
+    """Equation 4 of PIE: the sum of -log p(e_i | x), times the copy weight where e_i is to keep.
+
+    It is divided by the tokens, starts included, or with --sentence-avg by the sentences, as the
+    authors' code does.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        edit_copy_weight: float,
+        edit_detection_weight: float,
+        label_smoothing: float,
+        sentence_avg: bool,
+    ) -> None:
+        super().__init__(task)
+        if edit_copy_weight < 0 or edit_detection_weight < 0:
+            raise ConfigurationError(
+                f"--edit-copy-weight is {edit_copy_weight} and --edit-detection-weight is "
+                f"{edit_detection_weight}; expected 0 or more."
+            )
+        if not 0 <= label_smoothing < 1:
+            raise ConfigurationError(
+                f"--label-smoothing is {label_smoothing}; expected a share from 0 to below 1."
+            )
+        self.copy_weight = edit_copy_weight
+        self.detection_weight = edit_detection_weight
+        self.smoothing = label_smoothing
+        self.sentence_avg = sentence_avg
+
+    def forward(
+        self, model: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """Return the loss, what to divide it by, and what is to be logged."""
+        if "labels" not in sample:
+            raise ConfigurationError(
+                "--criterion edit_cross_entropy needs the labels of edits. Use it with --task "
+                "edit_labelling, on data with labels for this split."
+            )
+        logits = model(**sample["net_input"])
+        labels = sample["labels"]
+        weight = torch.where(labels == KEEP_ID, self.copy_weight, 1.0)
+        scores = logits.edits.float()
+        each = F.cross_entropy(scores, labels, reduction="none", label_smoothing=self.smoothing)
+        loss = (weight * each).sum()
+        if logits.errors is not None:
+            loss = loss + self.detection_weight * F.binary_cross_entropy_with_logits(
+                logits.errors.float(), (labels != KEEP_ID).float(), reduction="sum"
+            )
+        sample_size = sample["nsentences"] if self.sentence_avg else sample["ntokens"]
+        log = {
+            "loss": loss.detach(),
+            "edit_loss": each.detach().sum(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["nsentences"],
+            "sample_size": sample_size,
+            **_agreement(scores.detach().argmax(-1), labels, sample["net_input"]["src_lengths"]),
+        }
+        return loss, sample_size, log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
+        """Log the loss in bits, and in percent how edits and sentences agree with the labels."""
+
+        def total(key: str) -> Any:
+            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
+
+        size, tokens = total("sample_size"), total("ntokens")
+        metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)
+        metrics.log_scalar("edit_loss", total("edit_loss") / tokens / math.log(2), tokens, round=4)
+        for key in COUNTS[1:]:
+            metrics.log_scalar(f"_{key}", total(key), weight=1)
+        metrics.log_derived("precision", lambda meters: _percent(meters, "right", "made"))
+        metrics.log_derived("recall", lambda meters: _percent(meters, "right", "gold"))
+        metrics.log_derived("f05", _f05)
+        metrics.log_derived("exact", lambda meters: _percent(meters, "exact", "nsentences"))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """Let fairseq sum what processes log."""
+        return True
+
+
+def _agreement(made: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    """Count edits in the labels, those made, those right; and sentences with all labels right.
+
+    Args:
+        made: ids of the best edits [positions]
+        labels: ids [positions]
+        lengths: of the sentences [batch], one more each than its positions
+    """
+    equal = made == labels
+    sentence = torch.repeat_interleave(
+        torch.arange(len(lengths), device=labels.device), lengths - 1, output_size=len(labels)
+    )
+    wrong = torch.zeros(len(lengths), device=labels.device).index_add_(0, sentence, (~equal).float())
+    return {
+        "gold": (labels != KEEP_ID).sum(),
+        "made": (made != KEEP_ID).sum(),
+        "right": (equal & (labels != KEEP_ID)).sum(),
+        "exact": (wrong == 0).sum(),
+    }
+
+
+def _percent(meters: Any, part: str, whole: str) -> float:
+    count = meters[f"_{whole}"].sum
+    return round(100 * float(meters[f"_{part}"].sum) / count, 2) if count else 0.0
+
+
+def _f05(meters: Any) -> float:
+    right, made, gold = (float(meters[f"_{key}"].sum) for key in ("right", "made", "gold"))
+    divisor = made + BETA_SQUARED * gold
+    return round(100 * (1 + BETA_SQUARED) * right / divisor, 2) if divisor else 0.0

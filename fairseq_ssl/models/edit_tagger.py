@@ -1,0 +1,213 @@
+"""Parallel edit labelling: an encoder that tells for each token what is to become of it (PIE)."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from torch import Tensor, nn
+
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, initialise
+from fairseq_ssl.modules.edit_scores import EditScores
+
+logger = logging.getLogger(__name__)
+
+UNLIMITED = 10**9
+
+
+@dataclass
+class EditTaggerConfig(FairseqDataclass):
+    """The options of the model; its defaults are BERT's base size."""
+
+    encoder_layers: int = field(default=12, metadata={"help": "layers (default: 12)"})
+    encoder_embed_dim: int = field(
+        default=768, metadata={"help": "size of embeddings and states (default: 768)"}
+    )
+    encoder_ffn_embed_dim: int = field(
+        default=3072, metadata={"help": "size inside a layer's two linear maps (default: 3072)"}
+    )
+    encoder_attention_heads: int = field(
+        default=12, metadata={"help": "heads of attention (default: 12)"}
+    )
+    max_source_positions: int = field(
+        default=512,
+        metadata={
+            "help": "tokens that the model sees at once, start and end included; longer sentences "
+            "are decoded in windows that overlap (default: 512)"
+        },
+    )
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout of states, 0 to 1 (default: 0.1)"}
+    )
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout of attention, 0 to 1 (default: 0.1)"}
+    )
+    edit_unfactorised: bool = field(
+        default=False,
+        metadata={
+            "help": "score edits from the states of the tokens alone, without the units for what "
+            "could replace and follow them (PIE, equation 2 and table 6)"
+        },
+    )
+    edit_init: Optional[str] = field(  # noqa: UP045 - fairseq reads no other form
+        default=None,
+        metadata={
+            "help": "start from a language model: bert:FOLDER, with config.json, the vocabulary "
+            "and weights of a BERT or RoBERTa as Hugging Face stores them (default: at random)"
+        },
+    )
+    edit_layer_norm_eps: float = field(
+        default=1e-12,
+        metadata={"help": "epsilon of the norms: 1e-5 for RoBERTa (default: 1e-12, BERT's)"},
+    )
+    edit_detection: bool = field(
+        default=False,
+        metadata={"help": "also predict for each token whether it has an edit, whatever which"},
+    )
+    edit_autocast: bool = field(
+        default=False,
+        metadata={
+            "help": "multiply matrices in bfloat16, and keep the weights in float32: on a CPU that "
+            "can do so about twice as fast (there, fairseq's own --bf16 asks for a TPU)"
+        },
+    )
+    edit_cold_updates: int = field(
+        default=0,
+        metadata={
+            "help": "train only the scores in the first updates, and leave the encoder as it was "
+            "initialised; 0 or more (default: 0)"
+        },
+    )
+
+
+class EditLogits(NamedTuple):
+    """Scores for the start and each token of all sentences, end to end."""
+
+    edits: Tensor
+    """[positions, labels]"""
+    errors: Tensor | None
+    """[positions]: logit of the probability that there is an edit."""
+
+
+@register_model("edit_tagger", dataclass=EditTaggerConfig)
+class EditTagger(BaseFairseqModel):
+    """Scores all edits of all tokens at once."""
+
+    def __init__(self, cfg: EditTaggerConfig, dictionary: Any, edits: Any) -> None:
+        """Make the model of a dictionary of tokens and one of edits."""
+        super().__init__()
+        self.cfg = cfg
+        self.known = len(dictionary)
+        self.special = {"pad": dictionary.pad(), "eos": dictionary.eos(), "unk": dictionary.unk()}
+        sizes = EncoderSizes(
+            vocabulary=self.known,
+            layers=cfg.encoder_layers,
+            dim=cfg.encoder_embed_dim,
+            inner_dim=cfg.encoder_ffn_embed_dim,
+            heads=cfg.encoder_attention_heads,
+            positions=cfg.max_source_positions,
+            dropout=cfg.dropout,
+            attention_dropout=cfg.attention_dropout,
+            epsilon=cfg.edit_layer_norm_eps,
+        )
+        factorised = not cfg.edit_unfactorised
+        self.encoder = EditEncoder(sizes, dictionary.pad(), factorised)
+        self.scores = EditScores(
+            sizes.dim,
+            len(edits.labels),
+            [[_id(dictionary, token) for token in gram] for gram in edits.grams],
+            dictionary.pad(),
+            cfg.dropout,
+            cfg.edit_layer_norm_eps,
+            factorised,
+        )
+        self.errors = nn.Linear(sizes.dim, 1) if cfg.edit_detection else None
+        if self.errors is not None:
+            initialise(self.errors)
+        self.is_cold = False
+        self.is_decoding = False
+
+    @classmethod
+    def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
+        """Make the model for a task of edit labelling."""
+        if getattr(task, "edits", None) is None:
+            raise ConfigurationError(
+                "An edit_tagger needs a dictionary of edits. Use it with --task edit_labelling."
+            )
+        if cfg.encoder_embed_dim % cfg.encoder_attention_heads:
+            raise ConfigurationError(
+                f"--encoder-embed-dim {cfg.encoder_embed_dim} is no multiple of "
+                f"--encoder-attention-heads {cfg.encoder_attention_heads}."
+            )
+        return cls(cfg, task.source_dictionary, task.edits)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EditLogits:
+        """Score the edits of sentences.
+
+        Args:
+            src_tokens: ids [batch, time] from <s> to </s>, padded on either side; those above
+                the dictionary's stand for unknown words
+            src_lengths: not used
+        """
+        autocast = torch.autocast(src_tokens.device.type, torch.bfloat16, self.cfg.edit_autocast)
+        with autocast:
+            return self._scored(src_tokens)
+
+    def _scored(self, src_tokens: Tensor) -> EditLogits:
+        tokens = src_tokens.masked_fill(src_tokens >= self.known, self.special["unk"])
+        states = self.encoder(tokens)
+        real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
+        hidden = states.tokens[real]
+        others = (None if part is None else part[real] for part in states[1:])
+        edits = self.scores(self.encoder.tokens.weight, tokens[real], hidden, *others)
+        errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
+        return EditLogits(edits, errors)
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Freeze the encoder in the first updates, where that is asked for."""
+        super().set_num_updates(num_updates)
+        is_cold = num_updates < self.cfg.edit_cold_updates
+        if is_cold != self.is_cold:
+            self.is_cold = is_cold
+            for parameter in self.encoder.parameters():
+                parameter.requires_grad_(not is_cold)
+
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """Get ready to decode, where sentences may be of any length."""
+        self.is_decoding = True
+
+    def max_positions(self) -> int:
+        """Return how long a sentence may be."""
+        return UNLIMITED if self.is_decoding else self.cfg.max_source_positions
+
+
+def _id(dictionary: Any, token: str) -> int:
+    """Return the id of a token; an unknown one gets no id of its own."""
+    return int(dictionary.indices.get(token, dictionary.unk()))
+
+
+@register_model_architecture("edit_tagger", "edit_tagger_base")
+def edit_tagger_base(args: Any) -> None:
+    """PIE-BASE: BERT's base size (PIE, table 12)."""
+
+
+@register_model_architecture("edit_tagger", "edit_tagger_large")
+def edit_tagger_large(args: Any) -> None:
+    """PIE-LARGE: BERT's large size (PIE, table 12)."""
+    _sizes(args, layers=24, dim=1024, inner_dim=4096, heads=16)
+
+
+@register_model_architecture("edit_tagger", "edit_tagger_small")
+def edit_tagger_small(args: Any) -> None:
+    """PIE for spelling and OCR (PIE, table 12)."""
+    _sizes(args, layers=4, dim=200, inner_dim=400, heads=4)
+
+
+def _sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
+    args.encoder_layers = getattr(args, "encoder_layers", layers)
+    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", dim)
+    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", inner_dim)
+    args.encoder_attention_heads = getattr(args, "encoder_attention_heads", heads)

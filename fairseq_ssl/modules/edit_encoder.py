@@ -1,0 +1,179 @@
+"""The edit-factorised encoder (PIE, section 2.3.2 and figure 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+INITIAL_DEVIATION = 0.02
+
+
+@dataclass(frozen=True)
+class EncoderSizes:
+    """What decides the shape of an encoder and how it computes."""
+
+    vocabulary: int
+    layers: int
+    dim: int
+    inner_dim: int
+    heads: int
+    positions: int
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    epsilon: float = 1e-12
+
+
+class KeysValues(NamedTuple):
+    """What a layer's tokens offer to be attended to, each [batch, heads, time, dim / heads]."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class EditStates(NamedTuple):
+    """The last layer's states, each [batch, time, dim]."""
+
+    tokens: Tensor
+    """h of the paper."""
+    replacing: Tensor | None
+    """r: what could stand in each token's place; none in an unfactorised encoder."""
+    following: Tensor | None
+    """a: what could stand after each token."""
+
+
+class EditLayer(nn.Module):
+    """A layer of BERT, norms after each part, for tokens and for units that no one attends to."""
+
+    def __init__(self, sizes: EncoderSizes) -> None:
+        super().__init__()
+        self.heads = sizes.heads
+        self.attention_dropout = sizes.attention_dropout
+        self.in_proj = nn.Linear(sizes.dim, 3 * sizes.dim)
+        self.out_proj = nn.Linear(sizes.dim, sizes.dim)
+        self.attention_norm = nn.LayerNorm(sizes.dim, sizes.epsilon)
+        self.fc1 = nn.Linear(sizes.dim, sizes.inner_dim)
+        self.fc2 = nn.Linear(sizes.inner_dim, sizes.dim)
+        self.final_norm = nn.LayerNorm(sizes.dim, sizes.epsilon)
+        self.dropout = nn.Dropout(sizes.dropout)
+
+    def forward(
+        self, states: Tensor, time: int, seen: Tensor | None, seen_by_units: Tensor | None
+    ) -> Tensor:
+        """Return the next layer's states.
+
+        Args:
+            states: tokens, then units [batch, time + units, dim]
+            time: how many of them are tokens
+            seen: [batch, 1, 1, time], the tokens that are not padding; None where all are
+            seen_by_units: [batch or 1, 1, units, time + 1], which tokens each unit attends to,
+                and that it does to itself
+        """
+        attended = self._attended(states, time, seen, seen_by_units)
+        states = self.attention_norm(states + self.dropout(self.out_proj(attended)))
+        inner = self.fc2(F.gelu(self.fc1(states)))
+        normed: Tensor = self.final_norm(states + self.dropout(inner))
+        return normed
+
+    def _attended(
+        self, states: Tensor, time: int, seen: Tensor | None, seen_by_units: Tensor | None
+    ) -> Tensor:
+        batch, length, dim = states.shape
+        shape = (batch, length, 3, self.heads, dim // self.heads)
+        query, key, value = self.in_proj(states).view(shape).permute(2, 0, 3, 1, 4)
+        there = KeysValues(key[:, :, :time], value[:, :, :time])
+        dropout = self.attention_dropout if self.training else 0.0
+        attended = F.scaled_dot_product_attention(query[:, :, :time], *there, seen, dropout)
+        if length > time:
+            own = KeysValues(key[:, :, time:], value[:, :, time:])
+            units = attended_by_units(query[:, :, time:], own, there, seen_by_units, dropout)
+            attended = torch.cat([attended, units], dim=2)
+        return attended.transpose(1, 2).reshape(batch, length, dim)
+
+
+def attended_by_units(
+    query: Tensor, own: KeysValues, there: KeysValues, seen: Tensor | None, dropout: float
+) -> Tensor:
+    """Attend to tokens and to oneself: time + 1 scores a unit, and no unit's key for another.
+
+    Args:
+        query: of the units [batch, heads, units, dim / heads]
+        own: the units' own keys and values, of the same shape
+        there: those of the tokens
+        seen: [batch or 1, 1, units, time + 1], whom each attends to, itself last; None: all
+        dropout: of the probabilities
+    """
+    query = query * query.size(-1) ** -0.5
+    to_itself = (query * own.keys).sum(-1, keepdim=True)
+    scores = torch.cat([query @ there.keys.transpose(-1, -2), to_itself], dim=-1)
+    if seen is not None:
+        scores = scores.masked_fill(~seen, float("-inf"))
+    shares = F.dropout(scores.softmax(-1), dropout)
+    return shares[..., :-1] @ there.values + shares[..., -1:] * own.values
+
+
+class EditEncoder(nn.Module):
+    """Encodes tokens, and for each what could replace it and what could follow it.
+
+    All 3T are computed with the same weights, in one batch of products; the units attend to
+    the T tokens and to themselves, and the tokens to no unit.
+    """
+
+    def __init__(self, sizes: EncoderSizes, padding: int, factorised: bool = True) -> None:
+        super().__init__()
+        self.padding = padding
+        self.factorised = factorised
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.dim, padding_idx=padding)
+        self.positions = nn.Embedding(sizes.positions, sizes.dim)
+        self.mask = nn.Parameter(torch.empty(sizes.dim))
+        self.norm = nn.LayerNorm(sizes.dim, sizes.epsilon)
+        self.layers = nn.ModuleList(EditLayer(sizes) for _ in range(sizes.layers))
+        self.dropout = nn.Dropout(sizes.dropout)
+        self.apply(initialise)
+        nn.init.trunc_normal_(self.mask, std=INITIAL_DEVIATION)
+
+    def forward(self, tokens: Tensor) -> EditStates:
+        """Encode ids [batch, time], padded on either side."""
+        is_padding = tokens.eq(self.padding)
+        time = tokens.size(1)
+        states = self.embedded(tokens, is_padding)
+        seen = None if not is_padding.any() else ~is_padding[:, None, None, :]
+        seen_by_units = _seen_by_units(time, seen, tokens.device) if self.factorised else None
+        for layer in self.layers:
+            states = layer(states, time, seen, seen_by_units)
+        if not self.factorised:
+            return EditStates(states, None, None)
+        return EditStates(*states.chunk(3, dim=1))
+
+    def embedded(self, tokens: Tensor, is_padding: Tensor) -> Tensor:
+        """Return the first layer's states: h, then r and a [batch, time or 3 * time, dim]."""
+        places = (~is_padding).cumsum(1).sub(1).clamp(min=0)
+        at = self.positions(places)
+        parts = [self.tokens(tokens) + at]
+        if self.factorised:
+            after = self.positions((places + 1).clamp(max=self.positions.num_embeddings - 1))
+            parts += [self.mask + at, self.mask + (at + after) / 2]
+        states: Tensor = self.dropout(self.norm(torch.cat(parts, dim=1)))
+        return states
+
+
+def _seen_by_units(time: int, seen: Tensor | None, device: torch.device) -> Tensor:
+    """Return [batch or 1, 1, 2 * time, time + 1]: r_i sees no token i, and all see themselves."""
+    others = ~torch.eye(time, dtype=torch.bool, device=device)
+    tokens = torch.cat([others, torch.ones_like(others)])[None, None]
+    if seen is not None:
+        tokens = tokens & seen
+    return F.pad(tokens, (0, 1), value=True)
+
+
+def initialise(module: nn.Module) -> None:
+    """Initialise as BERT does."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        nn.init.zeros_(module.weight[module.padding_idx])

@@ -1,0 +1,102 @@
+"""Scores of all edits of a token, factorised over the edit and its argument (PIE, equation 3)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_ssl.modules.edit_encoder import initialise
+
+
+class EditScores(nn.Module):
+    """Scores keep, delete, M appends, M replaces and K transforms, in the order of a dictionary.
+
+    With H the head of a masked language model, phi the embeddings and x_i the token:
+
+        keep            theta . h + phi(x_i) . H(h)
+        append of w     theta . h + phi(x_i) . H(h) + phi(w) . H(a)
+        replace by w    theta . h + (phi(w) - phi(x_i)) . H(r)
+        delete          theta . h
+        transform       theta . h + phi(x_i) . H(h)
+
+    phi of a q-gram is the sum over its tokens. The paper has no H; its code has, so that a
+    pre-trained head comes into use.
+    """
+
+    grams: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        labels: int,
+        grams: list[list[int]],
+        padding: int,
+        dropout: float = 0.1,
+        epsilon: float = 1e-12,
+        factorised: bool = True,
+    ) -> None:
+        """Make the head of a dictionary.
+
+        Args:
+            dim: of the states
+            labels: how many there are
+            grams: ids of the tokens of each q-gram
+            padding: an id whose embedding is 0
+            dropout: of the states from which theta scores
+            epsilon: of the norm
+            factorised: whether to use more than theta
+        """
+        super().__init__()
+        self.factorised = factorised
+        self.padding = padding
+        self.edits = nn.Linear(dim, labels)
+        self.dropout = nn.Dropout(dropout)
+        if factorised:
+            self.transform = nn.Linear(dim, dim)
+            self.transform_norm = nn.LayerNorm(dim, epsilon)
+            longest = max(map(len, grams), default=1)
+            rows = [gram + [padding] * (longest - len(gram)) for gram in grams]
+            self.register_buffer("grams", torch.tensor(rows).view(len(grams), longest).long())
+        self.apply(initialise)
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        tokens: Tensor,
+        states: Tensor,
+        replacing: Tensor | None,
+        following: Tensor | None,
+    ) -> Tensor:
+        """Return logits [n, labels].
+
+        Args:
+            embeddings: of all tokens [vocabulary, dim]
+            tokens: ids of the tokens to edit [n]
+            states: h [n, dim]
+            replacing: r [n, dim], needed if factorised
+            following: a [n, dim], likewise
+        """
+        scores: Tensor = self.edits(self.dropout(states))
+        if not self.factorised:
+            return scores
+        assert replacing is not None and following is not None
+        grams = self.gram_embeddings(embeddings)
+        own = F.embedding(tokens, embeddings)
+        kept = (own * self._head(states)).sum(-1, keepdim=True)
+        replacing = self._head(replacing)
+        appended = self._head(following) @ grams.T + kept
+        replaced = replacing @ grams.T - (own * replacing).sum(-1, keepdim=True)
+        transforms = scores.size(1) - 2 - 2 * len(self.grams)
+        rest = [kept, torch.zeros_like(kept), appended, replaced, kept.expand(-1, transforms)]
+        return scores + torch.cat(rest, dim=1)
+
+    def gram_embeddings(self, embeddings: Tensor) -> Tensor:
+        """Return phi(w) of each q-gram [M, dim]."""
+        found = F.embedding(self.grams, embeddings, self.padding)
+        return found.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
+
+    def _head(self, states: Tensor) -> Tensor:
+        """Return H of states [n, dim]: what a masked language model compares with embeddings."""
+        transformed: Tensor = self.transform_norm(F.gelu(self.transform(states)))
+        return transformed
