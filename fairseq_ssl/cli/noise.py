@@ -13,6 +13,7 @@ from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise import kinds
+from fairseq_ssl.text.noise.corpus import MOST_TOKENS
 
 SUMMARY = "make noisy text from clean text: masks, deletions, misspellings, learners' errors, ..."
 EXAMPLES = """\
@@ -97,7 +98,8 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
         "--skip-bad-lines",
         action="store_true",
         help="leave out, and count, lines that are blank, no UTF-8, hold a NUL or have more than "
-        "10,000 tokens, which are an error otherwise; needs --clean, so that both sides match",
+        f"{MOST_TOKENS:,} tokens, which are an error otherwise; needs --clean, so that both "
+        "sides match",
     )
 
 

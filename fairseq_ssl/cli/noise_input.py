@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +30,8 @@ class NoiseInput:
     path: Path | None
     shard: tuple[int, int]
     position: int = 0
+    scratch: Path | None = None
+    """A folder of this run alone, for what processes hand over (default: a temporary one)."""
 
     def __str__(self) -> str:
         return "stdin" if self.path is None else str(self.path)
@@ -79,8 +83,8 @@ class NoiseInput:
         begin = max(first, self.position // byte_blocks.SIZE)  # there the next line begins
         if self.position == self.path.stat().st_size:
             return
-        with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
-            there = FileNoise(work, self.path, Path(folder))
+        with _empty_folder(self.scratch) as folder:
+            there = FileNoise(work, self.path, folder)
             parts = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
             for part, done in zip(parts, engine.ordered(there, parts), strict=True):
                 if done is not None:
@@ -117,3 +121,19 @@ class NoiseInput:
         if end is None:  # packed: what has been read of the file tells nearly as much
             return min(float(file.fileobj.tell()) / self.path.stat().st_size, 1.0)
         return (done - start) / (end - start)
+
+
+@contextmanager
+def _empty_folder(path: Path | None) -> Iterator[Path]:
+    """Make a folder, without what a killed run left in it, and delete it in the end."""
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
+            yield Path(folder)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    own = path / str(os.getpid())  # workers of a killed run may still be about to end
+    own.mkdir(parents=True)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

@@ -107,6 +107,7 @@ class NoiseJob:
     def _grow(self, outputs: list[Path]) -> None:
         afresh = self.afresh or self.wanted.input.path is None  # of stdin nothing is left
         with GrowingFiles(outputs, self.wanted.task, afresh) as files:
+            self.wanted.input.scratch = outputs[0].with_name(f"{outputs[0].name}.parts")
             if files.state:
                 self.wanted.input.position = files.state["position"]
                 self.totals.update(files.state["totals"])

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
+from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.text.edits.dictionary import KEEP_ID
@@ -90,10 +90,12 @@ class EditCrossEntropy(FairseqCriterion):
         labels = sample["labels"]
         weight = torch.where(labels == KEEP_ID, self.copy_weight, 1.0)
         scores = logits.edits.float()
-        each = F.cross_entropy(scores, labels, reduction="none", label_smoothing=self.smoothing)
+        each = functional.cross_entropy(
+            scores, labels, reduction="none", label_smoothing=self.smoothing
+        )
         loss = (weight * each).sum()
         if logits.errors is not None:
-            loss = loss + self.detection_weight * F.binary_cross_entropy_with_logits(
+            loss = loss + self.detection_weight * functional.binary_cross_entropy_with_logits(
                 logits.errors.float(), (labels != KEEP_ID).float(), reduction="sum"
             )
         sample_size = sample["nsentences"] if self.sentence_avg else sample["ntokens"]
@@ -142,7 +144,9 @@ def _agreement(made: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tenso
     sentence = torch.repeat_interleave(
         torch.arange(len(lengths), device=labels.device), lengths - 1, output_size=len(labels)
     )
-    wrong = torch.zeros(len(lengths), device=labels.device).index_add_(0, sentence, (~equal).float())
+    wrong = torch.zeros(len(lengths), device=labels.device).index_add_(
+        0, sentence, (~equal).float()
+    )
     return {
         "gold": (labels != KEEP_ID).sum(),
         "made": (made != KEEP_ID).sum(),

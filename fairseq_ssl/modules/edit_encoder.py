@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 INITIAL_DEVIATION = 0.02
 
@@ -74,7 +74,7 @@ class EditLayer(nn.Module):
         """
         attended = self._attended(states, time, seen, seen_by_units)
         states = self.attention_norm(states + self.dropout(self.out_proj(attended)))
-        inner = self.fc2(F.gelu(self.fc1(states)))
+        inner = self.fc2(functional.gelu(self.fc1(states)))
         normed: Tensor = self.final_norm(states + self.dropout(inner))
         return normed
 
@@ -86,7 +86,9 @@ class EditLayer(nn.Module):
         query, key, value = self.in_proj(states).view(shape).permute(2, 0, 3, 1, 4)
         there = KeysValues(key[:, :, :time], value[:, :, :time])
         dropout = self.attention_dropout if self.training else 0.0
-        attended = F.scaled_dot_product_attention(query[:, :, :time], *there, seen, dropout)
+        attended = functional.scaled_dot_product_attention(
+            query[:, :, :time], *there, seen, dropout
+        )
         if length > time:
             own = KeysValues(key[:, :, time:], value[:, :, time:])
             units = attended_by_units(query[:, :, time:], own, there, seen_by_units, dropout)
@@ -111,7 +113,7 @@ def attended_by_units(
     scores = torch.cat([query @ there.keys.transpose(-1, -2), to_itself], dim=-1)
     if seen is not None:
         scores = scores.masked_fill(~seen, float("-inf"))
-    shares = F.dropout(scores.softmax(-1), dropout)
+    shares = functional.dropout(scores.softmax(-1), dropout)
     return shares[..., :-1] @ there.values + shares[..., -1:] * own.values
 
 
@@ -166,7 +168,7 @@ def _seen_by_units(time: int, seen: Tensor | None, device: torch.device) -> Tens
     tokens = torch.cat([others, torch.ones_like(others)])[None, None]
     if seen is not None:
         tokens = tokens & seen
-    return F.pad(tokens, (0, 1), value=True)
+    return functional.pad(tokens, (0, 1), value=True)
 
 
 def initialise(module: nn.Module) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fairseq_ssl.modules.edit_encoder import initialise
 
@@ -80,9 +80,10 @@ class EditScores(nn.Module):
         scores: Tensor = self.edits(self.dropout(states))
         if not self.factorised:
             return scores
-        assert replacing is not None and following is not None
+        assert replacing is not None
+        assert following is not None
         grams = self.gram_embeddings(embeddings)
-        own = F.embedding(tokens, embeddings)
+        own = functional.embedding(tokens, embeddings)
         kept = (own * self._head(states)).sum(-1, keepdim=True)
         replacing = self._head(replacing)
         appended = self._head(following) @ grams.T + kept
@@ -93,10 +94,10 @@ class EditScores(nn.Module):
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
         """Return phi(w) of each q-gram [M, dim]."""
-        found = F.embedding(self.grams, embeddings, self.padding)
+        found = functional.embedding(self.grams, embeddings, self.padding)
         return found.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
 
     def _head(self, states: Tensor) -> Tensor:
         """Return H of states [n, dim]: what a masked language model compares with embeddings."""
-        transformed: Tensor = self.transform_norm(F.gelu(self.transform(states)))
+        transformed: Tensor = self.transform_norm(functional.gelu(self.transform(states)))
         return transformed

@@ -159,6 +159,7 @@ def test_a_killed_run_goes_on(text: Path) -> None:
     assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
     assert main([*base, "killed"]) == 0
     assert Path("killed").read_bytes() == Path("whole").read_bytes()
+    assert not list(Path().glob("*.parts")), "what processes handed over is gone"
 
 
 def test_what_is_done_is_not_done_again(text: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,104 @@
+"""Batches of sentences and labels, and which sentences come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ssl.data.edit_dataset import EditDataset
+from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.errors import DataError
+
+BOS, PAD, EOS = 0, 1, 2
+KEEP, OTHER = 4, 5
+
+
+class Lines(list[torch.Tensor]):
+    @property
+    def sizes(self) -> np.ndarray[Any, Any]:
+        return np.array([len(one) for one in self])
+
+
+def lines(*rows: list[int]) -> Lines:
+    return Lines(torch.tensor([*row, EOS]) for row in rows)
+
+
+def dataset(text: Lines, labels: Lines | None = None, **options: Any) -> EditDataset:
+    words = OpenDictionary()
+    for word in "abcdef":
+        words.add_symbol(word)
+    if labels is not None:
+        options |= {"labels": labels, "label_sizes": labels.sizes}
+    return EditDataset(text, text.sizes, words, **options)
+
+
+TEXT = lines([4, 5], [6], [7, 8, 9])
+LABELS = lines([KEEP, OTHER, KEEP], [KEEP, KEEP], [OTHER, KEEP, KEEP, 7])
+
+
+def test_a_batch_lays_sentences_between_start_and_end_with_labels_end_to_end() -> None:
+    data = dataset(TEXT, LABELS)
+    batch = data.collater([data[number] for number in range(3)])
+    assert batch["id"].tolist() == [2, 0, 1]
+    assert batch["net_input"]["src_tokens"].tolist() == [
+        [BOS, 7, 8, 9, EOS],
+        [BOS, 4, 5, EOS, PAD],
+        [BOS, 6, EOS, PAD, PAD],
+    ]
+    assert batch["net_input"]["src_lengths"].tolist() == [5, 4, 3]
+    assert batch["labels"].tolist() == [1, 0, 0, 3, 0, 1, 0, 0, 0]
+    assert batch["ntokens"] == len(batch["labels"]) == 9
+    assert batch["target"] is None
+
+
+def test_what_is_to_come_out_is_there_for_who_asks() -> None:
+    data = dataset(TEXT, target=lines([4], [6, 6], [7]))
+    batch = data.collater([data[0], data[1]])
+    assert batch["target"].tolist() == [[4, EOS, PAD], [6, 6, EOS]]
+    assert "labels" not in batch
+
+
+def test_a_pair_without_labels_comes_in_no_batch() -> None:
+    data = dataset(TEXT, lines([KEEP, KEEP, KEEP], [], [KEEP] * 4), shuffle=False)
+    assert data.ordered_indices().tolist() == [0, 2]
+
+
+def test_lengths_that_do_not_fit_are_refused_with_the_line() -> None:
+    with pytest.raises(DataError, match="Line 2 of the data has 1 tokens and 3 labels"):
+        dataset(TEXT, lines([KEEP] * 3, [KEEP] * 3, [KEEP] * 4))
+    with pytest.raises(DataError, match="labels of 2 sentences for 3"):
+        dataset(TEXT, lines([KEEP] * 3, [KEEP] * 2))
+
+
+def test_labels_of_another_dictionary_are_refused() -> None:
+    data = dataset(TEXT, lines([KEEP, 3, KEEP], [KEEP, KEEP], [KEEP] * 4))
+    with pytest.raises(DataError, match="not in the edit dictionary"):
+        data.collater([data[0]])
+
+
+def test_a_share_of_the_sentences_without_an_edit_comes_another_one_in_each_epoch() -> None:
+    count = 2000
+    text = lines(*([[4]] * count))
+    labels = lines(*([KEEP, OTHER if number % 2 else KEEP] for number in range(count)))
+    data = dataset(text, labels, unchanged_share=0.3)
+    found = []
+    for epoch in (1, 2, 1):
+        data.set_epoch(epoch)
+        found.append(set(data.ordered_indices().tolist()))
+    assert found[0] == found[2] != found[1]
+    changed = set(range(1, count, 2))
+    assert changed <= found[0]
+    assert 0.25 < len(found[0] - changed) / (count / 2) < 0.35
+    assert not data.can_reuse_epoch_itr_across_epochs
+    assert dataset(text, labels).can_reuse_epoch_itr_across_epochs
+
+
+def test_an_empty_sentence_has_its_start() -> None:
+    data = dataset(lines([], [4]), lines([OTHER], [KEEP, KEEP]), shuffle=False)
+    assert data.ordered_indices().tolist() == [0, 1]
+    batch = data.collater([data[0], data[1]])
+    assert batch["labels"].tolist() == [0, 0, 1]
+    assert batch["net_input"]["src_tokens"].tolist() == [[BOS, 4, EOS], [BOS, EOS, PAD]]

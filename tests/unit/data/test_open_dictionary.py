@@ -1,0 +1,41 @@
+"""Unknown words come out of an open dictionary as they went in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairseq_ssl.data.open_dictionary import OpenDictionary
+
+
+def dictionary() -> OpenDictionary:
+    words = OpenDictionary()
+    for word in ("a", "b"):
+        words.add_symbol(word)
+    return words
+
+
+def test_unknown_words_have_ids_of_their_own_above_the_known_ones() -> None:
+    words = dictionary()
+    line = words.encode_line("a ? b ! ?", add_if_not_exist=False)
+    assert line.tolist() == [4, 6, 5, 7, 6, 2]
+    assert words.string(line) == "a ? b ! ?"
+    assert len(words) == 6
+
+
+def test_a_known_word_added_again_or_an_unknown_one_does_not_move_ids() -> None:
+    words = dictionary()
+    unknown = words.index("?")
+    assert words.add_symbol("new") == unknown + 1
+    assert words.add_symbol("a") == 4
+    assert (words[unknown], words[unknown + 1], len(words)) == ("?", "new", 6)
+
+
+def test_an_id_that_no_one_has_is_unk() -> None:
+    assert dictionary()[99] == "<unk>"
+
+
+def test_it_loads_as_fairseq_s_own(tmp_path: Path) -> None:
+    path = tmp_path / "dict.txt"
+    path.write_text("a 3\nb 2\n")
+    loaded = OpenDictionary.load(str(path))
+    assert loaded.symbols == dictionary().symbols

@@ -1,0 +1,141 @@
+"""The factorised encoder and its scores against a dense, plain reference."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, attended_by_units
+from fairseq_ssl.modules.edit_scores import EditScores
+from tests.unit.modules import dense_edit_encoder as dense
+
+PAD = 1
+SENTENCE = [0, 7, 9, 9, 4, 2]
+SIZES = EncoderSizes(vocabulary=12, layers=3, dim=8, inner_dim=16, heads=2, positions=9)
+GRAMS = [[5], [6, 7], [4, 4]]
+
+
+def encoder(factorised: bool = True, sizes: EncoderSizes = SIZES) -> EditEncoder:
+    torch.manual_seed(3)
+    made = EditEncoder(sizes, PAD, factorised).double()
+    _scatter(made)
+    return made.eval()
+
+
+def scores() -> EditScores:
+    torch.manual_seed(4)
+    made = EditScores(8, 2 + 6 + 4, GRAMS, PAD).double()
+    _scatter(made)
+    return made.eval()
+
+
+def _scatter(module: nn.Module) -> None:
+    """Give every weight, those of norms too, a value of its own."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter)
+
+
+def test_the_states_are_those_of_a_dense_attention_of_3t_by_3t() -> None:
+    model = encoder()
+    states = model(torch.tensor([SENTENCE]))
+    for ours, wanted in zip(states, dense.encoded(model, SENTENCE), strict=True):
+        torch.testing.assert_close(ours[0], wanted)
+
+
+def test_gradients_are_those_of_the_dense_attention() -> None:
+    model, plain = encoder(), encoder()
+    weight = torch.randn(3 * len(SENTENCE), 8, dtype=torch.double)
+    (torch.cat(list(model(torch.tensor([SENTENCE]))), dim=1)[0] * weight).sum().backward()  # type: ignore[no-untyped-call]
+    (torch.cat(dense.encoded(plain, SENTENCE)) * weight).sum().backward()  # type: ignore[no-untyped-call]
+    for (name, ours), wanted in zip(model.named_parameters(), plain.parameters(), strict=True):
+        if name != "tokens.weight":
+            torch.testing.assert_close(ours.grad, wanted.grad, msg=name)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_padding_on_either_side_changes_nothing(left: bool) -> None:
+    model = encoder()
+    padded = [PAD, PAD, *SENTENCE] if left else [*SENTENCE, PAD, PAD]
+    place = slice(2, None) if left else slice(0, len(SENTENCE))
+    batch = model(torch.tensor([padded, [0, 5, 5, 5, 6, 6, 6, 2]]))
+    for ours, wanted in zip(batch, model(torch.tensor([SENTENCE])), strict=True):
+        torch.testing.assert_close(ours[0, place], wanted[0])
+        assert torch.isfinite(ours).all()
+
+
+def test_tokens_do_not_know_of_units() -> None:
+    factorised, plain = encoder(), encoder(factorised=False)
+    plain.load_state_dict(factorised.state_dict())
+    tokens = torch.tensor([SENTENCE])
+    torch.testing.assert_close(factorised(tokens).tokens, plain(tokens).tokens)
+    assert plain(tokens).replacing is None
+
+
+def test_what_replaces_a_token_does_not_know_it_but_what_follows_does() -> None:
+    model = encoder(sizes=EncoderSizes(12, 1, 8, 16, 2, 9))
+    one, other = (model(torch.tensor([[0, 7, token, 4, 2]])) for token in (9, 10))
+    torch.testing.assert_close(one.replacing[0, 2], other.replacing[0, 2])
+    assert not torch.allclose(one.replacing[0, 1], other.replacing[0, 1])
+    assert not torch.allclose(one.following[0, 2], other.following[0, 2])
+
+
+def test_train_mode_without_dropout_is_eval_mode() -> None:
+    model = encoder(sizes=EncoderSizes(12, 3, 8, 16, 2, 9, dropout=0, attention_dropout=0))
+    tokens = torch.tensor([SENTENCE])
+    for ours, wanted in zip(model(tokens), model.train()(tokens), strict=True):
+        torch.testing.assert_close(ours, wanted)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_half_precision_is_near(kind: torch.dtype) -> None:
+    torch.manual_seed(3)
+    model = EditEncoder(SIZES, PAD).eval()
+    tokens = torch.tensor([SENTENCE, [*SENTENCE[:3], 2, PAD, PAD]])
+    wanted = model(tokens)
+    with torch.autocast("cpu", kind):
+        found = model(tokens)
+    for ours, exact in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours.float(), exact, atol=0.05, rtol=0.05)
+
+
+def test_no_score_is_kept_for_a_unit_that_no_one_attends_to() -> None:
+    """Of [units, units] there is nothing: T + 1 scores for each unit."""
+    time, units = 5, 10
+    shapes: list[tuple[int, ...]] = []
+
+    def pack(kept: Tensor) -> Tensor:
+        shapes.append(tuple(kept.shape))
+        return kept
+
+    query, key, value = (torch.randn(1, 2, units, 4, requires_grad=True) for _ in range(3))
+    there = [torch.randn(1, 2, time, 4, requires_grad=True) for _ in range(2)]
+    from fairseq_ssl.modules.edit_encoder import KeysValues
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+        attended_by_units(query, KeysValues(key, value), KeysValues(*there), None, 0.1)
+    assert any(shape[-2:] == (units, time + 1) for shape in shapes)
+    assert not any(shape[-2:] == (units, units) for shape in shapes)
+
+
+def test_the_scores_are_those_of_equation_3() -> None:
+    head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
+    states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
+    tokens = [7, 9, 4]
+    found = head(embeddings, torch.tensor(tokens), *states)
+    for place, token in enumerate(tokens):
+        wanted = dense.logits(head, embeddings, GRAMS, token, *(part[place] for part in states))
+        torch.testing.assert_close(found[place], torch.stack(wanted))
+
+
+def test_unfactorised_scores_are_those_of_equation_2() -> None:
+    head = EditScores(8, 12, GRAMS, PAD, factorised=False).eval()
+    states = torch.randn(3, 8)
+    found = head(torch.randn(12, 8), torch.tensor([7, 9, 4]), states, None, None)
+    torch.testing.assert_close(found, states @ head.edits.weight.T + head.edits.bias)
+
+
+def test_a_dictionary_without_grams_has_only_the_other_edits() -> None:
+    head = EditScores(8, 3, [], PAD).eval()
+    states = [torch.randn(2, 8) for _ in range(3)]
+    assert head(torch.randn(12, 8), torch.tensor([7, 9]), *states).shape == (2, 3)
