@@ -6,10 +6,16 @@ Everything it adds to fairseq, by the flag that selects it:
     shape_transformer, shape_transformer_tiny, shape_transformer_iwslt_de_en,
     shape_transformer_wmt_en_de, shape_transformer_big
         Transformers with shifted (SHAPE), absolute or relative positions.
+    edit_tagger, edit_tagger_base, edit_tagger_large, edit_tagger_small
+        Encoders that score edits of each token, all at once (PIE).
 --task
     denoising_pretraining
         Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).
+    edit_labelling
+        Correct text by labelling its tokens with edits, in rounds (PIE).
 --criterion
+    edit_cross_entropy
+        Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).
     touched_cross_entropy
         Cross-entropy over the words that noise touched and a few of the others (PoDA).
 

@@ -67,7 +67,10 @@ PAPERS = (
         key="pie",
         title="PIE: Parallel Iterative Edit Models (Awasthi et al., 2019)",
         brings="parallel edit labelling, refined in rounds",
-        commands=("noise --noise learner", "learner-words"),
+        tasks=("edit_labelling",),
+        archs=("edit_tagger", "edit_tagger_base", "edit_tagger_large", "edit_tagger_small"),
+        criterions=("edit_cross_entropy",),
+        commands=("edits", "noise --noise learner", "learner-words"),
     ),
     Paper(
         key="pseudo_bidirectional",

@@ -107,11 +107,16 @@ def check_ends(flag: str, ends: Sequence[int]) -> None:
 
 def device(args: argparse.Namespace) -> str:
     """Return the device asked for, or the best there is."""
+    return chosen_device(args.device)
+
+
+def chosen_device(asked: str | None) -> str:
+    """Return this device, or the best there is; let fairseq be silent from now on."""
     import torch
 
     logging.disable(logging.INFO)  # fairseq and matplotlib tell about every step
     warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
-    chosen = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = asked or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.edits_job import EditsJob
+from fairseq_ssl.cli.edits_tune import METRICS, tune
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
 
@@ -14,9 +15,11 @@ SUMMARY = "turn corrected text into edit labels of its tokens, and labels into c
 EXAMPLES = """\
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --case
+  fairseq-ssl edits dictionary train.src train.trg -o edits.txt --label-dict dict.labels.txt
   fairseq-ssl edits stats valid.src valid.trg --dictionary edits.txt
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
-  fairseq-ssl edits apply test.src test.labels -o test.out"""
+  fairseq-ssl edits apply test.src test.labels -o test.out
+  fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data data-bin"""
 
 KINDS: dict[str, dict[str, Any]] = {
     "dictionary": {
@@ -25,13 +28,23 @@ KINDS: dict[str, dict[str, Any]] = {
         "longest": 2,
         "transforms": "english",
         "case": False,
+        "label_dict": None,
     },
     "label": {"output": ..., "dictionary": ..., "strict": False, "exact": False},
     "apply": {"output": ..., "dictionary": None},
+    "tune": {
+        "model": ...,
+        "data": ...,
+        "metric": "f0.5",
+        "iterations": 4,
+        "batch_size": 64,
+        "device": None,
+    },
     "stats": {"dictionary": ..., "format": "text"},
 }
 """The options of each kind and their defaults; those that are needed have none."""
-LEAST = {"size": 0, "longest": 1}
+LEAST = {"size": 0, "longest": 1, "iterations": 1, "batch_size": 1}
+OUTPUTS = ("output", "label_dict")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="dictionary: count what TARGET puts in, and write the edits that a model chooses "
         "from; label: write for each pair the labels of the start and of each token of SOURCE; "
         "apply: edit SOURCE as its labels say; stats: tell what a dictionary has labels for, and "
-        "the ceiling that sets",
+        "the ceiling that sets; tune: print the options of confidence with which a trained model "
+        "corrects SOURCE best",
     )
     parser.add_argument(
         "source",
@@ -70,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_dictionary(parser.add_argument_group("dictionary"))
     _add_others(parser.add_argument_group("label, apply and stats"))
+    _add_tune(parser.add_argument_group("tune"))
 
 
 def _add_dictionary(group: argparse._ArgumentGroup) -> None:
@@ -101,6 +116,13 @@ def _add_dictionary(group: argparse._ArgumentGroup) -> None:
         default=None,
         help="also have edits to lower case, to a capital first letter and to upper case",
     )
+    group.add_argument(
+        "--label-dict",
+        type=Path,
+        metavar="FILE",
+        help="also write the labels as fairseq's dictionary, to binarise what `label` writes: "
+        "fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+    )
 
 
 def _add_others(group: argparse._ArgumentGroup) -> None:
@@ -129,12 +151,43 @@ def _add_others(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_tune(group: argparse._ArgumentGroup) -> None:
+    default = KINDS["tune"]
+    group.add_argument(
+        "--model", metavar="FILE", help="a trained tagger, or several with : between, an ensemble"
+    )
+    group.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="binarised data that it was trained on"
+    )
+    group.add_argument(
+        "--metric",
+        choices=METRICS,
+        help="what to make the most of: f0.5 of the edits against those from SOURCE to TARGET, or "
+        f"exact, the share of the lines that are right (default: {default['metric']})",
+    )
+    group.add_argument(
+        "--iterations", type=int, metavar="N", help=f"rounds (default: {default['iterations']})"
+    )
+    group.add_argument(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help=f"sentences at a time (default: {default['batch_size']})",
+    )
+    group.add_argument(
+        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """Do what the kind says."""
     settings = _settings(args)
     _check_paths(args, settings)
     if args.jobs is not None and args.jobs < 1:
         raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
+    if args.kind == "tune":
+        tune(args.source, args.target, settings)
+        return 0
     job = EditsJob(args.source, args.target, LocalEngine(args.jobs or cores()), settings)
     getattr(job, args.kind)()
     return 0
@@ -149,19 +202,29 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
             continue
         if name not in settings:
             kinds = " and ".join(kind for kind, options in KINDS.items() if name in options)
-            raise UsageError(f"--{name} goes with {kinds}, not with {args.kind}.")
+            raise UsageError(f"{_flag(name)} goes with {kinds}, not with {args.kind}.")
         settings[name] = value
     for name in settings:
         if settings[name] is ...:
-            raise UsageError(f"edits {args.kind} needs --{name}.")
+            raise UsageError(f"edits {args.kind} needs {_flag(name)}.")
     for name, least in LEAST.items():
         if settings.get(name, least) < least:
-            raise UsageError(f"--{name} is {settings[name]}; expected {least} or more.")
+            raise UsageError(f"{_flag(name)} is {settings[name]}; expected {least} or more.")
     return settings
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _check_paths(args: argparse.Namespace, settings: dict[str, Any]) -> None:
     read = [args.source, args.target, settings.get("dictionary"), settings.get("transforms")]
-    output = settings.get("output")
-    if output is not None and output.resolve() in [Path(path).resolve() for path in read if path]:
-        raise UsageError(f"{output} is read from. Name another --output.")
+    given = {Path(path).resolve() for path in read if path}
+    written = {name: settings[name] for name in OUTPUTS if settings.get(name)}
+    for name, path in written.items():
+        if path.resolve() in given:
+            raise UsageError(f"{path} is read from. Name another {_flag(name)}.")
+    if len({path.resolve() for path in written.values()}) < len(written):
+        raise UsageError(
+            f"--output and --label-dict are both {settings['output']}; name two files."
+        )

@@ -58,6 +58,8 @@ class EditsJob:
             grams.update(done.grams)
             totals.update(pairs=done.pairs, too_long=done.long, incomparable=done.incomparable)
         made = EditDictionary.of_counts(grams, self.settings["size"], longest, transforms)
+        if self.settings["label_dict"]:
+            made.write_for_fairseq(self.settings["label_dict"])
         made.write(self.settings["output"])
         kept, seen = sum(made.counts), grams.total() + totals["too_long"]
         names = ("pairs", "too_long", "incomparable")
@@ -148,7 +150,7 @@ class EditsJob:
         options = {
             name: str(value) if isinstance(value, Path) else value
             for name, value in self.settings.items()
-            if name != "output"
+            if name not in ("output", "label_dict")
         }
         known = {"fingerprint": dictionary.fingerprint} if dictionary else {}
         given = {"source": str(self.source), "target": str(self.target)}

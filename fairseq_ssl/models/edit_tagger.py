@@ -2,13 +2,16 @@
 
 import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 import torch
+from fairseq import hub_utils
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
 
+from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, initialise
 from fairseq_ssl.modules.edit_scores import EditScores
@@ -142,7 +145,33 @@ class EditTagger(BaseFairseqModel):
                 f"--encoder-embed-dim {cfg.encoder_embed_dim} is no multiple of "
                 f"--encoder-attention-heads {cfg.encoder_attention_heads}."
             )
-        return cls(cfg, task.source_dictionary, task.edits)
+        model = cls(cfg, task.source_dictionary, task.edits)
+        if cfg.edit_init is not None:
+            _start_from(cfg.edit_init, model, task.source_dictionary.symbols)
+        return model
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "checkpoint_best.pt",
+        data_name_or_path: str = ".",
+        **overrides: Any,
+    ) -> Any:
+        """Load what corrects sentences: see `generation.edit_corrector.EditCorrector`.
+
+        Args:
+            model_name_or_path: folder of the checkpoints
+            checkpoint_file: one of them, or several with : between them, an ensemble
+            data_name_or_path: folder of dict.*.txt and edits.txt; one that begins with . is
+                taken from the folder of the checkpoints
+            overrides: other values for options of the training, and of the correction, as in
+                edit_iterations=2
+        """
+        loaded = hub_utils.from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, **overrides
+        )
+        return loaded["task"].build_corrector(loaded["models"], loaded["args"])
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EditLogits:
         """Score the edits of sentences.
@@ -182,6 +211,51 @@ class EditTagger(BaseFairseqModel):
     def max_positions(self) -> int:
         """Return how long a sentence may be."""
         return UNLIMITED if self.is_decoding else self.cfg.max_source_positions
+
+
+def _start_from(origin: str, model: EditTagger, symbols: list[str]) -> None:
+    """Give a fresh model the weights of a language model."""
+    kind, _, name = origin.partition(":")
+    if kind != "bert" or not name:
+        raise ConfigurationError(f"--edit-init is {origin!r}; expected bert:FOLDER.")
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        _expect_checkpoint(model, folder)
+        return
+    cfg = model.cfg
+    sizes = TaggerSizes(
+        layers=cfg.encoder_layers,
+        dim=cfg.encoder_embed_dim,
+        inner_dim=cfg.encoder_ffn_embed_dim,
+        heads=cfg.encoder_attention_heads,
+        positions=cfg.max_source_positions,
+        epsilon=cfg.edit_layer_norm_eps,
+        factorised=not cfg.edit_unfactorised,
+    )
+    state = model.state_dict()
+    for key, weight in initial_weights(folder, sizes, symbols, state).items():
+        state[key].copy_(weight)
+    logger.info(f"The model starts from the language model in {folder}")
+
+
+def _expect_checkpoint(model: EditTagger, folder: Path) -> None:
+    """Let a checkpoint bring the weights where the folder is gone, as when a run is resumed."""
+    logger.warning(f"{folder}, of --edit-init, does not exist: the model waits for a checkpoint")
+
+    def refuse(*_: Any) -> None:
+        raise ConfigurationError(
+            f"--edit-init names the folder {folder}, which does not exist, and no checkpoint was "
+            "loaded in its place. Expected a BERT or RoBERTa as Hugging Face stores it."
+        )
+
+    def loaded(*_: Any) -> None:
+        for handle in handles:
+            handle.remove()
+
+    handles = [
+        model.register_forward_pre_hook(refuse),
+        model.register_load_state_dict_post_hook(loaded),
+    ]
 
 
 def _id(dictionary: Any, token: str) -> int:

@@ -1,6 +1,7 @@
 """Correct text by labelling its tokens with edits (PIE)."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -8,13 +9,15 @@ from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.data import ConcatDataset, data_utils
-from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.open_dictionary import OpenDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.generation.edit_corrector import EditCorrector
+from fairseq_ssl.generation.edit_decoding import EditDecodingConfig, edit_rounds
+from fairseq_ssl.generation.edit_rounds import EditRounds
 from fairseq_ssl.text.edits.dictionary import EditDictionary
 
 logger = logging.getLogger(__name__)
@@ -25,8 +28,8 @@ EDITS, NONE = "edits", "None"
 
 
 @dataclass
-class EditLabellingConfig(FairseqDataclass):
-    """Where the data is, and how the sentences without an error come."""
+class EditLabellingConfig(EditDecodingConfig):
+    """Where the data is, how the sentences without an error come, and how to correct."""
 
     data: str = field(
         default="",
@@ -51,7 +54,7 @@ class EditLabellingConfig(FairseqDataclass):
         },
     )
     train_subset: str = II("dataset.train_subset")
-    dataset_impl: Any = II("dataset.dataset_impl")
+    dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as fairseq does
     required_seq_len_multiple: int = II("dataset.required_seq_len_multiple")
     seed: int = II("common.seed")
 
@@ -63,6 +66,10 @@ class EditLabellingTask(FairseqTask):
     Its data is that of a translation of the text into what it should be, binarised with one
     dictionary, so that a Transformer can be trained on the same folder; beside it are the
     labels, binarised alone, and the edit dictionary.
+
+    Words that are not in the dictionary are copied as they were written: from the lines that
+    fairseq-interactive reads, and by fairseq-generate from text as it is (--dataset-impl raw).
+    Binarised text has lost them, and <unk> stands in their place.
     """
 
     cfg: EditLabellingConfig
@@ -137,6 +144,22 @@ class EditLabellingTask(FairseqTask):
         """Take sentences that come from elsewhere."""
         return EditDataset(src_tokens, src_lengths, self.dictionary, shuffle=False)
 
+    def build_generator(
+        self,
+        models: Sequence[Any],
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> EditRounds:
+        """Return what corrects sentences; of the arguments only models and options have a say."""
+        language_model = (extra_gen_cls_kwargs or {}).get("lm_model")
+        return edit_rounds(models, self.dictionary, self.edits, self.cfg, args, language_model)
+
+    def build_corrector(self, models: Sequence[Any], cfg: Any) -> EditCorrector:
+        """Return what corrects sentences from Python."""
+        return EditCorrector(cfg, self, models)
+
     @property
     def source_dictionary(self) -> OpenDictionary:
         """Return the dictionary of the tokens."""
@@ -153,7 +176,7 @@ class EditLabellingTask(FairseqTask):
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
         """Load text, corrected text and labels of a split; with `combine`, of split1 ... too."""
-        parts = []
+        parts: list[list[Any]] = []
         for number in count():
             name = f"{split}{number or ''}"
             part = [self._part(folder, name, side) for side in ("source", "target", "labels")]
@@ -184,8 +207,8 @@ def _find_sides(cfg: EditLabellingConfig, folder: Path) -> None:
     """Find out what the sides are called where it is not told."""
     if cfg.source_lang is not None:
         return
-    pairs = {path.name.split(".")[1] for path in folder.glob("*.*-*.*") if path.name.count(".") > 2}
-    pairs = {*filter(lambda pair: not pair.startswith(f"{EDITS}-"), pairs)}
+    names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
+    pairs = {pair for _, pair, side, *_ in names if side in pair.split("-") and side != EDITS}
     if len(pairs) != 1:
         found = f"holds {' and '.join(sorted(pairs))}" if pairs else "holds no binarised text"
         raise ConfigurationError(
@@ -198,8 +221,9 @@ def _find_sides(cfg: EditLabellingConfig, folder: Path) -> None:
 def _dictionary(folder: Path, cfg: EditLabellingConfig) -> OpenDictionary:
     """Load the dictionary of the tokens; both sides must have the same."""
     paths = [folder / f"dict.{side}.txt" for side in (cfg.source_lang, cfg.target_lang)]
+    there = [path for path in paths if path == paths[0] or path.exists()]
     try:
-        loaded = [OpenDictionary.load(str(path)) for path in paths if path == paths[0] or path.exists()]
+        loaded: list[OpenDictionary] = [OpenDictionary.load(str(path)) for path in there]
     except FileNotFoundError:
         raise DataError(
             f"{paths[0]} is missing. Expected the dictionary that the text was binarised with."

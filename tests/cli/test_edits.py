@@ -105,6 +105,20 @@ def test_sizes_and_transforms(corpus: Path) -> None:
     assert made("--case", "--transforms", "none").kinds[-3:] == ("case",) * 3
 
 
+def test_the_labels_as_a_dictionary_of_fairseq(corpus: Path, run: Run) -> None:
+    """A label of the data has the id that the edit dictionary gives it, after fairseq's four."""
+    dictionary = made("--label-dict", "folder/labels.dict")
+    lines = Path("folder/labels.dict").read_text().splitlines()
+    assert lines == [f"{name} 1" for name in dictionary.names]
+    assert "label_dict" not in json.loads(Path("edits.json").read_text())
+    assert edits("label", "source", "target", "--dictionary", "edits", "-o", "train.edits") == 0
+    words = ["fairseq-preprocess", "-s", "edits", "--only-source", "--trainpref", "train"]
+    words += ["--srcdict", "folder/labels.dict", "--dataset-impl", "mmap", "--destdir", "bin"]
+    shown = run(*words, cwd=corpus)
+    assert "0.0% replaced" in shown.stdout + shown.stderr
+    assert Path("bin/dict.edits.txt").read_text().splitlines() == lines
+
+
 @pytest.mark.parametrize(
     ("flags", "empty", "told"),
     [
@@ -205,6 +219,17 @@ def test_sides_too_different_are_dropped_and_told(
         (["dictionary", "source", "target", "-o", "x", "--longest", "0"], 2, "expected 1 or more"),
         (["dictionary", "source", "target", "-o", "source"], 2, "source is read from"),
         (["label", "source", "target", "-o", "edits", "--dictionary", "edits"], 2, "is read from"),
+        (
+            ["dictionary", "source", "target", "-o", "x", "--label-dict", "target"],
+            2,
+            "--label-dict.",
+        ),
+        (["dictionary", "source", "target", "-o", "x", "--label-dict", "x"], 2, "name two files"),
+        (
+            ["stats", "source", "target", "--label-dict", "x"],
+            2,
+            "--label-dict goes with dictionary",
+        ),
         (["dictionary", "source", "short", "-o", "x"], 1, "short ends after line 2, but source"),
         (["dictionary", "source", "gone", "-o", "x"], 1, "gone does not exist"),
         (["dictionary", "empty", "empty", "-o", "x"], 1, "empty is empty. Expected"),

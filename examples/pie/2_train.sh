@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A model for each task, fold and kind, in WORK/runs/TASK.FOLD.KIND: final.pt is the one to use.
+# Killed, it goes on from its last checkpoint.
+# shellcheck source=examples/pie/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+# The flags of a kind, in FLAGS.
+words_flags() { # TASK KIND
+  local updates
+  if [[ "$2" == tagger ]]; then
+    updates="$(updates "$1")"
+    FLAGS=(--task edit_labelling --source-lang src --target-lang trg --arch edit_tagger_small
+      --encoder-layers "$LAYERS" --encoder-embed-dim "$DIM"
+      --encoder-ffn-embed-dim "$INNER_DIM" --encoder-attention-heads "$HEADS"
+      --max-source-positions "$POSITIONS" --dropout "$DROPOUT" --attention-dropout "$DROPOUT"
+      --criterion edit_cross_entropy --edit-copy-weight "$COPY_WEIGHT"
+      --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1 --max-tokens "$MAX_TOKENS"
+      --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP"
+      --max-update "$updates" --total-num-update "$updates"
+      --best-checkpoint-metric exact --maximize-best-checkpoint-metric)
+    # shellcheck disable=SC2206  # words apart
+    FLAGS+=($AUTOCAST ${TAGGER_FLAGS:-})
+  else
+    FLAGS=(--task translation --source-lang src --target-lang trg
+      --arch transformer --share-all-embeddings
+      --encoder-normalize-before --decoder-normalize-before
+      --encoder-layers "$ENCODER_LAYERS" --decoder-layers "$(decoder_layers "$1")"
+      --encoder-embed-dim "$DIM" --encoder-ffn-embed-dim "$INNER_DIM"
+      --decoder-embed-dim "$DIM" --decoder-ffn-embed-dim "$INNER_DIM"
+      --encoder-attention-heads "$HEADS" --decoder-attention-heads "$HEADS"
+      --dropout "$TRANSFORMER_DROPOUT"
+      --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING"
+      --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1
+      --max-tokens "$TRANSFORMER_MAX_TOKENS" --max-epoch "$MAX_EPOCH"
+      --lr "$TRANSFORMER_LR" --lr-scheduler inverse_sqrt --warmup-updates "$TRANSFORMER_WARMUP")
+    # shellcheck disable=SC2206
+    FLAGS+=(${TRANSFORMER_FLAGS:-})
+  fi
+}
+
+# Train; the best checkpoint on the dev set is final.pt.
+train() { # TASK FOLD KIND
+  local folder="$RUNS/$1.$2.$3" FLAGS
+  have "$(model "$@")" && return
+  if [[ "$1" == gec ]]; then
+    grammar "$2" "$folder"
+  else
+    words_flags "$1" "$3"
+    quietly "$folder/train.log" launch_train "$(data "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
+      --seed "$SEED" --save-dir "$folder" --no-epoch-checkpoints \
+      --log-format simple --log-interval 50
+  fi
+  into "$(model "$@")" cat "$folder/checkpoint_best.pt"
+}
+
+# BERT, then synthetic errors, then real ones: each stage starts the next.
+grammar() { # MODEL FOLDER
+  local first="$2/synthetic/checkpoint_last.pt"
+  if ! have "$2/synthetic/done"; then
+    : "${BERT:?folder of a BERT as Hugging Face stores it}"
+    stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$2/synthetic" \
+      --edit-init "bert:$BERT"
+    into "$2/synthetic/done" date
+  fi
+  stage "$1" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$2" \
+    --finetune-from-model "$first"
+}
+
+stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
+  local lines="$4" updates
+  [[ -n "${DRY_RUN:-}" ]] || lines="$(wc -l <"$3")"
+  updates="$((GEC_EPOCHS * ((lines + GEC_BATCH - 1) / GEC_BATCH)))"
+  # shellcheck disable=SC2086  # words apart
+  quietly "$5/train.log" launch_train "$2" --user-dir "$USER_DIR" \
+    --task edit_labelling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:6}" \
+    --criterion edit_cross_entropy --edit-copy-weight "$GEC_COPY_WEIGHT" --sentence-avg \
+    --optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0.01 \
+    --clip-norm 1 --batch-size "$((GEC_BATCH / GPUS))" --max-epoch "$GEC_EPOCHS" \
+    --lr "$GEC_LR" --lr-scheduler polynomial_decay --warmup-updates "$((updates / 10))" \
+    --total-num-update "$updates" --best-checkpoint-metric f05 --maximize-best-checkpoint-metric \
+    --seed "$1" --save-dir "$5" --no-epoch-checkpoints \
+    --save-interval-updates 5000 --keep-interval-updates 1 \
+    --log-format simple --log-interval 100 $AUTOCAST ${TAGGER_FLAGS:-}
+}
+
+headline "2/4 training: $TASKS; $KINDS"
+for task in $TASKS; do
+  for fold in $(folds "$task"); do
+    for kind in $(kinds "$task"); do spawn train "$task" "$fold" "$kind"; done
+  done
+done
+settle

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Words that are right, mean and deviation over the folds, and words per second; of gec, what the
+# M2 scorer says.
+# shellcheck source=examples/pie/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+headline "4/4 scoring"
+words=()
+for task in $TASKS; do
+  if [[ "$task" != gec ]]; then
+    words+=("$task")
+    continue
+  fi
+  for model in $GEC_MODELS all; do
+    out="$RUNS/gec.$model.tagger/test"
+    if [[ -n "$M2_SCORER" ]]; then
+      into "$out.m2" bash -c "$M2_SCORER $(printf '%q %q' "$out.txt" "${DATA_DIR:?}/test.m2")"
+      run cat "$out.m2"
+    else
+      headline "no M2_SCORER is set: score $out.txt with it"
+    fi
+  done
+done
+if ((${#words[@]})); then
+  # shellcheck disable=SC2086  # words apart
+  run python "$HERE/table.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
+    --measured "$MEASURED"
+fi

@@ -1,0 +1,106 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. Sections and tables are those of the paper.
+#
+# SCALE     tiny   toy words, a CPU, a minute: shows that all steps work
+#           small  words of OCR or of Twitter in DATA_DIR, two CPU cores, hours
+#           paper  the same on all ten folds; grammar from 1.2 million sentences and BERT, GPUs
+# TASKS     ocr, spell, and at the paper scale gec
+# FOLDS     of ocr and spell: which of the splits; of gec: the models of the ensemble
+# KINDS     tagger: PIE; transformer: the sequence-to-sequence model beside it (not for gec)
+# TAGGER_FLAGS, TRANSFORMER_FLAGS, DECODING_FLAGS   more flags of fairseq-train and, of the
+#           tagger, fairseq-generate; they come last, so that they replace those set here
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+
+SCALE="${SCALE:-tiny}"
+WORK="${WORK:-work/pie/$SCALE}"
+TASKS="${TASKS:-ocr}"
+KINDS="${KINDS:-tagger transformer}"
+SETS="${SETS:-valid test}"
+SEED="${SEED:-1}"
+EDIT_SIZE="${EDIT_SIZE:-1000}"                # M, section 3.1; 3.2 has all characters of the data
+EDIT_LONGEST="${EDIT_LONGEST:-2}"             # q, as in the authors' code
+BEAM="${BEAM:-5}"                             # of the transformer; the paper does not tell
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # of the transformer; the paper does not tell
+DECODE_BATCH="${DECODE_BATCH:-128}"           # sentences decoded at once, of both kinds
+MEASURED="${MEASURED:-test}"                  # the set whose words per second are shown
+# A CPU multiplies matrices twice as fast in bfloat16, if it knows that type. AUTOCAST= : off.
+AUTOCAST="${AUTOCAST---edit-autocast}"
+
+expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny)
+    expect TASKS "ocr spell" "$TASKS"
+    FOLDS="${FOLDS:-0}"
+    LAYERS="${LAYERS:-2}" DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}"
+    UPDATES="${UPDATES:-200}" WARMUP="${WARMUP:-40}" LR="${LR:-0.005}"
+    MAX_TOKENS="${MAX_TOKENS:-1000}" MAX_EPOCH="${MAX_EPOCH:-10}"
+    TRANSFORMER_LR="${TRANSFORMER_LR:-0.005}" TRANSFORMER_WARMUP="${TRANSFORMER_WARMUP:-40}"
+    TRANSFORMER_MAX_TOKENS="${TRANSFORMER_MAX_TOKENS:-1000}"
+    ;;
+  small) FOLDS="${FOLDS:-0 1 2 3 4}" ;;
+  paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" ;;  # of ocrpp
+esac
+# shellcheck disable=SC2086  # words apart
+expect TASKS "ocr spell$([[ "$SCALE" == paper ]] && echo " gec")" $TASKS
+# shellcheck disable=SC2086
+expect KINDS "tagger transformer" $KINDS
+# shellcheck disable=SC2086
+expect SETS "valid test" $SETS
+
+# Words: ocr and spell.
+LAYERS="${LAYERS:-4}" DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}" # table 12
+POSITIONS="${POSITIONS:-40}"                  # table 12
+COPY_WEIGHT="${COPY_WEIGHT:-1}"               # table 12
+DROPOUT="${DROPOUT:-0.1}"                     # table 12, of states and of attention
+LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"     # these and the next two: not in the paper
+MAX_TOKENS="${MAX_TOKENS:-2000}"
+ITERATIONS="${ITERATIONS:-1}"                 # rounds, section 3.2
+ENCODER_LAYERS="${ENCODER_LAYERS:-2}"         # table 13; DECODER_LAYERS: see layers below
+TRANSFORMER_DROPOUT="${TRANSFORMER_DROPOUT:-0.2}" # these and the next three: not in the paper
+TRANSFORMER_LR="${TRANSFORMER_LR:-0.001}" TRANSFORMER_WARMUP="${TRANSFORMER_WARMUP:-400}"
+TRANSFORMER_MAX_TOKENS="${TRANSFORMER_MAX_TOKENS:-6000}"
+MAX_EPOCH="${MAX_EPOCH:-40}"
+decoder_layers() { # TASK: table 13 has one layer for OCR and two for spelling
+  echo "${DECODER_LAYERS:-$([[ "$1" == ocr ]] && echo 1 || echo 2)}"
+}
+updates() { # TASK: of the tagger; not in the paper
+  echo "${UPDATES:-$([[ "$1" == ocr ]] && echo 6750 || echo 2000)}"
+}
+
+# Text: gec.
+GEC_MODELS="${GEC_MODELS:-1 2 3 4 5}"         # of the ensemble, section 3.1.1
+NOISE="${NOISE:-learner}"                     # A.3; learner:measured has the numbers of the data
+CLEAN_LINES="${CLEAN_LINES:-8865347}"         # for each model, as many as the authors' first part
+CLEAN_STEP="${CLEAN_STEP:-5000000}"           # lines from where one model's begin to the next's
+REAL_LINES="${REAL_LINES:-1200000}"           # 3.1; in a dry run, otherwise they are counted
+GEC_EPOCHS="${GEC_EPOCHS:-2}"                 # 3.1, on synthetic and again on real errors
+GEC_BATCH="${GEC_BATCH:-64}"                  # 3.1, sentences
+GPUS="${GPUS:-1}"                             # among which the batch is divided
+GEC_LR="${GEC_LR:-2e-5}"                      # 3.1
+GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
+GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 has edit_tagger_base as well
+GEC_ITERATIONS="${GEC_ITERATIONS:-4}"         # table 4
+SPELL_CHECK="${SPELL_CHECK:-}"                # command, from stdin to stdout; 3.1 does not name one
+M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected text and an M2 file
+# Command that cuts text into BERT's word pieces, from stdin to stdout.
+PIECES="${PIECES:-$(printf 'python %q cut %q' "$HERE/wordpieces.py" "${BERT:-}")}"
+
+# The models of a task, and of what each learns: its data in WORK/data.
+RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND
+folds() { if [[ "$1" == gec ]]; then echo "$GEC_MODELS"; else echo "$FOLDS"; fi; } # TASK
+kinds() { if [[ "$1" == gec ]]; then echo tagger; else echo "$KINDS"; fi; }        # TASK
+data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
+model() { # TASK FOLD KIND; of gec, the fold all is the ensemble
+  local paths=() fold
+  if [[ "$2" == all ]]; then
+    for fold in $GEC_MODELS; do paths+=("$(model gec "$fold" "$3")"); done
+    (IFS=: && echo "${paths[*]}")
+  else
+    echo "$RUNS/$1.$2.$3/final.pt"
+  fi
+}

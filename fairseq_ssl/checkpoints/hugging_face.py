@@ -1,0 +1,163 @@
+"""A language model in a local folder, as Hugging Face stores it: settings, symbols, weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_ssl.checkpoints.reading import refusal
+from fairseq_ssl.errors import DataError, MissingPackageError, UnsafeCheckpointError
+from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.whole_file import whole_file
+
+CONFIG = "config.json"
+LISTED, NUMBERED, TOKENISER = "vocab.txt", "vocab.json", "tokenizer.json"
+ADDED = "added_tokens.json"
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+NAMED_BY_FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
+STAND_INS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
+"""Symbols that no text has: fairseq's dictionary begins with the first four, and names them."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read the settings of the model."""
+    return _json(folder / CONFIG, folder)
+
+
+def read_vocabulary(folder: Path) -> dict[str, int]:
+    """Return the row of each symbol, from whichever of the tokeniser's files is there."""
+    if (folder / LISTED).is_file():
+        lines = (line.removesuffix("\r") for line in read_lines(folder / LISTED))
+        return {symbol: row for row, symbol in enumerate(lines)} | _added(folder)
+    if (folder / NUMBERED).is_file():
+        rows = _json(folder / NUMBERED, folder) | _added(folder)
+        return _checked(rows, folder / NUMBERED)
+    if (folder / TOKENISER).is_file():
+        return _of_tokeniser(folder / TOKENISER)
+    raise DataError(
+        f"{folder} has no symbols. Expected {LISTED}, {NUMBERED} or {TOKENISER}, which its "
+        "tokeniser saves."
+    )
+
+
+def write_dictionary(folder: Path, output: Path) -> int:
+    """Write the symbols as a dictionary for fairseq-preprocess --srcdict; return how many.
+
+    What fairseq has names of its own for is left out, and so is what no tokenised text can
+    have: a mask, and symbols with white space.
+    """
+    left_out = {*NAMED_BY_FAIRSEQ, *STAND_INS}
+    rows = read_vocabulary(folder)
+    ordered = sorted(rows, key=rows.__getitem__)
+    kept = [one for one in ordered if one not in left_out and one.split() == [one]]
+    with whole_file(output) as file:
+        file.writelines(f"{symbol} 1\n" for symbol in kept)
+    return len(kept)
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Read all weights, from one file or from several with an index; no code of theirs is run."""
+    for name in WEIGHTS:
+        index = folder / f"{name}.index.json"
+        if (folder / name).is_file():
+            return _reader(name)(folder / name)
+        if index.is_file():
+            weights: dict[str, Tensor] = {}
+            for part in _parts(index):
+                weights.update(_reader(name)(part))
+            return weights
+    raise DataError(
+        f"{folder} has no weights. Expected {' or '.join(WEIGHTS)}, or the same in parts with "
+        "an index."
+    )
+
+
+def _reader(name: str) -> Callable[[Path], dict[str, Tensor]]:
+    return _of_safetensors if name.endswith(".safetensors") else _of_pickle
+
+
+def _of_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise MissingPackageError(
+            "safetensors", f"Reading {path}", 'pip install "fairseq-ssl[bert]"'
+        ) from None
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path} can not be read: {error}. Copy it again.") from None
+
+
+def _of_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise DataError(f"{path} can not be read: {error.strerror}.") from None
+    except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
+        refused = refusal(path, error)
+        if isinstance(refused, UnsafeCheckpointError):
+            raise refused from None
+        raise DataError(f"{path} is damaged or holds no weights. Copy it again.") from None
+    if not isinstance(found, dict) or not all(isinstance(one, Tensor) for one in found.values()):
+        raise DataError(f"{path} holds more than weights. Expected tensors by name, nothing else.")
+    return dict(found)
+
+
+def _parts(index: Path) -> list[Path]:
+    """Return the files that an index names, each in the index's own folder."""
+    named = _json(index, index.parent).get("weight_map")
+    if not isinstance(named, dict) or not named:
+        raise DataError(f"{index} names no files. Expected them under weight_map.")
+    names = sorted({str(name) for name in named.values()})
+    for name in names:
+        if Path(name).name != name or not (index.parent / name).is_file():
+            raise DataError(f"{index} names the file {name!r}, which is not in {index.parent}.")
+    return [index.parent / name for name in names]
+
+
+def _of_tokeniser(path: Path) -> dict[str, int]:
+    found = _json(path, path.parent)
+    model = found.get("model")
+    rows = model.get("vocab") if isinstance(model, dict) else None
+    if not isinstance(rows, dict):
+        raise DataError(
+            f"{path} has no symbols by row under model.vocab. Expected word pieces or byte pairs."
+        )
+    added = {one["content"]: one["id"] for one in found.get("added_tokens") or []}
+    return _checked(rows | added, path)
+
+
+def _added(folder: Path) -> dict[str, int]:
+    path = folder / ADDED
+    return _checked(_json(path, folder), path) if path.is_file() else {}
+
+
+def _checked(rows: dict[str, Any], path: Path) -> dict[str, int]:
+    """Refuse symbols whose row is no row."""
+    odd = [symbol for symbol, row in rows.items() if not isinstance(row, int) or row < 0]
+    if odd:
+        raise DataError(f"{path}: the row of {odd[0]!r} is {rows[odd[0]]!r}; expected 0 or more.")
+    return rows
+
+
+def _json(path: Path, folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError:
+        raise DataError(
+            f"{path} can not be read. Expected {folder} to hold a BERT or RoBERTa as Hugging "
+            f"Face stores it: {CONFIG}, the tokeniser's files and the weights."
+        ) from None
+    except ValueError:
+        raise DataError(f"{path} is no JSON. Copy it again.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no names and values. Copy it again.")
+    return found

@@ -1,0 +1,76 @@
+"""``fairseq-ssl edits tune``: the confidence that a trained tagger should ask for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.edits.agreement import agreement
+from fairseq_ssl.text.lines import read_lines
+
+METRICS = ("f0.5", "exact")
+
+
+def tune(source: Path, target: Path, settings: Mapping[str, Any]) -> None:
+    """Correct held-out sentences with many options, and print the best as flags of fairseq's."""
+    from fairseq_ssl.analysis.edit_tuning import GRID, Options, Trial, trials
+
+    lines = list(read_lines(source)), list(read_lines(target))
+    if not lines[0] or len(lines[0]) != len(lines[1]):
+        raise DataError(
+            f"{source} has {len(lines[0])} lines and {target} {len(lines[1])}; expected as many, "
+            "and at least one."
+        )
+    corrector = _corrector(settings)
+
+    def decode(options: Options) -> dict[str, float]:
+        corrector.set_options(edit_iterations=settings["iterations"], **options)
+        made = corrector.correct(lines[0], settings["batch_size"])
+        texts = (one.text for one in made)
+        return agreement(zip(lines[0], texts, lines[1], strict=True)).scores
+
+    metric, best, first = settings["metric"], None, None
+    tell, count = (
+        progress("edits tune", "trials"),
+        1 + sum(len(values) - 1 for values in GRID.values()),
+    )
+    for number, trial in enumerate(trials(decode, metric), 1):
+        tell(1, number / count)
+        first = first or trial
+        if best is None or trial.scores[metric] > best.scores[metric]:
+            best = trial
+    assert isinstance(best, Trial)
+    assert isinstance(first, Trial)
+    flags = {f"--{name.replace('_', '-')}": value for name, value in best.options.items() if value}
+    print(" ".join(f"{flag} {value}" for flag, value in flags.items()))
+    for name, trial in (("without", first), ("with", best)):
+        shown = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
+        print(f"{name}: {shown}", file=sys.stderr)
+    given = {key: str(value) for key, value in settings.items() if value is not None}
+    signature = Signature("edits-tune", {"source": str(source), **given, **flags, **best.scores})
+    print(signature, file=sys.stderr)
+
+
+def _corrector(settings: Mapping[str, Any]) -> Any:
+    """Load the model, or several, and move it where it is to work."""
+    import fairseq_ssl
+    from fairseq_ssl.cli.analysis_options import chosen_device
+
+    fairseq_ssl.register()
+    from fairseq import checkpoint_utils, utils
+
+    device = chosen_device(settings["device"])
+    paths = utils.split_paths(str(settings["model"]))
+    for path in [*paths, settings["data"]]:
+        if not Path(path).exists():
+            raise DataError(f"{path} does not exist.")
+    overrides = {"data": str(settings["data"])}
+    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(paths, overrides)
+    if not hasattr(task, "build_corrector"):
+        raise DataError(f"{paths[0]} is no edit tagger; expected one of --task edit_labelling.")
+    return task.build_corrector(models, cfg).to(device)

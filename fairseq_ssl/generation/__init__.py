@@ -1,0 +1,1 @@
+"""How models without a beam search write their output."""

@@ -1,0 +1,207 @@
+"""Sentences corrected in rounds, until nothing changes (PIE, section 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fairseq_ssl.data.spans import Ids, Spans
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.edit_choice import Chosen, EditChoice, Numbers
+from fairseq_ssl.generation.edit_probabilities import EditProbabilities
+from fairseq_ssl.generation.edited_ids import EditedIds
+from fairseq_ssl.generation.possible_edits import PossibleEdits
+from fairseq_ssl.generation.windows import Windows
+from fairseq_ssl.text.edits.dictionary import KEEP_ID, EditDictionary
+
+MOST_WINDOWS = 16
+"""That a model sees at once, if there are fewer sentences than that."""
+
+
+@dataclass(frozen=True)
+class RoundsSettings:
+    """How sentences are corrected, and what is told of it."""
+
+    iterations: int = 4
+    """Rounds at most."""
+    choice: EditChoice = field(default_factory=EditChoice)
+    window_overlap: int | None = None
+    """Tokens that two windows of a long sentence share; None: a quarter of a window."""
+    history: bool = False
+    """Whether to tell the sentence after each round."""
+    print_edits: bool = False
+    """Whether to give the edits in place of an alignment, so that fairseq prints them."""
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise ConfigurationError(
+                f"--edit-iterations is {self.iterations}; expected 1 round or more."
+            )
+
+
+class MadeEdit(NamedTuple):
+    """An edit that was made in a sentence."""
+
+    round: int
+    """From 1."""
+    place: int
+    """0 is the start, 1 the first token of what this round began with."""
+    label: str
+    probability: float
+
+    def pair(self) -> tuple[str, str]:
+        """Return two parts that fairseq prints with a hyphen between them."""
+        return f"{self.round}:{self.place}", f"{self.label}:{self.probability:.3f}"
+
+
+@dataclass
+class Course:
+    """What became of a sentence."""
+
+    ids: Ids
+    """As it is now, the start first."""
+    scores: Numbers
+    """For each of its ids, the log probability of the edit that kept or made it."""
+    earlier: set[bytes]
+    """All that it has been."""
+    score: float = 0.0
+    """Mean log probability of the edits of the last round, those that keep among them."""
+    rounds: int = 0
+    """That looked at it."""
+    edits: list[MadeEdit] = field(default_factory=list)
+    history: list[Ids] = field(default_factory=list)
+
+
+class EditRounds:
+    """Feeds sentences to edit taggers, and feeds again those that changed.
+
+    A sentence is done when a round changes nothing, and when it becomes what it was before one of
+    the rounds: then it is that. It has the role of fairseq's generators, which `build_generator`
+    of a task returns.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        dictionary: Any,
+        edits: EditDictionary,
+        settings: RoundsSettings,
+    ) -> None:
+        """Make it for models of the same dictionaries of tokens and of edits."""
+        self.eos = dictionary.eos()
+        self.symbols_to_strip_from_output = {self.eos}
+        self.names = edits.names
+        self.settings = settings
+        positions = min(model.cfg.max_source_positions for model in models)
+        self.windows = Windows.of_model(positions, settings.window_overlap)
+        self.probabilities = EditProbabilities(models, dictionary)
+        self.possible = PossibleEdits(edits, dictionary)
+        self.edited = EditedIds(edits, dictionary)
+        for model in models:
+            model.eval()
+
+    def generate(
+        self, models: Sequence[Any], sample: dict[str, Any], **ignored: Any
+    ) -> list[list[dict[str, Any]]]:
+        """Return for each sentence of a batch a list of one hypothesis, as fairseq's have them.
+
+        `tokens` is the corrected sentence, ended by </s>. `positional_scores` are the log
+        probabilities of the edits that kept or made these tokens in the last round that looked
+        at the sentence, and for </s> that of the edit of the start. `score` is the mean log
+        probability of all edits of that round, of those that keep and those that delete too.
+        `steps` counts the rounds, `edits` are those made, and `history` the sentence after each
+        round, where that is asked for.
+        """
+        source = sample["net_input"]["src_tokens"]
+        text = _sentences(source, sample["net_input"]["src_lengths"])
+        courses = [_course(run) for run in _runs(text.ids, text)]
+        active = np.arange(len(text))
+        for number in range(1, self.settings.iterations + 1):
+            chosen = self.chosen(text, source.device)
+            text, goes_on = self._next(number, text, chosen, [courses[one] for one in active])
+            if not len(goes_on):
+                break
+            active, text = active[goes_on], text.taken(goes_on)
+        return [[self._hypothesis(course)] for course in courses]
+
+    def chosen(self, text: Spans, device: torch.device) -> Chosen:
+        """Choose the edits of sentences, each with its start first."""
+        pieces = self.windows.cut(text)
+        order = np.argsort(-pieces.text.lengths, kind="stable")
+        together = max(len(text), MOST_WINDOWS)
+        columns = []
+        for begin in range(0, len(order), together):
+            some = pieces.taken(order[begin : begin + together])
+            found = self.probabilities(some.text, some.wanted, device)
+            choose = self.settings.choice.choose
+            columns.append(choose(*found, self.possible, some.ids, some.sentence_starts))
+        found_at = Spans(np.arange(len(text.ids)), pieces.counts).taken(order).ids
+        ordered = np.empty((4, len(text.ids)), np.float32)
+        ordered[:, found_at] = torch.cat(columns, dim=1).cpu().numpy()
+        return self.settings.choice.leave_alone(ordered, text.starts)
+
+    def _next(
+        self, number: int, text: Spans, chosen: Chosen, courses: Sequence[Course]
+    ) -> tuple[Spans, Ids]:
+        """Make the edits of a round; return the sentences, and which of them go on."""
+        logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
+        means = np.add.reduceat(logs, text.starts) / text.lengths
+        after, origins = self.edited(text, chosen.labels)
+        runs, scores = _runs(after.ids, after), _runs(logs[origins], after)
+        goes_on = []
+        for at, course in enumerate(courses):
+            course.ids, course.scores, course.score = runs[at], scores[at], float(means[at])
+            course.rounds = number
+            if self.settings.history:
+                course.history.append(course.ids)
+        sentence = np.repeat(np.arange(len(text)), text.lengths)
+        changing = np.flatnonzero(chosen.labels != KEEP_ID)
+        for at in changing.tolist():
+            one = int(sentence[at])
+            label, probability = self.names[chosen.labels[at]], float(chosen.probabilities[at])
+            place = at - int(text.starts[one])
+            courses[one].edits.append(MadeEdit(number, place, label, probability))
+        for one in np.unique(sentence[changing]).tolist():
+            now = courses[one].ids.tobytes()
+            if now not in courses[one].earlier:
+                courses[one].earlier.add(now)
+                goes_on.append(one)
+        return after, np.array(goes_on, np.int64)
+
+    def _hypothesis(self, course: Course) -> dict[str, Any]:
+        found = {
+            "tokens": self._tokens(course.ids),
+            "score": course.score,
+            "positional_scores": torch.from_numpy(np.roll(course.scores, -1)),
+            "attention": None,
+            "alignment": [edit.pair() for edit in course.edits if self.settings.print_edits],
+            "edits": course.edits,
+            "steps": course.rounds,
+        }
+        if self.settings.history:
+            found["history"] = [{"tokens": self._tokens(ids)} for ids in course.history]
+        return found
+
+    def _tokens(self, ids: Ids) -> torch.Tensor:
+        """Return a sentence as fairseq has them: without its start, with its end."""
+        return torch.from_numpy(np.append(ids[1:], self.eos))
+
+
+def _sentences(source: torch.Tensor, lengths: torch.Tensor) -> Spans:
+    """Return the sentences of a batch without their ends; the batch is padded on the right."""
+    rows, counts = source.cpu().numpy(), lengths.cpu().numpy() - 1
+    return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
+
+
+def _runs(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:
+    """Cut values where the runs of `like` begin."""
+    return np.split(values, like.starts[1:])
+
+
+def _course(ids: Ids) -> Course:
+    return Course(ids, np.zeros(len(ids), np.float32), {ids.tobytes()})

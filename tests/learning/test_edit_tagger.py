@@ -1,0 +1,71 @@
+"""A tiny tagger learns to correct sentences, and goes on in rounds where one is not enough."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.text.edits.agreement import agreement
+from tests.conftest import PACKAGE, Run
+from tests.learning.learner_sentences import RAIN_STEPS, write
+
+TRAINING = (
+    *("--task", "edit_labelling", "--criterion", "edit_cross_entropy", "--arch", "edit_tagger"),
+    *("--encoder-layers", "2", "--encoder-embed-dim", "64", "--encoder-ffn-embed-dim", "128"),
+    *("--encoder-attention-heads", "4", "--max-source-positions", "32", "--dropout", "0"),
+    *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.002"),
+    *("--lr-scheduler", "polynomial_decay", "--warmup-updates", "50", "--clip-norm", "1"),
+    *("--max-tokens", "600", "--max-update", "400", "--total-num-update", "400"),
+    *("--seed", "1", "--cpu", "--no-epoch-checkpoints", "--validate-interval", "1000"),
+)
+
+
+@pytest.fixture(scope="module")
+def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentences to train on and to test, and in training what is said of the rain."""
+    folder = tmp_path_factory.mktemp("learner")
+    for number, (split, lines) in enumerate((("train", 4000), ("valid", 50), ("test", 300))):
+        write(folder, split, lines, seed=number, rain=100 if split == "train" else 0)
+    edits, labels = ("--dictionary", "bin/edits.txt"), ("--label-dict", "labels.txt")
+    words: Sequence[str] = ("-o", "bin/edits.txt", "--longest", "1", *labels)
+    run("fairseq-ssl", "edits", "dictionary", "train.src", "train.trg", *words, cwd=folder)
+    for split in ("train", "valid"):
+        sides = (f"{split}.src", f"{split}.trg", "-o", f"{split}.edits")
+        run("fairseq-ssl", "edits", "label", *sides, *edits, cwd=folder)
+    prefixes = ("--trainpref", "train", "--validpref", "valid", "--destdir", "bin")
+    text = ("-s", "src", "-t", "trg", "--joined-dictionary", "--testpref", "test")
+    run("fairseq-preprocess", *text, *prefixes, cwd=folder)
+    only = ("-s", "edits", "--only-source", "--srcdict", "labels.txt")
+    run("fairseq-preprocess", *only, *prefixes, cwd=folder)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def model(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tagger")
+    run("fairseq-train", data, "--user-dir", PACKAGE, *TRAINING, "--save-dir", folder)
+    return folder / "checkpoint_last.pt"
+
+
+def test_it_corrects_sentences_it_has_never_seen(run: Run, data: Path, model: Path) -> None:
+    words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--task", "edit_labelling")
+    shown = run(*words, "--path", model, "--cpu", "--batch-size", "50").stdout
+    sides = [dict(re.findall(rf"^{kind}-(\d+)\t(.*)$", shown, re.M)) for kind in "ST"]
+    made = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", shown, re.M))
+    assert len(made) == 300
+    found = agreement((sides[0][line], made[line], sides[1][line]) for line in made)
+    assert found.wanted > 200
+    assert found.scores["f0.5"] > 90
+
+
+def test_what_one_round_can_not_do_more_rounds_do(run: Run, data: Path, model: Path) -> None:
+    """Of three words that are missing in one place, one edit puts in one."""
+    words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--task", "edit_labelling")
+    for rounds in range(1, 5):
+        flags = ("--path", model, "--cpu", "--edit-iterations", str(rounds))
+        shown = run(*words, *flags, text="they walk the rain .\n").stdout
+        step = RAIN_STEPS[min(rounds, len(RAIN_STEPS) - 1)]
+        assert re.findall(r"^H-0\t\S+\t(.*)$", shown, re.M) == [f"they walk {step}the rain ."]

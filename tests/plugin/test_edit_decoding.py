@@ -1,0 +1,230 @@
+"""fairseq-generate and fairseq-interactive correct text with an edit tagger."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fairseq_ssl
+from fairseq_ssl.cli.main import main as fairseq_ssl_command
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from tests.conftest import PACKAGE, Run
+
+fairseq_ssl.register()
+from fairseq import checkpoint_utils, options, tasks  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import generate, preprocess, train  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra and the loader
+TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labelling")
+MODEL = (
+    *("--arch", "edit_tagger_small", "--encoder-layers", "1", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "32", "--max-source-positions", "20", "--edit-detection"),
+)
+TRAINING = (
+    *("--criterion", "edit_cross_entropy", "--optimizer", "adam", "--lr", "0.01"),
+    *("--batch-size", "50", "--max-epoch", "4", "--no-epoch-checkpoints", "--cpu"),
+    "--disable-validation",
+)
+
+
+def wrong_and_right(draw: random.Random) -> tuple[str, str]:
+    """Words at random; "teh" is to be "the", "very" is to go, "too" is to follow "me"."""
+    rare = f"w{draw.getrandbits(30)}"
+    right = draw.choices(["the", "a", "dog", "cats", "see", "run", rare], k=draw.randint(2, 8))
+    wrong = [word if word != "the" or draw.random() < 0.5 else "teh" for word in right]
+    for place in range(len(right), 0, -1):
+        if draw.random() < 0.1:
+            wrong.insert(place, "very")
+    if draw.random() < 0.3:
+        wrong, right = [*wrong, "me"], [*right, "me", "too"]
+    return " ".join(wrong), " ".join(right)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus as text and binarised, and two taggers trained on it."""
+    folder = tmp_path_factory.mktemp("edits")
+    draw = random.Random(1)
+    for split, count in (("train", 1500), ("valid", 30)):
+        pairs = [wrong_and_right(draw) for _ in range(count)]
+        if split == "valid":
+            pairs[3] = ("Berlin see teh new dogs ?", "Berlin see the new dogs ?")
+        for side, lines in zip(("src", "trg"), zip(*pairs, strict=True), strict=True):
+            (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        binarise()
+        for seed, name in (("1", "a"), ("2", "b")):
+            words = ["bin", *TASK, *MODEL, *TRAINING, "--seed", seed, "--save-dir", name]
+            parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+            train.main(convert_namespace_to_omegaconf(parsed))
+    return folder
+
+
+def binarise() -> None:
+    """Make bin/ with edits, and raw/ with valid as text, in the working folder."""
+    both = ["train.src", "train.trg"]
+    fairseq_ssl_command(["edits", "dictionary", *both, "-o", "bin/edits.txt"])
+    label = ["edits", "label", *both, "--dictionary", "bin/edits.txt", "-o", "train.edits"]
+    fairseq_ssl_command(label)
+    edits = EditDictionary.read(Path("bin/edits.txt"))
+    edits.write_for_fairseq(Path("dict.edits.txt"))
+    sides = "--joined-dictionary -s src -t trg"
+    for words in (
+        f"{sides} --trainpref train --validpref valid --destdir bin --thresholdsrc 4",
+        "--only-source -s edits --srcdict dict.edits.txt --trainpref train --destdir bin",
+        f"{sides} --srcdict bin/dict.src.txt --validpref valid --destdir raw --dataset-impl raw",
+    ):
+        preprocess.main(options.get_preprocessing_parser().parse_args(words.split()))
+    edits.write(Path("raw/edits.txt"))
+
+
+Lines = dict[str, dict[int, str]]
+
+
+def lines_of(shown: str) -> Lines:
+    """The lines that fairseq prints, by their letter and the number of the sentence."""
+    found: Lines = {}
+    for letter, number, line in re.findall(r"^([STHDPAI])-(\d+)\t(.*)$", shown, re.M):
+        found.setdefault(letter, {})[int(number)] = line
+    return found
+
+
+def generated(folder: Path, data: str, results: Path, *flags: str, models: str = "a") -> Lines:
+    """What fairseq-generate prints of valid."""
+    paths = ":".join(str(folder / name / "checkpoint_last.pt") for name in models)
+    words = [str(folder / data), *TASK, "--path", paths, "--gen-subset", "valid", "--cpu"]
+    words += ["--num-workers", "0", "--results-path", str(results), *flags]
+    parsed = options.parse_args_and_arch(options.get_generation_parser(), words)
+    generate.main(convert_namespace_to_omegaconf(parsed))
+    return lines_of((results / "generate-valid.txt").read_text())
+
+
+def test_generate_prints_the_lines_of_a_translation(run: Run, folder: Path) -> None:
+    words = ("fairseq-generate", "bin", *TASK, "--path", "a/checkpoint_last.pt", "--cpu")
+    flags = ("--gen-subset", "valid", "--batch-size", "8", "--print-step", "--print-edits")
+    done = run(*words, *flags, "--retain-iter-history", cwd=folder)
+    lines = lines_of(done.stdout)
+    assert {letter: len(lines[letter]) for letter in "STHDPAI"} == dict.fromkeys("STHDPAI", 30)
+    texts = {at: line.split("\t")[1] for at, line in lines["H"].items()}
+    assert texts == {at: line.split("\t")[1] for at, line in lines["D"].items()}
+    assert texts[3] == "<unk> see the <unk> <unk> <unk>"
+    del lines["T"][3]
+    assert sum(texts[at] == line for at, line in lines["T"].items()) >= 27
+    assert all(len(lines["P"][at].split()) == len(text.split()) + 1 for at, text in texts.items())
+    assert re.fullmatch(r"1:3-REPLACE_the:(1.000|0.\d{3})", lines["A"][3])
+    assert lines["I"][3] == "2"
+    assert re.findall(r"^E-3_\d\t(.*)$", done.stdout, re.M) == [texts[3]] * 2
+    for at, line in lines["S"].items():
+        if not lines["A"][at]:
+            assert (texts[at], lines["I"][at]) == (line, "1")
+    assert re.search(r"BLEU4 = \d+", done.stdout)
+
+
+def test_text_as_it_is_keeps_its_unknown_words(folder: Path, tmp_path: Path) -> None:
+    raw = generated(folder, "raw", tmp_path, "--dataset-impl", "raw")
+    assert raw["S"][3] == "Berlin see teh new dogs ?"
+    assert raw["H"][3].split("\t")[1] == raw["T"][3] == "Berlin see the new dogs ?"
+    binarised = generated(folder, "bin", tmp_path)
+    assert {at: line for at, line in raw["H"].items() if at != 3} == {
+        at: line for at, line in binarised["H"].items() if at != 3
+    }
+
+
+def test_interactive_corrects_lines_unknown_words_long_and_empty_ones(
+    run: Run, folder: Path
+) -> None:
+    long = " ".join(["see the dog teh"] * 40)
+    given = ["Teh dog see teh very nice cats me", "", long, "the", "a </s> teh"]
+    words = ("fairseq-interactive", "bin", *TASK, "--path", "a/checkpoint_last.pt", "--cpu")
+    flags = ("--buffer-size", "5", "--batch-size", "5", "--print-edits", "--edit-window-overlap")
+    done = run(*words, *flags, "6", cwd=folder, text="".join(f"{line}\n" for line in given))
+    lines = lines_of(done.stdout)
+    texts = {at: line.split("\t")[1] for at, line in lines["H"].items()}
+    assert texts == {
+        0: "Teh dog see the nice cats me too",
+        1: "",
+        2: long.replace("teh", "the"),
+        3: "the",
+        4: "a the",
+    }
+    assert [lines["A"][at].count(":") for at in range(5)] == [3 * 2, 0, 40 * 2, 0, 2]
+    assert lines["P"][2].count(" ") == 160
+
+
+def test_several_models_have_the_mean_of_their_probabilities(folder: Path, tmp_path: Path) -> None:
+    shown = {
+        models: generated(folder, "bin", tmp_path, models=models) for models in ("a", "b", "ab")
+    }
+    at = next(
+        at
+        for at, line in shown["ab"]["S"].items()
+        if len({line, *(shown[models]["H"][at].split("\t")[1] for models in shown)}) == 1
+    )
+    a, b, ab = ([2 ** float(one) for one in shown[m]["P"][at].split()] for m in ("a", "b", "ab"))
+    assert a != b
+    assert ab == pytest.approx(
+        [(one + other) / 2 for one, other in zip(a, b, strict=True)], abs=1e-3
+    )
+
+
+def test_a_bias_or_a_threshold_prevents_edits(folder: Path, tmp_path: Path) -> None:
+    def edits(*flags: str) -> int:
+        shown = generated(folder, "bin", tmp_path, "--print-edits", *flags)
+        return count(shown["A"])
+
+    def count(lines: dict[int, str]) -> int:
+        return sum(len(line.split()) for line in lines.values())
+
+    assert edits() > 10
+    assert edits("--edit-keep-bias", "1") == 0
+    assert edits("--edit-min-sentence-confidence", "1") == 0
+    assert edits("--edit-min-confidence", "1") == 0
+    source = generated(folder, "bin", tmp_path)["S"]
+    everywhere = count(source) + len(source)
+    assert edits("--edit-keep-bias", "-1", "--edit-iterations", "1") == everywhere
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--replace-unk --dataset-impl raw", "--replace-unk does not go .* Unknown words are"),
+        ("--print-alignment", "--print-edits prints the edits instead"),
+        ("--print-alignment soft --print-edits", "--print-edits prints the edits instead"),
+        ("--prefix-size 1", "--prefix-size does not go"),
+        ("--constraints", "--constraints does not go"),
+        ("--sampling --beam 1", "--sampling does not go"),
+        ("--score-reference", "--score-reference does not go"),
+        ("--edit-iterations 0", "--edit-iterations is 0; expected 1"),
+        ("--edit-keep-bias 2", "--edit-keep-bias is 2.0; expected -1 to 1"),
+        ("--edit-delete-bias nan", "--edit-delete-bias is nan"),
+        ("--edit-min-confidence -1", "--edit-min-confidence is -1.0; expected 0 to 1"),
+        ("--edit-min-sentence-confidence 7", "--edit-min-sentence-confidence is 7.0"),
+        ("--edit-window-overlap 18", "--edit-window-overlap is 18; .* 18 tokens of a window"),
+    ],
+)
+def test_what_can_not_be_is_refused_before_the_first_batch(
+    folder: Path, flags: str, message: str
+) -> None:
+    words = [str(folder / "bin"), *TASK, "--path", str(folder / "a/checkpoint_last.pt"), "--cpu"]
+    parsed = options.parse_args_and_arch(options.get_generation_parser(), words + flags.split())
+    cfg: Any = convert_namespace_to_omegaconf(parsed)
+    task = tasks.setup_task(cfg.task)
+    models, _ = checkpoint_utils.load_model_ensemble([cfg.common_eval.path], task=task)
+    with pytest.raises(ConfigurationError, match=message):
+        task.build_generator(models, cfg.generation)
+
+
+def test_what_has_no_meaning_but_does_no_harm_is_let_be(folder: Path, tmp_path: Path) -> None:
+    plain = generated(folder, "bin", tmp_path)
+    beside = generated(folder, "bin", tmp_path, "--beam", "2", "--nbest", "2", "--lenpen", "3")
+    assert beside == plain
+    aligned = generated(folder, "bin", tmp_path, "--print-alignment", "--print-edits")
+    assert aligned["H"] == plain["H"]
+    assert any(aligned["A"].values())

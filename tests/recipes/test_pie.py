@@ -1,0 +1,299 @@
+"""The recipe of PIE: its tiny scale runs, its paper scale is what the paper says."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import fairseq_ssl
+from tests.conftest import PACKAGE, ROOT, Run, environment
+from tests.unit.checkpoints import tiny_bert
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+
+RECIPE = ROOT / "examples/pie"
+STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
+
+ALIGNED = 'M : m\nä : ä\n0 : i\n: : 0\n"0" : "0"\nw : vv\n\n: : :\n\n0 : "0"\n1 : 1\n'
+
+
+def script(name: str) -> ModuleType:
+    """Import one of the recipe's own scripts."""
+    spec = importlib.util.spec_from_file_location(f"pie_{name}", RECIPE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["bash", str(path)],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, f"{path.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done
+
+
+def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
+    """The commands that a step would run, as words."""
+    (path,) = RECIPE.glob(f"?_{name}.sh")
+    given = {"SCALE": scale, "DRY_RUN": "1", "DATA_DIR": "/data", "BERT": "/bert", **settings}
+    lines = [line.partition(" > ")[0] for line in step(path, given).stdout.splitlines()]
+    return [shlex.split(line) for line in lines if not line.startswith("#")]
+
+
+def called(commands: list[list[str]], program: str) -> list[list[str]]:
+    return [command[1:] for command in commands if command[0] == program]
+
+
+def training(words: list[str]) -> Any:
+    return options.parse_args_and_arch(options.get_training_parser(), words)
+
+
+def test_the_words_of_ocrpp_become_two_sides(run: Run, tmp_path: Path) -> None:
+    """`0` alone is nothing, "0" a digit, : may be a letter, an out may have several."""
+    (tmp_path / "klk.0.train").write_text(ALIGNED)
+    (tmp_path / "klk.0.test").write_text("0 l\t0 1\nä\tä\n")
+    for suffix, source, target in (
+        ("train", "M ä : 0 w\n:\n1\n", "m ä i 0 v v\n:\n0 1\n"),
+        ("test", "0 l\nä\n", "0 1\nä\n"),
+    ):
+        files = (tmp_path / f"klk.0.{suffix}", tmp_path / "out/src", tmp_path / "out/trg")
+        run(sys.executable, RECIPE / "words.py", *files)
+        assert [path.read_text() for path in files[1:]] == [source, target]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "told"),
+    [
+        ("dev", "a : b\na b\n", "line 2 is 'a b'; expected as in: a : ä"),
+        ("test", "a b\tc\na b\n", "line 2 is 'a b'; expected a word, a tab, and a word"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_told(
+    run: Run, tmp_path: Path, suffix: str, text: str, told: str
+) -> None:
+    path = tmp_path / f"klk.0.{suffix}"
+    path.write_text(text)
+    words = (sys.executable, RECIPE / "words.py", path, tmp_path / "src", tmp_path / "trg")
+    assert f"{path}: {told}" in run(*words, code=1).stderr
+    assert not (tmp_path / "src").exists()
+
+
+def test_a_toy_word_is_the_same_in_both_forms() -> None:
+    words, toy = script("words"), script("toy_words")
+    draw = random.Random(1)
+    made = [toy.word(draw) for _ in range(300)]
+    aligned = list(words.aligned(iter(toy.aligned(made).splitlines())))
+    assert aligned == list(words.side_by_side(iter(toy.side_by_side(made).splitlines())))
+    assert 0.1 < sum(read != wanted for read, wanted in aligned) / len(aligned) < 0.9
+
+
+def test_word_pieces_are_the_longest_that_fit() -> None:
+    cut = script("wordpieces").cut
+    vocabulary = {"play", "pl", "##ay", "##ing", "##i", "#", "###", "##b", "."}
+    assert cut("playing", vocabulary) == ["play", "##ing"]
+    assert cut("plaything", vocabulary) == ["plaything"], "unknown words stay whole"
+    assert cut("##b", vocabulary) == ["#", "###", "##b"], "a ## of the text is no mark"
+    assert cut("." * 101, vocabulary) == ["." * 101]
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.models.bert.tokenization_bert.WordpieceTokenizer(vocabulary, "[UNK]")
+    for word in ("playing", "pl", "plaything", "play.", "playii"):
+        expected = theirs.tokenize(word)
+        assert cut(word, vocabulary) == ([word] if expected == ["[UNK]"] else expected)
+
+
+def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+    settings = {"SCALE": "tiny", "WORK": str(tmp_path), "UPDATES": "150", "MAX_EPOCH": "2"}
+    shown = [step(path, settings).stdout for path in STEPS]
+    rows = [line.split(" | ") for line in shown[3].splitlines()]
+    found = {row[1]: [float(one.split(" ")[0]) for one in row[2:4] if one] for row in rows[2:6]}
+    assert list(found) == ["nothing done", "all edits of the dictionary", "transformer", "tagger"]
+    assert found["all edits of the dictionary"] == [100.0]
+    assert found["tagger"][1] > found["nothing done"][1] + 5
+    assert rows[6][1] == "tagger to transformer"
+    # The two calls of fairseq-preprocess into one folder have left each other's files alone.
+    data = tmp_path / "data/ocr.0"
+    wanted = tmp_path / "text/ocr.0"
+    assert (data / "dict.edits.txt").read_text() == (wanted / "labels.txt").read_text()
+    assert (data / "dict.src.txt").read_bytes() == (data / "dict.trg.txt").read_bytes()
+    assert (data / "test.src-trg.src").read_bytes() == (wanted / "test.src").read_bytes()
+    for split in ("train", "valid"):
+        for pair, sides in (("src-trg", ("src", "trg")), ("edits-None", ("edits",))):
+            assert all((data / f"{split}.{pair}.{side}.idx").exists() for side in sides)
+    assert not (tmp_path / "data/ocr.0.tmp").exists()
+    for path in STEPS[:3]:
+        again = step(path, settings).stderr
+        done = {line for line in again.splitlines() if not line.startswith("==>")}
+        assert done, path
+        assert all(line.startswith("there already: ") for line in done), again
+
+
+def test_what_was_cut_off_is_done_again(tmp_path: Path) -> None:
+    """A folder half binarised has another name; a training without its last file goes on."""
+    settings = {"SCALE": "tiny", "WORK": str(tmp_path), "KINDS": "tagger", "UPDATES": "20"}
+    step(STEPS[0], settings)
+    data = tmp_path / "data/ocr.0"
+    (data / "train.src-trg.trg.idx").unlink()
+    data.rename(data.with_name("ocr.0.tmp"))
+    step(STEPS[0], settings)
+    assert (data / "train.src-trg.trg.idx").exists()
+    assert not data.with_name("ocr.0.tmp").exists()
+    step(STEPS[1], settings)
+    run = tmp_path / "runs/ocr.0.tagger"
+    (run / "final.pt").unlink()
+    step(STEPS[1], settings)
+    assert (run / "final.pt").exists()
+    assert "Loaded checkpoint" in (run / "train.log").read_text()
+
+
+def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
+    bert, data, work = tmp_path / "bert", tmp_path / "data", tmp_path / "work"
+    bert.mkdir()
+    data.mkdir()
+    tiny_bert.save(bert)
+    for split in ("train", "valid", "test"):
+        (data / f"{split}.src").write_text("a c\nc a\na c a\nc\n" * 10)
+        (data / f"{split}.trg").write_text("ab c\nc ab\nab c ab\nc\n" * 10)
+    (data / "test.src").write_text("xa c\nb zz c\n")
+    (data / "clean.txt").write_text("ab c ab\nc ab\nc c\n" * 20)
+    sizes = "--encoder-layers 2 --encoder-embed-dim 4 --encoder-ffn-embed-dim 6"
+    settings = {
+        "SCALE": "paper",
+        "TASKS": "gec",
+        "SETS": "test",
+        "DATA_DIR": str(data),
+        "BERT": str(bert),
+        "WORK": str(work),
+        "GEC_MODELS": "1",
+        "CLEAN_LINES": "40",
+        "SPELL_CHECK": "sed s/^x//",
+        "M2_SCORER": "wc -l",
+        "TAGGER_FLAGS": f"{sizes} --encoder-attention-heads 2 --max-source-positions 8",
+    }
+    shown = [step(path, settings).stdout for path in STEPS]
+    assert (work / "text/gec/train.trg").read_text().startswith("a ##b c\nc a ##b\n")
+    assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
+    assert "gram ##b 40" in (work / "data/gec.1/edits.txt").read_text()
+    run = work / "runs/gec.1.tagger"
+    assert f"starts from the language model in {bert}" in (run / "synthetic/train.log").read_text()
+    first = run / "synthetic/checkpoint_last.pt"
+    assert f"loading pretrained model from {first}" in (run / "train.log").read_text()
+    lines = (work / "runs/gec.all.tagger/test.txt").read_text().splitlines()
+    assert len(lines) == 2
+    assert {"b", "zz"} <= set(lines[1].split()), "unknown words are copied"
+    assert "60" not in shown[3]
+    assert f"2 {run}/test.txt" in shown[3]
+
+
+def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
+    for scale, tasks, count in (
+        ("tiny", "ocr", 2),
+        ("small", "ocr spell", 20),
+        ("paper", "ocr spell gec", 50),
+    ):
+        commands = called(dry(scale, "train", TASKS=tasks), "fairseq-train")
+        assert len(commands) == count
+        for words in commands:
+            args = training(words)
+            assert args.user_dir == PACKAGE.name
+            assert (args.task == "edit_labelling") == (args.criterion == "edit_cross_entropy")
+
+
+def test_words_are_corrected_as_in_tables_12_and_13() -> None:
+    for task, layers in (("ocr", 1), ("spell", 2)):
+        tagger, other = (
+            training(words)
+            for words in called(dry("paper", "train", TASKS=task, FOLDS="9"), "fairseq-train")
+        )
+        assert (tagger.arch, tagger.max_source_positions) == ("edit_tagger_small", 40)
+        sizes = (tagger.encoder_layers, tagger.encoder_embed_dim, tagger.encoder_ffn_embed_dim)
+        assert (*sizes, tagger.encoder_attention_heads) == (4, 200, 400, 4)
+        assert (tagger.dropout, tagger.attention_dropout) == (0.1, 0.1)
+        assert tagger.edit_copy_weight == 1
+        assert not hasattr(tagger, "edit_init")
+        assert tagger.max_update == tagger.total_num_update
+        assert (tagger.best_checkpoint_metric, other.best_checkpoint_metric) == ("exact", "loss")
+        assert (other.encoder_layers, other.decoder_layers) == (2, layers)
+        for side in ("encoder", "decoder"):
+            found = [getattr(other, f"{side}_{name}") for name in ("embed_dim", "ffn_embed_dim")]
+            assert [*found, getattr(other, f"{side}_attention_heads")] == [200, 400, 4]
+    words = called(dry("small", "train", FOLDS="0", DECODER_LAYERS="2"), "fairseq-train")[1]
+    assert training(words).decoder_layers == 2
+    flags = {"TAGGER_FLAGS": "--dropout 0.3", "UPDATES": "9", "AUTOCAST": "", "FOLDS": "0"}
+    args = training(called(dry("small", "train", **flags), "fairseq-train")[0])
+    assert (args.dropout, args.max_update) == (0.3, 9)
+    assert tagger.edit_autocast
+    assert not hasattr(args, "edit_autocast")
+
+
+def test_grammar_is_trained_as_in_section_3_1() -> None:
+    commands = dry("paper", "train", TASKS="gec", GPUS="2", LAUNCH="node")
+    stages = [training(words) for words in called(commands, "fairseq-train")]
+    assert len(stages) == 5 * 2
+    for first, second in zip(stages[::2], stages[1::2], strict=True):
+        assert first.edit_init == "bert:/bert"
+        assert not hasattr(second, "edit_init")
+        assert second.finetune_from_model == f"{first.save_dir}/checkpoint_last.pt"
+        assert first.data.endswith(f"/data/gec.{first.seed}")
+        assert second.data.endswith("/data/gec")
+        for args, pairs in ((first, 8865347), (second, 1200000)):
+            assert (args.arch, args.edit_copy_weight) == ("edit_tagger_large", 0.4)
+            assert (2 * args.batch_size, args.lr, args.max_epoch) == (64, [2e-5], 2)
+            assert args.total_num_update == 2 * -(-pairs // 64)
+    prepared = called(dry("paper", "prepare", TASKS="gec"), "fairseq-ssl")
+    noises = [words for words in prepared if words[0] == "noise"]
+    assert [words[words.index("--seed") + 1] for words in noises] == list("12345")
+    assert all(words[words.index("--noise") + 1] == "learner" for words in noises)
+    (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
+    assert "--size 1000 --longest 2" in " ".join(counted)
+    assert "--transforms english" in " ".join(counted)
+
+
+def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None:
+    decoding = called(dry("paper", "decode", TASKS="ocr spell gec"), "fairseq-generate")
+    assert len(decoding) == 2 * 10 * 2 * 2 + 6 * 2
+    models = []
+    for words in decoding:
+        args = options.parse_args_and_arch(options.get_generation_parser(), words)
+        if args.task == "translation":
+            assert args.beam == 5
+        else:
+            assert args.edit_iterations == (4 if "gec" in args.path else 1)
+        models.append(args.path.count(":") + 1)
+    assert models == [1] * 90 + [5] * 2, "the ensemble comes last, of valid and of test"
+    for words in called(dry("paper", "prepare", TASKS="ocr spell gec"), "fairseq-preprocess"):
+        args = options.get_preprocessing_parser().parse_args(words)
+        assert args.joined_dictionary or args.srcdict
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "message"),
+    [
+        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
+        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected tagger, transformer."),
+        ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
+        ({"SETS": "train"}, 2, "SETS has 'train'; expected valid, test."),
+        ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with ocr/klk.0.train"),
+        ({"SCALE": "paper", "TASKS": "gec", "DATA_DIR": ""}, 1, "folder with train.src"),
+        ({"SCALE": "paper", "TASKS": "gec", "DATA_DIR": "d", "BERT": ""}, 1, "folder of a BERT"),
+    ],
+)
+def test_a_wrong_setting_is_refused(
+    settings: dict[str, str], code: int, message: str, tmp_path: Path
+) -> None:
+    assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr

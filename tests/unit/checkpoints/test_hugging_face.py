@@ -1,0 +1,162 @@
+"""The files of a language model in a folder: every form that is read, and what is refused."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_ssl.checkpoints.hugging_face import (
+    read_config,
+    read_vocabulary,
+    read_weights,
+    write_dictionary,
+)
+from fairseq_ssl.errors import DataError, MissingPackageError, UnsafeCheckpointError
+
+WEIGHTS = {"a.weight": torch.arange(6.0).view(2, 3), "b.bias": torch.ones(2)}
+
+
+def save_safetensors(weights: dict[str, torch.Tensor], path: Path) -> None:
+    pytest.importorskip("safetensors")
+    from safetensors.torch import save_file
+
+    save_file(weights, path)
+
+
+def save_pickle(weights: dict[str, torch.Tensor], path: Path) -> None:
+    torch.save(weights, path)
+
+
+FORMS = [("model.safetensors", save_safetensors), ("pytorch_model.bin", save_pickle)]
+Save = Callable[[dict[str, torch.Tensor], Path], None]
+
+
+@pytest.mark.parametrize(("name", "save"), FORMS)
+def test_weights_are_read_from_one_file(name: str, save: Save, tmp_path: Path) -> None:
+    save(WEIGHTS, tmp_path / name)
+    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
+
+
+@pytest.mark.parametrize(("name", "save"), FORMS)
+def test_weights_are_read_from_parts(name: str, save: Save, tmp_path: Path) -> None:
+    index = {}
+    for number, (weight, value) in enumerate(WEIGHTS.items()):
+        index[weight] = f"part-{number}-{name}"
+        save({weight: value}, tmp_path / index[weight])
+    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": index}))
+    torch.testing.assert_close(read_weights(tmp_path), WEIGHTS)
+
+
+@pytest.mark.parametrize("name", ["gone.bin", "../pytorch_model.bin"])
+def test_a_part_outside_the_folder_or_missing_is_named(name: str, tmp_path: Path) -> None:
+    save_pickle(WEIGHTS, tmp_path / "pytorch_model.bin")
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    index = folder / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"a.weight": name}}))
+    with pytest.raises(DataError, match=f"names the file '{name}'"):
+        read_weights(folder)
+    index.write_text("{}")
+    with pytest.raises(DataError, match="names no files"):
+        read_weights(folder)
+
+
+def test_a_folder_without_weights_says_what_is_expected(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"model.safetensors or pytorch_model.bin"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "save"), FORMS)
+def test_a_damaged_file_is_named(name: str, save: Save, tmp_path: Path) -> None:
+    save(WEIGHTS, tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=name):
+        read_weights(tmp_path)
+
+
+def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (print, ("run",))
+
+    torch.save({"a": Evil()}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(UnsafeCheckpointError, match="print"):
+        read_weights(tmp_path)
+
+
+def test_a_pickle_of_more_than_weights_is_refused(tmp_path: Path) -> None:
+    torch.save({"model": WEIGHTS}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(DataError, match="more than weights"):
+        read_weights(tmp_path)
+
+
+def test_without_safetensors_its_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = builtins.__import__
+
+    def imported(name: str, *more: Any, **named: Any) -> Any:
+        if name.startswith("safetensors"):
+            raise ImportError(name)
+        return there(name, *more, **named)
+
+    monkeypatch.setattr(builtins, "__import__", imported)
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(MissingPackageError, match=r'safetensors.*"fairseq-ssl\[bert\]"'):
+        read_weights(tmp_path)
+
+
+def test_symbols_of_a_list_are_lines_and_nothing_else_ends_one(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes("[PAD]\r\na\u2028b\r\n##c\r\n".encode())
+    (tmp_path / "added_tokens.json").write_text('{"<new>": 3}')
+    assert read_vocabulary(tmp_path) == {"[PAD]": 0, "a\u2028b": 1, "##c": 2, "<new>": 3}
+
+
+def test_symbols_of_a_tokeniser(tmp_path: Path) -> None:
+    found = {
+        "added_tokens": [{"id": 0, "content": "<s>"}, {"id": 3, "content": "<mask>"}],
+        "model": {"type": "BPE", "vocab": {"<s>": 0, "Ġa": 1, "b": 2}, "merges": []},
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(found))
+    assert read_vocabulary(tmp_path) == {"<s>": 0, "Ġa": 1, "b": 2, "<mask>": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("tokenizer.json", '{"model": {"type": "Unigram", "vocab": [["a", 0.5]]}}', "word pieces"),
+        ("tokenizer.json", "{}", "word pieces"),
+        ("vocab.json", '{"a": "first"}', "row of 'a' is 'first'"),
+        ("vocab.json", '["a"]', "no names and values"),
+        ("vocab.json", "a", "no JSON"),
+        ("merges.txt", "a b", "vocab.txt, vocab.json or tokenizer.json"),
+    ],
+)
+def test_odd_symbols_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_vocabulary(tmp_path)
+
+
+def test_a_folder_of_something_else_says_what_is_expected(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"config.json can not be read.*Hugging Face"):
+        read_config(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"config.json can not be read"):
+        read_config(tmp_path / "file")
+
+
+def test_a_dictionary_for_fairseq_has_the_symbols_of_texts(tmp_path: Path) -> None:
+    symbols = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "the", "##e", "a\u3000b", "É"]
+    (tmp_path / "vocab.txt").write_text("\n".join(symbols) + "\n\n")
+    assert write_dictionary(tmp_path, tmp_path / "dict.txt") == 3
+    loaded = Dictionary.load(str(tmp_path / "dict.txt"))
+    assert loaded.symbols == ["<s>", "<pad>", "</s>", "<unk>", "the", "##e", "É"]

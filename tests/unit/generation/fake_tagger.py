@@ -1,0 +1,108 @@
+"""A tagger that says what a test tells it to, and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+
+from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.text.edits.suffix_table import english_suffixes
+from fairseq_ssl.text.edits.transforms import Transforms
+
+GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]
+EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), True))
+Scores = list[dict[str, float]]
+"""For the start and each token: the logits of some labels; those of the others are -30."""
+NONE = -30.0
+
+
+class Logits(NamedTuple):
+    edits: torch.Tensor
+    errors: torch.Tensor | None
+
+
+def dictionary(words: str = "a b c d e x") -> OpenDictionary:
+    found = OpenDictionary()
+    for word in words.split():
+        found.add_symbol(word)
+    return found
+
+
+class FakeTagger:
+    """Scores each sentence, or window of one, by a function of its words."""
+
+    def __init__(
+        self,
+        words: OpenDictionary,
+        scores: Callable[[list[str]], Scores],
+        errors: Callable[[list[str]], Sequence[float]] | None = None,
+        positions: int = 512,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.words, self.scores, self.errors, self.dtype = words, scores, errors, dtype
+        self.cfg = SimpleNamespace(max_source_positions=positions)
+        self.seen: list[list[str]] = []
+        self.shapes: list[tuple[int, ...]] = []
+
+    def eval(self) -> None:
+        pass
+
+    def __call__(self, src_tokens: torch.Tensor, src_lengths: torch.Tensor) -> Logits:
+        self.shapes.append(tuple(src_tokens.shape))
+        rows, errors = [], []
+        for row, length in zip(src_tokens.tolist(), src_lengths.tolist(), strict=True):
+            assert row[0] == 0
+            assert row[length - 1] == 2
+            assert set(row[length:]) <= {1}
+            assert not {1, 2} & set(row[: length - 1])
+            sentence = [self.words[one] for one in row[1 : length - 1]]
+            self.seen.append(sentence)
+            rows += self.scores(sentence)
+            errors += self.errors(sentence) if self.errors else []
+        edits = torch.full((len(rows), len(EDITS.labels)), NONE)
+        for at, one in enumerate(rows):
+            for name, value in one.items():
+                edits[at, EDITS.ids[name]] = value
+        return Logits(edits.to(self.dtype), torch.tensor(errors) if self.errors else None)
+
+
+def sure(labels: dict[str, str]) -> Callable[[list[str]], Scores]:
+    """Give each word of `labels` its edit, <s> stands for the start, and keep the others."""
+    return lambda words: [{labels.get(word, "KEEP"): 0.0} for word in ["<s>", *words]]
+
+
+def by_sentence(edits: dict[str, str]) -> Callable[[list[str]], Scores]:
+    """Give whole sentences their labels, with names and spaces; others are kept."""
+
+    def scores(words: list[str]) -> Scores:
+        kept = " ".join(["KEEP"] * (len(words) + 1))
+        return [{name: 0.0} for name in edits.get(" ".join(words), kept).split()]
+
+    return scores
+
+
+def batch(words: OpenDictionary, *sentences: str) -> dict[str, Any]:
+    """What a task hands over, padded on the right to the longest."""
+    rows = [
+        torch.cat([torch.tensor([words.bos()]), words.encode_line(one, add_if_not_exist=False)])
+        for one in sentences
+    ]
+    padded = torch.nn.utils.rnn.pad_sequence([*map(torch.Tensor.long, rows)], True, words.pad())
+    return {"net_input": {"src_tokens": padded, "src_lengths": torch.tensor([*map(len, rows)])}}
+
+
+def corrected(
+    *models: FakeTagger, sentences: Sequence[str], **settings: Any
+) -> list[dict[str, Any]]:
+    """Correct sentences; returns the hypotheses, with their `text`."""
+    words = models[0].words
+    rounds = EditRounds(models, words, EDITS, RoundsSettings(**settings))
+    found = rounds.generate(models, batch(words, *sentences))
+    assert all(len(one) == 1 for one in found)
+    return [{**one, "text": words.string(one["tokens"])} for (one,) in found]

@@ -1,0 +1,155 @@
+"""Which edits are made, against cases worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.edit_choice import Chosen, EditChoice
+from fairseq_ssl.generation.possible_edits import PossibleEdits
+from tests.unit.generation.fake_tagger import EDITS, dictionary
+
+Row = dict[str, float]
+SOME: list[Row] = [
+    {"KEEP": 0.9, "APPEND_x": 0.1},
+    {"KEEP": 0.4, "DELETE": 0.45, "APPEND_b": 0.15},
+    {"KEEP": 0.2, "DELETE": 0.3, "REPLACE_c": 0.5},
+    {"KEEP": 0.7, "DELETE": 0.3},
+]
+"""The start and three tokens."""
+
+
+def choose(
+    rows: list[Row],
+    words: str = "d d d",
+    errors: list[float] | None = None,
+    known: OpenDictionary | None = None,
+    starts: tuple[int, ...] = (0,),
+    **settings: Any,
+) -> list[tuple[str, float]]:
+    known = known or dictionary()
+    probabilities = torch.zeros(len(rows), len(EDITS.labels))
+    for at, row in enumerate(rows):
+        for name, value in row.items():
+            probabilities[at, EDITS.ids[name]] = value
+    ids = np.array([known.bos(), *map(known.index, words.split())])
+    found_errors = torch.tensor(errors) if errors else 1 - probabilities[:, 0]
+    choice, at_start = EditChoice(**settings), np.array(starts)
+    columns = choice.choose(probabilities, found_errors, PossibleEdits(EDITS, known), ids, at_start)
+    assert columns.shape == (4, len(rows))
+    found: Chosen = choice.leave_alone(columns.numpy(), at_start)
+    np.testing.assert_allclose(found.kept, [row.get("KEEP", 0) for row in rows], rtol=1e-6)
+    return [
+        (EDITS.names[label], round(float(probability), 6))
+        for label, probability in zip(found.labels, found.probabilities, strict=True)
+    ]
+
+
+def test_the_likeliest_is_taken_with_its_probability() -> None:
+    wanted = [("KEEP", 0.9), ("DELETE", 0.45), ("REPLACE_c", 0.5), ("KEEP", 0.7)]
+    assert choose(SOME) == wanted
+
+
+def test_biases_are_added_to_the_probabilities_and_are_not_in_what_is_told() -> None:
+    keep = [("KEEP", 0.9), ("KEEP", 0.4), ("REPLACE_c", 0.5), ("KEEP", 0.7)]
+    assert choose(SOME, keep_bias=0.1) == keep
+    assert choose(SOME, keep_bias=0.31)[2] == ("KEEP", 0.2)
+    delete = [("KEEP", 0.9), ("DELETE", 0.45), ("DELETE", 0.3), ("KEEP", 0.7)]
+    assert choose(SOME, delete_bias=0.21) == delete
+    assert choose(SOME, delete_bias=0.41)[3] == ("DELETE", 0.3)
+    assert choose(SOME, keep_bias=-0.5)[3] == ("DELETE", 0.3)
+
+
+def test_an_edit_that_is_not_likely_enough_is_no_edit() -> None:
+    keep = [("KEEP", 0.9), ("KEEP", 0.4), ("REPLACE_c", 0.5), ("KEEP", 0.7)]
+    assert choose(SOME, min_confidence=0.46) == keep
+    assert choose(SOME, min_confidence=0.44) == choose(SOME)
+    # the threshold is that of the plain probability
+    assert choose(SOME, min_confidence=0.46, delete_bias=0.1) == keep
+
+
+def test_a_sentence_without_a_likely_error_is_left_alone() -> None:
+    assert choose(SOME, min_sentence_confidence=0.79) == choose(SOME)
+    kept = [("KEEP", 0.9), ("KEEP", 0.4), ("KEEP", 0.2), ("KEEP", 0.7)]
+    assert choose(SOME, min_sentence_confidence=0.81) == kept
+    errors = [0.1, 0.2, 0.3, 0.6]
+    assert choose(SOME, errors=errors, min_sentence_confidence=0.59) == choose(SOME)
+    assert choose(SOME, errors=errors, min_sentence_confidence=0.61) == kept
+    # each sentence has its own likeliest error
+    two = [*SOME, *SOME]
+    found = choose(
+        *(two, "d d d <s> d d d", [*errors, 0.1, 0.5, 0.1, 0.1]),
+        starts=(0, 4),
+        min_sentence_confidence=0.55,
+    )
+    assert found == choose(SOME) + kept
+
+
+def test_the_start_is_kept_or_appended_to() -> None:
+    rows = [{"KEEP": 0.1, "APPEND_x": 0.15, "REPLACE_b": 0.25, "SUFFIX_+s": 0.5, "DELETE": 0.3}]
+    assert choose(rows, "") == [("APPEND_x", 0.15)]
+    assert choose(rows, "", delete_bias=1.0, keep_bias=-1.0) == [("APPEND_x", 0.15)]
+    assert choose([{"DELETE": 1.0}], "", keep_bias=-1.0)[0][0] != "DELETE"
+
+
+def test_a_transform_needs_a_word_that_it_fits_known_or_not() -> None:
+    row = {"SUFFIX_-s": 0.4, "CASE_lower": 0.3, "SUFFIX_+s": 0.2, "KEEP": 0.1}
+    words = dictionary("d walks a Walk")
+    found = choose([{"KEEP": 1.0}, *[row] * 7], "d walks a Walk Berlins ? <unk>", known=words)
+    assert [name for name, _ in found[1:]] == [
+        *("SUFFIX_+s", "SUFFIX_-s", "KEEP", "CASE_lower"),
+        *("SUFFIX_-s", "SUFFIX_+s", "KEEP"),
+    ]
+    assert [round(probability, 6) for _, probability in found[1:3]] == [0.2, 0.4]
+
+
+def test_each_word_is_looked_up_once() -> None:
+    words = dictionary("walks talk")
+    possible = PossibleEdits(EDITS, words)
+    asked = []
+
+    class Spy:
+        nspecial = words.nspecial
+
+        def __len__(self) -> int:
+            return len(words)
+
+        def __getitem__(self, token: int) -> str:
+            asked.append(words[token])
+            return words[token]
+
+    possible = PossibleEdits(EDITS, Spy())
+    for line in ("walks new", "talk walks", "new newer newest walks", "walks"):
+        ids = np.array([words.bos(), *map(words.index, line.split())])
+        possible.rule_out(torch.ones(len(ids), len(EDITS.labels)), ids, np.array([0]))
+    assert sorted(asked) == ["new", "newer", "newest", "talk", "walks"]
+
+
+def test_what_is_possible_is_what_the_dictionary_of_edits_says() -> None:
+    words = dictionary("walks Talk of a cry")
+    tokens = ["walks", "Talk", "unknown", "of", "a", "cry", "UPPER", "?", "unknown"]
+    ids = np.array([words.bos(), *map(words.index, tokens)])
+    left = torch.ones(len(ids), len(EDITS.labels))
+    PossibleEdits(EDITS, words).rule_out(left, ids, np.array([0]))
+    assert left.isfinite().tolist() == [
+        [EDITS.is_possible(label, word) for label in range(len(EDITS.labels))]
+        for word in [None, *tokens]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("keep_bias", 1.1), ("keep_bias", -1.1), ("delete_bias", float("nan"))),
+        *(("min_confidence", -0.1), ("min_sentence_confidence", 1.5)),
+    ],
+)
+def test_settings_that_can_not_be_are_refused(name: str, value: float) -> None:
+    flag = f"--edit-{name.replace('_', '-')} is {value}"
+    with pytest.raises(ConfigurationError, match=flag):
+        EditChoice(**{name: value})

@@ -1,0 +1,252 @@
+"""Sentences in rounds, with taggers that say what they are told to."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.edit_choice import EditChoice
+from fairseq_ssl.generation.edit_rounds import MOST_WINDOWS, RoundsSettings
+from tests.unit.generation.fake_tagger import (
+    FakeTagger,
+    Scores,
+    by_sentence,
+    corrected,
+    dictionary,
+    sure,
+)
+
+TWO_ROUNDS = by_sentence(
+    {
+        "a e": "KEEP KEEP REPLACE_b",  # only then it is seen that c is missing
+        "a b": "KEEP KEEP APPEND_c",
+        "d d": "KEEP DELETE KEEP",
+    }
+)
+
+
+def test_what_one_round_can_not_do_the_next_one_does() -> None:
+    words = dictionary()
+    tagger = FakeTagger(words, TWO_ROUNDS)
+    (found,) = corrected(tagger, sentences=["a e"], history=True)
+    assert (found["text"], found["steps"]) == ("a b c", 3)
+    assert [words.string(one["tokens"]) for one in found["history"]] == ["a b", "a b c", "a b c"]
+    assert [edit[:3] for edit in found["edits"]] == [(1, 2, "REPLACE_b"), (2, 2, "APPEND_c")]
+    assert found["tokens"][-1] == words.eos()
+
+
+def test_only_what_changed_is_fed_again_in_batches_of_its_own_length() -> None:
+    tagger = FakeTagger(dictionary(), TWO_ROUNDS)
+    found = corrected(tagger, sentences=["x x x x", "a e", "d d"])
+    assert [one["text"] for one in found] == ["x x x x", "a b c", "d"]
+    assert [one["steps"] for one in found] == [1, 3, 2]
+    assert tagger.seen == [
+        *(["x", "x", "x", "x"], ["a", "e"], ["d", "d"]),
+        *(["a", "b"], ["d"]),
+        ["a", "b", "c"],
+    ]
+    assert tagger.shapes == [(3, 6), (2, 4), (1, 5)]
+
+
+def test_rounds_are_limited() -> None:
+    for limit, text in ((1, "a b"), (2, "a b c")):
+        tagger = FakeTagger(dictionary(), TWO_ROUNDS)
+        (found,) = corrected(tagger, sentences=["a e"], iterations=limit)
+        assert (found["text"], found["steps"], len(tagger.seen)) == (text, limit, limit)
+
+
+def test_a_sentence_that_grows_for_ever_has_four_rounds() -> None:
+    tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}))
+    (found,) = corrected(tagger, sentences=["a"])
+    assert (found["text"], found["steps"]) == ("x x x x a", 4)
+
+
+def test_what_was_there_before_ends_it_and_comes_out() -> None:
+    cycle = by_sentence({"a": "KEEP REPLACE_b", "b": "KEEP REPLACE_c", "c": "KEEP REPLACE_b"})
+    tagger = FakeTagger(dictionary(), cycle)
+    (found,) = corrected(tagger, sentences=["a"], iterations=9)
+    assert (found["text"], found["steps"], len(tagger.seen)) == ("b", 3, 3)
+
+
+def test_the_input_counts_as_something_that_was_there() -> None:
+    back = by_sentence({"b c": "KEEP REPLACE_x KEEP", "x c": "KEEP REPLACE_b KEEP"})
+    tagger = FakeTagger(dictionary(), back)
+    (found,) = corrected(tagger, sentences=["b c"])
+    assert (found["text"], found["steps"]) == ("b c", 2)
+
+
+def test_an_edit_that_does_nothing_ends_it() -> None:
+    tagger = FakeTagger(dictionary(), sure({"b": "REPLACE_b"}))
+    (found,) = corrected(tagger, sentences=["a b"])
+    assert (found["text"], found["steps"]) == ("a b", 1)
+
+
+def test_an_empty_sentence_goes_in_and_out() -> None:
+    gone = sure({"a": "DELETE"})
+    found = corrected(FakeTagger(dictionary(), gone), sentences=["a a", "", "b"], history=True)
+    assert [one["text"] for one in found] == ["", "", "b"]
+    assert [one["tokens"].tolist() for one in found[:2]] == [[2], [2]]
+    assert [one["steps"] for one in found] == [2, 1, 1]
+    filled = FakeTagger(dictionary(), by_sentence({"": "APPEND_x"}))
+    assert [one["text"] for one in corrected(filled, sentences=["", "a"])] == ["x", "a"]
+
+
+def test_unknown_words_are_copied_and_transformed_by_their_surface() -> None:
+    tagger = FakeTagger(dictionary(), sure({"Berlins": "SUFFIX_-s", "e": "APPEND_a_new"}))
+    (found,) = corrected(tagger, sentences=["zwei Berlins e ?"])
+    # the tagger appends in each round
+    assert found["text"].startswith("zwei Berlin e a new")
+    assert found["text"].endswith("a new ?")
+
+
+def test_symbols_of_fairseq_in_the_text_do_no_harm() -> None:
+    tagger = FakeTagger(dictionary(), sure({"b": "DELETE"}))
+    (found,) = corrected(tagger, sentences=["a </s> b <pad> c <s>"])
+    assert found["tokens"].tolist() == [4, 2, 1, 6, 0, 2]
+
+
+def uncertain(words: list[str]) -> Scores:
+    """Logarithms of probabilities that are 1 together."""
+    rows = {
+        "<s>": {"KEEP": 0.8, "APPEND_x": 0.2},
+        "a": {"DELETE": 0.6, "KEEP": 0.4},
+        "b": {"APPEND_c": 0.7, "KEEP": 0.3},
+    }
+    kept = {"KEEP": 0.9, "DELETE": 0.1}
+    return [
+        {name: math.log(value) for name, value in rows.get(word, kept).items()}
+        for word in ["<s>", *words]
+    ]
+
+
+def test_scores_by_hand() -> None:
+    words = dictionary()
+    (found,) = corrected(FakeTagger(words, uncertain), sentences=["a b d"], iterations=1)
+    assert found["text"] == "b c d"
+    log = math.log
+    wanted = [log(0.7), log(0.7), log(0.9), log(0.8)]
+    assert found["positional_scores"].tolist() == pytest.approx(wanted, abs=1e-5)
+    assert found["score"] == pytest.approx(
+        (log(0.8) + log(0.6) + log(0.7) + log(0.9)) / 4, abs=1e-5
+    )
+    assert [(*edit[:3], round(edit[3], 4)) for edit in found["edits"]] == [
+        (1, 1, "DELETE", 0.6),
+        (1, 2, "APPEND_c", 0.7),
+    ]
+    assert len(found["positional_scores"]) == len(found["tokens"])
+    # the second round sees b c d
+    again = corrected(FakeTagger(words, uncertain), sentences=["a b d"], iterations=2)[0]
+    assert again["text"] == "b c c d"
+    wanted = [log(0.7), log(0.7), log(0.9), log(0.9), log(0.8)]
+    assert again["positional_scores"].tolist() == pytest.approx(wanted, abs=1e-5)
+
+
+def test_edits_stand_in_place_of_an_alignment_where_they_are_to_be_printed() -> None:
+    tagger = FakeTagger(dictionary(), uncertain)
+    (found,) = corrected(tagger, sentences=["a b d"], iterations=1, print_edits=True)
+    assert found["alignment"] == [("1:1", "DELETE:0.600"), ("1:2", "APPEND_c:0.700")]
+    assert corrected(tagger, sentences=["a"], iterations=1)[0]["alignment"] == []
+
+
+def test_together_or_alone_is_the_same() -> None:
+    sentences = ["a b d", "", "d d d d d d d", "a", "b ? b", "new a"]
+    together = corrected(FakeTagger(dictionary(), uncertain), sentences=sentences)
+    for sentence, one in zip(sentences, together, strict=True):
+        (alone,) = corrected(FakeTagger(dictionary(), uncertain), sentences=[sentence])
+        for key in ("text", "steps", "edits"):
+            assert alone[key] == one[key]
+        assert alone["score"] == pytest.approx(one["score"])
+        assert torch.equal(alone["positional_scores"], one["positional_scores"])
+
+
+def test_several_taggers_have_the_mean_of_their_probabilities() -> None:
+    words = dictionary()
+
+    def one(some: list[str]) -> Scores:
+        return [{"KEEP": math.log(0.4), "DELETE": math.log(0.6)} for _ in ["", *some]]
+
+    def other(some: list[str]) -> Scores:
+        return [{"KEEP": math.log(0.5), "APPEND_x": math.log(0.5)} for _ in ["", *some]]
+
+    def third(some: list[str]) -> Scores:
+        return [{"APPEND_x": math.log(0.9), "DELETE": math.log(0.1)} for _ in ["", *some]]
+
+    taggers = [FakeTagger(words, scores) for scores in (one, other)]
+    (found,) = corrected(*taggers, sentences=["d"])
+    assert found["text"] == "d"
+    assert found["positional_scores"].exp().tolist() == pytest.approx([0.45, 0.45])
+    (found,) = corrected(*taggers, FakeTagger(words, third), sentences=["d"], iterations=1)
+    assert found["text"] == "x d x"
+    share = (0 + 0.5 + 0.9) / 3
+    assert found["positional_scores"].exp().tolist() == pytest.approx([share] * 4, abs=1e-5)
+
+
+def test_error_probabilities_are_averaged_of_detection_heads_and_else_of_not_keeping() -> None:
+    words = dictionary()
+
+    def scores(some: list[str]) -> Scores:
+        return [{"KEEP": math.log(0.3), "APPEND_x": math.log(0.7)} for _ in ["", *some]]
+
+    plain = FakeTagger(words, scores)
+    with_head = FakeTagger(words, scores, lambda some: [math.log(0.1 / 0.9)] * (len(some) + 1))
+
+    def is_left_alone(*taggers: FakeTagger, threshold: float) -> bool:
+        choice = EditChoice(min_sentence_confidence=threshold)
+        (found,) = corrected(*taggers, sentences=["d"], choice=choice, iterations=1)
+        if found["edits"]:
+            return False
+        assert found["positional_scores"].exp().tolist() == pytest.approx([0.3, 0.3], abs=1e-5)
+        return True
+
+    for taggers, error in (((plain,), 0.7), ((with_head,), 0.1), ((plain, with_head), 0.4)):
+        assert is_left_alone(*taggers, threshold=error + 0.01)
+        assert not is_left_alone(*taggers, threshold=error - 0.01)
+
+
+def test_halves_become_probabilities_in_float32() -> None:
+    def scores(some: list[str]) -> Scores:
+        return [{"KEEP": 11.0, "APPEND_x": 10.0} for _ in ["", *some]]
+
+    tagger = FakeTagger(dictionary(), scores, dtype=torch.float16)
+    (found,) = corrected(tagger, sentences=["d"])
+    wanted = 1 / (1 + math.exp(-1))
+    assert found["positional_scores"].exp().tolist() == pytest.approx([wanted] * 2, abs=1e-6)
+
+
+def local(words: list[str]) -> Scores:
+    """Labels that depend on two words on either side, of which none is missing: y there keeps."""
+    rows: Scores = [{"KEEP": 0.0}]
+    for at, word in enumerate(words):
+        around = words[max(0, at - 2) : at + 3]
+        edits = {"a": "DELETE", "b": "APPEND_c", "c": "REPLACE_a_new", "crys": "SUFFIX_-s"}
+        rows.append({"KEEP" if "y" in around else edits.get(word, "KEEP"): 0.0})
+    return rows
+
+
+def test_a_long_sentence_is_corrected_in_windows_as_without() -> None:
+    words = dictionary()
+    pattern = "a b d y d crys e c e e d a d b new c c y a d d ? b"
+    sentences = [" ".join((pattern + " ") * n).strip() for n in (1, 4, 2)] + ["a", ""]
+    whole = corrected(FakeTagger(words, local), sentences=sentences)
+    for positions, overlap in ((12, 6), (12, 4), (20, None), (33, 12)):
+        tagger = FakeTagger(words, local, positions=positions)
+        found = corrected(tagger, sentences=sentences, window_overlap=overlap)
+        assert [one["text"] for one in found] == [one["text"] for one in whole]
+        assert [one["edits"] for one in found] == [one["edits"] for one in whole]
+        assert max(map(len, tagger.seen)) == positions - 2
+        assert max(rows for rows, _ in tagger.shapes) <= max(MOST_WINDOWS, len(sentences))
+        assert max(time for _, time in tagger.shapes) == positions
+
+
+def test_only_the_begin_of_a_sentence_is_its_start() -> None:
+    tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}), positions=6)
+    (found,) = corrected(tagger, sentences=["a b c d e a b c d e"], iterations=1)
+    assert found["text"] == "x a b c d e a b c d e"
+
+
+def test_settings_that_can_not_be_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="--edit-iterations is 0"):
+        RoundsSettings(iterations=0)

@@ -1,0 +1,86 @@
+"""Edits of ids do what edits of tokens do."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.generation.edited_ids import EditedIds
+from fairseq_ssl.text.edits.application import edited
+from tests.unit.generation.fake_tagger import EDITS, dictionary
+
+WORDS = "a b c walk Walks crying of"
+UNKNOWN = "new talked Berlin ? 12"
+tokens = st.sampled_from([*WORDS.split(), *UNKNOWN.split()]) | st.text("abs", min_size=1)
+
+
+def labels_for(words: list[str | None]) -> st.SearchStrategy[list[int]]:
+    """Any labels that fit; None is the start."""
+    return st.tuples(
+        *(
+            st.sampled_from([n for n in range(len(EDITS.labels)) if EDITS.is_possible(n, word)])
+            for word in words
+        )
+    ).map(list)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> list[tuple[list[str], list[int]]]:
+    sentences = draw(st.lists(st.lists(tokens, max_size=6), min_size=1, max_size=4))
+    return [(one, draw(labels_for([None, *one]))) for one in sentences]
+
+
+def spans(words: OpenDictionary, sentences: list[list[str]]) -> Spans:
+    return Spans.of([np.array([0, *map(words.index, one)]) for one in sentences])
+
+
+@given(case=cases())
+def test_as_with_tokens(case: list[tuple[list[str], list[int]]]) -> None:
+    words = dictionary(WORDS)
+    text = spans(words, [sentence for sentence, _ in case])
+    labels = np.array([label for _, some in case for label in some])
+    after, origins = EditedIds(EDITS, words)(text, labels)
+    found = [row.tolist() for row in np.split(after.ids, after.starts[1:])]
+    assert all(row[0] == 0 for row in found)
+    assert [[words[one] for one in row[1:]] for row in found] == [
+        edited(sentence, [EDITS.labels[label] for label in some]) for sentence, some in case
+    ]
+    # what an id came from: the label there kept or made it
+    for token, origin in zip(after.ids.tolist(), origins.tolist(), strict=True):
+        label = EDITS.labels[labels[origin]]
+        if token != text.ids[origin] and label.transform is None:
+            assert words[token] in label.gram
+    assert sorted(origins.tolist()) == origins.tolist()
+
+
+def test_by_hand() -> None:
+    words = dictionary(WORDS)
+    text = spans(words, [["a", "walk", "?"], [], ["b"]])
+    names = [
+        "APPEND_a_new",
+        "REPLACE_a_new",
+        "SUFFIX_+ed",
+        "APPEND_x",
+        "APPEND_c",
+        "KEEP",
+        "DELETE",
+    ]
+    after, origins = EditedIds(EDITS, words)(text, np.array([EDITS.ids[one] for one in names]))
+    assert after.lengths.tolist() == [8, 2, 1]
+    assert " ".join(words[one] for one in after.ids.tolist()) == (
+        "<s> a new a new walked ? x <s> c <s>"
+    )
+    assert origins.tolist() == [0, 0, 0, 1, 1, 2, 3, 3, 4, 4, 5]
+
+
+def test_a_new_word_has_one_id_however_it_comes_about() -> None:
+    words = dictionary(WORDS)
+    edit = EditedIds(EDITS, words)
+    text = spans(words, [["walk"], ["walks"], ["walked"]])
+    labels = [EDITS.ids[name] for name in ("KEEP", "SUFFIX_+ed", "KEEP", "SUFFIX_-s+ed")]
+    after, _ = edit(text, np.array([*labels, 0, 0]))
+    assert len({*after.ids[[1, 3, 5]].tolist()}) == 1
+    assert edit(text, np.array([*labels, 0, 0])).text.ids.tolist() == after.ids.tolist()

@@ -1,0 +1,88 @@
+"""Windows hold all of a sentence, and each position counts where it is most inside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.windows import Windows
+
+BOS = 0
+
+
+def sentences(lengths: list[int]) -> Spans:
+    """Each token has an id of its own."""
+    ids = iter(range(10, 100_000))
+    return Spans.of([np.array([BOS, *(next(ids) for _ in range(one))]) for one in lengths])
+
+
+def test_by_hand() -> None:
+    pieces = Windows(size=4, overlap=2).cut(sentences([7]))
+    rows = np.split(pieces.text.ids, pieces.text.starts[1:])
+    assert [row.tolist() for row in rows] == [
+        [BOS, 10, 11, 12, 13],
+        [BOS, 12, 13, 14, 15],
+        [BOS, 13, 14, 15, 16],
+    ]
+    assert pieces.begins.tolist() == [0, 2, 3]
+    assert pieces.ends.tolist() == [4, 4, 5]
+    assert pieces.ids.tolist() == [BOS, *range(10, 17)]
+    assert pieces.sentence_starts.tolist() == [0]
+
+
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=6),
+    sizes=st.tuples(st.integers(1, 12), st.integers(0, 11)).filter(lambda two: two[0] > two[1]),
+)
+def test_each_position_counts_once_and_where_it_is_farthest_from_an_edge(
+    lengths: list[int], sizes: tuple[int, int]
+) -> None:
+    text, size = sentences(lengths), sizes[0]
+    pieces = Windows(*sizes).cut(text)
+    assert pieces.ids.tolist() == text.ids.tolist()
+    assert pieces.sentence_starts.tolist() == text.starts.tolist()
+    assert pieces.text.lengths.max() <= size + 1
+    ends = set(text.ids[text.ends - 1].tolist())
+    begins = set(text.ids[text.starts[text.lengths > 1] + 1].tolist())
+
+    best: dict[int, float] = {}
+    counted: dict[int, float] = {}
+    for row, begin, end in zip(
+        np.split(pieces.text.ids, pieces.text.starts[1:]), pieces.begins, pieces.ends, strict=True
+    ):
+        assert row[0] == BOS
+        for place, token in enumerate(row[1:].tolist(), 1):
+            to_left = np.inf if row[1] in begins else place
+            to_right = np.inf if row[-1] in ends else len(row) - place
+            best[token] = max(best.get(token, 0), min(to_left, to_right))
+            if begin <= place < end:
+                counted[token] = min(to_left, to_right)
+    assert counted == best
+
+
+def test_sentences_that_fit_are_left_whole() -> None:
+    text = sentences([3, 5, 0])
+    pieces = Windows(5, 1).cut(text)
+    assert pieces.text is text
+    assert pieces.wanted is None
+
+
+def test_pieces_can_be_taken_in_another_order() -> None:
+    pieces = Windows(4, 2).cut(sentences([2, 7])).taken(np.array([3, 0, 1]))
+    assert pieces.ids.tolist() == [17, 18, BOS, 10, 11, BOS, 12, 13, 14]
+    assert pieces.sentence_starts.tolist() == [2, 5]
+
+
+def test_the_size_is_that_of_the_model_without_start_and_end() -> None:
+    assert Windows.of_model(512, None) == Windows(510, 127)
+    assert Windows.of_model(3, None) == Windows(1, 0)
+    assert Windows.of_model(12, 9) == Windows(10, 9)
+    for overlap in (-1, 10, 11):
+        with pytest.raises(ConfigurationError, match="less than the 10 tokens of a window"):
+            Windows.of_model(12, overlap)
+    with pytest.raises(ConfigurationError, match="sees 2 positions"):
+        Windows.of_model(2, None)
