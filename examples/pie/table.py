@@ -15,9 +15,11 @@ SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 
 def right(made: Path, wanted: Path) -> float:
     """Return in percent how many lines are as they should be."""
-    sides = [path.read_text("utf-8").splitlines() for path in (made, wanted)]
-    pairs = list(zip(*sides, strict=True))
-    return 100 * sum(first.split() == second.split() for first, second in pairs) / len(pairs)
+    first, second = (
+        [line.split() for line in path.read_text("utf-8").splitlines()] for path in (made, wanted)
+    )
+    equal = [one == other for one, other in zip(first, second, strict=True)]
+    return 100 * sum(equal) / len(equal)
 
 
 def ceiling(stats: Path) -> float:

@@ -109,7 +109,7 @@ class EditDataset(LanguagePairDataset):
             return {}
         source = Spans.of([sample["source"].numpy() for sample in samples])
         order = np.argsort(-source.lengths, kind="stable")
-        source = source.taken(order).with_first(self.src_dict.bos())
+        source = self._between_start_and_end(source.taken(order).without_last())
         least = (pad_to_length or {}).get("source", 0)
         pad = self.src_dict.pad(), False, least, self.pad_to_multiple
         batch = {
@@ -129,6 +129,12 @@ class EditDataset(LanguagePairDataset):
             target = Spans.of([samples[place]["target"].numpy() for place in order])
             batch["target"] = torch.from_numpy(target.padded(pad[0], False, 0, 1)).long()
         return batch
+
+    def _between_start_and_end(self, text: Spans) -> Spans:
+        """Add both; symbols of the end or of padding that stand in the text become <unk>."""
+        words = self.src_dict
+        ids = np.where(np.isin(text.ids, (words.eos(), words.pad())), words.unk(), text.ids)
+        return Spans(ids, text.lengths).with_first(words.bos()).with_last(words.eos())
 
     def _labelled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
         """Tell which sentences have labels; raise DataError where they are not as many as tokens.

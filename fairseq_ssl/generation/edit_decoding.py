@@ -56,6 +56,13 @@ class EditDecodingConfig(FairseqDataclass):
             "see at once; less than a window has (default: a quarter of a window)"
         },
     )
+    edit_int8: bool = field(
+        default=False,
+        metadata={
+            "help": "multiply in int8, on a CPU: a few times as fast, with slightly other "
+            "probabilities"
+        },
+    )
     print_edits: bool = field(
         default=False,
         metadata={
@@ -98,6 +105,9 @@ def edit_rounds(
         bool(getattr(options, "retain_iter_history", False)),
         config.print_edits,
     )
+    if config.edit_int8:
+        for model in models:
+            model.quantise_()
     rounds = EditRounds(models, dictionary, edits, settings)
     if config.print_edits:
         options.print_alignment = "hard"

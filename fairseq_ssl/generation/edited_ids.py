@@ -51,8 +51,8 @@ class EditedIds:
             ids[ends[at] - 1] = self._transformed(int(text.ids[at]), int(labels[at]))
         with_gram = np.flatnonzero(self.put_in[labels])
         for place in range(self.grams.shape[1]):
-            at = with_gram[self.put_in[labels[with_gram]] > place]
-            ids[ends[at] - counts[at] + own[at] + place] = self.grams[labels[at], place]
+            some = with_gram[self.put_in[labels[with_gram]] > place]
+            ids[ends[some] - counts[some] + own[some] + place] = self.grams[labels[some], place]
         return Edited(Spans(ids, np.add.reduceat(counts, text.starts)), origins)
 
     def _transformed(self, token: int, label: int) -> int:

@@ -39,9 +39,10 @@ class Pieces:
         """The positions that count, among those of all pieces end to end; None: all."""
         if int(self.counts.sum()) == len(self.text.ids):
             return None
-        every = Spans(np.arange(len(self.text.ids)), self.text.lengths)
-        shift = np.repeat(every.starts + self.begins - _starts(self.counts), self.counts)
-        return shift + np.arange(len(shift))
+        counts = self.counts
+        first = np.repeat(self.text.starts + self.begins - _starts(counts), counts)
+        found: Ids = first + np.arange(len(first))
+        return found
 
     @cached_property
     def ids(self) -> Ids:
@@ -52,7 +53,8 @@ class Pieces:
     @cached_property
     def sentence_starts(self) -> Ids:
         """Where, among the positions that count, a sentence starts."""
-        return _starts(self.counts)[self.begins == 0]
+        found: Ids = _starts(self.counts)[self.begins == 0]
+        return found
 
 
 @dataclass(frozen=True)

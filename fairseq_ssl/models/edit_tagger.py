@@ -1,6 +1,7 @@
 """Parallel edit labelling: an encoder that tells for each token what is to become of it (PIE)."""
 
 import logging
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
@@ -81,7 +82,7 @@ class EditTaggerConfig(FairseqDataclass):
         default=0,
         metadata={
             "help": "train only the scores in the first updates, and leave the encoder as it was "
-            "initialised; 0 or more (default: 0)"
+            "initialised; 0 or more; on several GPUs add --find-unused-parameters (default: 0)"
         },
     )
 
@@ -130,8 +131,9 @@ class EditTagger(BaseFairseqModel):
         self.errors = nn.Linear(sizes.dim, 1) if cfg.edit_detection else None
         if self.errors is not None:
             initialise(self.errors)
-        self.is_cold = False
+        self.is_cold = cfg.edit_cold_updates > 0
         self.is_decoding = False
+        self.is_quantised = False
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
@@ -181,32 +183,48 @@ class EditTagger(BaseFairseqModel):
                 the dictionary's stand for unknown words
             src_lengths: not used
         """
-        autocast = torch.autocast(src_tokens.device.type, torch.bfloat16, self.cfg.edit_autocast)
-        with autocast:
+        wanted = self.cfg.edit_autocast and self.encoder.mask.dtype == torch.float32
+        with torch.autocast(src_tokens.device.type, torch.bfloat16, enabled=wanted):
             return self._scored(src_tokens)
 
     def _scored(self, src_tokens: Tensor) -> EditLogits:
         tokens = src_tokens.masked_fill(src_tokens >= self.known, self.special["unk"])
-        states = self.encoder(tokens)
+        embeddings = self.encoder.tokens.weight
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_cold):
+            states = self.encoder(tokens)
+        if self.is_cold:
+            embeddings = embeddings.detach()
         real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
         hidden = states.tokens[real]
         others = (None if part is None else part[real] for part in states[1:])
-        edits = self.scores(self.encoder.tokens.weight, tokens[real], hidden, *others)
+        edits = self.scores(embeddings, tokens[real], hidden, *others)
         errors = None if self.errors is None else self.errors(hidden).squeeze(-1)
         return EditLogits(edits, errors)
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Freeze the encoder in the first updates, where that is asked for."""
+        """Leave the encoder as it is in the first updates, where that is asked for."""
         super().set_num_updates(num_updates)
-        is_cold = num_updates < self.cfg.edit_cold_updates
-        if is_cold != self.is_cold:
-            self.is_cold = is_cold
-            for parameter in self.encoder.parameters():
-                parameter.requires_grad_(not is_cold)
+        self.is_cold = num_updates < self.cfg.edit_cold_updates
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Get ready to decode, where sentences may be of any length."""
         self.is_decoding = True
+
+    def quantise_(self) -> None:
+        """Let the layers multiply in int8, on a CPU: for use, and not to be trained again."""
+        if self.is_quantised:
+            return
+        self.is_quantised = True
+        if self.encoder.mask.device.type != "cpu" or self.encoder.mask.dtype != torch.float32:
+            raise ConfigurationError(
+                "Products in int8 are for a CPU and a model in float32. Pass --cpu, leave --fp16 "
+                "and --bf16 out, or do without --edit-int8."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch announces that this will move elsewhere
+            torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
+                self.encoder.layers, {nn.Linear}, torch.qint8, inplace=True
+            )
 
     def max_positions(self) -> int:
         """Return how long a sentence may be."""

@@ -42,7 +42,7 @@ class EditScores(nn.Module):
             dim: of the states
             labels: how many there are
             grams: ids of the tokens of each q-gram
-            padding: an id whose embedding is 0
+            padding: an id that counts as nothing where a q-gram is shorter than others
             dropout: of the states from which theta scores
             epsilon: of the norm
             factorised: whether to use more than theta

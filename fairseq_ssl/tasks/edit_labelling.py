@@ -84,7 +84,7 @@ class EditLabellingTask(FairseqTask):
             )
         self.dictionary = dictionary
         self.edits = edits
-        self.state.add_factory("edit_dictionary", edits.text)
+        self.state.merge_state_dict({"edit_dictionary": edits.text()})
 
     @classmethod
     def setup_task(cls, cfg: EditLabellingConfig, **options: Any) -> "EditLabellingTask":
@@ -106,6 +106,12 @@ class EditLabellingTask(FairseqTask):
                 "dictionary."
             )
         super().load_state_dict(state_dict)
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Make the model; one that a checkpoint fills needs no language model to start from."""
+        if from_checkpoint and getattr(cfg, "edit_init", None) is not None:
+            cfg.edit_init = None
+        return super().build_model(cfg, from_checkpoint)
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any

@@ -20,7 +20,10 @@ from fairseq import checkpoint_utils, options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import generate, preprocess, train  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra and the loader
+pytestmark = [  # of Hydra, the loader and fairseq on today's torch
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labelling")
 MODEL = (
     *("--arch", "edit_tagger_small", "--encoder-layers", "1", "--encoder-embed-dim", "32"),
@@ -41,8 +44,9 @@ def wrong_and_right(draw: random.Random) -> tuple[str, str]:
     for place in range(len(right), 0, -1):
         if draw.random() < 0.1:
             wrong.insert(place, "very")
-    if draw.random() < 0.3:
-        wrong, right = [*wrong, "me"], [*right, "me", "too"]
+    if draw.random() < 0.5:
+        right += ["me", "too"]
+        wrong += ["me", *draw.choices([[], ["too"]])[0]]
     return " ".join(wrong), " ".join(right)
 
 
@@ -115,8 +119,8 @@ def test_generate_prints_the_lines_of_a_translation(run: Run, folder: Path) -> N
     texts = {at: line.split("\t")[1] for at, line in lines["H"].items()}
     assert texts == {at: line.split("\t")[1] for at, line in lines["D"].items()}
     assert texts[3] == "<unk> see the <unk> <unk> <unk>"
-    del lines["T"][3]
-    assert sum(texts[at] == line for at, line in lines["T"].items()) >= 27
+    wanted = {at: line.replace("<<unk>>", "<unk>") for at, line in lines["T"].items()}
+    assert sum(texts[at] == line for at, line in wanted.items()) >= 27
     assert all(len(lines["P"][at].split()) == len(text.split()) + 1 for at, text in texts.items())
     assert re.fullmatch(r"1:3-REPLACE_the:(1.000|0.\d{3})", lines["A"][3])
     assert lines["I"][3] == "2"
@@ -131,10 +135,9 @@ def test_text_as_it_is_keeps_its_unknown_words(folder: Path, tmp_path: Path) -> 
     raw = generated(folder, "raw", tmp_path, "--dataset-impl", "raw")
     assert raw["S"][3] == "Berlin see teh new dogs ?"
     assert raw["H"][3].split("\t")[1] == raw["T"][3] == "Berlin see the new dogs ?"
-    binarised = generated(folder, "bin", tmp_path)
-    assert {at: line for at, line in raw["H"].items() if at != 3} == {
-        at: line for at, line in binarised["H"].items() if at != 3
-    }
+    raw["H"][3] = raw["H"][3].replace("Berlin", "<unk>").replace("new dogs ?", "<unk> <unk> <unk>")
+    closed = {at: re.sub(r"\bw\d+", "<unk>", line) for at, line in raw["H"].items()}
+    assert closed == generated(folder, "bin", tmp_path)["H"]
 
 
 def test_interactive_corrects_lines_unknown_words_long_and_empty_ones(

@@ -96,6 +96,12 @@ def test_a_share_of_the_sentences_without_an_edit_comes_another_one_in_each_epoc
     assert dataset(text, labels).can_reuse_epoch_itr_across_epochs
 
 
+def test_symbols_of_fairseq_s_own_in_a_text_are_unknown_words() -> None:
+    data = dataset(lines([EOS, 4, PAD]), lines([KEEP] * 4))
+    batch = data.collater([data[0]])
+    assert batch["net_input"]["src_tokens"].tolist() == [[BOS, 3, 4, 3, EOS]]
+
+
 def test_an_empty_sentence_has_its_start() -> None:
     data = dataset(lines([], [4]), lines([OTHER], [KEEP, KEEP]), shuffle=False)
     assert data.ordered_indices().tolist() == [0, 1]

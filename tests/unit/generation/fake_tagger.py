@@ -55,7 +55,8 @@ class FakeTagger:
 
     def __call__(self, src_tokens: torch.Tensor, src_lengths: torch.Tensor) -> Logits:
         self.shapes.append(tuple(src_tokens.shape))
-        rows, errors = [], []
+        rows: Scores = []
+        errors: list[float] = []
         for row, length in zip(src_tokens.tolist(), src_lengths.tolist(), strict=True):
             assert row[0] == 0
             assert row[length - 1] == 2

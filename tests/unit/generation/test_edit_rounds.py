@@ -241,6 +241,13 @@ def test_a_long_sentence_is_corrected_in_windows_as_without() -> None:
         assert max(time for _, time in tagger.shapes) == positions
 
 
+def test_of_several_taggers_the_one_that_sees_least_sets_the_windows() -> None:
+    words = dictionary()
+    taggers = [FakeTagger(words, local, positions=positions) for positions in (30, 12, 20)]
+    corrected(*taggers, sentences=["a b c d e " * 8])
+    assert {max(map(len, tagger.seen)) for tagger in taggers} == {10}
+
+
 def test_only_the_begin_of_a_sentence_is_its_start() -> None:
     tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}), positions=6)
     (found,) = corrected(tagger, sentences=["a b c d e a b c d e"], iterations=1)

@@ -1,0 +1,209 @@
+"""Sentences a second: an edit tagger over a beam search of a Transformer, both in fairseq.
+
+Random sentences and weights, so that no training is needed: the Transformer writes as many tokens
+as it reads, and in all rounds but the last the tagger changes each sentence (an edit is put in by
+hand), so that it has to be looked at again. With --figure, the times at all --lengths are drawn
+instead, and what arithmetic and memory of this machine allow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import harness
+import models
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
+from fairseq_ssl.models.edit_tagger import EditLogits, EditTagger, EditTaggerConfig
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.text.edits.suffix_table import english_suffixes
+from fairseq_ssl.text.edits.transforms import Transforms
+
+GOALS = {("cpu", 20): 8.0, ("cpu", 50): 10.0, ("cuda", 20): 15.0, ("cuda", 50): 30.0}
+TAGGER_WORDS, TRANSFORMER_WORDS = 28_996, 32_000
+"""Dictionaries: BERT's, and one of the size that the paper's baseline had."""
+GRAMS = 1000
+
+
+class ChangedInEachRound(nn.Module):
+    """A tagger that replaces the first word in all rounds but the last of each batch."""
+
+    def __init__(self, tagger: Any, rounds: int) -> None:
+        super().__init__()
+        self.tagger, self.rounds, self.cfg = tagger, rounds, tagger.cfg
+        self.calls = 0
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor) -> EditLogits:
+        """Compute all scores, and then make one the best."""
+        edits = self.tagger(src_tokens, src_lengths).edits
+        edits[:, 0] += 1e4
+        self.calls += 1
+        if self.calls % self.rounds:
+            counts = src_lengths - 1
+            edits[counts.cumsum(0) - counts + 1, 2 + GRAMS + self.calls % 7] += 2e4
+        return EditLogits(edits, None)
+
+
+def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
+    """Return an edit tagger, and a run of its correction."""
+    words = OpenDictionary()
+    for number in range(TAGGER_WORDS - len(words)):
+        words.add_symbol(f"w{number}")
+    grams = tuple((f"w{number}",) for number in range(GRAMS))
+    transforms = Transforms.of(english_suffixes(), cases=False)
+    edits = EditDictionary(grams, (1,) * GRAMS, 2, transforms)
+    task = argparse.Namespace(source_dictionary=words, target_dictionary=words, edits=edits)
+    sizes = argparse.Namespace()
+    ARCH_CONFIG_REGISTRY[args.arch](sizes)
+    torch.manual_seed(1)
+    model = EditTagger.build_model(EditTaggerConfig(**vars(sizes)), task)
+    model.to(args.device).eval().prepare_for_inference_(None)
+    if args.kind == "int8":
+        model.quantise_()
+    elif args.kind == "bf16":
+        model.bfloat16()
+    settings = RoundsSettings(iterations=args.rounds)
+    rounds = EditRounds([ChangedInEachRound(model, args.rounds)], words, edits, settings)
+    return model, _run(args, lambda sample: rounds.generate([], sample), words.bos(), TAGGER_WORDS)
+
+
+def transformer(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
+    """Return a big Transformer, and a run of its beam search."""
+    task = models.words(TRANSFORMER_WORDS)
+    model, _ = models.build("transformer_vaswani_wmt_en_de_big", task)
+    model = model.to(args.device).eval()
+    generation = argparse.Namespace(beam=args.beam, print_alignment=None)
+    model.prepare_for_inference_(argparse.Namespace(generation=generation))
+    length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
+    search = SequenceGenerator([model], task.target_dictionary, beam_size=args.beam, **length)
+    return model, _run(args, lambda sample: search.generate([], sample), None, TRANSFORMER_WORDS)
+
+
+def _run(
+    args: argparse.Namespace,
+    work: Callable[[dict[str, Any]], Any],
+    start: int | None,
+    vocabulary: int,
+) -> harness.Run:
+    """Return a run over sentences of --length tokens and an end, after a start if there is one."""
+    torch.manual_seed(1)
+    rows = models.sentences(args.sentences, args.length + 1, vocabulary)
+    if start is not None:
+        rows = torch.cat([torch.full((len(rows), 1), start), rows], dim=1)
+    batches = [batch.to(args.device) for batch in rows.split(args.batch)]
+
+    def run() -> int:
+        with torch.inference_mode():
+            for batch in batches:
+                lengths = torch.full((len(batch),), batch.size(1), device=args.device)
+                work({"net_input": {"src_tokens": batch, "src_lengths": lengths}})
+        return args.sentences
+
+    return run
+
+
+def limits(device: str) -> tuple[float, float]:
+    """Measure how many operations and bytes a second large float32 matrices get at most."""
+    one, other = (torch.randn(2048, 2048, device=device) for _ in range(2))
+    line = torch.randn(2**26, device=device)
+    works: tuple[Callable[[], Any], ...] = (lambda: one @ other, line.sum)
+    seconds = [min(_seconds(work) for _ in range(5)) for work in works]
+    return 2 * 2048**3 / seconds[0], 4 * 2**26 / seconds[1]
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - begun
+
+
+def bound(weights: int, rows: int, times: int, limit: tuple[float, float]) -> float:
+    """Return the least seconds in which so many rows meet the weights, so many times."""
+    return times * max(2.0 * weights * rows / limit[0], 4.0 * weights / limit[1])
+
+
+def figure(args: argparse.Namespace) -> None:
+    """Measure at all lengths, print the milliseconds a sentence as JSON, and draw them."""
+    limit = limits(args.device)
+    found: dict[str, list[float]] = {}
+    for length in args.lengths:
+        args.length = length
+        for kind in args.kinds:
+            args.kind = kind
+            _note(found, f"tagger, {args.rounds} rounds, {kind}", tagger(args)[1], args)
+        for args.beam in (4, 12):
+            _note(found, f"Transformer, beam {args.beam}", transformer(args)[1], args)
+        layers = 12 * (4 * 768**2 + 2 * 768 * 3072)
+        rows = 3 * (args.length + 2) * args.batch
+        least = bound(layers, rows, args.rounds, limit) / args.batch
+        found.setdefault("bound of the tagger in float32", []).append(1000 * least)
+        step = 6 * (8 * 1024**2 + 2 * 1024 * 4096) + 1024 * TRANSFORMER_WORDS
+        least = bound(step, 4 * args.batch, args.length + 1, limit) / args.batch
+        found.setdefault("bound of the Transformer, beam 4", []).append(1000 * least)
+    report = {"lengths": args.lengths, "milliseconds": found, "machine": harness.machine()}
+    print(json.dumps({**report, "batch": args.batch, "limits": limit}, indent=2))
+    _draw(args.lengths, found, args.figure)
+
+
+def _note(
+    found: dict[str, list[float]], name: str, run: harness.Run, args: argparse.Namespace
+) -> None:
+    run()
+    least = min(_seconds(run) for _ in range(args.pairs))
+    found.setdefault(name, []).append(round(1000 * least / args.sentences, 2))
+
+
+def _draw(lengths: list[int], found: dict[str, list[float]], path: Path) -> None:
+    from matplotlib import pyplot
+
+    drawn, axes = pyplot.subplots(figsize=(7, 4.5))
+    for name, times in found.items():
+        is_bound = name.startswith("bound")
+        axes.plot(lengths, times, "--" if is_bound else "o-", label=name, lw=1 if is_bound else 2)
+    axes.set(xlabel="words in a sentence", ylabel="milliseconds a sentence", yscale="log")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=8)
+    drawn.tight_layout()
+    drawn.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--arch", default="edit_tagger_base")
+    kinds = ("float32", "int8", "bf16")
+    options.add_argument("--kind", choices=kinds, default="float32", help="of the tagger")
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--beam", type=int, default=4)
+    options.add_argument("--length", type=int, default=20, help="words in a sentence")
+    options.add_argument("--sentences", type=int, default=4)
+    options.add_argument("--batch", type=int, default=1, help="sentences at a time")
+    options.add_argument("--figure", type=Path, help="measure all --lengths, and draw them here")
+    options.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 30, 40, 50, 60])
+    options.add_argument("--kinds", nargs="+", choices=kinds, default=["float32", "int8"])
+    args = harness.parse(options)
+    if args.figure:
+        figure(args)
+        return
+    names = (f"{args.arch} {args.kind}", f"transformer big, beam {args.beam}")
+    goal = GOALS.get((args.device, args.length), 1.0)
+    shown = {name: str(value) for name, value in vars(args).items()}
+    comparison = harness.Comparison("edit_decoding", *names, "sentences/s", goal, shown)
+    harness.compare(comparison, tagger(args)[1], transformer(args)[1], args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Edit taggers are trained, resumed, divided, checked and tuned as any model of fairseq's."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.cli.main import main as fairseq_ssl_command
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.edits.dictionary import EditDictionary
+from tests.conftest import PACKAGE, ROOT, Run, weights
+from tests.learning.learner_sentences import write
+
+fairseq_ssl.register()
+from fairseq import checkpoint_utils, options, tasks  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import preprocess, train  # noqa: E402
+
+from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
+
+pytestmark = [  # of Hydra, the loader and fairseq on today's torch
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labelling")
+TRAINING = (
+    *(*TASK, "--criterion", "edit_cross_entropy", "--arch", "edit_tagger_small"),
+    *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "32"),
+    *("--max-source-positions", "32", "--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1"),
+    *("--max-tokens", "500", "--no-epoch-checkpoints", "--seed", "1", "--cpu"),
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of 400 sentences, binarised with its labels."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, "train", 400, seed=1)
+    write(folder, "valid", 60, seed=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        sides = ["train.src", "train.trg", "-o", "bin/edits.txt", "--label-dict", "labels.txt"]
+        assert fairseq_ssl_command(["edits", "dictionary", *sides]) == 0
+        for split in ("train", "valid"):
+            words = [f"{split}.src", f"{split}.trg", "-o", f"{split}.edits"]
+            words += ["--dictionary", "bin/edits.txt"]
+            assert fairseq_ssl_command(["edits", "label", *words]) == 0
+        prefixes = "--trainpref train --validpref valid --destdir bin"
+        for words in (
+            f"-s src -t trg --joined-dictionary {prefixes}",
+            f"-s edits --only-source --srcdict labels.txt {prefixes}",
+        ):
+            preprocess.main(options.get_preprocessing_parser().parse_args(words.split()))
+    return folder / "bin"
+
+
+def trained(data: Path, folder: Path, *flags: str) -> Path:
+    words = [str(data), *TRAINING, *flags, "--save-dir", str(folder)]
+    parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+    train.main(convert_namespace_to_omegaconf(parsed))
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def model(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(data, tmp_path_factory.mktemp("run"), "--max-update", "60", "--edit-detection")
+
+
+def same(one: Path, other: Path) -> bool:
+    found, wanted = weights(one), weights(other)
+    return all(torch.equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_a_checkpoint_holds_its_edits_and_refuses_others(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    known = torch.load(model, weights_only=False)["task_state"]
+    assert known == {"edit_dictionary": (data / "edits.txt").read_text()}
+    other = tmp_path / "bin"
+    shutil.copytree(data, other)
+    edits = EditDictionary.read(data / "edits.txt")
+    EditDictionary(edits.grams[::-1], edits.counts, edits.longest, edits.transforms).write(
+        other / "edits.txt"
+    )
+    with pytest.raises(ConfigurationError, match="trained with other edits"):
+        checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
+
+
+def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path) -> None:
+    """Over epochs of other sentences each, with workers, and with the encoder frozen at first."""
+    flags = ("--edit-unchanged-share", "0.5", "--num-workers", "2", "--edit-cold-updates", "5")
+    whole = trained(data, tmp_path / "whole", *flags, "--max-update", "24")
+    for updates in ("4", "11", "24"):
+        last = trained(data, tmp_path / "broken", *flags, "--max-update", updates)
+    assert same(last, whole)
+
+
+def test_a_cold_encoder_stays_as_it_was(data: Path, tmp_path: Path) -> None:
+    begun = weights(trained(data, tmp_path / "begun", "--max-update", "1", "--lr", "0"))
+    flags = ("--edit-cold-updates", "6", "--max-update")
+    cold = weights(trained(data, tmp_path / "cold", *flags, "6"))
+    warm = weights(trained(data, tmp_path / "warm", *flags, "8"))
+    for name, weight in begun.items():
+        if name.startswith("encoder."):
+            assert torch.equal(cold[name], weight), name
+    assert not torch.equal(cold["scores.edits.weight"], begun["scores.edits.weight"])
+    assert not torch.equal(warm["encoder.mask"], begun["encoder.mask"])
+
+
+@pytest.mark.parametrize("flag", ["--edit-unfactorised", "--edit-autocast", "--sentence-avg"])
+def test_other_ways_to_train_learn(flag: str, data: Path, tmp_path: Path) -> None:
+    losses = [
+        torch.load(trained(data, tmp_path, "--max-update", updates, flag), weights_only=False)[
+            "extra_state"
+        ]["val_loss"]
+        for updates in ("2", "40")
+    ]
+    assert losses[1] < 0.5 * losses[0]
+
+
+def test_two_processes_equal_one_with_twice_the_accumulation(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    flags = ("--dropout", "0", "--attention-dropout", "0", "--max-update", "12")
+    one = weights(trained(data, tmp_path / "one", *flags, "--update-freq", "2"))
+    launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
+    words = ("bash", "-euo", "pipefail", "-c", launcher, "launch", data, *TRAINING, *flags)
+    run(*words, "--save-dir", tmp_path / "two", LAUNCH="cpu", PROCESSES="2")
+    for name, weight in weights(tmp_path / "two/checkpoint_last.pt").items():
+        torch.testing.assert_close(one[name], weight, atol=2e-5, rtol=0, msg=name)
+
+
+def test_python_gives_what_the_command_gives(run: Run, data: Path, model: Path) -> None:
+    lines = (data.parent / "valid.src").read_text().splitlines()[:8]
+    lines += ["never seen before !", ""]
+    words = ("fairseq-interactive", data, *TASK, "--path", model, "--cpu")
+    shown = run(*words, text="".join(f"{line}\n" for line in lines)).stdout
+    wanted = re.findall(r"^H-\d+\t(\S+)\t(.*)$", shown, re.M)
+    corrector = EditTagger.from_pretrained(str(model.parent), model.name, str(data))
+    found = corrector.correct(lines, batch_size=3)
+    assert [one.text for one in found] == [text for _, text in wanted]
+    assert [one.score for one in found] == pytest.approx(
+        [float(score) * 0.6931472 for score, _ in wanted], abs=1e-4
+    )
+    assert any(one.edits for one in found)
+    assert all((one.rounds == 1) == (not one.edits) for one in found)
+    both = EditTagger.from_pretrained(
+        str(model.parent), f"{model.name}:{model.name}", str(data), edit_iterations=1
+    )
+    assert {one.rounds for one in both.correct(lines)} == {1}
+    with pytest.raises(ConfigurationError, match="no option edit_keep_bia"):
+        corrector.set_options(edit_keep_bia=0.1)
+    with pytest.raises(ConfigurationError, match="list of sentences"):
+        corrector.correct("one")
+
+
+def test_products_in_int8_change_little(data: Path, model: Path) -> None:
+    lines = (data.parent / "valid.src").read_text().splitlines()
+    exact, fast = (
+        EditTagger.from_pretrained(str(model.parent), model.name, str(data), edit_int8=is_int8)
+        for is_int8 in (False, True)
+    )
+    texts = [[one.text for one in corrector.correct(lines)] for corrector in (exact, fast)]
+    agree = sum(one == other for one, other in zip(*texts, strict=True))
+    assert agree > 0.9 * len(lines)
+    assert "quantized" in repr(fast.models[0]).lower()
+
+
+def test_tune_prints_flags_that_make_it_better(
+    data: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [str(data.parent / f"valid.{side}") for side in ("src", "trg")]
+    words = ["edits", "tune", *sides, "--model", str(model), "--data", str(data)]
+    assert fairseq_ssl_command([*words, "--iterations", "1"]) == 0
+    shown = capsys.readouterr()
+    assert re.fullmatch(r"((^| )--edit-[a-z-]+ [\d.]+)*\n", shown.out)
+    before, after = (float(score) for score in re.findall(r"f0\.5 ([\d.]+)", shown.err)[:2])
+    assert after >= before
+    corrector = EditTagger.from_pretrained(
+        str(model.parent), model.name, str(data), edit_iterations=1, **chosen(shown.out)
+    )
+    lines = Path(sides[0]).read_text().splitlines()
+    assert len(corrector.correct(lines)) == len(lines)
+
+
+def chosen(flags: str) -> dict[str, Any]:
+    pairs = re.findall(r"--(\S+) (\S+)", flags)
+    return {name.replace("-", "_"): float(value) for name, value in pairs}
+
+
+def test_data_that_does_not_fit_is_refused(data: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(data, bare, ignore=shutil.ignore_patterns("*.edits.*"))
+    with pytest.raises(ConfigurationError, match="no labels for train"):
+        task(bare).load_dataset("train")
+    with pytest.raises(ConfigurationError, match="no text for test"):
+        task(data).load_dataset("test")
+    apart = tmp_path / "apart"
+    shutil.copytree(data, apart)
+    with (apart / "dict.trg.txt").open("a") as dictionary:
+        dictionary.write("one_more 1\n")
+    with pytest.raises(ConfigurationError, match="joined-dictionary"):
+        task(apart)
+    with pytest.raises(ConfigurationError, match="holds no binarised text"):
+        task(tmp_path)
+    with pytest.raises(ConfigurationError, match="expected a share"):
+        task(data, "--edit-unchanged-share", "1.5")
+
+
+def task(data: Path, *flags: str) -> Any:
+    words = [str(data), *TRAINING, *flags]
+    parsed = options.parse_args_and_arch(options.get_training_parser(), words)
+    return tasks.setup_task(convert_namespace_to_omegaconf(parsed).task)
