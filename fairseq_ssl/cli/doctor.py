@@ -22,7 +22,7 @@ EXAMPLES = """\
 
 PACKAGES = (
     *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "matplotlib"),
-    *("lemminflect", "rapidfuzz", "symspellpy", "ray"),
+    *("lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors"),
 )
 FAIRSEQS = ("fairseq", "fairseq-fixed")
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"

@@ -209,6 +209,7 @@ class EditTagger(BaseFairseqModel):
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Get ready to decode, where sentences may be of any length."""
         self.is_decoding = True
+        self.scores.keep_grams(self.encoder.tokens.weight)
 
     def quantise_(self) -> None:
         """Let the layers multiply in int8, on a CPU: for use, and not to be trained again."""

@@ -25,6 +25,7 @@ class EditScores(nn.Module):
     """
 
     grams: Tensor
+    kept_grams: Tensor | None
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class EditScores(nn.Module):
         super().__init__()
         self.factorised = factorised
         self.padding = padding
+        self.register_buffer("kept_grams", None, persistent=False)
         self.edits = nn.Linear(dim, labels)
         self.dropout = nn.Dropout(dropout)
         if factorised:
@@ -94,8 +96,16 @@ class EditScores(nn.Module):
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
         """Return phi(w) of each q-gram [M, dim]."""
+        if self.kept_grams is not None and not self.training:
+            return self.kept_grams
         found = functional.embedding(self.grams, embeddings, self.padding)
         return found.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
+
+    def keep_grams(self, embeddings: Tensor) -> None:
+        """Compute phi of the q-grams once, for a model that is not trained any more."""
+        if self.factorised:
+            with torch.no_grad():
+                self.kept_grams = self.gram_embeddings(embeddings)
 
     def _head(self, states: Tensor) -> Tensor:
         """Return H of states [n, dim]: what a masked language model compares with embeddings."""

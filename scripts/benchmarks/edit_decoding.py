@@ -78,9 +78,9 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
 
 
 def transformer(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
-    """Return a big Transformer, and a run of its beam search."""
+    """Return a Transformer, and a run of its beam search."""
     task = models.words(TRANSFORMER_WORDS)
-    model, _ = models.build("transformer_vaswani_wmt_en_de_big", task)
+    model, _ = models.build(args.against, task)
     model = model.to(args.device).eval()
     generation = argparse.Namespace(beam=args.beam, print_alignment=None)
     model.prepare_for_inference_(argparse.Namespace(generation=generation))
@@ -100,14 +100,14 @@ def _run(
     rows = models.sentences(args.sentences, args.length + 1, vocabulary)
     if start is not None:
         rows = torch.cat([torch.full((len(rows), 1), start), rows], dim=1)
-    batches = [batch.to(args.device) for batch in rows.split(args.batch)]
+    batches = [batch.to(args.device) for batch in rows.split(args.batch)]  # type: ignore[no-untyped-call]
 
     def run() -> int:
         with torch.inference_mode():
             for batch in batches:
                 lengths = torch.full((len(batch),), batch.size(1), device=args.device)
                 work({"net_input": {"src_tokens": batch, "src_lengths": lengths}})
-        return args.sentences
+        return len(rows)
 
     return run
 
@@ -184,6 +184,7 @@ def main() -> None:
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="edit_tagger_base")
     kinds = ("float32", "int8", "bf16")
+    options.add_argument("--against", default="transformer_vaswani_wmt_en_de_big")
     options.add_argument("--kind", choices=kinds, default="float32", help="of the tagger")
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--beam", type=int, default=4)
@@ -197,9 +198,9 @@ def main() -> None:
     if args.figure:
         figure(args)
         return
-    names = (f"{args.arch} {args.kind}", f"transformer big, beam {args.beam}")
+    names = (f"{args.arch} {args.kind}", f"{args.against}, beam {args.beam}")
     goal = GOALS.get((args.device, args.length), 1.0)
-    shown = {name: str(value) for name, value in vars(args).items()}
+    shown: dict[str, object] = {name: str(value) for name, value in vars(args).items()}
     comparison = harness.Comparison("edit_decoding", *names, "sentences/s", goal, shown)
     harness.compare(comparison, tagger(args)[1], transformer(args)[1], args.pairs)
     harness.publish(comparison)

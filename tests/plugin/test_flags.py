@@ -44,7 +44,7 @@ FLAGS = {
         "--edit-min-sentence-confidence": "default: 0",
         "--edit-window-overlap": "default: a quarter of a window",
         "--edit-int8": "multiply in int8",
-        "--print-edits": "ROUND:PLACE-LABEL:PROBABILITY",
+        "--print-edits": "print the edits on the A- lines",
     },
     "edit_cross_entropy": {
         "--edit-copy-weight": "default: 0.4",

@@ -18,6 +18,10 @@ BENCHMARKS = {
     "ctranslate2_export": (*TINY, "--sentences", "4", "--batch", "2", "--vocabulary", "100"),
     "noise_offline": ("--sentences", "50", "--processes", "--noise", "denoise"),
     "edits_extraction": ("--sentences", "20"),
+    "edit_decoding": (
+        *("--arch", "edit_tagger_small", "--against", "transformer_tiny"),
+        *("--sentences", "2", "--kind", "int8"),
+    ),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),
 }

@@ -128,6 +128,17 @@ def test_the_scores_are_those_of_equation_3() -> None:
         torch.testing.assert_close(found[place], torch.stack(wanted))
 
 
+def test_phi_that_is_kept_for_use_is_the_same_and_not_taken_in_training() -> None:
+    head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
+    states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
+    tokens = torch.tensor([7, 9, 4])
+    wanted = head(embeddings, tokens, *states)
+    head.keep_grams(embeddings)
+    torch.testing.assert_close(head(embeddings, tokens, *states), wanted)
+    assert "kept_grams" not in head.state_dict()
+    assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.kept_grams)
+
+
 def test_unfactorised_scores_are_those_of_equation_2() -> None:
     head = EditScores(8, 12, GRAMS, PAD, factorised=False).eval()
     states = torch.randn(3, 8)
