@@ -1,4 +1,8 @@
-"""Tokens a second: a noise over a plain one; with --processes the command with 2 over 1."""
+"""Tokens a second: a noise over a plain one; with --processes the command with 2 over 1.
+
+With --apart it is two commands of one process over one, each with half of the text: what two cores
+of this machine can gain at most, where they share its memory.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,24 @@ def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
 
     def run() -> int:
         subprocess.run(words, cwd=folder, check=True, capture_output=True)
+        return tokens
+
+    return run
+
+
+def apart(kind: str, folder: Path, tokens: int) -> harness.Run:
+    """Return a run of two commands side by side, each with half of the text."""
+    words = [sys.executable, "-m", "fairseq_ssl", "noise", "--noise", kind, "--counts", "counts"]
+    words += ["--jobs", "1", "--force"]
+
+    def run() -> int:
+        halves = [
+            subprocess.Popen(
+                [*words, f"half{half}", "-o", f"noisy{half}"], cwd=folder, stderr=subprocess.DEVNULL
+            )
+            for half in (1, 2)
+        ]
+        assert [half.wait() for half in halves] == [0, 0]
         return tokens
 
     return run
@@ -103,11 +125,17 @@ def plain_denoise(words: list[str], drawn: list[str], draw: np.random.Generator)
     return words
 
 
-def commands(kind: str, folder: Path, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
+def commands(
+    kind: str, folder: Path, clean: bytes, tokens: int, are_apart: bool
+) -> tuple[harness.Run, harness.Run]:
     """Return runs of two processes and of one."""
     (folder / "clean").write_bytes(clean)
+    middle = clean.index(b"\n", len(clean) // 2) + 1
+    for number, half in enumerate((clean[:middle], clean[middle:]), 1):
+        (folder / f"half{number}").write_bytes(half)
     write_counts(Counter(clean.decode().split()), folder / "counts")
-    return command(kind, folder, 2, tokens), command(kind, folder, 1, tokens)
+    two = apart(kind, folder, tokens) if are_apart else command(kind, folder, 2, tokens)
+    return two, command(kind, folder, 1, tokens)
 
 
 def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
@@ -124,23 +152,26 @@ def main() -> None:
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--noise", choices=GOALS, default="direct")
     options.add_argument("--processes", action="store_true", help="two processes over one")
+    options.add_argument("--apart", action="store_true", help="two commands over one")
     options.add_argument("--sentences", type=int, default=50_000)
     options.add_argument("--length", type=int, default=27, help="of a sentence, in words")
     args = harness.parse(options)
+    two = "2 commands" if args.apart else "2 processes"
+    is_command = args.processes or args.apart
     comparison = harness.Comparison(
         name="noise_offline",
-        first="2 processes" if args.processes else args.noise,
-        second="1 process" if args.processes else f"plain {args.noise}",
+        first=two if is_command else args.noise,
+        second="1 process" if is_command else f"plain {args.noise}",
         unit="tokens/s",
-        goal=PROCESSES_GOAL if args.processes else GOALS[args.noise],
+        goal=PROCESSES_GOAL if is_command else GOALS[args.noise],
         settings=vars(args),
     )
     clean = text(args.sentences, args.length)
     tokens = clean.count(b"\n") * args.length
     with tempfile.TemporaryDirectory() as folder:
         measured = (
-            commands(args.noise, Path(folder), clean, tokens)
-            if args.processes
+            commands(args.noise, Path(folder), clean, tokens, args.apart)
+            if is_command
             else noises(args.noise, clean, tokens)
         )
         harness.compare(comparison, *measured, args.pairs)

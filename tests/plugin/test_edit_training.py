@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ pytestmark = [  # of Hydra, the loader and fairseq on today's torch
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
+OLD_HYDRA = version("hydra-core").startswith("1.0.")
 TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labelling")
 TRAINING = (
     *(*TASK, "--criterion", "edit_cross_entropy", "--arch", "edit_tagger_small"),
@@ -193,6 +195,32 @@ def test_tune_prints_flags_that_make_it_better(
 def chosen(flags: str) -> dict[str, Any]:
     pairs = re.findall(r"--(\S+) (\S+)", flags)
     return {name.replace("-", "_"): float(value) for name, value in pairs}
+
+
+def test_validate_says_what_training_said(run: Run, data: Path, model: Path) -> None:
+    words = ("fairseq-validate", data, *TASK, "--path", model, "--cpu", "--max-tokens", "500")
+    done = run(*words, "--valid-subset", "valid", "--log-format", "simple")
+    (loss,) = re.findall(r"\| valid on 'valid' subset \| loss ([\d.]+)", done.stdout + done.stderr)
+    known = torch.load(model, weights_only=False)["extra_state"]["val_loss"]
+    assert float(loss) == pytest.approx(known, abs=2e-3)
+
+
+@pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 has no group for a model of a plug-in")
+def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path) -> None:
+    run(
+        *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
+        *("+task._name=edit_labelling", "+task.edit_unchanged_share=0.5"),
+        *("criterion._name=edit_cross_entropy", "+criterion.edit_copy_weight=0.7"),
+        *("+model._name=edit_tagger", "+model.encoder_layers=1", "+model.encoder_embed_dim=24"),
+        *("optimizer=adam", "optimization.lr=[0.001]", "optimization.max_update=2"),
+        *("dataset.max_tokens=500", "common.cpu=true", f"checkpoint.save_dir={tmp_path / 'run'}"),
+        *("checkpoint.no_epoch_checkpoints=true", f"hydra.run.dir={tmp_path / 'hydra'}"),
+        cwd=tmp_path,
+        HYDRA_FULL_ERROR="1",
+    )
+    cfg = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=False)["cfg"]
+    assert (cfg["task"]["edit_unchanged_share"], cfg["criterion"]["edit_copy_weight"]) == (0.5, 0.7)
+    assert (cfg["model"]["encoder_layers"], cfg["model"]["encoder_embed_dim"]) == (1, 24)
 
 
 def test_data_that_does_not_fit_is_refused(data: Path, tmp_path: Path) -> None:

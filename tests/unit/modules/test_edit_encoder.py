@@ -135,6 +135,7 @@ def test_phi_that_is_kept_for_use_is_the_same_and_not_taken_in_training() -> Non
     wanted = head(embeddings, tokens, *states)
     head.keep_grams(embeddings)
     torch.testing.assert_close(head(embeddings, tokens, *states), wanted)
+    assert head.kept_grams is not None
     assert "kept_grams" not in head.state_dict()
     assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.kept_grams)
 
