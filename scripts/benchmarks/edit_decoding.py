@@ -168,13 +168,13 @@ def _note(
 def _draw(lengths: list[int], found: dict[str, list[float]], path: Path) -> None:
     from matplotlib import pyplot
 
-    drawn, axes = pyplot.subplots(figsize=(7, 4.5))
+    drawn, axes = pyplot.subplots(figsize=(7, 5))
     for name, times in found.items():
         is_bound = name.startswith("bound")
         axes.plot(lengths, times, "--" if is_bound else "o-", label=name, lw=1 if is_bound else 2)
     axes.set(xlabel="words in a sentence", ylabel="milliseconds a sentence", yscale="log")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.01), ncol=2)
     drawn.tight_layout()
     drawn.savefig(path, dpi=150)
 
