@@ -131,10 +131,15 @@ class EditDataset(LanguagePairDataset):
         return batch
 
     def _between_start_and_end(self, text: Spans) -> Spans:
-        """Add both; symbols of the end or of padding that stand in the text become <unk>."""
+        """Add both; where there are labels, so that each token has its own, all are tokens.
+
+        A symbol of the end or of padding that stands in the text is <unk> then.
+        """
         words = self.src_dict
-        ids = np.where(np.isin(text.ids, (words.eos(), words.pad())), words.unk(), text.ids)
-        return Spans(ids, text.lengths).with_first(words.bos()).with_last(words.eos())
+        if self.labels is not None:
+            symbols = np.isin(text.ids, (words.eos(), words.pad()))
+            text = Spans(np.where(symbols, words.unk(), text.ids), text.lengths)
+        return text.with_first(words.bos()).with_last(words.eos())
 
     def _labelled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
         """Tell which sentences have labels; raise DataError where they are not as many as tokens.

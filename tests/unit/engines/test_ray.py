@@ -57,7 +57,11 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
     results = list(RayEngine(cluster.address).ordered(slow, items))
     killer.join()
     assert [number for number, _ in results] == list(range(30))
-    assert sum(node["Alive"] for node in ray.nodes()) == 1
+    waited = 0.0
+    while sum(node["Alive"] for node in ray.nodes()) > 1:  # the cluster is told some time later
+        assert waited < 60
+        waited += 0.1
+        time.sleep(0.1)
 
 
 def test_errors_reach_who_asked(cluster: Any) -> None:
