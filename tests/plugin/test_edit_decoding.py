@@ -150,15 +150,12 @@ def test_interactive_corrects_lines_unknown_words_long_and_empty_ones(
     done = run(*words, *flags, "6", cwd=folder, text="".join(f"{line}\n" for line in given))
     lines = lines_of(done.stdout)
     texts = {at: line.split("\t")[1] for at, line in lines["H"].items()}
-    assert texts == {
-        0: "Teh dog see the nice cats me too",
-        1: "",
-        2: long.replace("teh", "the"),
-        3: "the",
-        4: "a the",
-    }
-    assert [lines["A"][at].count(":") for at in range(5)] == [3 * 2, 0, 40 * 2, 0, 2]
-    assert lines["P"][2].count(" ") == 160
+    windows = texts.pop(2).split()
+    assert texts == {0: "Teh dog see the nice cats me too", 1: "", 3: "the", 4: "a the"}
+    assert [lines["A"][at].count(":") for at in (0, 1, 3, 4)] == [3 * 2, 0, 0, 2]
+    assert [windows.count(word) for word in ("see", "dog", "teh")] == [40, 40, 0]
+    assert lines["A"][2].count(":") >= 40 * 2
+    assert lines["P"][2].count(" ") == len(windows)
 
 
 def test_several_models_have_the_mean_of_their_probabilities(folder: Path, tmp_path: Path) -> None:
