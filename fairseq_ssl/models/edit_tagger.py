@@ -12,6 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
 
+import fairseq_ssl
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, initialise
@@ -170,6 +171,7 @@ class EditTagger(BaseFairseqModel):
             overrides: other values for options of the training, and of the correction, as in
                 edit_iterations=2
         """
+        fairseq_ssl.register()
         loaded = hub_utils.from_pretrained(
             model_name_or_path, checkpoint_file, data_name_or_path, **overrides
         )

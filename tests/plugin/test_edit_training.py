@@ -192,6 +192,16 @@ def test_tune_prints_flags_that_make_it_better(
     assert len(corrector.correct(lines)) == len(lines)
 
 
+def test_a_program_that_imports_nothing_else_can_correct(run: Run, data: Path, model: Path) -> None:
+    program = (
+        "from fairseq_ssl.models.edit_tagger import EditTagger; import sys; "
+        "corrector = EditTagger.from_pretrained(*sys.argv[1:]); "
+        "print(corrector.correct(['two ☃ sees .'])[0].text)"
+    )
+    shown = run("python", "-c", program, model.parent, model.name, data, PYTHONPATH=str(ROOT))
+    assert "☃" in shown.stdout
+
+
 def chosen(flags: str) -> dict[str, Any]:
     pairs = re.findall(r"--(\S+) (\S+)", flags)
     return {name.replace("-", "_"): float(value) for name, value in pairs}
