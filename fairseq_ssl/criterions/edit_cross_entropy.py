@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.edits.coverage import BETA_SQUARED
 from fairseq_ssl.text.edits.dictionary import KEEP_ID
 
 COUNTS = ("ntokens", "nsentences", "gold", "made", "right", "exact")
-BETA_SQUARED = 0.25
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,14 +80,11 @@ class EditDataset(LanguagePairDataset):
             keep &= self.changed | (drawn < self.unchanged_share)
         return order[keep[order]]
 
-    @property
+    @cached_property
     def changed(self) -> NDArray[np.bool_]:
         """Which sentences have an edit; found out once."""
-        if not hasattr(self, "_changed"):
-            self._changed = np.fromiter(
-                ((one[:-1] != SPECIAL).any() for one in self.labels), np.bool_, len(self)
-            )
-        return self._changed
+        found = ((one[:-1] != SPECIAL).any() for one in self.labels)
+        return np.fromiter(found, np.bool_, len(self))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return a sentence and what is known of it."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +13,8 @@ from typing import Any
 import pytest
 
 import fairseq_ssl
-from tests.conftest import PACKAGE, ROOT, Run, environment
+from tests.conftest import PACKAGE, ROOT, Run
+from tests.recipes.recipe import called, printed, step
 from tests.unit.checkpoints import tiny_bert
 
 fairseq_ssl.register()
@@ -37,28 +36,8 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        ["bash", str(path)],
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, f"{path.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    return done
-
-
 def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
-    """The commands that a step would run, as words."""
-    (path,) = RECIPE.glob(f"?_{name}.sh")
-    given = {"SCALE": scale, "DRY_RUN": "1", "DATA_DIR": "/data", "BERT": "/bert", **settings}
-    lines = [line.partition(" > ")[0] for line in step(path, given).stdout.splitlines()]
-    return [shlex.split(line) for line in lines if not line.startswith("#")]
-
-
-def called(commands: list[list[str]], program: str) -> list[list[str]]:
-    return [command[1:] for command in commands if command[0] == program]
+    return printed(RECIPE, name, {"SCALE": scale, "BERT": "/bert", **settings})
 
 
 def training(words: list[str]) -> Any:

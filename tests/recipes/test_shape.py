@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import fairseq_ssl
-from tests.conftest import PACKAGE, ROOT, environment
+from tests.conftest import PACKAGE, ROOT
+from tests.recipes.recipe import called, printed, step
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -19,28 +18,8 @@ RECIPE = ROOT / "examples/shape"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
 
 
-def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        ["bash", str(path)],
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, f"{path.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    return done
-
-
 def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
-    """The commands that a step would run, as words."""
-    (path,) = RECIPE.glob(f"?_{name}.sh")
-    shown = step(path, {"SCALE": scale, "DRY_RUN": "1", "DATA_DIR": "/data", **settings}).stdout
-    lines = [line.partition(" > ")[0] for line in shown.splitlines()]
-    return [shlex.split(line) for line in lines if not line.startswith("#")]
-
-
-def called(commands: list[list[str]], program: str) -> list[list[str]]:
-    return [command[1:] for command in commands if command[0] == program]
+    return printed(RECIPE, name, {"SCALE": scale, **settings})
 
 
 def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""What the tests of recipes share: a step run, and the commands that one would run."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from tests.conftest import environment
+
+
+def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["bash", str(path)],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, f"{path.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done
+
+
+def printed(recipe: Path, name: str, settings: dict[str, str]) -> list[list[str]]:
+    """The commands that a step would run, as words."""
+    (path,) = recipe.glob(f"?_{name}.sh")
+    shown = step(path, {"DRY_RUN": "1", "DATA_DIR": "/data", **settings}).stdout
+    lines = [line.partition(" > ")[0] for line in shown.splitlines()]
+    return [shlex.split(line) for line in lines if not line.startswith("#")]
+
+
+def called(commands: list[list[str]], program: str) -> list[list[str]]:
+    return [command[1:] for command in commands if command[0] == program]
