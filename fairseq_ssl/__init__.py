@@ -8,6 +8,10 @@ Everything it adds to fairseq, by the flag that selects it:
         Transformers with shifted (SHAPE), absolute or relative positions.
     edit_tagger, edit_tagger_base, edit_tagger_large, edit_tagger_small
         Encoders that score edits of each token, all at once (PIE).
+    pseudo_bidirectional_transformer, pseudo_bidirectional_transformer_big,
+    pseudo_bidirectional_transformer_big_12, pseudo_bidirectional_transformer_small,
+    pseudo_bidirectional_transformer_small_4
+        Transformers whose decoder sees the source as its future, one stack for both (PBD).
 --task
     denoising_pretraining
         Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).

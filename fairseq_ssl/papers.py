@@ -75,7 +75,14 @@ PAPERS = (
     Paper(
         key="pseudo_bidirectional",
         title="PBD: Pseudo-Bidirectional Decoding (Zhou, Ge and Xu, 2020)",
-        brings="one stack shared by encoder and decoder",
+        brings="a decoder that sees the source as its future, one stack for both",
+        archs=(
+            "pseudo_bidirectional_transformer",
+            "pseudo_bidirectional_transformer_big",
+            "pseudo_bidirectional_transformer_big_12",
+            "pseudo_bidirectional_transformer_small",
+            "pseudo_bidirectional_transformer_small_4",
+        ),
     ),
     Paper(
         key="mein",

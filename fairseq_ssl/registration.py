@@ -9,6 +9,7 @@ from fairseq_ssl.errors import MissingPackageError
 MODULES = (
     "fairseq_ssl.models.shape_transformer",
     "fairseq_ssl.models.edit_tagger",
+    "fairseq_ssl.models.pseudo_bidirectional_transformer",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
     "fairseq_ssl.tasks.edit_labelling",

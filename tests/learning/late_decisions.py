@@ -1,0 +1,29 @@
+"""Sentences whose last word decides the form of their verb: what "he go to school" should be."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+SUBJECTS = ("she", "he", "it", "anna", "tom", "nobody", "everyone")
+VERBS = ("walk", "work", "cook", "look", "jump", "call", "wait", "talk")
+PLACES = ("at school", "in the park", "near the old house", "on the road", "there", "with friends")
+FORMS = {"yesterday": "ed", "daily": "s", "tomorrow": "ll"}
+"""What the verb ends in, by the last word."""
+
+
+def pair(draw: random.Random) -> tuple[str, str]:
+    """Return a sentence whose verb has a form at random, and the one it should be."""
+    subject, verb = draw.choice(SUBJECTS), draw.choice(VERBS)
+    places = " ".join(draw.sample(PLACES, draw.randint(1, 3)))
+    last = draw.choice(sorted(FORMS))
+    wrong, right = verb + draw.choice(("", *FORMS.values())), verb + FORMS[last]
+    return f"{subject} {wrong} {places} {last}", f"{subject} {right} {places} {last}"
+
+
+def write(folder: Path, split: str, lines: int, seed: int) -> None:
+    """Write `folder`/`split`.src and .trg."""
+    draw = random.Random(seed)
+    pairs = [pair(draw) for _ in range(lines)]
+    for side, sentences in zip(("src", "trg"), zip(*pairs, strict=True), strict=True):
+        (folder / f"{split}.{side}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
