@@ -7,14 +7,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # The flags of a kind, in FLAGS.
 words_flags() { # TASK KIND
   local updates
-  if [[ "$2" == tagger ]]; then
-    updates="$(updates "$1")"
+  if [[ "$2" != transformer ]]; then
+    updates="$(updates "$1" "$2")"
     FLAGS=(--task edit_labelling --source-lang src --target-lang trg --arch edit_tagger_small
       --encoder-layers "$LAYERS" --encoder-embed-dim "$DIM"
       --encoder-ffn-embed-dim "$INNER_DIM" --encoder-attention-heads "$HEADS"
       --max-source-positions "$POSITIONS" --dropout "$DROPOUT" --attention-dropout "$DROPOUT"
       --criterion edit_cross_entropy --edit-copy-weight "$COPY_WEIGHT"
-      --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1 --max-tokens "$MAX_TOKENS"
+      --label-smoothing "$LABEL_SMOOTHING" --max-tokens "$MAX_TOKENS"
+      --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1
       --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP"
       --max-update "$updates" --total-num-update "$updates"
       --best-checkpoint-metric exact --maximize-best-checkpoint-metric)
@@ -46,7 +47,7 @@ train() { # TASK FOLD KIND
     grammar "$2" "$folder"
   else
     words_flags "$1" "$3"
-    quietly "$folder/train.log" launch_train "$(data "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
+    quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
       --seed "$SEED" --save-dir "$folder" --no-epoch-checkpoints \
       --log-format simple --log-interval 50
   fi

@@ -8,7 +8,7 @@ decode() { # TASK FOLD KIND SET
   local out="$RUNS/$1.$2.$3/$4" flags iterations="$ITERATIONS"
   have "$out.txt" && return
   [[ "$1" == gec ]] && iterations="$GEC_ITERATIONS"
-  if [[ "$3" == tagger ]]; then
+  if [[ "$3" != transformer ]]; then
     # shellcheck disable=SC2206  # words apart
     flags=(--task edit_labelling --edit-iterations "$iterations" ${DECODING_FLAGS:-})
   else

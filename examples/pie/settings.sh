@@ -7,7 +7,8 @@
 #           paper  the same on all ten folds; grammar from 1.2 million sentences and BERT, GPUs
 # TASKS     ocr, spell, and at the paper scale gec
 # FOLDS     of ocr and spell: which of the splits; of gec: the models of the ensemble
-# KINDS     tagger: PIE; transformer: the sequence-to-sequence model beside it (not for gec)
+# KINDS     tagger: PIE; augmented: PIE that learns from new errors too; transformer: the
+#           sequence-to-sequence model beside it (of gec, PIE alone)
 # TAGGER_FLAGS, TRANSFORMER_FLAGS, DECODING_FLAGS   more flags of fairseq-train and, of the
 #           tagger, fairseq-generate; they come last, so that they replace those set here
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -19,13 +20,13 @@ source "$HERE/../common/launch.sh"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pie/$SCALE}"
 TASKS="${TASKS:-ocr}"
-KINDS="${KINDS:-tagger transformer}"
 SETS="${SETS:-valid test}"
 SEED="${SEED:-1}"
 EDIT_SIZE="${EDIT_SIZE:-1000}"                # M, section 3.1; 3.2 has all characters of the data
 EDIT_LONGEST="${EDIT_LONGEST:-2}"             # q, as in the authors' code
 BEAM="${BEAM:-5}"                             # of the transformer; the paper does not tell
-LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # of the transformer; the paper does not tell
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # of words; the paper does not tell
+COPIES="${COPIES:-5}"                         # augmented: of each word with new errors
 DECODE_BATCH="${DECODE_BATCH:-128}"           # sentences decoded at once, of both kinds
 MEASURED="${MEASURED:-test}"                  # the set whose words per second are shown
 # A CPU multiplies matrices twice as fast in bfloat16, if it knows that type. AUTOCAST= : off.
@@ -37,18 +38,19 @@ case "$SCALE" in
     expect TASKS "ocr spell" "$TASKS"
     FOLDS="${FOLDS:-0}"
     LAYERS="${LAYERS:-2}" DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}"
+    KINDS="${KINDS:-tagger augmented transformer}"
     UPDATES="${UPDATES:-200}" WARMUP="${WARMUP:-40}" LR="${LR:-0.005}"
     MAX_TOKENS="${MAX_TOKENS:-1000}" MAX_EPOCH="${MAX_EPOCH:-10}"
     TRANSFORMER_LR="${TRANSFORMER_LR:-0.005}" TRANSFORMER_WARMUP="${TRANSFORMER_WARMUP:-40}"
     TRANSFORMER_MAX_TOKENS="${TRANSFORMER_MAX_TOKENS:-1000}"
     ;;
-  small) FOLDS="${FOLDS:-0 1 2 3 4}" ;;
-  paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" ;;  # of ocrpp
+  small) FOLDS="${FOLDS:-0 1 2 3 4}" KINDS="${KINDS:-tagger augmented transformer}" ;;
+  paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" KINDS="${KINDS:-tagger transformer}" ;; # of ocrpp
 esac
 # shellcheck disable=SC2086  # words apart
 expect TASKS "ocr spell$([[ "$SCALE" == paper ]] && echo " gec")" $TASKS
 # shellcheck disable=SC2086
-expect KINDS "tagger transformer" $KINDS
+expect KINDS "tagger augmented transformer" $KINDS
 # shellcheck disable=SC2086
 expect SETS "valid test" $SETS
 
@@ -68,8 +70,12 @@ MAX_EPOCH="${MAX_EPOCH:-40}"
 decoder_layers() { # TASK: table 13 has one layer for OCR and two for spelling
   echo "${DECODER_LAYERS:-$([[ "$1" == ocr ]] && echo 1 || echo 2)}"
 }
-updates() { # TASK: of the tagger; not in the paper
-  echo "${UPDATES:-$([[ "$1" == ocr ]] && echo 6750 || echo 2000)}"
+updates() { # TASK KIND: of a tagger; not in the paper
+  case "$1.$2" in
+    ocr.tagger) echo "${UPDATES:-2160}" ;;
+    ocr.augmented) echo "${UPDATES:-4050}" ;;
+    *) echo "${UPDATES:-2000}" ;;
+  esac
 }
 
 # Text: gec.
@@ -94,6 +100,9 @@ PIECES="${PIECES:-$(printf 'python %q cut %q' "$HERE/wordpieces.py" "${BERT:-}")
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND
 folds() { if [[ "$1" == gec ]]; then echo "$GEC_MODELS"; else echo "$FOLDS"; fi; } # TASK
 kinds() { if [[ "$1" == gec ]]; then echo tagger; else echo "$KINDS"; fi; }        # TASK
+learned() { # TASK FOLD KIND: what it is trained on
+  if [[ "$3" == augmented ]]; then echo "$WORK/data/$1.$2.augmented"; else data "$1" "$2"; fi
+}
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
 model() { # TASK FOLD KIND; of gec, the fold all is the ensemble
   local paths=() fold
