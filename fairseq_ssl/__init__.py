@@ -17,6 +17,8 @@ Everything it adds to fairseq, by the flag that selects it:
         Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).
     edit_labelling
         Correct text by labelling its tokens with edits, in rounds (PIE).
+    local_transduction
+        fairseq's translation, which can decode with the source as a draft (--aggressive).
 --criterion
     edit_cross_entropy
         Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).

@@ -76,6 +76,7 @@ PAPERS = (
         key="pseudo_bidirectional",
         title="PBD: Pseudo-Bidirectional Decoding (Zhou, Ge and Xu, 2020)",
         brings="a decoder that sees the source as its future, one stack for both",
+        tasks=("local_transduction",),
         archs=(
             "pseudo_bidirectional_transformer",
             "pseudo_bidirectional_transformer_big",

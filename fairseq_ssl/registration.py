@@ -14,6 +14,7 @@ MODULES = (
     "fairseq_ssl.criterions.touched_cross_entropy",
     "fairseq_ssl.tasks.edit_labelling",
     "fairseq_ssl.tasks.denoising_pretraining",
+    "fairseq_ssl.tasks.local_transduction",
 )
 
 

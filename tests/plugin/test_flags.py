@@ -48,6 +48,7 @@ FLAGS = {
         "--no-pseudo-future": "sees its past alone",
         "--no-share-encoder-decoder": "layers of its own",
     },
+    "local_transduction": {"--aggressive": "the source is the draft"},
     "edit_labelling": {
         "--source-lang": "side to correct",
         "--target-lang": "side that is corrected",

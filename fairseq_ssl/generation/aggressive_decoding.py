@@ -1,0 +1,188 @@
+"""Greedy search that takes the source for a draft and checks all of it at once.
+
+Where source and target differ in few places, most of what a greedy search writes is there to be
+read already. The decoder is given what is written, and after it the rest of the source as if
+that had been written too; up to the first place where its own choice is another one, this is
+what greedy search would have written, and its choice there comes next. Then the source is
+taken up again, behind the word that matches (Sun et al., 2021, aggressive decoding).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from fairseq_ssl.errors import ConfigurationError
+
+REACH = 4
+"""How far from where a draft failed the source is searched for the word that was chosen."""
+
+
+class Draft:
+    """A sentence that is being written, and what of the source may still come."""
+
+    def __init__(self, source: list[int], first: int, eos: int) -> None:
+        """Begin with `first` alone, and a source without padding and end before one."""
+        self.source = source
+        self.first = first
+        self.eos = eos
+        self.written: list[int] = []
+        self.scores: list[float] = []
+        self.next = 0
+
+    @property
+    def tokens(self) -> list[int]:
+        """What the decoder is given: what is written, and the rest of the source."""
+        return [self.first, *self.written, *self.source[self.next :]]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the end is written."""
+        return bool(self.written) and self.written[-1] == self.eos
+
+    def accept(self, chosen: list[int], scores: list[float]) -> None:
+        """Take over the choices up to the first that is not what the draft has.
+
+        Args:
+            chosen: what greedy search writes after the last token written, and after those
+                that follow in the draft
+            scores: their log-probabilities
+        """
+        drafted = [*self.source[self.next :], self.eos]
+        same = 0
+        while same < len(chosen) - 1 and chosen[same] == drafted[same]:
+            same += 1
+        self.written += chosen[: same + 1]
+        self.scores += scores[: same + 1]
+        self.next = resumed(self.source, self.next + same, chosen[same])
+
+
+def resumed(source: list[int], place: int, chosen: int) -> int:
+    """Return where the source goes on after `chosen` was written in the place of one token.
+
+    If the token is there, or near, the source goes on behind it, nearest first: a token that
+    is further on was reached by leaving some out, one before by putting some in. Otherwise it
+    stands for the token of the source.
+    """
+    for distance in range(REACH + 1):
+        for near in (place + distance, place - distance):
+            if 0 <= near < len(source) and source[near] == chosen:
+                return near + 1
+    return min(place + 1, len(source))
+
+
+class AggressiveGenerator(SequenceGenerator):
+    """Writes what greedy search writes, in fewer steps of the decoder.
+
+    The models need an encoder, and a decoder that can be given a whole target.
+    """
+
+    def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
+        super().__init__(models, dictionary, **options)
+        if self.beam_size != 1:
+            raise ConfigurationError(
+                f"--aggressive writes what greedy search does, and --beam is {self.beam_size}. "
+                "Give --beam 1."
+            )
+        if type(self.search) is not BeamSearch or self.repeat_ngram_blocker is not None:
+            raise ConfigurationError(
+                "--aggressive is a search of its own: leave out --sampling, --constraints, "
+                "--diverse-beam-groups, --diversity-rate, --match-source-len and "
+                "--no-repeat-ngram-size."
+            )
+        if self.lm_model is not None:
+            raise ConfigurationError("--aggressive does not go with --lm-path.")
+
+    def _generate(
+        self,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[dict[str, Any]]]:
+        """Return a hypothesis for each sentence of the batch, as fairseq does."""
+        if prefix_tokens is not None or constraints is not None:
+            raise ConfigurationError(
+                "--aggressive goes neither with --prefix-size nor with --constraints."
+            )
+        source = sample["net_input"]["src_tokens"]
+        longest = int(self.max_len_a * source.size(1) + self.max_len_b)
+        longest = min(longest, self.max_len - 1)
+        first = self.eos if bos_token is None else bos_token
+        drafts = [
+            Draft([token for token in row if token not in (self.pad, self.eos)], first, self.eos)
+            for row in source.tolist()
+        ]
+        encoded = self.model.forward_encoder(sample["net_input"])
+        active = drafts
+        while active:
+            self._extend(active, encoded, longest, source.device)
+            left = [row for row, draft in enumerate(active) if not draft.is_done]
+            if left and len(left) < len(active):
+                rows = torch.tensor(left, device=source.device)
+                encoded = self.model.reorder_encoder_out(encoded, rows)
+            active = [active[row] for row in left]
+        return [[self._hypothesis(draft, source)] for draft in drafts]
+
+    def _extend(
+        self, drafts: list[Draft], encoded: list[Any], longest: int, device: torch.device
+    ) -> None:
+        """Let the decoder read all drafts at once, and each draft go on as far as it is right."""
+        given = [draft.tokens[: longest + 1] for draft in drafts]
+        width = max(map(len, given))
+        padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in given]
+        begin = min(len(draft.written) for draft in drafts)
+        scores = self._scores(torch.tensor(padded, device=device), encoded, begin, longest)
+        best, chosen = scores.max(-1)
+        for draft, tokens, *found in zip(
+            drafts, given, chosen.tolist(), best.tolist(), strict=True
+        ):
+            new = slice(len(draft.written) - begin, len(tokens) - begin)
+            draft.accept(*(part[new] for part in found))
+
+    def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, longest: int) -> Tensor:
+        """Return log-probabilities [rows, time - begin, vocabulary] after `begin` tokens or more.
+
+        Args:
+            tokens: what the decoder is given [rows, time], padded on the right
+            encoded: what each model's encoder made of the sources
+            begin: tokens that all rows have written already
+            longest: the place where a target must end
+        """
+        parts = []
+        for model, source in zip(self.model.models, encoded, strict=True):
+            logits, *more = model.decoder(tokens, encoder_out=source)
+            there = (logits[:, begin:] / self.temperature, *more)
+            parts.append(model.get_normalized_probs(there, log_probs=True, sample=None))
+        scores: Tensor = parts[0]
+        if len(parts) > 1:
+            scores = torch.stack(parts).logsumexp(0) - math.log(len(parts))
+        scores = scores.masked_fill(scores.isnan(), -math.inf)
+        scores[..., self.pad] = -math.inf
+        scores[..., self.unk] -= self.unk_penalty
+        end = max(longest - begin, 0)
+        ending = scores[:, end:, self.eos].clone()
+        scores[:, end:] = -math.inf
+        scores[:, end:, self.eos] = ending
+        scores[:, : max(self.min_len - begin, 0), self.eos] = -math.inf
+        if self.token_indices_to_suppress is not None:
+            scores[..., self.token_indices_to_suppress] = -math.inf
+        return scores
+
+    def _hypothesis(self, draft: Draft, source: Tensor) -> dict[str, Any]:
+        scores = torch.tensor(draft.scores, device=source.device)
+        score = scores.sum()
+        if self.normalize_scores:
+            score = score / len(draft.scores) ** self.len_penalty
+        return {
+            "tokens": torch.tensor(draft.written, device=source.device),
+            "score": score,
+            "attention": None,
+            "alignment": torch.empty(0),
+            "positional_scores": scores,
+        }

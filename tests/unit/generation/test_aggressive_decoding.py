@@ -1,0 +1,228 @@
+"""Aggressive decoding writes what fairseq's greedy search writes, in as few steps as there are."""
+
+from __future__ import annotations
+
+import hashlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqDecoder, FairseqEncoder, FairseqEncoderDecoderModel
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import fairseq_ssl
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator, resumed
+
+fairseq_ssl.register()
+from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
+    SENTENCES,
+    batch,
+    tiny,
+)
+
+PAD, EOS, UNK, FIRST = 1, 2, 3, 4
+WORDS = 12
+
+
+class Reader(FairseqEncoder):
+    """Hands the source on."""
+
+    def forward(self, src_tokens: Tensor, **_: Any) -> dict[str, list[Tensor]]:
+        return {"source": [src_tokens]}
+
+    def reorder_encoder_out(self, encoder_out: Any, new_order: Tensor) -> Any:
+        return {"source": [encoder_out["source"][0][new_order]]}
+
+
+class Writer(FairseqDecoder):
+    """Scores the next word by a rule of the source and of what is written; counts its steps."""
+
+    def __init__(self, dictionary: Dictionary, rule: Any) -> None:
+        super().__init__(dictionary)
+        self.rule = rule
+        self.steps = 0
+        self.words = 0
+
+    def forward(
+        self, prev_output_tokens: Tensor, encoder_out: Any = None, **_: Any
+    ) -> tuple[Tensor, dict[str, Any]]:
+        self.steps += 1
+        self.words += prev_output_tokens.numel()
+        rows = []
+        for source, target in zip(
+            encoder_out["source"][0].tolist(), prev_output_tokens.tolist(), strict=True
+        ):
+            words = [token for token in source if token not in (PAD, EOS)]
+            rows.append([self.rule(words, target[1 : i + 1]) for i in range(len(target))])
+        return torch.tensor(rows), {"attn": [None]}
+
+    def max_positions(self) -> int:
+        return 100
+
+
+class ByRule(FairseqEncoderDecoderModel):
+    def __init__(self, rule: Any) -> None:
+        words = dictionary()
+        super().__init__(Reader(words), Writer(words, rule))
+
+
+def dictionary() -> Dictionary:
+    made = Dictionary()
+    for i in range(WORDS):
+        made.add_symbol(f"w{i}")
+    return made
+
+
+def scores_of(word: int) -> list[float]:
+    return [4.0 if i == word else 0.01 * i for i in range(FIRST + WORDS)]
+
+
+def corrector(target: list[int]) -> Any:
+    """Return a rule that writes `target`, as long as what is written is its beginning."""
+
+    def rule(source: list[int], written: list[int]) -> list[float]:
+        if written == target[: len(written)]:
+            return scores_of(target[len(written)] if len(written) < len(target) else EOS)
+        return scores_of(FIRST)
+
+    return rule
+
+
+def fickle(source: list[int], written: list[int]) -> list[float]:
+    """Copy the word at the same place, or not, as a hash of all decides."""
+    drawn = hashlib.sha256(repr((source, written)).encode()).digest()
+    scores = [byte / 64 + i / 1000 for i, byte in enumerate(drawn[: FIRST + WORDS])]
+    place = len(written) + (drawn[20] < 60) - (drawn[21] < 60)
+    if 0 <= place < len(source):
+        scores[source[place]] += 3
+    elif place >= len(source):
+        scores[EOS] += 3
+    return scores
+
+
+def sample(sources: list[list[int]]) -> dict[str, Any]:
+    tokens = batch(sources, left=True)
+    return {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}}
+
+
+def both(models: list[Any], sources: list[list[int]], **options: Any) -> tuple[Any, Any]:
+    """Return the hypotheses of fairseq's greedy search, and of the aggressive one."""
+    words = models[0].decoder.dictionary
+    options = {"beam_size": 1, "max_len_b": 15, **options}
+    plain = SequenceGenerator(models, words, **options).generate(models, sample(sources))
+    fast = AggressiveGenerator(models, words, **options).generate(models, sample(sources))
+    return [found[0] for found in plain], [found[0] for found in fast]
+
+
+def assert_same(plain: Any, fast: Any) -> None:
+    for one, other in zip(plain, fast, strict=True):
+        assert one["tokens"].tolist() == other["tokens"].tolist()
+        for name in ("score", "positional_scores"):
+            torch.testing.assert_close(one[name], other[name], atol=1e-5, rtol=1e-5)
+
+
+sentences = st.lists(st.integers(FIRST - 1, FIRST + 4), max_size=12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sources=st.lists(sentences, min_size=1, max_size=4),
+    options=st.sampled_from(
+        (
+            {},
+            {"max_len_b": 3},
+            {"max_len_a": 0.5, "max_len_b": 1},
+            {"min_len": 6},
+            {"unk_penalty": 2.0, "len_penalty": 0.3},
+            {"normalize_scores": False, "temperature": 0.7},
+            {"tokens_to_suppress": ("w1",)},
+        )
+    ),
+)
+def test_it_writes_what_greedy_search_does(
+    sources: list[list[int]], options: dict[str, Any]
+) -> None:
+    assert_same(*both([ByRule(fickle)], sources, **options))
+
+
+@pytest.mark.parametrize("kinds", [("input",), ("no-future",), ("unshared", "output")])
+def test_models_alone_and_together(kinds: tuple[str, ...]) -> None:
+    models = [tiny(kind) for kind in kinds]
+    assert_same(*both(models, SENTENCES, max_len_b=30))
+
+
+def test_a_stock_transformer() -> None:
+    from argparse import Namespace
+
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+    from fairseq.models.transformer import TransformerModel
+
+    from fairseq_ssl.compat import avoid_fast_path
+
+    args = Namespace(share_all_embeddings=True)
+    ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
+    words = dictionary()
+    torch.manual_seed(1)
+    model = TransformerModel.build_model(
+        args, SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    ).eval()
+    avoid_fast_path(model.encoder)
+    assert_same(*both([model], [[4, 5, 6, 7], [8, 9]], max_len_b=30))
+
+
+@pytest.mark.parametrize(
+    ("target", "steps"),
+    [
+        ([4, 5, 6, 7, 8, 9, 10, 11, 12], 1),
+        ([4, 5, 15, 7, 8, 9, 10, 11, 12], 2),  # another word
+        ([4, 5, 7, 8, 9, 10, 11, 12], 2),  # a word left out
+        ([4, 5, 6, 7, 8, 15, 9, 10, 11, 12], 3),  # a word put in
+        ([4, 15, 6, 7, 8, 9, 10, 14, 12], 3),  # two other words
+        ([4, 5, 6, 7, 8, 9, 10, 11], 2),  # the last left out
+        ([4, 5, 6, 7, 8, 9, 10, 11, 12, 14], 2),  # one more at the end
+    ],
+)
+def test_steps_are_as_few_as_the_edits(target: list[int], steps: int) -> None:
+    model = ByRule(corrector(target))
+    words = model.decoder.dictionary
+    generator = AggressiveGenerator([model], words)
+    ((found,),) = generator.generate([model], sample([[4, 5, 6, 7, 8, 9, 10, 11, 12]]))
+    assert found["tokens"].tolist() == [*target, EOS]
+    assert model.decoder.steps <= steps
+
+
+def test_sentences_that_are_done_are_read_no_more() -> None:
+    model = ByRule(corrector([4, 15, 6]))
+    generator = AggressiveGenerator([model], model.decoder.dictionary)
+    generator.generate([model], sample([[4, 15, 6], [4, 5, 6], [4, 5, 6]]))
+    assert model.decoder.steps == 2
+    assert model.decoder.words == 3 * 4 + 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("place", "chosen", "goes_on"),
+    [(1, 15, 2), (1, 6, 3), (2, 5, 2), (2, 6, 3), (0, 9, 1), (3, 15, 3), (3, 6, 3)],
+)
+def test_where_the_source_goes_on(place: int, chosen: int, goes_on: int) -> None:
+    assert resumed([4, 5, 6], place, chosen) == goes_on
+
+
+def test_what_it_can_not_do_is_refused() -> None:
+    model = ByRule(fickle)
+    words = model.decoder.dictionary
+    for message, options in (
+        ("--beam is 5", {"beam_size": 5}),
+        ("--no-repeat-ngram-size", {"no_repeat_ngram_size": 2}),
+        ("--lm-path", {"lm_model": torch.nn.Identity()}),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            AggressiveGenerator([model], words, **options)
+    generator = AggressiveGenerator([model], words)
+    with pytest.raises(ConfigurationError, match="--prefix-size"):
+        generator.generate([model], sample([[4]]), prefix_tokens=torch.tensor([[4]]))
