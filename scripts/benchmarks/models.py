@@ -6,14 +6,23 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
 
+import harness
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
 from torch import Tensor
 
 import fairseq_ssl
 
 fairseq_ssl.register()
+
+VOCABULARY = 8000
+"""Entries of the dictionary of a model that is trained."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,9 @@ def build(arch: str, task: Any, **options: Any) -> tuple[Any, Namespace]:
     args = Namespace(arch=arch, _name=arch, share_all_embeddings=True, **options)
     ARCH_CONFIG_REGISTRY[arch](args)
     torch.manual_seed(1)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, task), args
+    options_of = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
+    config = args if options_of is None else options_of.from_namespace(args)
+    return ARCH_MODEL_REGISTRY[arch].build_model(config, task), args
 
 
 def sentences(count: int, length: int, vocabulary: int) -> Tensor:
@@ -45,3 +56,26 @@ def sentences(count: int, length: int, vocabulary: int) -> Tensor:
     tokens = torch.randint(4, vocabulary, (count, length))
     tokens[:, -1] = 2
     return tokens
+
+
+def trainer(arch: str, args: Any, **options: Any) -> harness.Run:
+    """Return a function that trains `args.steps` steps of Adam and counts target tokens."""
+    model, _ = build(arch, words(VOCABULARY), **options)
+    model.to(args.device).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    count = args.tokens // args.length
+    source = sentences(count, args.length, VOCABULARY).to(args.device)
+    target = sentences(count, args.length, VOCABULARY).to(args.device)
+    lengths = torch.full((count,), args.length, device=args.device)
+
+    def train() -> int:
+        for _ in range(args.steps):
+            with torch.autocast(args.device, torch.bfloat16, enabled=args.bf16):
+                logits = model(source, lengths, target)[0]
+                loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            optimizer.step()
+        return int(args.steps * target.numel())
+
+    return train

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import harness
+import models
 import shape_training
 import torch
 
@@ -20,27 +22,22 @@ from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 GOAL = 0.77
 
 
-def peak(arch: str, args: Any, options: dict[str, Any], answer: Any) -> None:
-    """Train a little and put the rise of memory, in bytes, into `answer`."""
+def peak(arch: str, args: Any, options: dict[str, Any]) -> float:
+    """Train a little and return the rise of memory, in bytes."""
     if args.threads:
         torch.set_num_threads(args.threads)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    shape_training.trainer(arch, args, **options)()
+    models.trainer(arch, args, **options)()
     if args.device == "cuda":
-        answer.put(torch.cuda.max_memory_allocated())
-    else:
-        answer.put(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+        return float(torch.cuda.max_memory_allocated())
+    return 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def measure(arch: str, args: Any, **options: Any) -> float:
     """Return the peak of a fresh process."""
     context = multiprocessing.get_context("spawn")
-    answer = context.Queue()
-    process = context.Process(target=peak, args=(arch, args, options, answer))
-    process.start()
-    found = float(answer.get())
-    process.join()
-    return found
+    with ProcessPoolExecutor(1, context) as process:
+        return process.submit(peak, arch, args, options).result()
 
 
 def main() -> None:

@@ -10,37 +10,12 @@ from typing import Any
 
 import harness
 import models
-import torch
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 
-VOCABULARY = 8000
 GOALS = {"shifted": 0.99, "relative": 0.95}
 LONG, LONG_GOAL = 200, 0.6
 """From this length on relative positions may take longer."""
-
-
-def trainer(arch: str, args: Any, **options: Any) -> harness.Run:
-    """Return a function that trains `args.steps` steps of Adam and counts target tokens."""
-    model, _ = models.build(arch, models.words(VOCABULARY), **options)
-    model.to(args.device).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    count = args.tokens // args.length
-    source = models.sentences(count, args.length, VOCABULARY).to(args.device)
-    target = models.sentences(count, args.length, VOCABULARY).to(args.device)
-    lengths = torch.full((count,), args.length, device=args.device)
-
-    def train() -> int:
-        for _ in range(args.steps):
-            with torch.autocast(args.device, torch.bfloat16, enabled=args.bf16):
-                logits = model(source, lengths, target)[0]
-                loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
-            optimizer.zero_grad()
-            torch.autograd.backward(loss)
-            optimizer.step()
-        return int(args.steps * target.numel())
-
-    return train
 
 
 def settings(description: str) -> Any:
@@ -65,8 +40,8 @@ def main() -> None:
         goal=LONG_GOAL if long else GOALS[args.positions],
         settings=vars(args),
     )
-    ours = trainer(args.arch, args, shape_positions=args.positions)
-    harness.compare(comparison, ours, trainer(stock, args), args.pairs)
+    ours = models.trainer(args.arch, args, shape_positions=args.positions)
+    harness.compare(comparison, ours, models.trainer(stock, args), args.pairs)
     harness.publish(comparison)
 
 

@@ -22,6 +22,11 @@ BENCHMARKS = {
         *("--arch", "edit_tagger_small", "--against", "transformer_tiny"),
         *("--sentences", "2", "--kind", "int8"),
     ),
+    "pseudo_bidirectional": (
+        *("--arch", "pseudo_bidirectional_transformer_small", "--against", "transformer_tiny"),
+        *("--sentences", "2"),
+    ),
+    "aggressive_decoding": ("--arch", "transformer_tiny", "--sentences", "2"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),
 }
