@@ -45,20 +45,8 @@ count_edits() { # NAME FLAGS...
 }
 
 words() { # TASK FOLD
-  local name="$1.$2" prefix folder="${DATA_DIR:-}" split
-  [[ "$1" == ocr ]] && prefix="klk.$2" || prefix="twitter.$2"
-  if ! have "$WORK/text/$name/done"; then
-    if [[ "$SCALE" == tiny ]]; then
-      folder="$WORK/toy"
-      run python "$HERE/toy_words.py" "$folder/$1/$prefix" --seed "$2"
-    fi
-    : "${folder:?DATA_DIR: folder with ocr/klk.0.train, .dev, .test, spell/twitter.0.train, ...}"
-    for split in train:train dev:valid test:test; do
-      run python "$HERE/words.py" "$folder/$1/$prefix.${split%:*}" \
-        "$WORK/text/$name/${split#*:}.src" "$WORK/text/$name/${split#*:}.trg"
-    done
-    into "$WORK/text/$name/done" date
-  fi
+  local name="$1.$2"
+  word_text "$1" "$2"
   count_edits "$name" --transforms none
   binarise "$name" "$name" --joined-dictionary
   if [[ " $KINDS " == *" augmented "* ]]; then augmented "$name"; fi

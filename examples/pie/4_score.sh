@@ -23,6 +23,6 @@ for task in $TASKS; do
 done
 if ((${#words[@]})); then
   # shellcheck disable=SC2086  # words apart
-  run python "$HERE/table.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
-    --measured "$MEASURED"
+  run python "$WORDS/right_words.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
+    --models transformer tagger augmented --measured "$MEASURED"
 fi

@@ -11,27 +11,29 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 import fairseq_ssl
-from tests.conftest import PACKAGE, ROOT, Run
+from tests.conftest import PACKAGE, ROOT, Run, weights
 from tests.recipes.recipe import called, printed, step
 from tests.unit.checkpoints import tiny_bert
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 
-RECIPE = ROOT / "examples/pie"
+RECIPE, COMMON = ROOT / "examples/pie", ROOT / "examples/common"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
 
 ALIGNED = 'M : m\nä : ä\n0 : i\n: : 0\n"0" : "0"\nw : vv\n\n: : :\n\n0 : "0"\n1 : 1\n'
 
 
-def script(name: str) -> ModuleType:
-    """Import one of the recipe's own scripts."""
-    spec = importlib.util.spec_from_file_location(f"pie_{name}", RECIPE / f"{name}.py")
+def script(path: Path) -> ModuleType:
+    """Import one of the recipes' own scripts."""
+    spec = importlib.util.spec_from_file_location(f"recipe_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -53,7 +55,7 @@ def test_the_words_of_ocrpp_become_two_sides(run: Run, tmp_path: Path) -> None:
         ("test", "0 l\nä\n", "0 1\nä\n"),
     ):
         files = (tmp_path / f"klk.0.{suffix}", tmp_path / "out/src", tmp_path / "out/trg")
-        run(sys.executable, RECIPE / "words.py", *files)
+        run(sys.executable, COMMON / "words.py", *files)
         assert [path.read_text() for path in files[1:]] == [source, target]
 
 
@@ -69,13 +71,13 @@ def test_a_line_that_is_no_pair_is_told(
 ) -> None:
     path = tmp_path / f"klk.0.{suffix}"
     path.write_text(text)
-    words = (sys.executable, RECIPE / "words.py", path, tmp_path / "src", tmp_path / "trg")
+    words = (sys.executable, COMMON / "words.py", path, tmp_path / "src", tmp_path / "trg")
     assert f"{path}: {told}" in run(*words, code=1).stderr
     assert not (tmp_path / "src").exists()
 
 
 def test_a_toy_word_is_the_same_in_both_forms() -> None:
-    words, toy = script("words"), script("toy_words")
+    words, toy = script(COMMON / "words.py"), script(COMMON / "toy_words.py")
     draw = random.Random(1)
     made = [toy.word(draw) for _ in range(300)]
     aligned = list(words.aligned(iter(toy.aligned(made).splitlines())))
@@ -83,8 +85,58 @@ def test_a_toy_word_is_the_same_in_both_forms() -> None:
     assert 0.1 < sum(read != wanted for read, wanted in aligned) / len(aligned) < 0.9
 
 
+def test_new_errors_are_drawn_as_those_counted() -> None:
+    """One a in six is read as o, and one is lost; one ii in two is read as n."""
+    module = script(RECIPE / "synthetic_words.py")
+    pairs = [
+        ("ao", "aa"),
+        ("a", "aa"),
+        ("aa", "aa"),
+        ("bn", "bii"),
+        ("bii", "bii"),
+        ("xyzuvw", "b"),
+    ]
+    model = module.ErrorModel([(tuple(wrong), tuple(right)) for wrong, right in pairs])
+    draw = random.Random(1)
+    made = ["".join(model.misread(tuple("bcii"), draw)) for _ in range(4000)]
+    assert set(made) == {"bcii", "bcn"}
+    assert made.count("bcn") / len(made) == pytest.approx(1 / 2, abs=0.03)
+    made = ["".join(model.misread(("a",), draw)) for _ in range(4000)]
+    assert made.count("o") / len(made) == pytest.approx(1 / 6, abs=0.03)
+    assert set(made) == {"a", "o"}, "a word that would be lost is right"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "found"),
+    [
+        ("abc", "abc", []),
+        ("lewitcttim", "lewitettiin", [(5, 6, ("c",)), (9, 11, ("m",))]),
+        ("xab", "ab", [(0, 0, ("x",))]),
+        ("a", "ab", [(1, 2, ())]),
+        ("wholly", "other", []),
+    ],
+)
+def test_errors_of_a_pair(wrong: str, right: str, found: list[tuple[int, int, Any]]) -> None:
+    module = script(RECIPE / "synthetic_words.py")
+    assert module.errors(tuple(wrong), tuple(right)) == found
+
+
+def test_an_augmented_tagger_learns_from_more_than_the_data(tiny: tuple[Path, list[str]]) -> None:
+    text, more = tiny[0] / "text/ocr.0", tiny[0] / "text/ocr.0.augmented"
+    for side in ("src", "trg"):
+        given = (text / f"train.{side}").read_text()
+        assert (more / f"train.{side}").read_text().endswith(given)
+        assert (more / f"valid.{side}").read_bytes() == (text / f"valid.{side}").read_bytes()
+    assert (more / "train.trg").read_text() == (text / "train.trg").read_text() * 6
+    learned = [
+        Path(training(words).data).name
+        for words in called(dry("small", "train", FOLDS="3"), "fairseq-train")
+    ]
+    assert learned == ["ocr.3", "ocr.3.augmented", "ocr.3"]
+
+
 def test_word_pieces_are_the_longest_that_fit() -> None:
-    cut = script("wordpieces").cut
+    cut = script(RECIPE / "wordpieces.py").cut
     vocabulary = {"play", "pl", "##ay", "##ing", "##i", "#", "###", "##b", "."}
     assert cut("playing", vocabulary) == ["play", "##ing"]
     assert cut("plaything", vocabulary) == ["plaything"], "unknown words stay whole"
@@ -110,11 +162,12 @@ def tiny_settings(work: Path) -> dict[str, str]:
 
 def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
     rows = [line.split(" | ") for line in tiny[1][3].splitlines()]
-    found = {row[1]: [float(one.split(" ")[0]) for one in row[2:4] if one] for row in rows[2:6]}
-    assert list(found) == ["nothing done", "all edits of the dictionary", "transformer", "tagger"]
-    assert found["all edits of the dictionary"] == [100.0]
-    assert found["tagger"][1] > found["nothing done"][1] + 5
-    assert rows[6][1] == "tagger to transformer"
+    found = {row[1]: [float(one.split(" ")[0]) for one in row[2:4] if one] for row in rows[2:7]}
+    untouched, ceiling = "nothing done", "all edits of the dictionary"
+    assert list(found) == [untouched, ceiling, "transformer", "tagger", "augmented"]
+    assert found[ceiling] == [100.0]
+    assert min(found["tagger"][1], found["augmented"][1]) > found[untouched][1] + 5
+    assert rows[4][4].endswith("(1.00 x) |")
 
 
 def test_text_and_labels_are_binarised_into_one_folder(tiny: tuple[Path, list[str]]) -> None:
@@ -148,10 +201,11 @@ def test_what_was_cut_off_is_done_again(tiny: tuple[Path, list[str]], tmp_path: 
     step(STEPS[0], settings)
     assert (data / "train.src-trg.trg.idx").exists()
     assert not data.with_name("ocr.0.tmp").exists()
-    weights = (run / "final.pt").read_bytes()
+    before = weights(run / "final.pt")
     (run / "final.pt").unlink()
     step(STEPS[1], settings)
-    assert (run / "final.pt").read_bytes() == weights
+    after = weights(run / "final.pt")
+    assert all(torch.equal(weight, after[name]) for name, weight in before.items())
     assert "Loaded checkpoint" in (run / "train.log").read_text()
 
 
@@ -196,8 +250,8 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
     for scale, tasks, count in (
-        ("tiny", "ocr", 2),
-        ("small", "ocr spell", 20),
+        ("tiny", "ocr", 3),
+        ("small", "ocr spell", 30),
         ("paper", "ocr spell gec", 50),
     ):
         commands = called(dry(scale, "train", TASKS=tasks), "fairseq-train")
@@ -226,7 +280,7 @@ def test_words_are_corrected_as_in_tables_12_and_13() -> None:
         for side in ("encoder", "decoder"):
             found = [getattr(other, f"{side}_{name}") for name in ("embed_dim", "ffn_embed_dim")]
             assert [*found, getattr(other, f"{side}_attention_heads")] == [200, 400, 4]
-    words = called(dry("small", "train", FOLDS="0", DECODER_LAYERS="2"), "fairseq-train")[1]
+    words = called(dry("small", "train", FOLDS="0", DECODER_LAYERS="2"), "fairseq-train")[2]
     assert training(words).decoder_layers == 2
     flags = {"TAGGER_FLAGS": "--dropout 0.3", "UPDATES": "9", "FOLDS": "0", "KINDS": "tagger"}
     for autocast in ({}, {"AUTOCAST": ""}):
@@ -280,7 +334,7 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
     ("settings", "code", "message"),
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected tagger, transformer."),
+        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected tagger, augmented, transformer."),
         ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
         ({"SETS": "train"}, 2, "SETS has 'train'; expected valid, test."),
         ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with ocr/klk.0.train"),

@@ -8,7 +8,6 @@ import re
 import statistics
 from pathlib import Path
 
-KINDS = ("transformer", "tagger", "augmented")
 UNTOUCHED, CEILING = "nothing done", "all edits of the dictionary"
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 
@@ -55,37 +54,39 @@ def scores(work: Path, row: str, name: str, part: str) -> list[float]:
 
 
 def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
-    """Make the rows of a task, and a line that compares the speeds."""
+    """Make the rows of a task; speeds beside the first model's are shown as multiples of it."""
     names = [f"{task}.{fold}" for fold in args.folds]
     lines = []
-    means = {}
-    for row in (UNTOUCHED, CEILING, *KINDS):
+    first = None
+    for row in (UNTOUCHED, CEILING, *args.models):
         shown = [
             cell([score for name in names for score in scores(work, row, name, part)])
             for part in args.sets
         ]
         decoded = [work / "runs" / f"{name}.{row}" / f"{args.measured}.txt" for name in names]
         measured = [one for path in decoded for one in speed(path)]
+        rate = ""
         if measured:
-            means[row] = statistics.fmean(measured)
-        rate = f"{means[row]:.0f}" if row in means else ""
+            mean = statistics.fmean(measured)
+            first = first or mean
+            rate = f"{mean:.0f} ({mean / first:.2f} x)"
         if row == CEILING:
             shown = [one.replace("not run", "") for one in shown]
         if set(shown) - {"not run", ""}:
             lines.append(f"| {task} | {row} | {' | '.join(shown)} | {rate} |")
-    if {"tagger", "transformer"} <= set(means):
-        ratio = means["tagger"] / means["transformer"]
-        lines.append(f"| {task} | tagger to transformer |{' |' * len(args.sets)} {ratio:.1f} x |")
     return lines
 
 
 def main() -> None:
-    """Print a row for each task and kind."""
+    """Print a row for each task and model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("work", type=Path, help="with text, stats and runs in it")
     parser.add_argument("--tasks", nargs="+", required=True)
     parser.add_argument("--folds", nargs="+", required=True)
     parser.add_argument("--sets", nargs="+", required=True, help="valid, test or both")
+    parser.add_argument(
+        "--models", nargs="+", required=True, help="as in WORK/runs/TASK.FOLD.MODEL"
+    )
     parser.add_argument("--measured", required=True, help="set whose words per second are shown")
     args = parser.parse_args()
     print(f"| task | model | {' | '.join(args.sets)} | words/s |")

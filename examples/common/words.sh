@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# The words of OCR and spelling that several papers correct, as two files a split. To be sourced,
+# after recipe.sh, by a recipe with the settings SCALE, WORK and DATA_DIR.
+#
+#   word_text TASK FOLD       makes WORK/text/TASK.FOLD/{train,valid,test}.{src,trg}: toy words at
+#                             SCALE=tiny, else what DATA_DIR has of ocrpp, for ocr or spell
+WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+word_text() { # TASK FOLD
+  local text="$WORK/text/$1.$2" prefix folder="${DATA_DIR:-}" split
+  have "$text/done" && return
+  [[ "$1" == ocr ]] && prefix="klk.$2" || prefix="twitter.$2"
+  if [[ "$SCALE" == tiny ]]; then
+    folder="$WORK/toy"
+    run python "$WORDS/toy_words.py" "$folder/$1/$prefix" --seed "$2"
+  fi
+  : "${folder:?DATA_DIR: folder with ocr/klk.0.train, .dev, .test, spell/twitter.0.train, ...}"
+  for split in train:train dev:valid test:test; do
+    run python "$WORDS/words.py" "$folder/$1/$prefix.${split%:*}" \
+      "$text/${split#*:}.src" "$text/${split#*:}.trg"
+  done
+  into "$text/done" date
+}
