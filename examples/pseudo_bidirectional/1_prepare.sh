@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Text in WORK/text, binarised with one dictionary for both sides in WORK/data.
+# shellcheck source=examples/pseudo_bidirectional/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+# Binarise WORK/text/NAME: its training pairs, dev set and, of words, test set.
+binarise() { # NAME DICTIONARY-FLAGS...
+  local text="$WORK/text/$1" data="$WORK/data/$1" test=()
+  have "$data" && return
+  [[ "$1" == gec* ]] || test=(--testpref "$text/test")
+  run rm -rf "$data.tmp"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess --source-lang src --target-lang trg \
+    "${@:2}" --trainpref "$text/train" --validpref "$text/valid" "${test[@]}" \
+    --destdir "$data.tmp" --workers "$(nproc)"
+  if [[ "$1" == gec ]]; then
+    for set in $GEC_SETS; do run cp "$text/$set.src" "$data.tmp/$set.src-trg.src"; done
+  fi
+  run mv "$data.tmp" "$data"
+}
+
+SUBWORD_TOOL="$HERE/../common/subwords.py"
+subwords() { # TEXT OUTPUT
+  into "$2" python "$SUBWORD_TOOL" encode "$WORK/bpe" "$1"
+}
+
+grammar() {
+  local text="$WORK/text/gec" more="$WORK/text/gec.synthetic" raw="$WORK/raw" split side set
+  : "${DATA_DIR:?folder with train, valid .src and .trg, bea.src, conll.src, news.txt ...}"
+  local dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
+  if ! have "$text/done"; then
+    run mkdir -p "$WORK"
+    run python "$SUBWORD_TOOL" train "$WORK/bpe" "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
+      --size "$VOCABULARY"
+    into "$WORK/dict.txt" python "$SUBWORD_TOOL" dictionary "$WORK/bpe"
+    for split in train valid; do
+      for side in src trg; do subwords "$DATA_DIR/$split.$side" "$text/$split.$side"; done
+    done
+    for set in $GEC_SETS; do subwords "$DATA_DIR/$set.src" "$text/$set.src"; done
+    into "$text/done" date
+  fi
+  binarise gec "${dictionary[@]}"
+  [[ "$PRETRAIN" == 1 ]] || return 0
+  if ! have "$more/done"; then
+    run mkdir -p "$raw"
+    run fairseq-ssl noise "$DATA_DIR/news.txt" --noise "$NOISE" --seed "$SEED" \
+      -o "$raw/news.src" ${FORCE:+--force}
+    into "$raw/src" cat "$raw/news.src" "$DATA_DIR/backtranslated.src"
+    into "$raw/trg" cat "$DATA_DIR/news.txt" "$DATA_DIR/backtranslated.trg"
+    for side in src trg; do
+      subwords "$raw/$side" "$more/train.$side"
+      run cp "$text/valid.$side" "$more"
+    done
+    into "$more/done" date
+  fi
+  binarise gec.synthetic "${dictionary[@]}"
+}
+
+for task in $TASKS; do
+  if [[ "$task" == gec ]]; then
+    headline "1/4 gec: subwords, synthetic pairs, binarised"
+    grammar
+    continue
+  fi
+  for fold in $FOLDS; do
+    headline "1/4 $task, fold $fold ($SCALE): text, binarised"
+    word_text "$task" "$fold"
+    binarise "$task.$fold" --joined-dictionary
+  done
+done

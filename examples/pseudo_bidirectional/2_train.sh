@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A model for each task, fold, kind and depth, in WORK/runs/TASK.FOLD.KIND-LAYERS: final.pt is the
+# one to use, the best of its epochs by the loss on the dev set. Killed, it goes on from its last
+# checkpoint.
+# shellcheck source=examples/pseudo_bidirectional/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+train() { # TASK FOLD KIND LAYERS
+  local folder="$RUNS/$1.$2.$3-$4" ARCH
+  have "$(model "$@")" && return
+  architecture "$1" "$3" "$4"
+  if [[ "$1" == gec ]]; then
+    grammar "$folder"
+  else
+    stage "$(data "$1" "$2")" "$folder" --max-tokens "$MAX_TOKENS" --max-epoch "$MAX_EPOCH" \
+      --lr "$LR" --warmup-updates "$WARMUP"
+  fi
+  into "$(model "$@")" cat "$folder/checkpoint_best.pt"
+}
+
+# Synthetic pairs, then real ones.
+grammar() { # FOLDER
+  local start=() batch=(--max-tokens "$GEC_MAX_TOKENS" --update-freq "$((8 / GPUS))"
+    --save-interval-updates 5000 --keep-interval-updates 1)
+  if [[ "$PRETRAIN" == 1 ]]; then
+    if ! have "$1/synthetic/done"; then
+      stage "$WORK/data/gec.synthetic" "$1/synthetic" "${batch[@]}" --lr "$PRETRAIN_LR" \
+        --warmup-updates "$PRETRAIN_WARMUP" --max-update "$PRETRAIN_UPDATES"
+      into "$1/synthetic/done" date
+    fi
+    start=(--finetune-from-model "$1/synthetic/checkpoint_best.pt")
+  fi
+  stage "$WORK/data/gec" "$1" "${batch[@]}" "${start[@]}" --lr "$GEC_LR" \
+    --warmup-updates "$GEC_WARMUP" --max-update "$GEC_UPDATES"
+}
+
+stage() { # DATA FOLDER FLAGS...
+  # shellcheck disable=SC2086  # words apart
+  quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --task translation \
+    --source-lang src --target-lang trg "${ARCH[@]}" --dropout "$DROPOUT" \
+    --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
+    --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm "$CLIP_NORM" \
+    --lr-scheduler inverse_sqrt "${@:3}" --seed "$SEED" --save-dir "$2" --no-epoch-checkpoints \
+    --log-format simple --log-interval 50 ${FLAGS:-}
+}
+
+headline "2/4 training: $TASKS; $KINDS"
+for task in $TASKS; do
+  for fold in $(folds "$task"); do
+    for depth in $(depths "$task"); do
+      for kind in $KINDS; do spawn train "$task" "$fold" "$kind" "$depth"; done
+    done
+  done
+done
+settle

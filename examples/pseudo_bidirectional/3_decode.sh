@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What every model makes of every held-out set: SET.generate, and as text SET.txt.
+# Words per second count only where nothing else runs: then JOBS=1 and an idle machine.
+# shellcheck source=examples/pseudo_bidirectional/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+decode() { # TASK FOLD MODEL SET
+  local out="$RUNS/$1.$2.$3/$4" beam="$BEAM" subwords=none
+  have "$out.txt" && return
+  if [[ "$1" == gec ]]; then beam="$GEC_BEAM" subwords=sentencepiece; fi
+  # shellcheck disable=SC2086  # words apart
+  quietly "$out.log" into "$out.generate" fairseq-generate "$(data "$1" "$2")" \
+    --user-dir "$USER_DIR" --task local_transduction --source-lang src --target-lang trg \
+    --path "$RUNS/$1.$2.$3/final.pt" --gen-subset "$4" --batch-size "$DECODE_BATCH" \
+    --beam "$beam" --max-len-a 2 --max-len-b 10 ${DECODING_FLAGS:-}
+  into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords "$subwords"
+}
+
+headline "3/4 correcting"
+for task in $TASKS; do
+  if [[ "$task" == gec ]]; then sets="$GEC_SETS"; else sets="$SETS"; fi
+  for fold in $(folds "$task"); do
+    for model in $(models "$task"); do
+      for set in $sets; do spawn decode "$task" "$fold" "$model" "$set"; done
+    done
+  done
+done
+settle

@@ -1,0 +1,113 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. Sections and tables are those of the paper.
+#
+# SCALE     tiny   toy words, a CPU, a minute: shows that all steps work
+#           small  words of OCR or of Twitter in DATA_DIR, two CPU cores, hours
+#           paper  the same on all ten folds; grammar from 60 million pairs, eight GPUs
+# TASKS     ocr, spell, and at the paper scale gec
+# FOLDS     of ocr and spell: which of the splits
+# KINDS     transformer; pbd; and what it is without the source as its future, no_future, and
+#           without one stack for both sides, unshared (table 2)
+# DEPTHS    layers of the encoder, and of the decoder
+# FLAGS, DECODING_FLAGS   more flags of fairseq-train and fairseq-generate; they come last
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+# shellcheck source=examples/common/words.sh
+source "$HERE/../common/words.sh"
+
+SCALE="${SCALE:-tiny}"
+WORK="${WORK:-work/pseudo_bidirectional/$SCALE}"
+TASKS="${TASKS:-ocr}"
+KINDS="${KINDS:-transformer pbd no_future unshared}"
+SETS="${SETS:-valid test}"
+SEED="${SEED:-1}"
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # not in the paper
+DROPOUT="${DROPOUT:-0.2}"                     # section 4.1
+CLIP_NORM="${CLIP_NORM:-1}"                   # not in the paper
+DECODE_BATCH="${DECODE_BATCH:-128}"           # sentences decoded at once
+MEASURED="${MEASURED:-test}"                  # the set whose words per second are shown
+
+expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny)
+    FOLDS="${FOLDS:-0}" DEPTHS="${DEPTHS:-2}"
+    DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}"
+    LR="${LR:-0.005}" WARMUP="${WARMUP:-40}" MAX_TOKENS="${MAX_TOKENS:-1000}"
+    MAX_EPOCH="${MAX_EPOCH:-5}"
+    ;;
+  small) FOLDS="${FOLDS:-0 1 2 3 4}" ;;
+  paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" ;; # of ocrpp
+esac
+# shellcheck disable=SC2086  # words apart
+expect TASKS "ocr spell$([[ "$SCALE" == paper ]] && echo " gec")" $TASKS
+# shellcheck disable=SC2086
+expect KINDS "transformer pbd no_future unshared" $KINDS
+# shellcheck disable=SC2086
+expect SETS "valid test" $SETS
+
+# Words: ocr and spell, section 4.2. Of their training the paper has nothing but the sizes.
+DEPTHS="${DEPTHS:-2 4}"
+DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}"
+LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"
+MAX_TOKENS="${MAX_TOKENS:-6000}" MAX_EPOCH="${MAX_EPOCH:-40}"
+BEAM="${BEAM:-5}"
+
+# Text: gec, section 4.1.
+GEC_DEPTHS="${GEC_DEPTHS:-6 12}"
+GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/bea.src, conll.src and conll.m2
+VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
+NOISE="${NOISE:-denoise}"                     # of DATA_DIR/news.txt; the paper does not tell it
+PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic data
+GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # of a batch on each GPU
+GPUS="${GPUS:-8}"                             # fewer take several batches for an update
+PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
+PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"
+GEC_LR="${GEC_LR:-1e-4}" GEC_WARMUP="${GEC_WARMUP:-4000}" GEC_UPDATES="${GEC_UPDATES:-50000}"
+GEC_BEAM="${GEC_BEAM:-12}"
+M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected text and an M2 file
+
+RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND-LAYERS
+folds() { if [[ "$1" == gec ]]; then echo all; else echo "$FOLDS"; fi; }             # TASK
+depths() { if [[ "$1" == gec ]]; then echo "$GEC_DEPTHS"; else echo "$DEPTHS"; fi; } # TASK
+data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
+model() { echo "$RUNS/$1.$2.$3-$4/final.pt"; } # TASK FOLD KIND LAYERS
+models() { # TASK: all its kinds at all its depths
+  local kind depth
+  for depth in $(depths "$1"); do
+    for kind in $KINDS; do echo "$kind-$depth"; done
+  done
+}
+
+# The flags of a model, in ARCH. The norms of the small ones stand at the beginning of each part
+# of a layer, as in the recipe of PIE.
+architecture() { # TASK KIND LAYERS
+  local sizes=()
+  if [[ "$2" == transformer ]]; then
+    if [[ "$1" == gec ]]; then
+      ARCH=(--arch transformer_vaswani_wmt_en_de_big)
+    else
+      ARCH=(--arch transformer --encoder-normalize-before --decoder-normalize-before)
+      sizes=(--encoder-embed-dim "$DIM" --encoder-ffn-embed-dim "$INNER_DIM"
+        --encoder-attention-heads "$HEADS" --decoder-embed-dim "$DIM"
+        --decoder-ffn-embed-dim "$INNER_DIM" --decoder-attention-heads "$HEADS")
+    fi
+    ARCH+=(--share-all-embeddings --encoder-layers "$3" --decoder-layers "$3" "${sizes[@]}")
+    return
+  fi
+  if [[ "$1" == gec ]]; then
+    ARCH=(--arch pseudo_bidirectional_transformer_big)
+  else
+    ARCH=(--arch pseudo_bidirectional_transformer_small --encoder-normalize-before)
+    sizes=(--encoder-embed-dim "$DIM" --encoder-ffn-embed-dim "$INNER_DIM"
+      --encoder-attention-heads "$HEADS")
+  fi
+  ARCH+=(--encoder-layers "$3" "${sizes[@]}")
+  case "$2" in
+    no_future) ARCH+=(--no-pseudo-future) ;;
+    unshared) ARCH+=(--no-share-encoder-decoder) ;;
+  esac
+}

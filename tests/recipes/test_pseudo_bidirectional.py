@@ -1,0 +1,109 @@
+"""The recipe of PBD: its tiny scale runs, its paper scale is what the paper says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fairseq_ssl
+from tests.conftest import PACKAGE, ROOT
+from tests.recipes.recipe import called, printed, step
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+
+RECIPE = ROOT / "examples/pseudo_bidirectional"
+STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
+GEC = {"SCALE": "paper", "TASKS": "gec"}
+
+
+def dry(name: str, **settings: str) -> list[list[str]]:
+    return printed(RECIPE, name, settings)
+
+
+def training(words: list[str]) -> Any:
+    return options.parse_args_and_arch(options.get_training_parser(), words)
+
+
+def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+    settings = {"SCALE": "tiny", "WORK": str(tmp_path), "KINDS": "transformer pbd"}
+    settings |= {"MAX_EPOCH": "3", "SETS": "test"}
+    table = [step(path, settings).stdout for path in STEPS][-1]
+    rows = [line.split(" | ") for line in table.splitlines()[2:5]]
+    assert [row[1] for row in rows] == ["nothing done", "transformer-2", "pbd-2"]
+    assert all("(1)" in row[2] for row in rows)
+    for path in STEPS[:3]:
+        again = step(path, settings).stderr
+        done = {line for line in again.splitlines() if not line.startswith("==>")}
+        assert done, path
+        assert all(line.startswith("there already: ") for line in done), again
+
+
+def test_words_are_trained_alike_at_both_depths() -> None:
+    commands = called(dry("train", SCALE="small", FOLDS="3", TASKS="ocr spell"), "fairseq-train")
+    found = [training(words) for words in commands]
+    assert len(found) == 2 * 2 * 4
+    for args in found:
+        assert (args.user_dir, args.task) == (PACKAGE.name, "translation")
+        assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (200, 400)
+        assert (args.encoder_attention_heads, args.encoder_normalize_before) == (4, True)
+        assert (args.dropout, args.lr, args.max_epoch, args.max_tokens) == (0.2, [0.001], 40, 6000)
+        assert args.save_dir.endswith(f"-{args.encoder_layers}")
+    for stock, ours, past, apart in (found[i : i + 4] for i in range(0, 16, 4)):
+        assert stock.arch == "transformer"
+        assert stock.decoder_layers == stock.encoder_layers == ours.encoder_layers
+        assert stock.decoder_normalize_before
+        off = [
+            [flag for flag in ("no_pseudo_future", "no_share_encoder_decoder") if flag in args]
+            for args in (ours, past, apart)
+        ]
+        assert off == [[], ["no_pseudo_future"], ["no_share_encoder_decoder"]]
+
+
+def test_grammar_is_trained_as_in_section_4_1() -> None:
+    commands = called(dry("train", **GEC, GPUS="4", LAUNCH="node"), "fairseq-train")
+    stages = [training(words) for words in commands]
+    assert len(stages) == 2 * 4 * 2
+    for first, second in zip(stages[::2], stages[1::2], strict=True):
+        assert second.finetune_from_model == f"{first.save_dir}/checkpoint_best.pt"
+        assert first.data.endswith("/data/gec.synthetic")
+        for args, rate, warmup, updates in ((first, 5e-4, 8000, 2e5), (second, 1e-4, 4000, 5e4)):
+            assert (args.lr, args.warmup_updates, args.max_update) == ([rate], warmup, updates)
+            assert args.lr_scheduler == "inverse_sqrt"
+            assert (args.max_tokens * 4 * args.update_freq[0], args.dropout) == (8 * 5120, 0.2)
+            assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (1024, 4096)
+            assert args.best_checkpoint_metric == "loss"
+    assert {args.encoder_layers for args in stages} == {6, 12}
+    without = called(dry("train", **GEC, PRETRAIN="0"), "fairseq-train")
+    assert len(without) == 2 * 4
+    assert all(training(words).finetune_from_model is None for words in without)
+
+
+def test_grammar_is_prepared_and_decoded_as_in_section_4_1() -> None:
+    commands = dry("prepare", **GEC)
+    (cut,) = (words for words in commands if "train" in words and "--size" in words)
+    assert cut[cut.index("--size") + 1] == "30000"
+    for words in called(commands, "fairseq-preprocess"):
+        assert options.get_preprocessing_parser().parse_args(words).srcdict
+    decoding = called(dry("decode", SCALE="paper", TASKS="gec ocr", FOLDS="9"), "fairseq-generate")
+    assert len(decoding) == 8 * 2 + 8 * 2
+    for words in decoding:
+        args = options.parse_args_and_arch(options.get_generation_parser(), words)
+        assert args.beam == (12 if "/gec." in args.path else 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "message"),
+    [
+        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected transformer, pbd, no_future, unshared."),
+        ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
+        ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with ocr/klk.0.train"),
+        ({**GEC, "DATA_DIR": ""}, 1, "folder with train, valid .src and .trg"),
+    ],
+)
+def test_a_wrong_setting_is_refused(
+    settings: dict[str, str], code: int, message: str, tmp_path: Path
+) -> None:
+    assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
