@@ -92,6 +92,19 @@ def test_beams_batches_and_ensembles_translate(run: Run, data: Path, trained: Pa
     assert close(generated(run, data, one, "--beam", "3", "--print-alignment"), batched)
 
 
+def test_aggressively_it_writes_what_greedy_search_does(
+    run: Run, data: Path, trained: Path
+) -> None:
+    path = trained / "one/checkpoint_last.pt"
+    aggressive = ("--task", "local_transduction", "--aggressive")
+    greedy = generated(run, data, path, "--beam", "1")
+    assert close(generated(run, data, path, "--beam", "1", *aggressive), greedy)
+    words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--path", path, "--cpu", *aggressive)
+    assert "Give --beam 1." in run(*words, code=1).stderr
+    replacing = ("--beam", "1", "--print-alignment")
+    assert "--print-alignment" in run(*words, *replacing, code=1).stderr.splitlines()[-1]
+
+
 def test_interactive_answers_and_tells_what_it_looked_at(
     run: Run, data: Path, trained: Path
 ) -> None:
