@@ -4,27 +4,39 @@ Where source and target differ in few places, most of what a greedy search write
 read already. The decoder is given what is written, and after it the rest of the source as if
 that had been written too; up to the first place where its own choice is another one, this is
 what greedy search would have written, and its choice there comes next. Then the source is
-taken up again, behind the word that matches (Sun et al., 2021, aggressive decoding).
+taken up again, behind the word that matches (Sun et al., 2021, aggressive decoding), with the
+words that the decoder would have changed in it further on.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
+from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.pseudo_bidirectional_transformer import PseudoBidirectionalDecoder
 
 REACH = 4
 """How far from where a draft failed the source is searched for the word that was chosen."""
 
 
+class Planned(NamedTuple):
+    """A token that may come next."""
+
+    token: int
+    goes_on: int
+    """Where the source goes on after it."""
+
+
 class Draft:
-    """A sentence that is being written, and what of the source may still come."""
+    """A sentence that is being written, and what may come of it: at first all of the source."""
 
     def __init__(self, source: list[int], first: int, eos: int) -> None:
         """Begin with `first` alone, and a source without padding and end before one."""
@@ -33,12 +45,13 @@ class Draft:
         self.eos = eos
         self.written: list[int] = []
         self.scores: list[float] = []
-        self.next = 0
+        self.begin = 0
+        self.plan = [Planned(token, place + 1) for place, token in enumerate(source)]
 
     @property
     def tokens(self) -> list[int]:
-        """What the decoder is given: what is written, and the rest of the source."""
-        return [self.first, *self.written, *self.source[self.next :]]
+        """What the decoder is given: what is written, and what is planned."""
+        return [self.first, *self.written, *(planned.token for planned in self.plan)]
 
     @property
     def is_done(self) -> bool:
@@ -46,20 +59,52 @@ class Draft:
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:
-        """Take over the choices up to the first that is not what the draft has.
+        """Take over the choices up to the first that is not what was planned, and plan anew.
 
         Args:
             chosen: what greedy search writes after the last token written, and after those
-                that follow in the draft
+                that follow in the plan
             scores: their log-probabilities
         """
-        drafted = [*self.source[self.next :], self.eos]
+        planned = [*(planned.token for planned in self.plan), self.eos]
         same = 0
-        while same < len(chosen) - 1 and chosen[same] == drafted[same]:
+        while same < len(chosen) - 1 and chosen[same] == planned[same]:
             same += 1
         self.written += chosen[: same + 1]
         self.scores += scores[: same + 1]
-        self.next = resumed(self.source, self.next + same, chosen[same])
+        if not self.is_done:
+            place = self.plan[same - 1].goes_on if same else self.begin
+            self._plan(resumed(self.source, place, chosen[same]), chosen, same)
+
+    def _plan(self, begin: int, chosen: list[int], same: int) -> None:
+        """Plan the rest of the source, and the edits that the decoder would have made in it.
+
+        Choices behind the first edit were made after words that now are others, and are most
+        often the same: so all edits are tried at once, and not one after the other.
+        """
+        wanted: dict[int, int] = {}
+        for place, number in self._copied(same, len(chosen)):
+            wanted[place] = chosen[number]
+        plan: list[Planned] = []
+        place = begin
+        while place < len(self.source):
+            token = self.source[place]
+            other = wanted.get(place, token)
+            if other == self.eos:
+                break
+            goes_on = resumed(self.source, place, other)
+            plan.append(Planned(other, goes_on))
+            if goes_on <= place:  # it was put in before the token
+                plan.append(Planned(token, place + 1))
+            place = max(goes_on, place + 1)
+        self.begin, self.plan = begin, plan
+
+    def _copied(self, same: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the places of the source that stand in the plan after `same`, and where."""
+        for number in range(same + 1, min(end, len(self.plan))):
+            place = self.plan[number].goes_on - 1
+            if self.plan[number - 1].goes_on == place:
+                yield place, number
 
 
 def resumed(source: list[int], place: int, chosen: int) -> int:
@@ -74,6 +119,19 @@ def resumed(source: list[int], place: int, chosen: int) -> int:
             if 0 <= near < len(source) and source[near] == chosen:
                 return near + 1
     return min(place + 1, len(source))
+
+
+SCORE_FEATURES_ALONE = (TransformerDecoderBase.forward, PseudoBidirectionalDecoder.forward)
+"""Of decoders whose scores are what their output layer makes of their features, and no more."""
+
+
+def _scored(decoder: Any, tokens: Tensor, source: Any, begin: int) -> tuple[Tensor, ...]:
+    """Return scores [rows, time - begin, vocabulary], and whatever else the decoder returns."""
+    if type(decoder).forward not in SCORE_FEATURES_ALONE:
+        scores, *more = decoder(tokens, encoder_out=source)
+        return (scores[:, begin:], *more)
+    features, *more = decoder(tokens, encoder_out=source, features_only=True)
+    return (decoder.output_layer(features[:, begin:]), *more)
 
 
 class AggressiveGenerator(SequenceGenerator):
@@ -156,8 +214,8 @@ class AggressiveGenerator(SequenceGenerator):
         """
         parts = []
         for model, source in zip(self.model.models, encoded, strict=True):
-            logits, *more = model.decoder(tokens, encoder_out=source)
-            there = (logits[:, begin:] / self.temperature, *more)
+            logits, *more = _scored(model.decoder, tokens, source, begin)
+            there = (logits / self.temperature, *more)
             parts.append(model.get_normalized_probs(there, log_probs=True, sample=None))
         scores: Tensor = parts[0]
         if len(parts) > 1:

@@ -17,24 +17,38 @@ from torch import Tensor
 
 from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
 
-WORDS = 30_000
+WORDS, END = 30_000, 2
 
 
 class Dictating:
-    """Stands before a decoder's forward, and makes it prefer the words of one target."""
+    """Stands before a decoder, and makes it prefer what follows each word.
 
-    def __init__(self, decoder: Any, target: list[int]) -> None:
-        self.forward = decoder.forward
-        self.target = torch.tensor(target)
+    After a word of the target comes the next one of the target, and after a word that the
+    target has replaced, what comes after its replacement.
+    """
 
-    def __call__(self, tokens: Tensor, *rest: Any, **options: Any) -> tuple[Tensor, Any]:
-        """Add to the scores of the word at each place, whatever was written before it."""
-        scores, extra = self.forward(tokens, *rest, **options)
-        first = tokens.size(1) - scores.size(1)
-        places = torch.arange(scores.size(1), device=scores.device)
-        wanted = self.target.to(scores.device)[(first + places).clamp(max=len(self.target) - 1)]
-        scores[:, places, wanted] += 1e4
-        return scores, extra
+    def __init__(self, decoder: Any) -> None:
+        self.decode, self.output = decoder.extract_features, decoder.output_layer
+        self.next: dict[int, int] = {}
+        self.tokens: list[int] = []
+        decoder.extract_features, decoder.output_layer = self.extract_features, self.output_layer
+
+    def dictate(self, source: list[int], target: list[int]) -> None:
+        """From now on, prefer what makes `target` of `source`."""
+        self.next = dict(zip([END, *target], [*target, END], strict=True))
+        self.next[source[len(source) // 3]] = self.next[target[len(source) // 3]]
+
+    def extract_features(self, tokens: Tensor, *rest: Any, **options: Any) -> Any:
+        """Remember the words."""
+        self.tokens = tokens[0].tolist()
+        return self.decode(tokens, *rest, **options)
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """Add to the scores of the words that come next."""
+        scores: Tensor = self.output(features)
+        for place, token in enumerate(self.tokens[-scores.size(1) :]):
+            scores[0, place, self.next[token]] += 1e4
+        return scores
 
 
 def edited(source: list[int]) -> list[int]:
@@ -55,18 +69,18 @@ def search(kind: type[SequenceGenerator], args: Any) -> harness.Run:
     generator = kind([model], task.target_dictionary, beam_size=1)
     torch.manual_seed(1)
     rows = models.sentences(args.sentences, args.length + 1, WORDS - 2)
-    forward = model.decoder.forward
+    dictating = Dictating(model.decoder)
 
     def run() -> int:
         for row in rows[:, None].to(args.device):
-            wanted = [*edited(row[0, :-1].tolist()), 2]
-            model.decoder.forward = forward
-            model.decoder.forward = Dictating(model.decoder, wanted)
+            source = row[0, :-1].tolist()
+            wanted = edited(source)
+            dictating.dictate(source, wanted)
             lengths = torch.full((1,), args.length + 1, device=args.device)
             sample = {"net_input": {"src_tokens": row, "src_lengths": lengths}}
             with torch.inference_mode():
                 ((found,),) = generator.generate([], sample)
-            assert found["tokens"].tolist() == wanted
+            assert found["tokens"].tolist() == [*wanted, END]
         return len(rows)
 
     return run
