@@ -1,0 +1,63 @@
+"""A pseudo-bidirectional Transformer learns from few sentences what a Transformer does not.
+
+Each sentence is copied but for its verb, whose form the last word decides.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PACKAGE, Run
+from tests.learning.late_decisions import write
+
+TEST_LINES = 300
+TRAINING = (
+    *("--dropout", "0.1", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.005"),
+    *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "100", "--max-update", "400"),
+    *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+    *("--max-tokens", "500", "--seed", "1", "--cpu", "--no-epoch-checkpoints"),
+    *("--validate-interval", "1000", "--encoder-layers", "2", "--encoder-embed-dim", "64"),
+    *("--encoder-ffn-embed-dim", "64", "--encoder-attention-heads", "2"),
+)
+STOCK = (
+    *("--decoder-layers", "2", "--decoder-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
+    *("--decoder-attention-heads", "2", "--share-all-embeddings"),
+)
+
+
+@pytest.fixture(scope="module")
+def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """150 sentences to train on, 300 to test."""
+    folder = tmp_path_factory.mktemp("late")
+    sizes = {"train": 150, "valid": 100, "test": TEST_LINES}
+    for seed, (split, lines) in enumerate(sizes.items(), 1):
+        write(folder, split, lines, seed)
+    splits = [f"--{split}pref={folder / split}" for split in sizes]
+    languages = ("-s", "src", "-t", "trg", "--joined-dictionary")
+    run("fairseq-preprocess", *languages, *splits, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+def right(run: Run, data: Path, save_dir: Path, *arch: str) -> float:
+    """Train, and return the share of test sentences that come out as they should."""
+    user_dir = ("--user-dir", PACKAGE)
+    run("fairseq-train", data, *user_dir, *TRAINING, "--arch", *arch, "--save-dir", save_dir)
+    words = ("fairseq-generate", data, *user_dir, "--beam", "1", "--cpu")
+    shown = run(*words, "--path", save_dir / "checkpoint_last.pt").stdout
+    wanted = dict(re.findall(r"^T-(\d+)\t(.*)$", shown, re.M))
+    made = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", shown, re.M))
+    assert len(wanted) == TEST_LINES
+    return float(sum(made[line] == sentence for line, sentence in wanted.items()) / TEST_LINES)
+
+
+def test_it_makes_fewer_mistakes_than_a_transformer_of_its_size(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    """Of three seeds, 92 to 96 % against 85 to 89 %."""
+    ours = right(run, data, tmp_path / "ours", "pseudo_bidirectional_transformer")
+    stock = right(run, data, tmp_path / "stock", "transformer", *STOCK)
+    assert ours > 0.87
+    assert ours > stock + 0.02
