@@ -21,7 +21,6 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.pseudo_bidirectional_transformer import PseudoBidirectionalDecoder
 
 REACH = 4
 """How far from where a draft failed the source is searched for the word that was chosen."""
@@ -121,13 +120,10 @@ def resumed(source: list[int], place: int, chosen: int) -> int:
     return min(place + 1, len(source))
 
 
-SCORE_FEATURES_ALONE = (TransformerDecoderBase.forward, PseudoBidirectionalDecoder.forward)
-"""Of decoders whose scores are what their output layer makes of their features, and no more."""
-
-
 def _scored(decoder: Any, tokens: Tensor, source: Any, begin: int) -> tuple[Tensor, ...]:
     """Return scores [rows, time - begin, vocabulary], and whatever else the decoder returns."""
-    if type(decoder).forward not in SCORE_FEATURES_ALONE:
+    stock = type(decoder).forward is TransformerDecoderBase.forward
+    if not stock and not getattr(decoder, "scores_features_alone", False):
         scores, *more = decoder(tokens, encoder_out=source)
         return (scores[:, begin:], *more)
     features, *more = decoder(tokens, encoder_out=source, features_only=True)

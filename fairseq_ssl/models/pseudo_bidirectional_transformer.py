@@ -146,6 +146,9 @@ class SharedEncoder(FairseqEncoder):
 class PseudoBidirectionalDecoder(FairseqIncrementalDecoder):
     """A decoder whose self-attention also sees what the source says further on."""
 
+    scores_features_alone = True
+    """Its scores are what `output_layer` makes of its features, and no more."""
+
     def __init__(
         self, cfg: PseudoBidirectionalConfig, dictionary: Any, encoder: SharedEncoder
     ) -> None:
