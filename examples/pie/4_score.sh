@@ -12,13 +12,7 @@ for task in $TASKS; do
     continue
   fi
   for model in $GEC_MODELS all; do
-    out="$RUNS/gec.$model.tagger/test"
-    if [[ -n "$M2_SCORER" ]]; then
-      into "$out.m2" bash -c "$M2_SCORER $(printf '%q %q' "$out.txt" "${DATA_DIR:?}/test.m2")"
-      run cat "$out.m2"
-    else
-      headline "no M2_SCORER is set: score $out.txt with it"
-    fi
+    score_m2 "$RUNS/gec.$model.tagger/test" "${DATA_DIR:-DATA_DIR}/test.m2"
   done
 done
 if ((${#words[@]})); then

@@ -16,6 +16,8 @@ HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
+# shellcheck source=examples/common/grammar.sh
+source "$HERE/../common/grammar.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 

@@ -12,13 +12,7 @@ for task in $TASKS; do
     continue
   fi
   for model in $(models gec); do
-    out="$RUNS/gec.all.$model/conll"
-    if [[ -n "$M2_SCORER" ]]; then
-      into "$out.m2" bash -c "$M2_SCORER $(printf '%q %q' "$out.txt" "${DATA_DIR:?}/conll.m2")"
-      run cat "$out.m2"
-    else
-      headline "no M2_SCORER is set: score $out.txt with it"
-    fi
+    score_m2 "$RUNS/gec.all.$model/conll" "${DATA_DIR:-DATA_DIR}/conll.m2"
   done
 done
 if ((${#words[@]})); then

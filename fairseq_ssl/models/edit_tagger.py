@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import fairseq_ssl
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.encoder_sizes import fill_sizes
 from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, initialise
 from fairseq_ssl.modules.edit_scores import EditScores
 
@@ -292,17 +293,10 @@ def edit_tagger_base(args: Any) -> None:
 @register_model_architecture("edit_tagger", "edit_tagger_large")
 def edit_tagger_large(args: Any) -> None:
     """PIE-LARGE: BERT's large size (PIE, table 12)."""
-    _sizes(args, layers=24, dim=1024, inner_dim=4096, heads=16)
+    fill_sizes(args, layers=24, dim=1024, inner_dim=4096, heads=16)
 
 
 @register_model_architecture("edit_tagger", "edit_tagger_small")
 def edit_tagger_small(args: Any) -> None:
     """PIE for spelling and OCR (PIE, table 12)."""
-    _sizes(args, layers=4, dim=200, inner_dim=400, heads=4)
-
-
-def _sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
-    args.encoder_layers = getattr(args, "encoder_layers", layers)
-    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", dim)
-    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", inner_dim)
-    args.encoder_attention_heads = getattr(args, "encoder_attention_heads", heads)
+    fill_sizes(args, layers=4, dim=200, inner_dim=400, heads=4)

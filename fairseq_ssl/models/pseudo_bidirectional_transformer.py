@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.encoder_sizes import fill_sizes
 from fairseq_ssl.modules.attention import KeysValues
 from fairseq_ssl.modules.decoder_context import (
     Encoded,
@@ -351,7 +352,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
 )
 def pseudo_bidirectional_transformer_big(args: Any) -> None:
     """The big size of Vaswani et al., with the dropout of PBD, section 4.1."""
-    _sizes(args, layers=6, dim=1024, inner_dim=4096, heads=16)
+    fill_sizes(args, layers=6, dim=1024, inner_dim=4096, heads=16)
     args.dropout = getattr(args, "dropout", 0.2)
 
 
@@ -360,7 +361,7 @@ def pseudo_bidirectional_transformer_big(args: Any) -> None:
 )
 def pseudo_bidirectional_transformer_big_12(args: Any) -> None:
     """The same with 12 layers (PBD, section 4.1)."""
-    _sizes(args, layers=12, dim=1024, inner_dim=4096, heads=16)
+    fill_sizes(args, layers=12, dim=1024, inner_dim=4096, heads=16)
     pseudo_bidirectional_transformer_big(args)
 
 
@@ -369,7 +370,7 @@ def pseudo_bidirectional_transformer_big_12(args: Any) -> None:
 )
 def pseudo_bidirectional_transformer_small(args: Any) -> None:
     """The size for spelling and OCR (PBD, section 4.2)."""
-    _sizes(args, layers=2, dim=200, inner_dim=400, heads=4)
+    fill_sizes(args, layers=2, dim=200, inner_dim=400, heads=4)
 
 
 @register_model_architecture(
@@ -377,11 +378,4 @@ def pseudo_bidirectional_transformer_small(args: Any) -> None:
 )
 def pseudo_bidirectional_transformer_small_4(args: Any) -> None:
     """The same with 4 layers (PBD, section 4.2)."""
-    _sizes(args, layers=4, dim=200, inner_dim=400, heads=4)
-
-
-def _sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
-    args.encoder_layers = getattr(args, "encoder_layers", layers)
-    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", dim)
-    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", inner_dim)
-    args.encoder_attention_heads = getattr(args, "encoder_attention_heads", heads)
+    fill_sizes(args, layers=4, dim=200, inner_dim=400, heads=4)

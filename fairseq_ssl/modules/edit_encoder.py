@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.modules.attention import KeysValues
+
 INITIAL_DEVIATION = 0.02
 
 
@@ -25,13 +27,6 @@ class EncoderSizes:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-
-
-class KeysValues(NamedTuple):
-    """What a layer's tokens offer to be attended to, each [batch, heads, time, dim / heads]."""
-
-    keys: Tensor
-    values: Tensor
 
 
 class EditStates(NamedTuple):

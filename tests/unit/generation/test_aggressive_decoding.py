@@ -234,3 +234,12 @@ def test_what_it_can_not_do_is_refused() -> None:
     generator = AggressiveGenerator([model], words)
     with pytest.raises(ConfigurationError, match="--prefix-size"):
         generator.generate([model], sample([[4]]), prefix_tokens=torch.tensor([[4]]))
+
+
+def test_two_dictionaries_are_refused() -> None:
+    from fairseq_ssl.tasks.local_transduction import LocalTransductionConfig, LocalTransductionTask
+
+    other = Dictionary()
+    task = LocalTransductionTask(LocalTransductionConfig(aggressive=True), dictionary(), other)
+    with pytest.raises(ConfigurationError, match="--joined-dictionary"):
+        task.build_generator([ByRule(fickle)], SimpleNamespace(beam=1))

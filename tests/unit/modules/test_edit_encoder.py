@@ -110,7 +110,7 @@ def test_no_score_is_kept_for_a_unit_that_no_one_attends_to() -> None:
 
     query, key, value = (torch.randn(1, 2, units, 4, requires_grad=True) for _ in range(3))
     there = [torch.randn(1, 2, time, 4, requires_grad=True) for _ in range(2)]
-    from fairseq_ssl.modules.edit_encoder import KeysValues
+    from fairseq_ssl.modules.attention import KeysValues
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
         attended_by_units(query, KeysValues(key, value), KeysValues(*there), None, 0.1)
