@@ -12,7 +12,11 @@ Everything it adds to fairseq, by the flag that selects it:
     pseudo_bidirectional_transformer_big_12, pseudo_bidirectional_transformer_small,
     pseudo_bidirectional_transformer_small_4
         Transformers whose decoder sees the source as its future, one stack for both (PBD).
+    pointer_transformer, pointer_transformer_tiny
+        Transformers that generate from a vocabulary or copy from their source (PoDA).
 --task
+    copying_translation
+        fairseq's translation for models that copy, words outside the vocabulary too (PoDA).
     denoising_pretraining
         Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).
     edit_labelling

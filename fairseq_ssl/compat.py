@@ -17,15 +17,20 @@ from fairseq_ssl.checkpoints.reading import allow_harmless_globals, refusal
 
 
 def mend_fairseq() -> None:
-    """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly."""
+    """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly.
+
+    And let its moving average of tied weights be what it says.
+    """
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
+    from fairseq.models.ema.ema import EMA
     from fairseq.tasks import FairseqTask
 
     allow_harmless_globals()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _refuse_clearly)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
+    _replace(EMA, "_step_internal", _average_once)
 
 
 def _replace(
@@ -66,6 +71,35 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
         return True
 
     return copy
+
+
+def _average_once(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """fairseq moves a weight that has three names, as tied embeddings, three times an update."""
+
+    def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
+        return stock(self, _EachWeightOnce(new_model), updates)
+
+    return _step_internal
+
+
+class _EachWeightOnce:
+    """A model whose tied weights have but their first names."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights by name; the others of their names load as they are tied."""
+        seen = set()
+        found = {}
+        for name, weight in self.model.state_dict().items():
+            if isinstance(weight, dict):
+                continue
+            place = (weight.data_ptr(), tuple(weight.shape), weight.stride())
+            if not weight.numel() or place not in seen:
+                found[name] = weight
+            seen.add(place)
+        return found
 
 
 def _batch_well(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,9 +10,11 @@ MODULES = (
     "fairseq_ssl.models.shape_transformer",
     "fairseq_ssl.models.edit_tagger",
     "fairseq_ssl.models.pseudo_bidirectional_transformer",
+    "fairseq_ssl.models.pointer_transformer",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
     "fairseq_ssl.tasks.edit_labelling",
+    "fairseq_ssl.tasks.copying_translation",
     "fairseq_ssl.tasks.denoising_pretraining",
     "fairseq_ssl.tasks.local_transduction",
 )

@@ -14,20 +14,21 @@ from fairseq_ssl.errors import DataError, UsageError
 TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
-def average(paths: Sequence[Path]) -> State:
+def average(paths: Sequence[Path], moving: bool = False) -> State:
     """Return the last checkpoint of `paths` with the mean of all their weights.
 
-    Sums are kept in float64, one for each tensor, tied ones once. What is not a
-    floating-point number is taken from the last checkpoint, and so is everything but
-    the weights; the optimizer's state is left out, for it fits none of the means.
+    With `moving`, of the moving averages that each has beside its weights. Sums are kept in
+    float64, one for each tensor, tied ones once. What is not a floating-point number is taken
+    from the last checkpoint, and so is everything but the weights; the optimizer's state is left
+    out, for it fits none of the means.
     """
     if not paths:
         raise UsageError("There is nothing to average: name at least one checkpoint.")
-    state = read(paths[0])
+    state = _read(paths[0], moving)
     sums = _zeros(state["model"])
     for index, path in enumerate(paths):
         if index:
-            newer = read(path)
+            newer = _read(path, moving)
             _check_same_model(paths[0], state, path, newer)
             state = newer
         for name, total in sums.items():
@@ -36,6 +37,20 @@ def average(paths: Sequence[Path]) -> State:
     state.pop("last_optimizer_state", None)
     for key in ("ema", "ema_fp32_params"):
         (state.get("extra_state") or {}).pop(key, None)
+    return state
+
+
+def _read(path: Path, moving: bool) -> State:
+    """Read a checkpoint; with `moving`, the moving average in the place of its weights."""
+    state = read(path)
+    if moving:
+        stored = (state.get("extra_state") or {}).get("ema")
+        if stored is None:
+            raise DataError(
+                f"{path} holds no moving average. Expected a checkpoint of a training with "
+                "--store-ema."
+            )
+        state["model"] = stored
     return state
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
-SUMMARY = "average the weights of several checkpoints of one run"
+SUMMARY = "average the weights of several checkpoints of one run, or take out its moving average"
 EXAMPLES = """\
   fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
   fairseq-ssl average checkpoints --last 5 --upto 20 -o averaged.pt
   fairseq-ssl average checkpoints --best 3 -o averaged.pt
-  fairseq-ssl average checkpoint7.pt checkpoint8.pt -o averaged.pt"""
+  fairseq-ssl average checkpoint7.pt checkpoint8.pt -o averaged.pt
+  fairseq-ssl average checkpoint_best.pt --ema -o averaged.pt"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="where to write the mean"
+    )
+    parser.add_argument(
+        "--ema",
+        action="store_true",
+        help="take the exponential moving average that a training with --store-ema keeps in each "
+        "checkpoint, and not the weights",
     )
     which = parser.add_argument_group("which checkpoints of a folder")
     choice = which.add_mutually_exclusive_group()
@@ -59,11 +66,17 @@ def run(args: argparse.Namespace) -> int:
     print(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", file=sys.stderr)
     for path in paths:
         print(f"  {path}", file=sys.stderr)
-    reading.write(average(paths), args.output)
+    reading.write(average(paths, moving=args.ema), args.output)
     how = "last" if args.last else "best" if args.best else "named"
     signature = Signature(
         "average",
-        {"which": how, "n": len(paths), "by": args.by, "checkpoints": [str(p) for p in paths]},
+        {
+            "which": how,
+            **({"ema": True} if args.ema else {}),
+            "n": len(paths),
+            "by": args.by,
+            "checkpoints": [str(p) for p in paths],
+        },
     )
     signature.write_beside(args.output)
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)

@@ -159,6 +159,10 @@ def _log_probabilities(model: Any, net_output: Any, kept: Tensor) -> Tensor:
 
     Where each position goes through a softmax of its own, the others are not put through it.
     """
+    choose = getattr(getattr(model, "decoder", None), "log_probabilities_at", None)
+    if choose is not None:
+        chosen: Tensor = choose(net_output, kept)
+        return chosen
     if _is_plain_softmax(model):
         logits = net_output[0].flatten(0, 1).index_select(0, kept)
         lprobs: Tensor = model.get_normalized_probs((logits, None), log_probs=True)

@@ -17,6 +17,7 @@ from fairseq_ssl.data.lexicon import read_lexicon
 from fairseq_ssl.data.noised_dataset import NoisedDataset
 from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +58,12 @@ class DenoisingPretrainingConfig(TranslationConfig):
 
 
 @register_task("denoising_pretraining", dataclass=DenoisingPretrainingConfig)
-class DenoisingPretrainingTask(TranslationTask):
+class DenoisingPretrainingTask(ValidationByAverage, TranslationTask):
     """Translation from noisy to clean text, of one language and one dictionary.
 
     The text is what fairseq-preprocess --only-source wrote, or the target side of parallel
-    data. Noise is another one in each epoch of training, and always the same elsewhere.
+    data. Noise is another one in each epoch of training, and always the same elsewhere. With
+    --store-ema the averaged weights are validated.
     """
 
     cfg: DenoisingPretrainingConfig

@@ -48,6 +48,16 @@ FLAGS = {
         "--no-pseudo-future": "sees its past alone",
         "--no-share-encoder-decoder": "layers of its own",
     },
+    "pointer_transformer": {
+        "--copy-vocabulary": "default: all of it",
+        "--copy-attention-heads": "default: 1",
+    },
+    "copying_translation": {
+        "--truncate-source-words": "800 in PoDA",
+        "--truncate-target-words": "130 in PoDA",
+        "--init-encoder-only": "default: at random",
+        "--init-decoder-only": "default: at random",
+    },
     "local_transduction": {"--aggressive": "the source is the draft"},
     "edit_labelling": {
         "--source-lang": "side to correct",

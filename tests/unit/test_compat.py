@@ -1,4 +1,4 @@
-"""What is changed in fairseq: batches after resuming, and only where fairseq forms them once."""
+"""What is changed in fairseq: batches after resuming, and averages of tied weights."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 import fairseq_ssl
 
 fairseq_ssl.register()
+from fairseq.models import ARCH_CONFIG_REGISTRY  # noqa: E402
+from fairseq.models.ema.ema import EMA  # noqa: E402
+from fairseq.models.transformer import TransformerModel  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa: E402
 
@@ -56,3 +59,29 @@ def test_outside_training_each_sentence_is_in_a_batch(count: int) -> None:
     for split in ("valid", "test1"):
         found = batches(1, count=count, split=split, required_batch_size_multiple=8)
         assert sorted(line for batch in found for line in batch) == list(range(count))
+
+
+@pytest.mark.parametrize("fp32", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+def test_a_moving_average_moves_tied_weights_once_an_update(fp32: bool, half: bool) -> None:
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
+    args.share_all_embeddings = True
+    words = Dictionary()
+    task = Namespace(source_dictionary=words, target_dictionary=words)
+    model = TransformerModel.build_model(args, task)
+    model = model.half() if half else model
+    options = {"ema_decay": 0.75, "ema_fp32": fp32, "ema_seed_model": None}
+    average = EMA(model, Namespace(**options, ema_start_update=0, ema_update_freq=1))
+    begun = {name: weight.float().clone() for name, weight in model.state_dict().items()}
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.fill_(1.0)
+    for _ in range(2):
+        average.step(model, updates=1)
+    found = average.get_model().state_dict()
+    for name, _ in model.named_parameters(remove_duplicate=False):
+        expected = 1 + (begun[name] - 1) * 0.75**2
+        torch.testing.assert_close(found[name].float(), expected, atol=2e-3, rtol=0)
+    tied = ("encoder.embed_tokens.weight", "decoder.output_projection.weight")
+    assert found[tied[0]].data_ptr() == found[tied[1]].data_ptr()

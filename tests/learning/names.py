@@ -1,0 +1,36 @@
+"""Sentences in which known words are to be translated, and names never seen before copied."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+KNOWN = [f"w{i}" for i in range(20)]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def name(draw: random.Random) -> str:
+    """Make up a name; that two are the same is as good as impossible."""
+    return "".join(draw.choice(LETTERS) for _ in range(8)).title()
+
+
+def pair(draw: random.Random) -> tuple[list[str], list[str]]:
+    """Make up a sentence of 4 to 8 words, a third of them names, and what it becomes.
+
+    A name can come twice, and there can be several.
+    """
+    names = [name(draw) for _ in range(2)]
+    source = [
+        draw.choice(names) if draw.random() < 1 / 3 else draw.choice(KNOWN)
+        for _ in range(draw.randint(4, 8))
+    ]
+    return source, [word.replace("w", "v") if word in KNOWN else word for word in source]
+
+
+def write(folder: Path, split: str, lines: int, seed: int) -> None:
+    """Write SPLIT.src and SPLIT.trg."""
+    draw = random.Random(seed)
+    pairs = [pair(draw) for _ in range(lines)]
+    for place, side in enumerate(("src", "trg")):
+        text = "".join(" ".join(words[place]) + "\n" for words in pairs)
+        (folder / f"{split}.{side}").write_text(text, encoding="utf-8")

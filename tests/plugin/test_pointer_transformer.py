@@ -1,0 +1,216 @@
+"""The pointer Transformer in fairseq's own commands: text with unknown words, averages, sides."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.errors import FairseqSslError
+
+fairseq_ssl.register()
+from fairseq import options, tasks  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+from tests.conftest import PACKAGE, Run, trained_only, weights  # noqa: E402
+from tests.learning.names import KNOWN, write  # noqa: E402
+
+RAW = ("--dataset-impl", "raw")
+TASK = ("--user-dir", PACKAGE, "--task", "copying_translation")
+TRAINING = (
+    *(*TASK, "--arch", "pointer_transformer_tiny", "--dropout", "0.1", "--cpu"),
+    *("--optimizer", "nag", "--lr", "0.05", "--lr-scheduler", "reduce_lr_on_plateau"),
+    *("--lr-shrink", "0.5", "--clip-norm", "2", "--criterion", "cross_entropy"),
+    *("--max-tokens", "1000", "--log-format", "simple", "--seed", "1"),
+)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentences with names, and a dictionary without them."""
+    folder = tmp_path_factory.mktemp("names")
+    for seed, (split, lines) in enumerate({"train": 300, "valid": 30, "test": 30}.items()):
+        write(folder, split, lines, seed)
+    words = [*KNOWN, *(word.replace("w", "v") for word in KNOWN)]
+    (folder / "dict.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
+    return folder
+
+
+def preprocess(run: Run, text: Path, destination: Path, *flags: str | Path) -> Path:
+    splits = [f"--{split}pref={text / split}" for split in ("train", "valid", "test")]
+    languages = ("-s", "src", "-t", "trg", "--joined-dictionary")
+    run("fairseq-preprocess", *languages, *splits, *flags, "--destdir", destination)
+    return destination
+
+
+@pytest.fixture(scope="module")
+def data(run: Run, text: Path) -> Path:
+    """The text as it is."""
+    return preprocess(run, text, text / "raw", *RAW, "--srcdict", text / "dict.txt")
+
+
+@pytest.fixture(scope="module")
+def trained(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 24 updates with a moving average, kept after 11 of them too."""
+    folder = tmp_path_factory.mktemp("run")
+    average = ("--store-ema", "--ema-decay", "0.9", "--save-interval-updates", "11")
+    done = run(
+        *("fairseq-train", data, *RAW, *TRAINING, *average, "--max-update", "24"),
+        *("--save-dir", folder),
+    )
+    (folder / "log").write_text(done.stdout + done.stderr, encoding="utf-8")
+    return folder
+
+
+def valid_loss(shown: str) -> str:
+    """Return the last loss that was shown."""
+    *_, last = re.finditer(r"valid on 'valid' subset \| loss ([\d.]+)", shown)
+    return last[1]
+
+
+def test_the_averaged_weights_are_validated_and_can_be_taken_out(
+    run: Run, data: Path, trained: Path, tmp_path: Path
+) -> None:
+    last, mean = trained / "checkpoint_last.pt", tmp_path / "mean.pt"
+    run("fairseq-ssl", "average", last, "--ema", "-o", mean)
+    words = ("fairseq-validate", data, *RAW, *TASK, "--cpu", "--valid-subset", "valid")
+    losses = []
+    for path in (mean, last):
+        done = run(*words, "--max-tokens", "1000", "--path", path)
+        losses.append(valid_loss(done.stdout + done.stderr))
+    assert losses[0] == valid_loss((trained / "log").read_text("utf-8"))
+    assert losses[0] != losses[1]
+
+
+def test_a_resumed_training_is_the_unbroken_one(
+    run: Run, data: Path, trained: Path, tmp_path: Path
+) -> None:
+    begun = next(trained.glob("checkpoint_*_11.pt"))
+    average = ("--store-ema", "--ema-decay", "0.9", "--restore-file", begun)
+    run(
+        *("fairseq-train", data, *RAW, *TRAINING, *average, "--max-update", "24"),
+        *("--save-dir", tmp_path, "--no-epoch-checkpoints"),
+    )
+    states = [
+        torch.load(folder / "checkpoint_last.pt", weights_only=False)
+        for folder in (trained, tmp_path)
+    ]
+    for one, other in (
+        [state["model"] for state in states],
+        [state["extra_state"]["ema"] for state in states],
+    ):
+        assert one.keys() == other.keys()
+        assert all(one[name].equal(other[name]) for name in one)
+
+
+def test_words_are_shown_as_they_were_written(
+    run: Run, text: Path, data: Path, trained: Path
+) -> None:
+    path = trained / "checkpoint_last.pt"
+    shown = run("fairseq-generate", data, *RAW, *TASK, "--cpu", "--path", f"{path}:{path}").stdout
+    for mark, side in (("S", "src"), ("T", "trg")):
+        lines = (text / f"test.{side}").read_text("utf-8").splitlines()
+        found = dict(re.findall(rf"^{mark}-(\d+)\t(.*)$", shown, re.M))
+        assert [found[str(number)] for number in range(30)] == lines
+    words = ("fairseq-interactive", data, *TASK, "--cpu", "--path", path)
+    sampling = ("--sampling", "--beam", "3", "--nbest", "3", "--temperature", "0.7")
+    shown = run(*words, *sampling, text="Never w3 Seen w4 Never\n").stdout
+    assert re.search(r"^S-0\tNever w3 Seen w4 Never$", shown, re.M)
+    assert len(re.findall(r"^H-0\t", shown, re.M)) == 3
+
+
+def built(data: Path, *flags: str | Path) -> tuple[Any, Any]:
+    """Return task and model as fairseq-train builds them."""
+    words = [str(word) for word in (data, *TRAINING, *flags)]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    cfg = convert_namespace_to_omegaconf(args)
+    torch.manual_seed(1)
+    task = tasks.setup_task(cfg.task)
+    return task, task.build_model(cfg.model)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_one_side_alone_starts_from_a_checkpoint(data: Path, trained: Path, side: str) -> None:
+    from_there = trained / "checkpoint_last.pt"
+    there = weights(from_there)
+    half = built(data, *RAW, f"--init-{side}-only", from_there)[1].state_dict()
+    none = built(data, *RAW)[1].state_dict()
+    for name, weight in trained_only(half).items():
+        begun = name.startswith(side) or "embed_tokens" in name or "output_proj" in name
+        assert weight.equal(there[name] if begun else none[name]), name
+
+
+def test_binarised_with_all_words_nothing_is_lost(
+    run: Run, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task, model = built(preprocess(run, text, tmp_path), "--copy-vocabulary", "40")
+    assert model.copy_vocabulary == 40
+    task.load_dataset("train")
+    assert "<unk>" not in caplog.text
+    pairs = task.datasets["train"]
+    assert max(int(pairs[number]["source"].max()) for number in range(20)) >= 40
+    lines = (text / "train.src").read_text("utf-8").splitlines()
+    assert [task.source_dictionary.string(pairs[n]["source"]) for n in range(20)] == lines[:20]
+
+
+def test_words_lost_in_the_data_are_told(
+    run: Run, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = preprocess(run, text, tmp_path, "--srcdict", text / "dict.txt")
+    built(lost)[0].load_dataset("train")
+    assert re.search(r"the first 300 sources hold \d+ <unk>", caplog.text)
+
+
+def test_long_sources_and_targets_are_cut_and_it_is_said(
+    text: Path, data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    cut = ("--truncate-source-words", "5", "--truncate-target-words", "4")
+    task, _ = built(data, *RAW, *cut)
+    for split in ("train", "valid"):
+        task.load_dataset(split)
+        most = {"source": 5, "target": 4 if split == "train" else 8}
+        for side, short in (("source", "src"), ("target", "trg")):
+            lines = (text / f"{split}.{short}").read_text("utf-8").splitlines()
+            for number, line in enumerate(lines):
+                ids = task.datasets[split][number][side]
+                words = line.split()[: most[side]]
+                assert task.source_dictionary.string(ids) == " ".join(words)
+                assert ids[-1] == task.source_dictionary.eos()
+                place = ("source", "target").index(side)
+                assert task.datasets[split].sizes[number][place] == len(ids)
+    longer = sum(len(line.split()) > 5 for line in (text / "train.src").open(encoding="utf-8"))
+    assert f"{longer} of 300 sources of train cut to 5 tokens" in caplog.text
+    assert "targets of valid" not in caplog.text
+    given = [torch.tensor([4, 5, 6, 7, 8, 9, 2]), torch.tensor([4, 2])]
+    batch = task.build_dataset_for_inference(given, [7, 2])
+    assert [batch[i]["source"].tolist() for i in range(2)] == [[4, 5, 6, 7, 8, 2], [4, 2]]
+    assert given[0].tolist() == [4, 5, 6, 7, 8, 9, 2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--arch", "transformer_tiny", "--share-all-embeddings"), "is for models that copy"),
+        (("--truncate-source-words", "0"), "expected 1 or more tokens"),
+        (("--truncate-source-words", "9", "--num-batch-buckets", "2"), "--num-batch-buckets"),
+        (("--init-encoder-only", "a.pt", "--init-decoder-only", "b.pt"), "use --finetune"),
+        (("--init-encoder-only", "nowhere.pt"), "nowhere.pt does not exist"),
+        (("--init-decoder-only", "nowhere.pt"), "nowhere.pt does not exist"),
+        (("--copy-vocabulary", "1000"), "expected 5 to 44"),
+    ],
+)
+def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], words: str) -> None:
+    with pytest.raises(FairseqSslError, match=words):
+        built(data, *RAW, *flags)
+
+
+def test_alignments_are_refused_in_generation(data: Path) -> None:
+    task, model = built(data, *RAW)
+    with pytest.raises(FairseqSslError, match="leave out --print-alignment"):
+        task.build_generator([model], Namespace(print_alignment="hard"))

@@ -1,0 +1,201 @@
+"""The pointer Transformer: its probabilities in batches, token by token, and by equation 3."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from torch import Tensor
+
+import fairseq_ssl
+from fairseq_ssl.errors import ConfigurationError
+
+fairseq_ssl.register()
+
+PAD, EOS, UNK = 1, 2, 3
+WORDS, VOCABULARY = 20, 12
+SENTENCES = [[4, 15, 6, 15, 17, 400], [7, 18, 8], [], [16, 5, 4, 7, 8]]
+TARGETS = [[4, 15, 400, 6], [8, 7, 17, 18], [5], [16, 17, 4, 5, 6, 7, 8]]
+
+
+def dictionary(words: int = WORDS) -> Dictionary:
+    made = Dictionary()
+    for i in range(words - made.nspecial):
+        made.add_symbol(f"w{i}")
+    return made
+
+
+def build(arch: str, words: Dictionary, target: Dictionary | None = None, **options: Any) -> Any:
+    args = Namespace(**options)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=target or words)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+
+
+def tiny(seed: int = 3, **options: Any) -> Any:
+    torch.manual_seed(seed)
+    options = {"copy_vocabulary": VOCABULARY, "dropout": 0.3, **options}
+    model = build("pointer_transformer_tiny", dictionary(), **options).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model.eval()
+
+
+def batch(sentences: list[list[int]], left: bool) -> Tensor:
+    longest = max(map(len, sentences)) + 1
+    rows = []
+    for words in sentences:
+        pads = [PAD] * (longest - len(words) - 1)
+        rows.append([*pads, *words, EOS] if left else [*words, EOS, *pads])
+    return torch.tensor(rows)
+
+
+def sample(sentences: list[list[int]], targets: list[list[int]], left: bool) -> dict[str, Any]:
+    source, target = batch(sentences, left), batch(targets, False)
+    previous = target.roll(1, 1)
+    previous[:, 0] = EOS
+    previous.masked_fill_(target.eq(PAD), PAD)
+    return {
+        "net_input": {
+            "src_tokens": source,
+            "src_lengths": source.ne(PAD).sum(1),
+            "prev_output_tokens": previous,
+        },
+        "target": target,
+        "ntokens": int(target.ne(PAD).sum()),
+    }
+
+
+def log_probabilities(model: Any, data: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """Return log p of each target word [batch, time], and the targets by columns."""
+    with torch.no_grad():
+        output = model(**data["net_input"])
+        target = model.get_targets(data, output)
+        lprobs = model.get_normalized_probs(output, log_probs=True)
+    return lprobs.gather(2, target.unsqueeze(2)).squeeze(2), target
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_sentence_is_alone_what_it_is_in_a_batch(left: bool, heads: int) -> None:
+    model = tiny(copy_attention_heads=heads)
+    together, _ = log_probabilities(model, sample(SENTENCES, TARGETS, left))
+    for row, (source, target) in enumerate(zip(SENTENCES, TARGETS, strict=True)):
+        alone, _ = log_probabilities(model, sample([source], [target], left))
+        torch.testing.assert_close(together[row, : alone.size(1)], alone[0])
+
+
+def test_words_of_no_vocabulary_are_targets_only_where_the_source_has_them() -> None:
+    _, target = log_probabilities(tiny(), sample(SENTENCES, TARGETS, True))
+    assert target[0].tolist() == [4, 12, 14, 6, EOS, PAD, PAD, PAD]
+    assert target[1, :5].tolist() == [8, 7, UNK, 12, EOS]
+    assert target[3].tolist() == [12, UNK, 4, 5, 6, 7, 8, EOS]
+
+
+def test_each_distribution_sums_to_one() -> None:
+    model = tiny()
+    data = sample(SENTENCES, TARGETS, True)
+    output = model(**data["net_input"])
+    probabilities = model.get_normalized_probs(output, log_probs=False)
+    assert probabilities.shape == (4, 8, VOCABULARY + 3)
+    torch.testing.assert_close(probabilities.sum(2), torch.ones(4, 8).double())
+
+
+def test_unknown_words_are_read_as_unk() -> None:
+    model = tiny()
+    one, _ = log_probabilities(model, sample([[4, 15, 6]], [[4, 15]], True))
+    other, _ = log_probabilities(model, sample([[4, 400, 6]], [[4, 400]], True))
+    assert one.equal(other)
+    unk = model(**sample([[4, UNK, 6]], [[4, UNK]], True)["net_input"])[0]
+    known = model(**sample([[4, 15, 6]], [[4, 15]], True)["net_input"])[0]
+    assert unk.equal(known)
+
+
+def test_token_by_token_and_at_once_agree() -> None:
+    model = tiny()
+    data = sample(SENTENCES, TARGETS, True)
+    previous = data["net_input"]["prev_output_tokens"]
+    with torch.no_grad():
+        output = model(**data["net_input"])
+        at_once = model.get_normalized_probs(output, log_probs=True)
+        encoded = model.encoder(data["net_input"]["src_tokens"], data["net_input"]["src_lengths"])
+        state: dict[str, Any] = {}
+        for t in range(previous.size(1)):
+            if t == 2:  # as beam search does when the sentences of some rows are ready
+                rows = torch.tensor([1, 3])
+                encoded = model.encoder.reorder_encoder_out(encoded, rows)
+                model.decoder.reorder_incremental_state_scripting(state, rows)
+                previous, at_once = previous[rows], at_once[rows]
+            step = model.decoder(previous[:, : t + 1], encoded, incremental_state=state)
+            lprobs = model.get_normalized_probs(step, log_probs=True)
+            counts = previous[:, t].ne(PAD)
+            torch.testing.assert_close(lprobs[counts, -1], at_once[counts, t], atol=1e-5, rtol=1e-5)
+
+
+def test_chosen_positions_are_those_of_all() -> None:
+    model = tiny()
+    output = model(**sample(SENTENCES, TARGETS, True)["net_input"])
+    every = model.get_normalized_probs(output, log_probs=True).flatten(0, 1)
+    kept = torch.tensor([0, 3, 9, 31])
+    torch.testing.assert_close(model.decoder.log_probabilities_at(output, kept), every[kept])
+
+
+def test_training_moves_all_weights_that_it_should() -> None:
+    model = tiny().train()
+    data = sample(SENTENCES, TARGETS, True)
+    output = model(**data["net_input"])
+    lprobs = model.get_normalized_probs(output, log_probs=True)
+    target = model.get_targets(data, output)
+    lprobs.gather(2, target.unsqueeze(2)).masked_fill(
+        target.eq(PAD).unsqueeze(2), 0
+    ).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_half_precision_stays_close() -> None:
+    model = tiny(copy_attention_heads=2)
+    data = sample(SENTENCES, TARGETS, True)
+    exact, _ = log_probabilities(model, data)
+    rough, _ = log_probabilities(model.to(torch.bfloat16), data)
+    assert rough.dtype == torch.float32
+    counts = data["target"].ne(PAD)
+    torch.testing.assert_close(rough[counts].double(), exact[counts], atol=0.3, rtol=0.05)
+
+
+def test_the_size_is_the_papers() -> None:
+    """97 million parameters in section 3.1; its authors' code has two more linear layers."""
+    with torch.device("meta"):
+        model = build("pointer_transformer", dictionary(50_000))
+    count = sum(parameter.numel() for parameter in set(model.parameters()))
+    assert 95e6 < count < 98e6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"copy_vocabulary": 4}, "expected 5 to 20"),
+        ({"copy_vocabulary": 21}, "expected 5 to 20"),
+        ({"copy_attention_heads": 0}, "expected a divisor"),
+        ({"copy_attention_heads": 3}, "expected a divisor"),
+        ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff"),
+        ({"encoder_embed_path": "vectors.txt"}, "--encoder-embed-path"),
+        ({"no_cross_attention": True}, "no --no-cross-attention"),
+    ],
+)
+def test_settings_that_can_not_be_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        build("pointer_transformer_tiny", dictionary(), **options)
+
+
+def test_two_dictionaries_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="--joined-dictionary"):
+        build("pointer_transformer_tiny", dictionary(), dictionary(21))

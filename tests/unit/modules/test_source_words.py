@@ -1,0 +1,65 @@
+"""The numbers that unknown words of a source get."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.modules.source_words import SourceWords, first_positions
+
+VOCABULARY = 10
+UNK = 3
+rows = st.integers(1, 5).flatmap(
+    lambda length: st.lists(
+        st.lists(st.integers(4, 16), min_size=length, max_size=length), min_size=1, max_size=4
+    )
+)
+
+
+def words(*sentences: list[int]) -> SourceWords:
+    return SourceWords.of(torch.tensor(sentences), VOCABULARY)
+
+
+def test_unknown_words_are_numbered_in_their_order_and_the_same_word_alike() -> None:
+    made = words([900, 5, 77, 900, 2], [5, 77, 6, 7, 2], [5, 6, 7, 8, 2])
+    assert made.tokens.tolist() == [[10, 5, 11, 10, 2], [5, 10, 6, 7, 2], [5, 6, 7, 8, 2]]
+    assert made.first.tolist() == [[0, 1, 2, 0, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert made.unknown.tolist() == [[900, 77], [77, -1], [-1, -1]]
+    assert made.width == 12
+
+
+def test_a_target_has_the_numbers_of_its_own_source() -> None:
+    made = words([900, 5, 77, 2], [5, 77, 6, 2])
+    target = torch.tensor([[77, 900, 55, 5], [77, 900, 55, 5]])
+    assert made.numbered(target, UNK).tolist() == [[11, 10, UNK, 5], [10, UNK, UNK, 5]]
+
+
+def test_where_all_words_are_known_nothing_changes_but_unknown_words_of_the_target() -> None:
+    made = words([5, 6, 2])
+    assert made.width == VOCABULARY
+    assert made.tokens.tolist() == [[5, 6, 2]]
+    assert made.numbered(torch.tensor([[6, 900]]), UNK).tolist() == [[6, UNK]]
+    assert made.named(torch.tensor([6, 2]), 0).tolist() == [6, 2]
+
+
+@given(rows)
+def test_names_undo_numbers(sentences: list[list[int]]) -> None:
+    made = words(*sentences)
+    assert words(*made.tokens.tolist()).tokens.equal(made.tokens)
+    for row, sentence in enumerate(sentences):
+        assert made.named(made.tokens[row], row).tolist() == sentence
+        assert made.numbered(torch.tensor(sentences), UNK)[row].equal(made.tokens[row])
+        for place, word in enumerate(sentence):
+            assert made.first[row, place] == sentence.index(word)
+
+
+def test_rows_keep_the_width() -> None:
+    made = words([900, 77, 2], [5, 6, 2]).of_rows(torch.tensor([1, 1]))
+    assert made.tokens.tolist() == [[5, 6, 2], [5, 6, 2]]
+    assert made.width == 12
+
+
+def test_first_positions_of_nothing() -> None:
+    assert first_positions(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0)
+    assert SourceWords.of(torch.empty(0, 3, dtype=torch.long), VOCABULARY).width == VOCABULARY
