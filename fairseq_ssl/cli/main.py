@@ -24,6 +24,7 @@ VERBS = {
     "noise": "fairseq_ssl.cli.noise",
     "papers": "fairseq_ssl.cli.papers",
     "position-data": "fairseq_ssl.cli.position_data",
+    "score": "fairseq_ssl.cli.score",
     "shift-similarity": "fairseq_ssl.cli.shift_similarity",
     "swapped-bleu": "fairseq_ssl.cli.swapped_bleu",
     "token-wins": "fairseq_ssl.cli.token_wins",

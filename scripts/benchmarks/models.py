@@ -58,21 +58,35 @@ def sentences(count: int, length: int, vocabulary: int) -> Tensor:
     return tokens
 
 
-def trainer(arch: str, args: Any, **options: Any) -> harness.Run:
-    """Return a function that trains `args.steps` steps of Adam and counts target tokens."""
-    model, _ = build(arch, words(VOCABULARY), **options)
+def known(tokens: Tensor, model: Any, vocabulary: int) -> Tensor:
+    """Put <unk> for words outside the vocabulary, unless the model copies them."""
+    return tokens if hasattr(model, "copy_vocabulary") else tokens.where(tokens < vocabulary, 3)
+
+
+def trainer(arch: str, args: Any, vocabulary: int = VOCABULARY, **options: Any) -> harness.Run:
+    """Return a function that trains `args.steps` steps of Adam and counts target tokens.
+
+    The loss is computed as fairseq's cross_entropy does. With `args.unknown`, about that share of
+    the words on both sides is outside the vocabulary.
+    """
+    model, _ = build(arch, words(vocabulary), **options)
     model.to(args.device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     count = args.tokens // args.length
-    source = sentences(count, args.length, VOCABULARY).to(args.device)
-    target = sentences(count, args.length, VOCABULARY).to(args.device)
+    ids = int(vocabulary * (1 + getattr(args, "unknown", 0.0)))
+    source, target = (
+        known(sentences(count, args.length, ids), model, vocabulary).to(args.device)
+        for _ in range(2)
+    )
     lengths = torch.full((count,), args.length, device=args.device)
 
     def train() -> int:
         for _ in range(args.steps):
             with torch.autocast(args.device, torch.bfloat16, enabled=args.bf16):
-                logits = model(source, lengths, target)[0]
-                loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
+                output = model(source, lengths, target)
+            lprobs = model.get_normalized_probs(output, log_probs=True)
+            aim = model.get_targets({"target": target}, output)
+            loss = torch.nn.functional.nll_loss(lprobs.flatten(0, 1), aim.flatten())
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()

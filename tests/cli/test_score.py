@@ -1,0 +1,91 @@
+"""``fairseq-ssl score``: ROUGE by hand, what is printed, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.scoring.rouge import rouge
+
+
+def f1(right: int, found: int, wanted: int) -> float:
+    return 100 * 2 * right / (found + wanted)
+
+
+def test_rouge_by_hand() -> None:
+    output, reference = "the cat sat <q> a dog ran home", "a dog ran <q> the big cat sat down"
+    found = rouge([output], [[reference]], mark="<q>")
+    assert found["1"] == pytest.approx(f1(6, 7, 8))
+    assert found["2"] == pytest.approx(f1(3, 6, 7))  # a-dog, dog-ran, cat-sat
+    assert found["L"] == pytest.approx(f1(3, 7, 8))
+    assert found["Lsum"] == pytest.approx(f1(6, 7, 8))  # both sentences, each in its order
+
+
+def test_the_best_reference_counts_and_the_mean_is_taken() -> None:
+    found = rouge(["a b", "c d"], [["x y", "c d"], ["a b", "x y"]])
+    assert found["1"] == pytest.approx(100)
+    found = rouge(["a b", "c d"], [["x y", "c d"]])
+    assert found["1"] == pytest.approx(50)
+    assert rouge(["running dogs"], [["run dog"]], stem=True)["2"] == pytest.approx(100)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "out").write_text("a b c d\ne f g h\n", encoding="utf-8")
+    (tmp_path / "src").write_text("a b c x\ne f g h\n", encoding="utf-8")
+    (tmp_path / "ref").write_text("a b c d\ne f g h\n", encoding="utf-8")
+    (tmp_path / "short").write_text("a b c d\n", encoding="utf-8")
+    (tmp_path / "empty").write_text("", encoding="utf-8")
+    return tmp_path
+
+
+def test_scores_come_with_a_signature(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--source", str(files / "src"), *["--reference", str(files / "ref")] * 2]
+    assert main(["score", "gleu", str(files / "out"), *words]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^GLEU\t100\.00$", shown, re.M)
+    assert "gleu|lines:2|references:2|samples:500|version:" in shown
+    words = ["--reference", str(files / "ref"), "--format", "json"]
+    assert main(["score", "rouge", str(files / "out"), *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ROUGE-Lsum"] == 100
+    assert "by:rouge-score-" in found["signature"]
+
+
+def test_stdin_is_scored(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("a b c d\ne f g h\n"))
+    assert main(["score", "rouge", "-", "--reference", str(files / "ref")]) == 0
+    assert "ROUGE-2\t100.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["gleu", "{}/out", "--reference", "{}/ref"], 2, "score gleu needs --source"),
+        (["rouge", "{}/out", "--reference", "{}/ref", "--source", "{}/src"], 2, "goes with gleu"),
+        (["rouge", "{}/out", "--reference", "{}/short"], 1, "short has 1 lines and"),
+        (["rouge", "{}/out", "--reference", "{}/none"], 1, "none"),
+        (["rouge", "{}/empty", "--reference", "{}/empty"], 1, "empty is empty"),
+        (
+            ["gleu", "{}/out", "--reference", "{}/ref", "--source", "{}/src", "--samples", "0"],
+            2,
+            "--samples is 0; expected 1 or more",
+        ),
+    ],
+)
+def test_wrong_requests_are_explained(
+    words: list[str],
+    code: int,
+    message: str,
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["score", *(word.format(files) for word in words)]) == code
+    assert message in capsys.readouterr().err
