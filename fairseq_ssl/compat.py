@@ -27,7 +27,7 @@ def mend_fairseq() -> None:
     from fairseq.tasks import FairseqTask
 
     allow_harmless_globals()
-    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _refuse_clearly)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
     _replace(EMA, "_step_internal", _average_once)
@@ -47,14 +47,22 @@ def _replace(
         setattr(owner, name, wrap(mended))
 
 
-def _refuse_clearly(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's own refusal advises to switch the protection off; ours names the file and why."""
+def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a refusal say which file and why, and a moving average begin where there is none.
+
+    torch's own refusal advises to switch the protection off. And with --store-ema fairseq stops
+    at a checkpoint without an average, as most are that one fine-tunes from: it looks for the
+    weights where it has deleted them.
+    """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
         try:
-            return stock(path, *args, **kwargs)
+            state = stock(path, *args, **kwargs)
         except pickle.UnpicklingError as error:
             raise refusal(path, error) from None
+        if isinstance(state.get("extra_state"), dict):
+            state["extra_state"].setdefault("ema", state["model"])
+        return state
 
     return load_checkpoint_to_cpu
 

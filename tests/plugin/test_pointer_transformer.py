@@ -108,6 +108,20 @@ def test_a_resumed_training_is_the_unbroken_one(
         assert all(one[name].equal(other[name]) for name in one)
 
 
+def test_fine_tuning_starts_from_weights_without_an_average(
+    run: Run, data: Path, trained: Path, tmp_path: Path
+) -> None:
+    mean = tmp_path / "mean.pt"
+    run("fairseq-ssl", "average", trained / "checkpoint_last.pt", "--ema", "-o", mean)
+    average = ("--store-ema", "--ema-decay", "0.9", "--finetune-from-model", mean)
+    still = ("--max-update", "1", "--lr", "0", "--no-epoch-checkpoints")
+    run("fairseq-train", data, *RAW, *TRAINING, *average, *still, "--save-dir", tmp_path)
+    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
+    wanted = weights(mean)
+    for found in (state["model"], state["extra_state"]["ema"]):
+        assert all(wanted[name].allclose(weight) for name, weight in trained_only(found).items())
+
+
 def test_words_are_shown_as_they_were_written(
     run: Run, text: Path, data: Path, trained: Path
 ) -> None:

@@ -26,6 +26,10 @@ BENCHMARKS = {
         *("--arch", "pseudo_bidirectional_transformer_small", "--against", "transformer_tiny"),
         *("--sentences", "2"),
     ),
+    "pointer_transformer": (
+        *("--arch", "pointer_transformer_tiny", "--against", "transformer_tiny"),
+        *("--tokens", "60", "--vocabulary", "100", "--unknown", "0.3"),
+    ),
     "aggressive_decoding": ("--arch", "transformer_tiny", "--sentences", "2"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Text in WORK/text; binarised with all its words to pre-train on in WORK/data/pretrain; and pairs as
+# they are, for each task and amount, in WORK/data/TASK.AMOUNT.
+# shellcheck source=examples/poda/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+DICTIONARY="$WORK/dictionary/dict.en.txt"
+
+# Clean sentences to pre-train on, to put errors into, and to hold out.
+sentences() {
+  local clean="$WORK/text/clean" split
+  have "$clean/done" && return
+  run mkdir -p "$clean"
+  if [[ "$SCALE" == tiny ]]; then
+    run python "$HERE/toy_sentences.py" "$clean/all.txt" --seed "$SEED"
+  else
+    : "${DATA_DIR:?folder with multi30k, small_parallel_enja and rotten_tomatoes}"
+    run python "$HERE/small_text.py" "$DATA_DIR" "$clean/all.txt"
+  fi
+  run python "$HERE/split.py" "$clean/all.txt" "$clean" --seed "$SEED" \
+    --lines "train=$TUNING_LINES" "valid=$HELD_OUT" "test=$HELD_OUT"
+  into "$clean/done" date
+}
+
+# Pairs of the task learner: noise on the clean sentences.
+learner() {
+  local clean="$WORK/text/clean" pairs split number
+  pairs="$(text learner)"
+  have "$pairs/done" && return
+  run mkdir -p "$pairs"
+  for split in train valid test; do
+    run cp "$clean/$split.txt" "$pairs/$split.trg"
+    run fairseq-ssl noise "$pairs/$split.trg" --noise "$ERRORS" --seed "$SEED" -o "$pairs/$split.src"
+  done
+  if [[ "$SCALE" == small ]]; then
+    for number in 0 1 2 3; do
+      into "$pairs/jfleg.ref$number" lower "$DATA_DIR/jfleg/dev.ref$number"
+    done
+    into "$pairs/jfleg.src" lower "$DATA_DIR/jfleg/dev.src"
+    run cp "$pairs/jfleg.ref0" "$pairs/jfleg.trg"
+  fi
+  into "$pairs/done" date
+}
+
+lower() { tr '[:upper:]' '[:lower:]' <"$1"; }
+
+# Pairs that the user brings.
+brought() { # TASK
+  local pairs
+  pairs="$(text "$1")"
+  have "$pairs/done" && return
+  run mkdir -p "$pairs"
+  run cp -r "${DATA_DIR:?folder with wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg}/$1/." \
+    "$pairs"
+  into "$pairs/done" date
+}
+
+# One dictionary of all words; its beginning is the vocabulary.
+dictionary() {
+  local task all=()
+  have "$DICTIONARY" && return
+  if [[ "$SCALE" == paper ]]; then
+    all=("$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt")
+  else
+    all=("$WORK/text/clean/rest.txt")
+  fi
+  for task in $TASKS; do all+=("$(text "$task")/train.src" "$(text "$task")/train.trg"); done
+  into "$WORK/text/all.en" cat "${all[@]}"
+  run rm -rf "$WORK/dictionary"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source --source-lang en --dict-only \
+    --thresholdsrc "$LEAST_COUNT" --trainpref "$WORK/text/all" --destdir "$WORK/dictionary" \
+    --workers "$(nproc)"
+}
+
+pretraining() {
+  local folder="$WORK/text/pretrain" data="$WORK/data/pretrain"
+  local select=(python "$HERE/segments.py" --dictionary "$DICTIONARY" --vocabulary "$VOCABULARY"
+    --least-words "$LEAST_WORDS" --most-unknown "$MOST_UNKNOWN")
+  have "$data" && return
+  if [[ "$SCALE" == paper ]]; then
+    into "$folder/all.en" "${select[@]}" "$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt" \
+      --segment "$SEGMENT"
+  else
+    into "$folder/all.en" "${select[@]}" "$WORK/text/clean/rest.txt" --segment "$SEGMENT"
+  fi
+  into "$folder/valid.en" head -n "$HELD_OUT" "$folder/all.en"
+  into "$folder/train.en" tail -n "+$((HELD_OUT + 1))" "$folder/all.en"
+  run rm -rf "$data.tmp"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source --source-lang en \
+    --srcdict "$DICTIONARY" --trainpref "$folder/train" --validpref "$folder/valid" \
+    --destdir "$data.tmp" --workers "$(nproc)"
+  run mv "$data.tmp" "$data"
+}
+
+# Pairs to train on, the first so many of them, and all to validate and decode.
+pairs() { # TASK AMOUNT
+  local data pairs side split
+  data="$(data "$@")" pairs="$(text "$1")"
+  have "$data" && return
+  run rm -rf "$data.tmp"
+  run mkdir -p "$data.tmp"
+  for side in src trg; do
+    run cp "$DICTIONARY" "$data.tmp/dict.$side.txt"
+    if [[ "$2" == all ]]; then
+      run cp "$pairs/train.$side" "$data.tmp/train.src-trg.$side"
+    else
+      into "$data.tmp/train.src-trg.$side" head -n "$2" "$pairs/train.$side"
+    fi
+    for split in valid $(sets "$1"); do
+      [[ "$split" == valid && -e "$data.tmp/valid.src-trg.$side" ]] && continue
+      run cp "$pairs/$split.$side" "$data.tmp/$split.src-trg.$side"
+    done
+  done
+  run mv "$data.tmp" "$data"
+}
+
+headline "1/6 text and data ($SCALE)"
+for task in $TASKS; do
+  if [[ "$task" == learner ]]; then
+    sentences
+    learner
+  else
+    brought "$task"
+  fi
+done
+dictionary
+pretraining
+for task in $TASKS; do
+  for amount in $AMOUNTS; do pairs "$task" "$amount"; done
+done

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# A model for each task, amount, kind and seed: final.pt has the averaged weights of the epoch with
+# the least loss on the dev set. Killed, a training goes on from its last checkpoint.
+# shellcheck source=examples/poda/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+finetune() { # TASK AMOUNT KIND SEED
+  local final folder from=()
+  final="$(model "$@")" folder="$(dirname "$(model "$@")")"
+  have "$final" && return
+  case "$3" in
+    untuned)
+      into "$final" cat "$(start 1)"
+      return
+      ;;
+    pretrained) from=(--finetune-from-model "$(start "$4")") ;;
+    encoder_only | decoder_only) from=("--init-${3%_only}-only" "$(start "$4")") ;;
+  esac
+  [[ "$1" == cnndm ]] && from+=(--truncate-source-words 800 --truncate-target-words 130)
+  ((EPOCHS)) && from+=(--max-epoch "$EPOCHS")
+  # shellcheck disable=SC2046,SC2086  # words apart
+  quietly "$folder/train.log" launch_train "$(data "$1" "$2")" $(common_flags) \
+    --dataset-impl raw --task copying_translation --source-lang src --target-lang trg \
+    --criterion cross_entropy "${from[@]}" --seed "$4" --save-dir "$folder" \
+    --no-epoch-checkpoints ${FINETUNE_FLAGS:-}
+  run fairseq-ssl average "$folder/checkpoint_best.pt" --ema -o "$final"
+}
+
+headline "3/6 fine-tuning: $TASKS; $KINDS; $AMOUNTS"
+each_model spawn finetune
+settle

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The scores of every model, SET.json, and a table: mean and deviation over the seeds.
+# shellcheck source=examples/poda/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+score() { # TASK SET OUTPUT-WITHOUT-SUFFIX
+  local pairs references=() number
+  pairs="$(text "$1")"
+  have "$3.json" && return
+  case "$1.$2" in
+    cnndm.*) rouge "$3" "$pairs/$2.trg" --sentence-mark "$SENTENCE_MARK" ;;
+    gigaword.*) rouge "$3" "$pairs/$2.trg" ;;
+    conll.*) score_m2 "$3" "$pairs/$2.m2" ;;
+    jfleg.* | *.jfleg)
+      for number in 0 1 2 3; do references+=(--reference "$pairs/$2.ref$number"); done
+      gleu "$3" "$pairs/$2.src" "${references[@]}"
+      ;;
+    *) gleu "$3" "$pairs/$2.src" --reference "$pairs/$2.trg" ;;
+  esac
+}
+
+rouge() { # OUTPUT REFERENCE FLAGS...
+  into "$1.json" fairseq-ssl score rouge "$1.txt" --reference "$2" --stem "${@:3}" --format json
+}
+
+gleu() { # OUTPUT SOURCE FLAGS...
+  into "$1.json" fairseq-ssl score gleu "$1.txt" --source "$2" "${@:3}" --format json
+}
+
+each_set() { # TASK AMOUNT KIND SEED
+  local set
+  for set in $(sets "$1"); do
+    score "$1" "$set" "$RUNS/$1.$2.$3.$4/$set"
+    if [[ "$ENSEMBLE" == 1 && "$3" != untuned && "$4" == "${SEEDS%% *}" ]]; then
+      score "$1" "$set" "$RUNS/$1.$2.$3.all/$set"
+    fi
+  done
+}
+
+untouched() { # TASK: the source as it is
+  local set
+  for set in $(sets "$1"); do
+    into "$RUNS/$1.0.untouched.1/$set.txt" cat "$(text "$1")/$set.src"
+    score "$1" "$set" "$RUNS/$1.0.untouched.1/$set"
+  done
+}
+
+headline "5/6 scoring"
+for task in $TASKS; do
+  if [[ "$task" == learner || "$task" == jfleg ]]; then untouched "$task"; fi
+done
+each_model each_set
+run python "$HERE/scores.py" "$RUNS"

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Figures of scores by amount (figure 3) and of the loss by epoch (figure 4), and sentences that the
+# pre-trained model makes of incomplete ones (table 12), in WORK/analysis.
+# shellcheck source=examples/poda/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+OUT="$WORK/analysis"
+
+samples() {
+  local task="${TASKS%% *}" amount="${AMOUNTS%% *}"
+  have "$OUT/samples.txt" && return
+  into "$OUT/prompts.txt" tr '|' '\n' <<<"$PROMPTS"
+  # shellcheck disable=SC2094  # read here, written there
+  quietly "$OUT/samples.log" into "$OUT/samples.generate" \
+    fairseq-interactive "$(data "$task" "$amount")" --user-dir "$USER_DIR" \
+    --task copying_translation --source-lang src --target-lang trg --path "$(start 1)" \
+    --input "$OUT/prompts.txt" --sampling --beam 4 --nbest 4 --seed "$SEED" --max-len-b 20
+  into "$OUT/samples.txt" grep -E '^[SH]-' "$OUT/samples.generate"
+}
+
+headline "6/6 figures and samples"
+samples
+for task in $TASKS; do
+  run python "$HERE/figures.py" "$RUNS" "$OUT" --task "$task"
+done

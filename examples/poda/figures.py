@@ -1,0 +1,82 @@
+"""Draw scores by the number of training pairs, and the loss on the dev set by epoch."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from scores import collect
+
+from fairseq_ssl.analysis.figures import COLOURS, figure
+
+VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset .*?\| ppl ([\d.]+)")
+KINDS = ("scratch", "decoder_only", "encoder_only", "pretrained")
+
+
+def amounts(runs: Path, output: Path, task: str, pairs: int) -> None:
+    """Draw the first score of each set, a line a kind of model, as figure 3 does."""
+    scores, _ = collect(runs)
+    parts = sorted({part for of, part, _, _ in scores if of == task and part != "valid"})
+    with figure(output / f"amounts.{task}.png", columns=len(parts)) as axes:
+        for ax, part in zip(axes, parts, strict=True):
+            ticks: set[int] = set()
+            for kind, colour in zip(KINDS, COLOURS, strict=False):
+                points = sorted(
+                    (
+                        pairs if amount == "all" else int(amount),
+                        statistics.fmean(values[0] for values in seeds.values()),
+                    )
+                    for (of, at, amount, name), seeds in scores.items()
+                    if (of, at, name) == (task, part, kind)
+                )
+                if points:
+                    x, y = zip(*points, strict=True)
+                    ax.plot(x, y, marker="o", color=colour, label=kind)
+                    ticks |= set(x)
+            ax.set(xscale="log", xlabel="training pairs", title=part)
+            ax.set_xticks(sorted(ticks), [f"{tick:,}" for tick in sorted(ticks)])
+            ax.minorticks_off()
+        axes[0].set_ylabel("score")
+        axes[0].legend(frameon=False)
+
+
+def epochs(runs: Path, output: Path, task: str) -> None:
+    """Draw the perplexity on the dev set by epoch, a line a run, as figure 4 does."""
+    found: dict[str, dict[str, list[dict[int, float]]]] = defaultdict(lambda: defaultdict(list))
+    for log in sorted(runs.glob(f"{task}.*/train.log")):
+        _, amount, kind, _ = log.parent.name.split(".")
+        curve = {int(n): float(ppl) for n, ppl in VALID.findall(log.read_text("utf-8"))}
+        found[amount][kind].append(curve)
+    with figure(output / f"epochs.{task}.png", columns=len(found)) as axes:
+        for ax, (amount, kinds) in zip(axes, found.items(), strict=True):
+            for kind, colour in zip(KINDS, COLOURS, strict=False):
+                for number, curve in enumerate(kinds.get(kind, [])):
+                    label = kind if number == 0 else None
+                    ax.plot(list(curve), list(curve.values()), color=colour, label=label)
+            ax.set(yscale="log", xlabel="epoch", title=f"{amount} pairs")
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            for which in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+                which(ScalarFormatter())
+        axes[0].set_ylabel("perplexity, dev set")
+        axes[0].legend(frameon=False)
+
+
+def main() -> None:
+    """Draw both."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("runs", type=Path, help="WORK/runs")
+    parser.add_argument("output", type=Path, help="folder for the figures")
+    parser.add_argument("--task", required=True)
+    args = parser.parse_args()
+    text = args.runs.parent / "text" / args.task / "train.src"
+    pairs = sum(1 for _ in text.open(encoding="utf-8")) if text.exists() else 0
+    amounts(args.runs, args.output, args.task, pairs)
+    epochs(args.runs, args.output, args.task)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Print the scores of all models, mean and deviation over the seeds, as Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
+"""By task, set, amount and model: by seed or all, what was scored."""
+SHOWN = ("GLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum")
+ORDER = ("untouched", "untuned", "scratch", "decoder_only", "encoder_only", "pretrained")
+
+
+def collect(runs: Path) -> tuple[Scores, set[str]]:
+    """Read RUNS/TASK.AMOUNT.KIND.SEED/SET.json."""
+    scores: Scores = defaultdict(dict)
+    signatures = set()
+    for path in sorted(runs.glob("*.*.*.*/*.json")):
+        found = json.loads(path.read_text("utf-8"))
+        if "signature" not in found:
+            continue
+        task, amount, kind, seed = path.parent.name.split(".")
+        kind += ", ensemble" if seed == "all" else ""
+        values = [found[name] for name in SHOWN if name in found]
+        scores[task, path.stem, amount, kind][seed] = values
+        signatures.add(f"{task} {path.stem}: {found['signature']}")
+    return scores, signatures
+
+
+def order(row: tuple[str, str, str, str]) -> tuple[str, str, float, int, str]:
+    """Put more pairs below fewer, and what is better in the paper below what is worse."""
+    task, part, amount, kind = row
+    pairs = float("inf") if amount == "all" else float(amount)
+    return task, part, pairs, ORDER.index(kind.partition(",")[0]), kind
+
+
+def cell(values: tuple[float, ...]) -> str:
+    """Show mean, sample deviation and how many seeds."""
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):.2f} ± {deviation:.2f} ({len(values)})"
+
+
+def main() -> None:
+    """Print a row for each task, set, amount and kind of model, and the signatures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("runs", type=Path, help="WORK/runs")
+    scores, signatures = collect(parser.parse_args().runs)
+    print("| task | set | pairs | model | score |\n| --- | --- | --- | --- | --- |")
+    for row in sorted(scores, key=order):
+        columns = zip(*scores[row].values(), strict=True)
+        print(f"| {' | '.join(row)} | {' / '.join(map(cell, columns))} |")
+    print("\nmean ± sample deviation (seeds)")
+    for signature in sorted(signatures):
+        print(signature)
+
+
+if __name__ == "__main__":
+    main()

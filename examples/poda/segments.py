@@ -1,0 +1,49 @@
+"""Choose text to pre-train on: paragraphs of known words, cut into segments (section 2.3)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SYMBOLS = 4
+"""What fairseq puts before the words of a dictionary."""
+
+
+def segments(
+    lines: Iterator[str], known: set[str], least: int, unknown: float, longest: int
+) -> Iterator[str]:
+    """Yield the segments of the lines that are long enough and known well enough."""
+    for line in lines:
+        words = line.split()
+        if len(words) < least:
+            continue
+        if sum(word not in known for word in words) > unknown * len(words):
+            continue
+        for begin in range(0, len(words), longest):
+            yield " ".join(words[begin : begin + longest])
+
+
+def main() -> None:
+    """Read texts and write their segments to stdout."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("text", type=Path, nargs="+", help="paragraphs, one in a line")
+    parser.add_argument("--dictionary", type=Path, required=True, help="fairseq's dict.txt")
+    parser.add_argument("--vocabulary", type=int, required=True, help="entries that count")
+    parser.add_argument("--least-words", type=int, default=3)
+    parser.add_argument("--most-unknown", type=float, default=0.3, metavar="SHARE")
+    parser.add_argument("--segment", type=int, default=128, metavar="WORDS")
+    args = parser.parse_args()
+    entries = args.dictionary.read_text("utf-8").split("\n")[: args.vocabulary - SYMBOLS]
+    known = {entry.rpartition(" ")[0] for entry in entries}
+    for path in args.text:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for segment in segments(
+                lines, known, args.least_words, args.most_unknown, args.segment
+            ):
+                sys.stdout.write(segment + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. Sections and tables are those of the paper.
+#
+# SCALE     tiny   toy sentences, a CPU, two minutes: shows that all steps work
+#           small  142,000 English sentences of DATA_DIR, a CPU or a GPU, hours
+#           paper  Wikipedia and the Billion Word Benchmark, 4 GPUs, weeks
+# TASKS     learner: undo the errors of a noise; at the paper scale cnndm, gigaword, conll, jfleg
+# AMOUNTS   training pairs: numbers, or all
+# KINDS     scratch; pretrained; encoder_only and decoder_only, with one pre-trained side (table 9);
+#           untuned, the pre-trained model as it is (tables 6 and 7)
+# SEEDS     of fine-tuning; with ENSEMBLE=1 all of them are decoded together too
+# PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   more flags; they come last
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+# shellcheck source=examples/common/grammar.sh
+source "$HERE/../common/grammar.sh"
+
+SCALE="${SCALE:-tiny}"
+WORK="${WORK:-work/poda/$SCALE}"
+SEED="${SEED:-1}"                             # of the data and of pre-training
+NOISE="${NOISE:-denoise}"                     # algorithm 1, with the rates of section 2.2
+KEEP_RATE="${KEEP_RATE:-0.03}"                # of words not touched, section 2.2
+ERRORS="${ERRORS:-learner}"                   # learner: the noise that is to be undone
+CLIP_NORM="${CLIP_NORM:-2}"                   # section 3.1
+DROPOUT="${DROPOUT:-0.2}"                     # section 3.1
+SEGMENT="${SEGMENT:-128}"                     # words, section 2.3
+LEAST_WORDS="${LEAST_WORDS:-3}"               # of a paragraph, section 2.3
+MOST_UNKNOWN="${MOST_UNKNOWN:-0.3}"           # of its words, section 2.3
+DECODE_BATCH="${DECODE_BATCH:-64}"            # sentences decoded at once
+
+expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny)
+    AMOUNTS="${AMOUNTS:-200 all}" KINDS="${KINDS:-scratch pretrained}" SEEDS="${SEEDS:-1}"
+    TUNING_LINES="${TUNING_LINES:-400}" HELD_OUT="${HELD_OUT:-100}" VOCABULARY="${VOCABULARY:-100}"
+    LAYERS="${LAYERS:-1}" DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}" HEADS="${HEADS:-2}"
+    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-4}" EPOCHS="${EPOCHS:-4}"
+    LR="${LR:-3e-3}" WARMUP="${WARMUP:-20}" EMA_DECAY="${EMA_DECAY:-0.9}"
+    KEEP_RATE=1
+    ;;
+  small)
+    AMOUNTS="${AMOUNTS:-1000 10000 all}" SEEDS="${SEEDS:-1 2 3}"
+    KINDS="${KINDS:-scratch pretrained encoder_only decoder_only untuned}"
+    TUNING_LINES="${TUNING_LINES:-30000}" HELD_OUT="${HELD_OUT:-1000}"
+    VOCABULARY="${VOCABULARY:-10000}"
+    LAYERS="${LAYERS:-2}" DIM="${DIM:-256}" INNER_DIM="${INNER_DIM:-1024}" HEADS="${HEADS:-4}"
+    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-10}" EPOCHS="${EPOCHS:-30}"
+    LR="${LR:-1e-3}" WARMUP="${WARMUP:-400}" EMA_DECAY="${EMA_DECAY:-0.995}"
+    ;;
+  paper)
+    TASKS="${TASKS:-cnndm gigaword conll jfleg}"
+    AMOUNTS="${AMOUNTS:-all}" SEEDS="${SEEDS:-1 2 3 4}" ENSEMBLE="${ENSEMBLE:-1}"
+    KINDS="${KINDS:-scratch pretrained encoder_only decoder_only untuned}"
+    HELD_OUT="${HELD_OUT:-10000}" VOCABULARY="${VOCABULARY:-50000}" # section 3.1
+    LEAST_COUNT="${LEAST_COUNT:-3}"           # of a word that data can name, not in the paper
+    LAYERS="${LAYERS:-6}" DIM="${DIM:-512}" INNER_DIM="${INNER_DIM:-4096}" HEADS="${HEADS:-8}"
+    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-14}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000000}"
+    EPOCHS="${EPOCHS:-0}"                     # as long as the rate allows
+    OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, and the next three
+    LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-2e-3}"
+    EMA_DECAY="${EMA_DECAY:-0.9995}"
+    MAX_TOKENS="${MAX_TOKENS:-3000}" GPUS="${GPUS:-4}" # section 2.3
+    UPDATE_FREQ="${UPDATE_FREQ:-$((4 / GPUS))}" # fewer GPUs take several batches for an update
+    STARTS="${STARTS:-4}"                     # different checkpoints to fine-tune from, 3.1
+    ;;
+esac
+TASKS="${TASKS:-learner}"
+ENSEMBLE="${ENSEMBLE:-0}"
+STARTS="${STARTS:-1}"
+OPTIMIZER="${OPTIMIZER:-adam}"
+STOP_LR="${STOP_LR:-5e-5}"
+WARMUP_LR="${WARMUP_LR:-1e-4}"                # at its beginning; above STOP_LR, or training ends there
+MAX_TOKENS="${MAX_TOKENS:-3000}"
+UPDATE_FREQ="${UPDATE_FREQ:-1}"
+PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: as many as the epochs have
+LEAST_COUNT="${LEAST_COUNT:-1}"
+COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; the paper does not tell
+BEAM="${BEAM:-5}"                             # the paper does not tell
+M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected text and an M2 file
+SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # between the sentences of the summaries of cnndm
+PROMPTS="${PROMPTS:-the best university in the world .|the meaning of life is .}" # table 12
+
+if [[ "$SCALE" == paper ]]; then known="cnndm gigaword conll jfleg"; else known=learner; fi
+# shellcheck disable=SC2086  # words apart
+expect TASKS "$known" $TASKS
+# shellcheck disable=SC2086
+expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
+
+# The models: of one task, amount, kind and seed, RUNS/TASK.AMOUNT.KIND.SEED/final.pt.
+RUNS="$WORK/runs"
+PRETRAINED="$WORK/pretrained" # PRETRAINED/start.N.pt
+text() { echo "$WORK/text/$1"; }              # TASK: train, valid, test and more, .src and .trg
+data() { echo "$WORK/data/$1.$2"; }           # TASK AMOUNT
+model() { echo "$RUNS/$1.$2.$3.$4/final.pt"; } # TASK AMOUNT KIND SEED
+start() { echo "$PRETRAINED/start.$((($1 - 1) % STARTS + 1)).pt"; } # SEED
+sets() { # TASK: what is decoded
+  case "$1.$SCALE" in
+    learner.small) echo "${SETS:-valid test jfleg}" ;;
+    learner.tiny) echo "${SETS:-test}" ;;
+    *) echo "${SETS:-test}" ;;
+  esac
+}
+seeds() { # KIND: of one model, or of the one that there is
+  if [[ "$1" == untuned ]]; then echo 1; else echo "$SEEDS"; fi
+}
+each_model() { # COMMAND...: called with TASK AMOUNT KIND SEED of every model
+  local task amount kind seed
+  for task in $TASKS; do
+    for amount in $AMOUNTS; do
+      for kind in $KINDS; do
+        for seed in $(seeds "$kind"); do "$@" "$task" "$amount" "$kind" "$seed"; done
+      done
+    done
+  done
+}
+
+# What both trainings have in common.
+common_flags() {
+  echo "--user-dir $USER_DIR --copy-vocabulary $VOCABULARY --copy-attention-heads $COPY_HEADS" \
+    "--encoder-layers $LAYERS --encoder-embed-dim $DIM --encoder-ffn-embed-dim $INNER_DIM" \
+    "--encoder-attention-heads $HEADS --decoder-layers $LAYERS --decoder-embed-dim $DIM" \
+    "--decoder-ffn-embed-dim $INNER_DIM --decoder-attention-heads $HEADS --dropout $DROPOUT" \
+    "--arch pointer_transformer --optimizer $OPTIMIZER --clip-norm $CLIP_NORM --lr $LR" \
+    "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-threshold 0" \
+    "--stop-min-lr $STOP_LR --warmup-updates $WARMUP --warmup-init-lr $WARMUP_LR --store-ema --ema-decay $EMA_DECAY" \
+    "--max-tokens $MAX_TOKENS --update-freq $UPDATE_FREQ --log-format simple --log-interval 100"
+}

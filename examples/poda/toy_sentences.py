@@ -1,0 +1,51 @@
+"""Make toy sentences of a small grammar, some with a name that is seldom seen twice."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+ONE, MANY = ("a", "the", "this", "every"), ("two", "the", "these", "many")
+QUALITIES = ("small", "old", "happy", "tired", "young", "quiet")
+THINGS = ("dog", "bird", "boy", "teacher", "car", "tree", "farmer", "cat")
+VERBS = ("watch", "follow", "hear", "paint", "like", "find")
+PLACES = ("in the park", "at home", "on the hill", "near the river", "in a garden")
+SYLLABLES = ("ka", "lo", "mi", "ru", "ten", "sa", "vor", "ne")
+
+
+def phrase(draw: random.Random, many: bool) -> str:
+    """Make up who or what."""
+    words = [draw.choice(MANY if many else ONE)]
+    if draw.random() < 0.5:
+        words.append(draw.choice(QUALITIES))
+    return " ".join([*words, draw.choice(THINGS) + ("s" if many else "")])
+
+
+def sentence(draw: random.Random) -> str:
+    """Make up a sentence whose verb agrees with its subject."""
+    many = draw.random() < 0.5
+    if draw.random() < 0.2:
+        many, subject = False, "".join(draw.choice(SYLLABLES) for _ in range(4))
+    else:
+        subject = phrase(draw, many)
+    verb = draw.choice(VERBS)
+    if not many:
+        verb += "es" if verb.endswith("ch") else "s"
+    return f"{subject} {verb} {phrase(draw, draw.random() < 0.5)} {draw.choice(PLACES)} ."
+
+
+def main() -> None:
+    """Write one file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--lines", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    draw = random.Random(args.seed)
+    lines = (sentence(draw) + "\n" for _ in range(args.lines))
+    args.output.write_text("".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
