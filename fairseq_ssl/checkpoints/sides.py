@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import read
 from fairseq_ssl.errors import DataError
 
 
-def load_side(model: Any, side: str, path: Path) -> int:
+def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> int:
     """Let `model.encoder` or `model.decoder` start from a checkpoint, and return how many weights.
 
     What both sides share, as tied embeddings, comes along.
+
+    Args:
+        model: that starts
+        side: encoder or decoder
+        weights: of the model in the checkpoint
+        path: of the checkpoint, to tell what does not fit
     """
-    known = {
-        name: weight for name, weight in read(path)["model"].items() if name.startswith(f"{side}.")
-    }
+    known = {name: weight for name, weight in weights.items() if name.startswith(f"{side}.")}
     ours = {
         name: weight for name, weight in model.state_dict().items() if name.startswith(f"{side}.")
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
@@ -58,6 +58,8 @@ class PointerTransformerModel(TransformerModel):
     def build_model(cls, args: Any, task: Any) -> PointerTransformerModel:
         """Build the stock Transformer with sides that copy."""
         _check(args, task)
+        if not isinstance(args, Namespace):  # of Hydra's options fairseq would hand on its own only
+            args = Namespace(**dict(args))
         model: PointerTransformerModel = super().build_model(args, task)
         avoid_fast_path(model.encoder)
         return model

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
+from fairseq import checkpoint_utils
 from fairseq.data import (
     AppendTokenDataset,
     LanguagePairDataset,
@@ -95,8 +96,7 @@ class CopyingTranslationTask(ValidationByAverage, TranslationTask):
         for side in ("encoder", "decoder"):
             path = getattr(self.cfg, f"init_{side}_only")
             if path is not None and not from_checkpoint:
-                told = load_side(model, side, Path(path))
-                logger.info(f"{told} weights of the {side} start from {path}")
+                _start_side(model, side, Path(path))
         return model
 
     def load_dataset(
@@ -174,6 +174,17 @@ class CopyingTranslationTask(ValidationByAverage, TranslationTask):
         pair.sizes = pair.src_sizes
         if pair.tgt is not None:
             pair.sizes = np.vstack((pair.src_sizes, pair.tgt_sizes)).T
+
+
+def _start_side(model: Any, side: str, path: Path) -> None:
+    if not path.is_file():
+        raise ConfigurationError(
+            f"{path}, of --init-{side}-only, does not exist. A training that goes on from its own "
+            "checkpoint does not need it: leave it out."
+        )
+    weights = checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"]
+    told = load_side(model, side, weights, path)
+    logger.info(f"{told} weights of the {side} start from {path}")
 
 
 def _check(cfg: CopyingTranslationConfig, joined: bool) -> None:
