@@ -3,7 +3,7 @@
 # default of the SCALE. Sections and tables are those of the paper.
 #
 # SCALE     tiny   toy sentences, a CPU, two minutes: shows that all steps work
-#           small  142,000 English sentences of DATA_DIR, a CPU or a GPU, hours
+#           small  139,000 English sentences of DATA_DIR, a CPU or a GPU, hours
 #           paper  Wikipedia and the Billion Word Benchmark, 4 GPUs, weeks
 # TASKS     learner: undo the errors of a noise; at the paper scale cnndm, gigaword, conll, jfleg
 # AMOUNTS   training pairs: numbers, or all
@@ -46,8 +46,8 @@ case "$SCALE" in
     AMOUNTS="${AMOUNTS:-1000 10000 all}" SEEDS="${SEEDS:-1 2 3}"
     KINDS="${KINDS:-scratch pretrained encoder_only decoder_only untuned}"
     TUNING_LINES="${TUNING_LINES:-30000}" HELD_OUT="${HELD_OUT:-1000}"
-    VOCABULARY="${VOCABULARY:-10000}"
-    LAYERS="${LAYERS:-2}" DIM="${DIM:-256}" INNER_DIM="${INNER_DIM:-1024}" HEADS="${HEADS:-4}"
+    VOCABULARY="${VOCABULARY:-8000}"
+    LAYERS="${LAYERS:-2}" DIM="${DIM:-128}" INNER_DIM="${INNER_DIM:-512}" HEADS="${HEADS:-4}"
     PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-10}" EPOCHS="${EPOCHS:-30}"
     LR="${LR:-1e-3}" WARMUP="${WARMUP:-400}" EMA_DECAY="${EMA_DECAY:-0.995}"
     ;;

@@ -66,6 +66,16 @@ def test_a_distribution_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([3 / 16] * 4 + [0.8 / 4, 0.2 / 4]))
 
 
+def test_where_subwords_leave_nothing_unknown_there_is_no_column_more() -> None:
+    words = SourceWords.of(torch.tensor([[5, 6, 5, 2]]), VOCABULARY)
+    logits, gate = torch.randn(1, 2, VOCABULARY), torch.randn(1, 2)
+    attention = torch.randn(1, 2, 4).log_softmax(2)
+    found = Copying(words, attention, gate).log_probabilities(logits).exp()
+    wanted = plain_copying.probabilities(logits, attention.exp(), gate, [[5, 6, 5, 2]], VOCABULARY)
+    rows = [torch.stack([p[word] for word in range(VOCABULARY)]) for p in wanted[0]]
+    torch.testing.assert_close(found[0], torch.stack(rows))
+
+
 def test_an_unknown_word_of_another_sentence_is_impossible() -> None:
     logits, attention, gate, words = example()
     found = Copying(words, attention, gate).log_probabilities(logits)
