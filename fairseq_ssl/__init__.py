@@ -23,6 +23,8 @@ Everything it adds to fairseq, by the flag that selects it:
         Correct text by labelling its tokens with edits, in rounds (PIE).
     local_transduction
         fairseq's translation, which can decode with the source as a draft (--aggressive).
+    tagged_translation
+        fairseq's translation with tags before the sources of some data, and a noisy beam.
 --criterion
     edit_cross_entropy
         Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).

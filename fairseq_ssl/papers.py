@@ -47,6 +47,7 @@ PAPERS = (
         key="gec_pseudo_data",
         title="Pseudo Data for Grammatical Error Correction (Kiyono et al., 2019)",
         brings="noisy back-translation, direct, spell and character noise",
+        tasks=("tagged_translation",),
         commands=("noise --noise direct", "noise --noise spell", "noise --noise spelling"),
     ),
     Paper(

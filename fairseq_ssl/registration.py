@@ -17,6 +17,7 @@ MODULES = (
     "fairseq_ssl.tasks.copying_translation",
     "fairseq_ssl.tasks.denoising_pretraining",
     "fairseq_ssl.tasks.local_transduction",
+    "fairseq_ssl.tasks.tagged_translation",
 )
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
-import numpy as np
 from fairseq import checkpoint_utils
 from fairseq.data import (
     AppendTokenDataset,
@@ -18,6 +17,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_ssl.checkpoints.sides import load_side
 from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.copying_search import CopyingGenerator, CopyingScorer, copies
 from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
@@ -169,11 +169,7 @@ class CopyingTranslationTask(ValidationByAverage, TranslationTask):
         logger.info(f"{int((sizes > most + 1).sum())} of {len(sizes)} {name} cut to {most} tokens")
         text = StripTokenDataset(getattr(pair, side), eos)
         text = AppendTokenDataset(TruncateDataset(text, most), eos)
-        setattr(pair, side, text)
-        setattr(pair, f"{side}_sizes", sizes.clip(max=most + 1))
-        pair.sizes = pair.src_sizes
-        if pair.tgt is not None:
-            pair.sizes = np.vstack((pair.src_sizes, pair.tgt_sizes)).T
+        replace_side(pair, side, text, sizes.clip(max=most + 1))
 
 
 def _start_side(model: Any, side: str, path: Path) -> None:

@@ -58,6 +58,12 @@ FLAGS = {
         "--init-encoder-only": "default: at random",
         "--init-decoder-only": "default: at random",
     },
+    "tagged_translation": {
+        "--source-tags": "default: no tags",
+        "--noisy-beam-beta": "default: 0",
+        "--noisy-beam-per": "default: candidate",
+        "--noisy-beam-seed": "default: 1",
+    },
     "local_transduction": {"--aggressive": "the source is the draft"},
     "edit_labelling": {
         "--source-lang": "side to correct",

@@ -1,0 +1,122 @@
+"""Tags before the sources of some data, and the noisy beam, in fairseq's own commands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fairseq_ssl
+from fairseq_ssl.errors import FairseqSslError
+
+fairseq_ssl.register()
+from fairseq import options, tasks  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+from tests.conftest import PACKAGE, TINY, Run  # noqa: E402
+
+TASK = ("--user-dir", PACKAGE, "--task", "tagged_translation")
+
+
+@pytest.fixture(scope="module")
+def data(
+    run: Run, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The toy corpus with more data to train on, train1 and train2, and <BT> in the dictionary."""
+    folder = tmp_path_factory.mktemp("tagged") / "bin"
+    shutil.copytree(toy_data, folder)
+    for side in ("words", "digits"):
+        for number, part in ((1, "valid"), (2, "test")):
+            for suffix in ("bin", "idx"):
+                name = f"words-digits.{side}.{suffix}"
+                shutil.copy(folder / f"{part}.{name}", folder / f"train{number}.{name}")
+        with (folder / f"dict.{side}.txt").open("a", encoding="utf-8") as dictionary:
+            dictionary.write("<BT> 1\n")
+    return folder
+
+
+def loaded(data: Path, *flags: str) -> Any:
+    """Return the task as fairseq-train sets it up."""
+    words = [str(word) for word in (data, *TASK, "--arch", "transformer_tiny", *TINY, *flags)]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    return tasks.setup_task(convert_namespace_to_omegaconf(args).task)
+
+
+@pytest.mark.parametrize("upsample", [1, 3])
+def test_tags_stand_before_the_sources_of_their_split_alone(data: Path, upsample: int) -> None:
+    flags = ("--upsample-primary", str(upsample))
+    task = loaded(data, "--source-tags", "train1=<BT>", *flags)
+    plain = loaded(data, *flags)
+    for one in (task, plain):
+        one.load_dataset("train", combine=True)
+        one.load_dataset("valid")
+    tagged, untagged = task.datasets["train"], plain.datasets["train"]
+    tag = task.source_dictionary.index("<BT>")
+    begin = len(tagged.src.datasets[0]) * upsample
+    end = begin + len(tagged.src.datasets[1])
+    assert len(tagged) == len(untagged) == end + len(tagged.src.datasets[2])
+    for number in range(len(tagged)):
+        before = [tag] if begin <= number < end else []
+        source = untagged[number]["source"].tolist()
+        assert tagged[number]["source"].tolist() == [*before, *source]
+        assert tagged[number]["target"].equal(untagged[number]["target"])
+        assert tagged.sizes[number].tolist() == [
+            len(tagged[number][side]) for side in ("source", "target")
+        ]
+    # validation stays as it is
+    first = task.datasets["valid"][0]["source"]
+    assert first.equal(plain.datasets["valid"][0]["source"])
+
+
+def test_it_trains_on_tagged_and_untagged_data_and_decodes_with_noise(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    short = ("--max-update", "3", "--no-epoch-checkpoints", "--save-dir", tmp_path)
+    done = run(
+        *("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *short),
+        *("--source-tags", "train1=<BT>"),
+    )
+    assert re.search(r"<BT> before \d+ sources of train1", done.stdout + done.stderr)
+    words = ("fairseq-generate", data, *TASK, "--cpu", "--path", tmp_path / "checkpoint_last.pt")
+    search = ("--beam", "3", "--max-len-b", "10")
+    texts = {}
+    for name, flags in {
+        "plain": (),
+        "none": ("--noisy-beam-beta", "0"),
+        "noisy": ("--noisy-beam-beta", "6"),
+        "batches": ("--noisy-beam-beta", "6", "--batch-size", "3"),
+    }.items():
+        shown = run(*words, *search, *flags).stdout
+        found = re.findall(r"^H-(\d+)\t\S+\t(.*)$", shown, re.M)
+        texts[name] = dict(found)
+    assert texts["plain"] == texts["none"]
+    assert texts["noisy"] == texts["batches"]
+    assert texts["noisy"] != texts["plain"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--source-tags", "train1"), "expected SPLIT=SYMBOL"),
+        (("--source-tags", "train1=<BTT>"), "Did you mean '<BT>'"),
+        (("--source-tags", "train1=<BT>", "--num-batch-buckets", "2"), "--num-batch-buckets"),
+        (("--noisy-beam-beta", "-1"), "expected 0 or more"),
+        (("--noisy-beam-beta", "6", "--noisy-beam-per", "word"), "expected candidate, hypothesis"),
+    ],
+)
+def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], told: str) -> None:
+    with pytest.raises(FairseqSslError, match=told):
+        loaded(data, *flags)
+
+
+@pytest.mark.parametrize(
+    "other", [{"sampling": True}, {"diverse_beam_groups": 2}, {"print_alignment": "hard"}]
+)
+def test_noise_goes_with_no_other_search(data: Path, other: dict[str, Any]) -> None:
+    task = loaded(data, "--noisy-beam-beta", "6")
+    with pytest.raises(FairseqSslError, match="is a search of its own"):
+        task.build_generator([], Namespace(**other))

@@ -1,0 +1,177 @@
+"""The noisy beam: its numbers, what it chooses, and what it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
+from torch import Tensor
+
+import fairseq_ssl
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.noisy_beam import PER, Noise, NoisyGenerator
+
+fairseq_ssl.register()
+from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
+    SENTENCES,
+    batch,
+    dictionary,
+    tiny,
+)
+
+EOS = 2
+BITS = (1 << 64) - 1
+every_kind = pytest.mark.parametrize("per", PER)
+
+
+def mixed(number: int) -> int:
+    """SplitMix64 in Python's integers."""
+    number = (number + 0x9E3779B97F4A7C15) & BITS
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & BITS
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & BITS
+    return number ^ (number >> 31)
+
+
+def plain(seed: int, sentence: int, before: list[int], word: int, per: str) -> float:
+    """Return r for a word after others, a start symbol the first of them."""
+    key = mixed((mixed(seed) + sentence) & BITS)
+    for place, earlier in enumerate(before):
+        key = (key + mixed((mixed(place) + earlier) & BITS)) & BITS
+    key = mixed(key)
+    if per == "candidate":
+        key = mixed((key + word) & BITS)
+    return (key >> 40) / 2**24
+
+
+@every_kind
+def test_numbers_are_those_of_the_plain_way(per: str) -> None:
+    noise = Noise(6.0, per, seed=5)
+    written = torch.tensor([[EOS, 7, 9], [EOS, 9, 7]])
+    found = noise.on_all(torch.tensor([3, 11]), written, 20)
+    for row, (sentence, words) in enumerate(zip([3, 11], written.tolist(), strict=True)):
+        expected = [6 * plain(5, sentence, words, word, per) for word in range(20)]
+        torch.testing.assert_close(found[row].expand(20), torch.tensor(expected))
+        along = noise.along(torch.tensor(sentence), torch.tensor([*words, 13]))
+        rest = [6 * plain(5, sentence, words[: t + 1], words[t + 1], per) for t in range(2)]
+        torch.testing.assert_close(along, torch.tensor([*rest, expected[13]]))
+
+
+def test_numbers_are_uniform_and_unlike() -> None:
+    found = Noise(1.0).on_all(torch.arange(200), torch.full((200, 3), 5), 200)
+    assert 0 <= found.min() < 1e-3
+    assert 1 - 1e-3 < found.max() < 1
+    assert abs(found.mean() - 0.5) < 0.005
+    assert abs(found.var() - 1 / 12) < 0.002
+    assert len(set(found.flatten().tolist())) > 39_900
+    rows = torch.corrcoef(found[:50])
+    assert (rows - torch.eye(50)).abs().max() < 0.35
+
+
+def search(kind: Any, model: Any, sources: list[list[int]], **options: Any) -> Any:
+    ids = options.pop("ids", None)
+    left = options.pop("left", True)
+    options = {"beam_size": 3, "max_len_a": 1, "max_len_b": 3, **options}
+    tokens = batch(sources, left)
+    sample: dict[str, Any] = {
+        "net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(1).sum(1)}
+    }
+    if ids is not None:
+        sample["id"] = torch.tensor(ids)
+    return kind([model], dictionary(), **options).generate([model], sample)
+
+
+def words(found: Any) -> list[list[list[int]]]:
+    return [[hypothesis["tokens"].tolist() for hypothesis in one] for one in found]
+
+
+def model() -> Any:
+    return tiny("stock").float()
+
+
+@every_kind
+def test_without_noise_it_is_the_plain_beam(per: str) -> None:
+    ours = search(NoisyGenerator, model(), SENTENCES, noise=Noise(0.0, per))
+    stock = search(SequenceGenerator, model(), SENTENCES)
+    assert words(ours) == words(stock)
+    for one, other in zip(ours, stock, strict=True):
+        for hypothesis, expected in zip(one, other, strict=True):
+            for name in ("score", "positional_scores"):
+                assert hypothesis[name].equal(expected[name])
+
+
+@every_kind
+def test_scores_are_the_models_own_and_the_order_is_that_with_noise(per: str) -> None:
+    noise = Noise(6.0, per)
+    found = search(NoisyGenerator, model(), SENTENCES, noise=noise, ids=[3, 5, 7, 9])
+    disorder = 0
+    for sentence, source, hypotheses in zip([3, 5, 7, 9], SENTENCES, found, strict=True):
+        ranks = []
+        for hypothesis in hypotheses:
+            target = hypothesis["tokens"]
+            scored = score(source, target)
+            torch.testing.assert_close(
+                hypothesis["positional_scores"], scored["positional_scores"], atol=1e-4, rtol=1e-4
+            )
+            torch.testing.assert_close(hypothesis["score"], scored["score"], atol=1e-4, rtol=1e-4)
+            before = torch.cat([torch.tensor([EOS]), target])
+            added = noise.along(torch.tensor(sentence), before)
+            ranks.append(float(hypothesis["score"] + added.mean()))
+        assert ranks == sorted(ranks, reverse=True)
+        clean = [float(hypothesis["score"]) for hypothesis in hypotheses]
+        disorder += clean != sorted(clean, reverse=True)
+    assert disorder
+
+
+def score(source: list[int], target: Tensor) -> dict[str, Tensor]:
+    """Score a target with all its words at once."""
+    tokens = batch([source])
+    previous = target.roll(1).unsqueeze(0)
+    sample = {
+        "net_input": {
+            "src_tokens": tokens,
+            "src_lengths": tokens.ne(1).sum(1),
+            "prev_output_tokens": previous,
+        },
+        "target": target.unsqueeze(0),
+    }
+    found: dict[str, Tensor] = SequenceScorer(dictionary()).generate([model()], sample)[0][0]
+    return found
+
+
+@every_kind
+def test_batches_and_padding_change_nothing(per: str) -> None:
+    options: dict[str, Any] = {"noise": Noise(6.0, per), "max_len_a": 0, "max_len_b": 8}
+    together = words(search(NoisyGenerator, model(), SENTENCES, ids=[4, 1, 0, 2], **options))
+    for place, number in enumerate([4, 1, 0, 2]):
+        (alone,) = words(
+            search(NoisyGenerator, model(), [SENTENCES[place]], ids=[number], **options)
+        )
+        assert alone == together[place]
+    # without numbers a sentence is known by its words, however it is padded
+    typed = words(search(NoisyGenerator, model(), SENTENCES, **options))
+    for place, source in enumerate(SENTENCES):
+        for left in (True, False):
+            (alone,) = words(search(NoisyGenerator, model(), [source], left=left, **options))
+            assert alone == typed[place]
+
+
+def test_other_seeds_and_sentences_have_other_noise() -> None:
+    one = words(search(NoisyGenerator, model(), SENTENCES, noise=Noise(6.0), ids=[0, 1, 2, 3]))
+    other = words(search(NoisyGenerator, model(), SENTENCES, noise=Noise(6.0), ids=[4, 5, 6, 7]))
+    seeded = words(
+        search(NoisyGenerator, model(), SENTENCES, noise=Noise(6.0, seed=2), ids=[0, 1, 2, 3])
+    )
+    assert one != other
+    assert one != seeded
+
+
+@pytest.mark.parametrize(
+    ("beta", "per", "told"),
+    [(-1.0, "candidate", "expected 0 or more"), (6.0, "word", "expected candidate, hypothesis")],
+)
+def test_wrong_settings_are_refused(beta: float, per: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Noise(beta, per)
