@@ -32,7 +32,7 @@ words_flags() { # TASK KIND
       --dropout "$TRANSFORMER_DROPOUT"
       --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING"
       --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1
-      --max-tokens "$TRANSFORMER_MAX_TOKENS" --max-epoch "$MAX_EPOCH"
+      --max-tokens "$(transformer_tokens "$1")" --max-epoch "$(transformer_epochs "$1")"
       --lr "$TRANSFORMER_LR" --lr-scheduler inverse_sqrt --warmup-updates "$TRANSFORMER_WARMUP")
     # shellcheck disable=SC2206
     FLAGS+=(${TRANSFORMER_FLAGS:-})

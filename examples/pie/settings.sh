@@ -69,8 +69,13 @@ ITERATIONS="${ITERATIONS:-1}"                 # rounds, section 3.2
 ENCODER_LAYERS="${ENCODER_LAYERS:-2}"         # table 13; DECODER_LAYERS: see layers below
 TRANSFORMER_DROPOUT="${TRANSFORMER_DROPOUT:-0.2}" # these and the next three: not in the paper
 TRANSFORMER_LR="${TRANSFORMER_LR:-0.001}" TRANSFORMER_WARMUP="${TRANSFORMER_WARMUP:-400}"
-TRANSFORMER_MAX_TOKENS="${TRANSFORMER_MAX_TOKENS:-6000}"
-MAX_EPOCH="${MAX_EPOCH:-40}"
+# About 2,000 updates, of a task with a tenth of the words in smaller batches.
+transformer_tokens() { # TASK
+  echo "${TRANSFORMER_MAX_TOKENS:-$([[ "$1" == ocr ]] && echo 6000 || echo 2000)}"
+}
+transformer_epochs() { # TASK
+  echo "${MAX_EPOCH:-$([[ "$1" == ocr ]] && echo 40 || echo 120)}"
+}
 decoder_layers() { # TASK: table 13 has one layer for OCR and two for spelling
   echo "${DECODER_LAYERS:-$([[ "$1" == ocr ]] && echo 1 || echo 2)}"
 }

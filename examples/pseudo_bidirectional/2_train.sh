@@ -12,7 +12,7 @@ train() { # TASK FOLD KIND LAYERS
   if [[ "$1" == gec ]]; then
     grammar "$folder"
   else
-    stage "$(data "$1" "$2")" "$folder" --max-tokens "$MAX_TOKENS" --max-epoch "$MAX_EPOCH" \
+    stage "$(data "$1" "$2")" "$folder" --max-tokens "$(max_tokens "$1")" --max-epoch "$(max_epoch "$1")" \
       --lr "$LR" --warmup-updates "$WARMUP"
   fi
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"

@@ -55,7 +55,9 @@ expect SETS "valid test" $SETS
 DEPTHS="${DEPTHS:-2 4}"
 DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}"
 LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"
-MAX_TOKENS="${MAX_TOKENS:-6000}" MAX_EPOCH="${MAX_EPOCH:-40}"
+# About 2,000 updates, of a task with a tenth of the words in smaller batches.
+max_tokens() { echo "${MAX_TOKENS:-$([[ "$1" == ocr ]] && echo 6000 || echo 2000)}"; } # TASK
+max_epoch() { echo "${MAX_EPOCH:-$([[ "$1" == ocr ]] && echo 40 || echo 120)}"; }      # TASK
 BEAM="${BEAM:-5}"
 
 # Text: gec, section 4.1.
