@@ -60,7 +60,7 @@ def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:
             state = stock(path, *args, **kwargs)
         except pickle.UnpicklingError as error:
             raise refusal(path, error) from None
-        if isinstance(state.get("extra_state"), dict):
+        if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
         return state
 

@@ -23,7 +23,6 @@ SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/poda/$SCALE}"
 SEED="${SEED:-1}"                             # of the data and of pre-training
 NOISE="${NOISE:-denoise}"                     # algorithm 1, with the rates of section 2.2
-KEEP_RATE="${KEEP_RATE:-0.03}"                # of words not touched, section 2.2
 ERRORS="${ERRORS:-learner}"                   # learner: the noise that is to be undone
 CLIP_NORM="${CLIP_NORM:-2}"                   # section 3.1
 DROPOUT="${DROPOUT:-0.2}"                     # section 3.1
@@ -40,7 +39,7 @@ case "$SCALE" in
     LAYERS="${LAYERS:-1}" DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}" HEADS="${HEADS:-2}"
     PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-4}" EPOCHS="${EPOCHS:-4}"
     LR="${LR:-3e-3}" WARMUP="${WARMUP:-20}" EMA_DECAY="${EMA_DECAY:-0.9}"
-    KEEP_RATE=1
+    KEEP_RATE="${KEEP_RATE:-1}"               # with less, so short a training learns no copying
     ;;
   small)
     AMOUNTS="${AMOUNTS:-1000 10000 all}" SEEDS="${SEEDS:-1 2 3}"
@@ -69,6 +68,7 @@ case "$SCALE" in
     ;;
 esac
 TASKS="${TASKS:-learner}"
+KEEP_RATE="${KEEP_RATE:-0.03}"                # of words not touched, section 2.2
 ENSEMBLE="${ENSEMBLE:-0}"
 STARTS="${STARTS:-1}"
 OPTIMIZER="${OPTIMIZER:-adam}"

@@ -15,6 +15,7 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
 )
+from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 import fairseq_ssl
@@ -93,3 +94,36 @@ def trainer(arch: str, args: Any, vocabulary: int = VOCABULARY, **options: Any) 
         return int(args.steps * target.numel())
 
     return train
+
+
+def searcher(
+    arch: str, args: Any, vocabulary: int, kind: Any = SequenceGenerator, **options: Any
+) -> harness.Run:
+    """Return a function that decodes `args.sentences` of `args.length` words by beam search.
+
+    As many tokens are written as are read, `args.batch` sentences at a time, or all at once.
+    With `args.unknown`, about that share of the words is outside the vocabulary.
+    """
+    task = words(vocabulary)
+    model, _ = build(arch, task, **options)
+    model = model.to(args.device).eval()
+    generation = Namespace(
+        beam=args.beam, print_alignment=None, replace_unk=None, no_beamable_mm=False
+    )
+    model.prepare_for_inference_(Namespace(generation=generation))
+    length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
+    search = kind([model], task.target_dictionary, beam_size=args.beam, **length)
+    torch.manual_seed(1)
+    ids = int(vocabulary * (1 + getattr(args, "unknown", 0.0)))
+    rows = known(sentences(args.sentences, args.length + 1, ids), model, vocabulary)
+    size = getattr(args, "batch", args.sentences)
+    batches = [batch.to(args.device) for batch in rows.split(size)]  # type: ignore[no-untyped-call]
+
+    def search_all() -> int:
+        with torch.inference_mode():
+            for batch in batches:
+                lengths = torch.full((len(batch),), batch.size(1), device=args.device)
+                search.generate([], {"net_input": {"src_tokens": batch, "src_lengths": lengths}})
+        return len(rows)
+
+    return search_all

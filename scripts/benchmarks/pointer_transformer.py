@@ -7,47 +7,16 @@ is more memory; decoding: sentences a second, as many tokens written as are read
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
 import harness
 import models
 import shape_memory
-import torch
-from fairseq.sequence_generator import SequenceGenerator
 
-from fairseq_ssl.generation.copying_search import CopyingGenerator, copies
+from fairseq_ssl.generation.copying_search import CopyingGenerator
 
 GOALS = {"training": 0.85, "memory": 1 / 1.25, "decoding": 0.8}
 UNITS = {"training": "target tokens/s", "memory": "bytes", "decoding": "sentences/s"}
 SIZES = {"encoder_ffn_embed_dim": 4096}
 """What the stock Transformer needs to be of the paper's size."""
-
-
-def decoder(arch: str, args: Any, **options: Any) -> harness.Run:
-    """Return a run of a beam search over sentences of --length words."""
-    task = models.words(args.vocabulary)
-    model, _ = models.build(arch, task, **options)
-    model = model.to(args.device).eval()
-    generation = argparse.Namespace(
-        beam=args.beam, print_alignment=None, replace_unk=None, no_beamable_mm=False
-    )
-    model.prepare_for_inference_(argparse.Namespace(generation=generation))
-    length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
-    kind = CopyingGenerator if copies(model) else SequenceGenerator
-    search = kind([model], task.target_dictionary, beam_size=args.beam, **length)
-    torch.manual_seed(1)
-    ids = int(args.vocabulary * (1 + args.unknown))
-    rows = models.sentences(args.sentences, args.length + 1, ids)
-    rows = models.known(rows, model, args.vocabulary).to(args.device)
-    lengths = torch.full((len(rows),), rows.size(1), device=args.device)
-
-    def run() -> int:
-        with torch.inference_mode():
-            search.generate([], {"net_input": {"src_tokens": rows, "src_lengths": lengths}})
-        return len(rows)
-
-    return run
 
 
 def main() -> None:
@@ -83,7 +52,9 @@ def main() -> None:
         second = models.trainer(args.against, args, args.vocabulary, **theirs)
         harness.compare(comparison, first, second, args.pairs)
     else:
-        first, second = decoder(args.arch, args, **ours), decoder(args.against, args, **theirs)
+        size = args.vocabulary
+        first = models.searcher(args.arch, args, size, CopyingGenerator, **ours)
+        second = models.searcher(args.against, args, size, **theirs)
         harness.compare(comparison, first, second, args.pairs)
     harness.publish(comparison)
 

@@ -6,41 +6,18 @@ both while they learn.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import harness
 import models
-import torch
-from fairseq.sequence_generator import SequenceGenerator
 
 GOALS = {"decoding": 1 / 1.05, "training": 0.8}
 WORDS = 30_000
 
 
-def decoder(arch: str, args: Any, **options: Any) -> harness.Run:
-    """Return a run of a beam search over sentences of --length words."""
-    task = models.words(WORDS)
-    model, _ = models.build(arch, task, **options)
-    model = model.to(args.device).eval()
-    generation = argparse.Namespace(
-        beam=args.beam, print_alignment=None, replace_unk=None, no_beamable_mm=False
-    )
-    model.prepare_for_inference_(argparse.Namespace(generation=generation))
-    length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
-    search = SequenceGenerator([model], task.target_dictionary, beam_size=args.beam, **length)
-    torch.manual_seed(1)
-    rows = models.sentences(args.sentences, args.length + 1, WORDS)
-    batches = [batch.to(args.device) for batch in rows.split(args.batch)]  # type: ignore[no-untyped-call]
-
-    def run() -> int:
-        with torch.inference_mode():
-            for batch in batches:
-                lengths = torch.full((len(batch),), batch.size(1), device=args.device)
-                search.generate([], {"net_input": {"src_tokens": batch, "src_lengths": lengths}})
-        return len(rows)
-
-    return run
+def decoder(arch: str, args: Any) -> harness.Run:
+    """Return a run of a beam search."""
+    return models.searcher(arch, args, WORDS)
 
 
 def main() -> None:
