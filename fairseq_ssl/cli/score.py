@@ -145,10 +145,10 @@ def _flag(name: str) -> str:
 
 
 def _read(name: str) -> list[str]:
-    from fairseq_ssl.text.lines import read_lines
+    from fairseq_ssl.text.lines import decoded_lines, read_lines
 
     if name == "-":
-        return [line.removesuffix("\n") for line in sys.stdin]
+        return list(decoded_lines(sys.stdin.buffer, "stdin"))
     return list(read_lines(Path(name)))
 
 

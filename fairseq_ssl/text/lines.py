@@ -21,15 +21,20 @@ from fairseq_ssl.errors import DataError
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their newline."""
     with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}:{number} is not valid UTF-8: byte {error.start + 1} of the line is "
-                    f"0x{line[error.start]:02x}. Convert the file to UTF-8."
-                ) from None
-            yield text.removesuffix("\n")
+        yield from decoded_lines(file, str(path))
+
+
+def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yield the lines of an open UTF-8 file, which messages call `name`, without their newline."""
+    for number, line in enumerate(file, 1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}:{number} is not valid UTF-8: byte {error.start + 1} of the line is "
+                f"0x{line[error.start]:02x}. Convert the file to UTF-8."
+            ) from None
+        yield text.removesuffix("\n")
 
 
 def read_parallel(paths: Sequence[Path]) -> Iterator[tuple[str, ...]]:

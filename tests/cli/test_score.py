@@ -60,9 +60,12 @@ def test_scores_come_with_a_signature(files: Path, capsys: pytest.CaptureFixture
 def test_stdin_is_scored(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("a b c d\ne f g h\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c d\ne f g h\n")))
     assert main(["score", "rouge", "-", "--reference", str(files / "ref")]) == 0
     assert "ROUGE-2\t100.00" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\xff\n")))
+    assert main(["score", "rouge", "-", "--reference", str(files / "ref")]) == 1
+    assert "stdin:1 is not valid UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

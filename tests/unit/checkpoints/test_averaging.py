@@ -127,3 +127,13 @@ print("grew by", peak() - before)
     shown = run(sys.executable, "-c", script, *paths).stdout
     grown = float(shown.split()[-1])
     assert grown < 300  # a model 40, its sum 80, its mean 40, and pages of the file mapped
+
+
+def test_the_moving_average_is_taken_in_the_place_of_the_weights(save: Save) -> None:
+    stored = {"extra_state": {"ema": {"w": torch.tensor([3.0])}}}
+    kept = save("kept.pt", {"w": torch.tensor([1.0])}, **stored)
+    state = average([kept], moving=True)
+    assert state["model"]["w"].tolist() == [3.0]
+    assert "ema" not in state["extra_state"]
+    with pytest.raises(DataError, match="holds no moving average"):
+        average([save("plain.pt", {"w": torch.tensor([1.0])})], moving=True)
