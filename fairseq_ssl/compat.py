@@ -25,12 +25,14 @@ def mend_fairseq() -> None:
     from fairseq.file_io import PathManager
     from fairseq.models.ema.ema import EMA
     from fairseq.tasks import FairseqTask
+    from fairseq.trainer import Trainer
 
     allow_harmless_globals()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
     _replace(EMA, "_step_internal", _average_once)
+    _replace(Trainer, "load_checkpoint", _forget_average)
 
 
 def _replace(
@@ -65,6 +67,19 @@ def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:
         return state
 
     return load_checkpoint_to_cpu
+
+
+def _forget_average(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """fairseq-train keeps what this returns until it ends, loaded weights with it."""
+
+    def load_checkpoint(*args: Any, **options: Any) -> Any:
+        extra_state = stock(*args, **options)
+        if extra_state is not None:
+            for name in ("ema", "ema_fp32_params"):
+                extra_state.pop(name, None)
+        return extra_state
+
+    return load_checkpoint
 
 
 def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:

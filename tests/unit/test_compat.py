@@ -12,6 +12,7 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 
 import fairseq_ssl
+from fairseq_ssl.compat import _forget_average
 
 fairseq_ssl.register()
 from fairseq.models import ARCH_CONFIG_REGISTRY  # noqa: E402
@@ -87,3 +88,9 @@ def test_a_moving_average_moves_tied_weights_once_an_update(fp32: bool, half: bo
         torch.testing.assert_close(found[name].float(), expected, atol=2e-3, rtol=0)
     tied = ("encoder.embed_tokens.weight", "decoder.output_projection.weight")
     assert found[tied[0]].data_ptr() == found[tied[1]].data_ptr()
+
+
+@pytest.mark.parametrize("extra", [None, {"ema": 1, "ema_fp32_params": 2, "val_loss": 3}])
+def test_loaded_averages_are_not_kept_while_training(extra: Any) -> None:
+    kept = _forget_average(lambda *_: extra)("trainer", "checkpoint.pt")
+    assert kept is None or kept == {"val_loss": 3}
