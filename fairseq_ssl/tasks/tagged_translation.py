@@ -1,21 +1,24 @@
-"""Translation that learns from data with tags, and makes such data (thesis, 4.3.1 and 5.3.3)."""
+"""Translation that learns from mixed data with tags, and makes it (thesis, 4.3.1 and 5.3.3)."""
 
 import logging
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Optional
 
-from fairseq.data import ConcatDataset, LanguagePairDataset, PrependTokenDataset
+from fairseq.data import ConcatDataset, LanguagePairDataset, PrependTokenDataset, data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import split_paths
 
+from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
 from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, Noise, NoisyGenerator
 
 logger = logging.getLogger(__name__)
 
-TAG = re.compile(r"(?P<split>[^=,\s]+)=(?P<tag>[^=,\s]+)")
+GIVEN = re.compile(r"(?P<split>[^=,\s]+)=(?P<what>[^=,\s]+)")
 
 
 @dataclass
@@ -27,7 +30,22 @@ class TaggedTranslationConfig(TranslationConfig):
         metadata={
             "help": "put a symbol of the dictionary before each source of a split, as in "
             "train1=<BT>,train2=<FT>; train1, train2, ... are what fairseq-preprocess makes of "
-            "more than one --trainpref (default: no tags)"
+            "more than one --trainpref, and --mix-weights knows other names (default: no tags)"
+        },
+    )
+    mix_weights: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "train on these splits at this ratio, as in train=1,bt=0.5,ft=0.5; a split of "
+            "another folder is called folder/split (default: what fairseq does, all of train, "
+            "train1, ...)"
+        },
+    )
+    mix_epoch_pairs: int = field(
+        default=0,
+        metadata={
+            "help": "with --mix-weights, so many pairs make an epoch, and the next goes on where "
+            "it ends (default: as few as hold each split once, the others up-sampled)"
         },
     )
     noisy_beam_beta: float = field(
@@ -63,15 +81,17 @@ class TaggedTranslationTask(TranslationTask):
         cfg.upsample_primary = max(cfg.upsample_primary, 1)
         self.noise = Noise(cfg.noisy_beam_beta, cfg.noisy_beam_per, cfg.noisy_beam_seed)
         self.tags = _tags(cfg.source_tags or "", source)
-        if self.tags and (cfg.num_batch_buckets or cfg.truncate_source):
-            raise ConfigurationError(
-                "--source-tags goes neither with --num-batch-buckets nor with --truncate-source."
-            )
+        self.weights = _weights(cfg.mix_weights or "")
+        _check_data_options(cfg, bool(self.tags), bool(self.weights))
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as translation does, and put the tags before its sources."""
+        """Load a split as translation does, or mix several; put the tags before its sources."""
+        if self.weights and split == self.cfg.train_subset:
+            folders = split_paths(self.cfg.data)
+            self.datasets[split] = self._mixed(Path(folders[(epoch - 1) % len(folders)]))
+            return
         super().load_dataset(split, epoch, combine, **options)
         if self.tags:
             self._tag(self.datasets[split], split)
@@ -93,6 +113,44 @@ class TaggedTranslationTask(TranslationTask):
             models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
         )
 
+    def _mixed(self, folder: Path) -> MixedPairs:
+        """Mix the splits at their weights."""
+        pairs = [self._sides(folder / name) for name in self.weights]
+        sizes = [len(source) for source, _ in pairs]
+        counts = portions(sizes, list(self.weights.values()), self.cfg.mix_epoch_pairs or None)
+        for name, size, count in zip(self.weights, sizes, counts, strict=True):
+            tag = self.tags.get(name)
+            before = "" if tag is None else f", {self.source_dictionary[tag]} before each"
+            logger.info(f"{count} pairs an epoch of the {size} of {name}{before}")
+        sources, targets = zip(*pairs, strict=True)
+        return MixedPairs(
+            Mixture(sources, counts, [self.tags.get(name) for name in self.weights]),
+            self.source_dictionary,
+            Mixture(targets, counts, [None] * len(counts)),
+            self.target_dictionary,
+            left_pad_source=self.cfg.left_pad_source,
+            left_pad_target=self.cfg.left_pad_target,
+            pad_to_multiple=self.cfg.required_seq_len_multiple,
+        )
+
+    def _sides(self, path: Path) -> tuple[Any, Any]:
+        """Load the sources and the targets of a split, which stay where they are on the disk."""
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        dictionaries = {source: self.source_dictionary, target: self.target_dictionary}
+        for languages in (f"{source}-{target}", f"{target}-{source}"):
+            sides = [
+                data_utils.load_indexed_dataset(
+                    f"{path}.{languages}.{side}", dictionary, self.cfg.dataset_impl
+                )
+                for side, dictionary in dictionaries.items()
+            ]
+            if None not in sides and len(sides[0]) == len(sides[1]) > 0:
+                return sides[0], sides[1]
+        raise ConfigurationError(
+            f"--mix-weights names {path.name}, but {path}.{source}-{target}.{source} and "
+            f".{target} are not there, not equally long, or empty. fairseq-preprocess writes them."
+        )
+
     def _tag(self, pairs: LanguagePairDataset, split: str) -> None:
         """Put tags before the sources of those parts of a split that have one."""
         source = pairs.src
@@ -112,21 +170,58 @@ class TaggedTranslationTask(TranslationTask):
 def _tags(given: str, dictionary: Any) -> dict[str, int]:
     """Return the symbol to put before the sources of each split."""
     tags = {}
-    for word in filter(None, given.split(",")):
-        found = TAG.fullmatch(word)
-        if found is None:
+    for split, tag in _by_split(given, "--source-tags", "SPLIT=SYMBOL, as in train1=<BT>"):
+        if tag not in dictionary:
             raise ConfigurationError(
-                f"--source-tags has {word!r}; expected SPLIT=SYMBOL, as in train1=<BT>."
+                f"--source-tags names {tag}, which the source dictionary lacks."
+                f"{nearest(tag, dictionary.symbols)} Add it as its last line, which leaves the ids "
+                f"of the data as they are: fairseq-ssl tag '{tag}' --dictionary dict.SOURCE.txt "
+                "(and that of the target, where both share their embeddings)."
             )
-        if found["tag"] not in dictionary:
-            raise ConfigurationError(
-                f"--source-tags names {found['tag']}, which the source dictionary lacks."
-                f"{nearest(found['tag'], dictionary.symbols)} Add it as its last line, which "
-                f"leaves the ids of the data as they are: echo '{found['tag']} 1' >> "
-                "dict.SOURCE.txt (and to that of the target, where both share their embeddings)."
-            )
-        tags[found["split"]] = int(dictionary.index(found["tag"]))
+        tags[split] = int(dictionary.index(tag))
     return tags
+
+
+def _weights(given: str) -> dict[str, float]:
+    """Return how much of an epoch each split is to be, beside the others."""
+    weights = {}
+    for split, weight in _by_split(given, "--mix-weights", "SPLIT=WEIGHT, as in bt=0.5"):
+        try:
+            weights[split] = float(weight)
+        except ValueError:
+            weights[split] = 0.0
+        if not 0 < weights[split] < float("inf"):
+            raise ConfigurationError(f"--mix-weights has {split}={weight}; expected above 0.")
+    return weights
+
+
+def _by_split(given: str, flag: str, form: str) -> list[tuple[str, str]]:
+    """Return what a flag says of each split."""
+    said: list[tuple[str, str]] = []
+    for word in filter(None, given.split(",")):
+        found = GIVEN.fullmatch(word)
+        if found is None:
+            raise ConfigurationError(f"{flag} has {word!r}; expected {form}.")
+        if found["split"] in dict(said):
+            raise ConfigurationError(f"{flag} names {found['split']} twice.")
+        said.append((found["split"], found["what"]))
+    return said
+
+
+def _check_data_options(cfg: TaggedTranslationConfig, tags: bool, weights: bool) -> None:
+    """Refuse what neither tags nor mixtures know of."""
+    clash = {
+        "--num-batch-buckets": cfg.num_batch_buckets and (tags or weights),
+        "--truncate-source": cfg.truncate_source and (tags or weights),
+        "--load-alignments": cfg.load_alignments and weights,
+        "--upsample-primary": cfg.upsample_primary > 1 and weights,
+    }
+    ours = "--mix-weights" if weights else "--source-tags"
+    for flag, given in clash.items():
+        if given:
+            raise ConfigurationError(f"{ours} does not go with {flag}.")
+    if cfg.mix_epoch_pairs < 0 or (cfg.mix_epoch_pairs and not weights):
+        raise ConfigurationError("--mix-epoch-pairs goes with --mix-weights, and is above 0.")
 
 
 def _check_search(args: Any, prefix_allowed_tokens_fn: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import fairseq_ssl
 from fairseq_ssl.errors import FairseqSslError
@@ -98,12 +99,55 @@ def test_it_trains_on_tagged_and_untagged_data_and_decodes_with_noise(
     assert texts["noisy"] != texts["plain"]
 
 
+def test_splits_are_mixed_at_their_weights(data: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "bt"
+    shutil.copytree(data, elsewhere)
+    names = "train=2", f"{elsewhere}/train2=1"
+    task = loaded(
+        data, "--mix-weights", ",".join(names), "--source-tags", f"{elsewhere}/train2=<BT>"
+    )
+    plain = loaded(data)
+    task.load_dataset("train", combine=True)
+    for split in ("train", "train2"):
+        plain.load_dataset(split)
+    mixed, first, second = task.datasets["train"], *map(plain.datasets.get, ("train", "train2"))
+    assert len(mixed) == len(first) + len(first) // 2
+    for number in range(len(first)):
+        for side in ("source", "target"):
+            assert mixed[number][side].equal(first[number][side])
+    tag = task.source_dictionary.index("<BT>")
+    for number in range(len(first), len(mixed)):
+        expected = second[(number - len(first)) % len(second)]
+        assert mixed[number]["source"].tolist() == [tag, *expected["source"].tolist()]
+        assert mixed[number]["target"].equal(expected["target"])
+    with pytest.raises(FairseqSslError, match=r"names nothing, but .* not there"):
+        loaded(data, "--mix-weights", "nothing=1").load_dataset("train")
+
+
+def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) -> None:
+    mix = ("--mix-weights", "train=1,train1=2", "--mix-epoch-pairs", "60")
+    words = ("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *mix)
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    seen = run(*words, "--save-dir", once, "--max-epoch", "3").stdout
+    assert re.search(r"20 pairs an epoch of the \d+ of train", seen)
+    run(*words, "--save-dir", twice, "--max-epoch", "1")
+    run(*words, "--save-dir", twice, "--max-epoch", "3")
+    one, two = (torch.load(folder / "checkpoint_last.pt")["model"] for folder in (once, twice))
+    assert all(one[name].equal(two[name]) for name in one)
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
         (("--source-tags", "train1"), "expected SPLIT=SYMBOL"),
         (("--source-tags", "train1=<BTT>"), "Did you mean '<BT>'"),
         (("--source-tags", "train1=<BT>", "--num-batch-buckets", "2"), "--num-batch-buckets"),
+        (("--mix-weights", "train"), "expected SPLIT=WEIGHT"),
+        (("--mix-weights", "train=much"), "expected above 0"),
+        (("--mix-weights", "train=0"), "expected above 0"),
+        (("--mix-weights", "train=1,train=2"), "twice"),
+        (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
+        (("--mix-epoch-pairs", "5"), "goes with --mix-weights"),
         (("--noisy-beam-beta", "-1"), "expected 0 or more"),
         (("--noisy-beam-beta", "6", "--noisy-beam-per", "word"), "expected candidate, hypothesis"),
     ],

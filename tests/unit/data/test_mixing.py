@@ -1,0 +1,127 @@
+"""Data sets mixed by arithmetic, beside lists of sentences that are copied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
+
+TAG = 9
+
+
+class Sentences:
+    """Stands for what fairseq-preprocess writes: sentence k of set s is [s, k, ...]."""
+
+    def __init__(self, number: int, size: int) -> None:
+        self.rows = [torch.tensor([number, k, *[7] * (k % 3)]) for k in range(size)]
+        self.sizes = np.array([len(row) for row in self.rows], np.int32)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, k: int) -> Tensor:
+        return self.rows[k]
+
+
+def plainly(parts: list[Sentences], counts: list[int], epochs: int) -> list[list[list[int]]]:
+    """Return the sentences of each epoch: each set written down over and over, and cut."""
+    rows: list[list[list[int]]] = []
+    for epoch in range(epochs):
+        rows.append([])
+        for part, count in zip(parts, counts, strict=True):
+            endless = (row.tolist() for _ in range(10**9) for row in part.rows)
+            rows[-1] += islice(endless, epoch * count, (epoch + 1) * count)
+    return rows
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 7), st.integers(1, 20)), min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+def test_a_mixture_is_what_copying_would_give(sets: list[tuple[int, int]], epochs: int) -> None:
+    parts = [Sentences(number, size) for number, (size, _) in enumerate(sets)]
+    counts = [count for _, count in sets]
+    mixture = Mixture(parts, counts, [None, TAG, None, TAG][: len(parts)])
+    for epoch, expected in enumerate(plainly(parts, counts, epochs), 1):
+        mixture.set_epoch(epoch)
+        found = [mixture[k].tolist() for k in range(len(mixture))]
+        tagged = [[TAG, *row] if row[0] % 2 else row for row in expected]
+        assert found == tagged
+        assert mixture.sizes.tolist() == [len(row) for row in tagged]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=3),
+)
+def test_by_default_each_set_is_seen_once_or_more_at_the_ratio(sets: list[tuple[int, int]]) -> None:
+    sizes, weights = zip(*sets, strict=True)
+    counts = portions(sizes, weights)
+    assert all(count >= size for count, size in zip(counts, sizes, strict=True))
+    assert any(count == size for count, size in zip(counts, sizes, strict=True))
+    for count, weight in zip(counts, weights, strict=True):
+        assert abs(count / counts[0] - weight / weights[0]) <= (1 + weight / weights[0]) / counts[0]
+
+
+@given(
+    st.lists(st.floats(0.01, 10), min_size=1, max_size=4),
+    st.integers(1, 1000),
+)
+def test_an_epoch_of_a_given_size_has_it_exactly(weights: list[float], total: int) -> None:
+    counts = portions([5] * len(weights), weights, total)
+    assert sum(counts) == total
+    for count, weight in zip(counts, weights, strict=True):
+        assert abs(count - weight / sum(weights) * total) <= 1
+
+
+def test_the_ratios_of_the_thesis() -> None:
+    assert portions([5_000, 24_000], [1, 1]) == [24_000, 24_000]
+    assert portions([5_000, 24_000, 24_000], [1, 0.5, 0.5]) == [48_000, 24_000, 24_000]
+    assert portions([44_000_000, 328_000_000], [1, 1], 10_000_000) == [5_000_000, 5_000_000]
+
+
+def test_no_sentence_is_seen_twice_more_often_than_another() -> None:
+    part = Sentences(0, 7)
+    mixture = Mixture([part], [3], [None])
+    seen: Counter[int] = Counter()
+    for epoch in range(1, 6):
+        mixture.set_epoch(epoch)
+        seen.update(int(mixture[k][1]) for k in range(len(mixture)))
+        assert max(seen.values()) - min(seen[k] for k in range(7)) <= 1
+
+
+@pytest.fixture
+def dictionary() -> Any:
+    words = Dictionary()
+    for number in range(20):
+        words.add_symbol(str(number))
+    return words
+
+
+def test_pairs_stay_together_and_know_their_sizes(dictionary: Any) -> None:
+    source, target = ([Sentences(0, 5), Sentences(1, 3)] for _ in range(2))
+    pairs = MixedPairs(
+        *(Mixture(source, [4, 4], [None, TAG]), dictionary),
+        *(Mixture(target, [4, 4], [None, None]), dictionary),
+    )
+    assert not pairs.can_reuse_epoch_itr_across_epochs
+    orders = []
+    for epoch in (1, 2):
+        pairs.set_epoch(epoch)
+        orders.append([pairs[k]["target"].tolist() for k in range(len(pairs))])
+        for k in range(len(pairs)):
+            one, other = pairs[k]["source"].tolist(), pairs[k]["target"].tolist()
+            assert one == ([TAG, *other] if other[0] else other)
+            assert pairs.size(k) == (len(one), len(other))
+            assert pairs.num_tokens(k) == max(len(one), len(other))
+    assert orders[0] != orders[1]
+    assert Mixture(source, [5, 6], [None, None]).stands_still
