@@ -42,15 +42,15 @@ def to_stock(state: State) -> State:
 
 def _stock_options(state: State) -> dict[str, Any]:
     arch = architecture(state)
-    if arch not in STOCK_COUNTERPART:
+    stock = STOCK_COUNTERPART.get(arch, arch)
+    if not stock.startswith("transformer") or stock.startswith("transformer_lm"):
         raise DataError(
             f"A checkpoint of the architecture {arch!r} can not be exported: it has no counterpart "
-            f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}."
+            f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}, and fairseq's own."
         )
     given = model_options(state)
     _check_positions(given)
     options = {key: value for key, value in given.items() if not key.startswith("shape_")}
-    stock = STOCK_COUNTERPART[arch]
     named: dict[str, Any] = _plain(options | {"_name": stock, "arch": stock})
     named.pop("user_dir", None)
     return named

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fairseq_ssl.checkpoints.reading import State
+from fairseq_ssl.checkpoints.training_data import TrainingData
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 
 UNSUPPORTED = {
@@ -22,7 +23,7 @@ UNSUPPORTED = {
 """Options of the Transformer that the converter would meet too late to explain them."""
 
 
-def write_ctranslate2(state: State, output: Path, data_dir: Path | None, quantization: str) -> None:
+def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
     """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
     try:
         from ctranslate2.converters import FairseqConverter
@@ -31,7 +32,7 @@ def write_ctranslate2(state: State, output: Path, data_dir: Path | None, quantiz
             "ctranslate2", "Export to CTranslate2", 'pip install "fairseq-ssl[ctranslate2]"'
         ) from None
     _check_replaceable(output)
-    options = _options(state, data_dir)
+    options = _options(state, data)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
         flat = Path(aside) / "model.pt"
@@ -54,21 +55,13 @@ def _check_replaceable(output: Path) -> None:
         )
 
 
-def _options(state: State, data_dir: Path | None) -> argparse.Namespace:
+def _options(state: State, data: TrainingData) -> argparse.Namespace:
     """Return what the converter reads: one flat namespace of model and task options."""
     model: dict[str, Any] = state["cfg"]["model"]
     task: dict[str, Any] = state["cfg"].get("task") or {}
     found = [words for option, words in UNSUPPORTED.items() if model.get(option)]
     if found:
         raise DataError(f"CTranslate2 has no {found[0]}, which this model uses.")
-    merged = {**model, **task, "_name": model["_name"], "task": "translation"}
-    source, target = merged.get("source_lang"), merged.get("target_lang")
-    folder = data_dir or Path(str(merged.get("data", "")).split(":")[0])
-    for language in (source, target):
-        dictionary = folder / f"dict.{language}.txt"
-        if not dictionary.is_file():
-            raise DataError(
-                f"{dictionary} does not exist. Pass --data-dir with the folder of binarised data "
-                f"that holds dict.{source}.txt and dict.{target}.txt."
-            )
-    return argparse.Namespace(**merged | {"data": str(folder)})
+    named = {"_name": model["_name"], "task": "translation", "data": str(data.folder)}
+    languages = {"source_lang": data.source, "target_lang": data.target}
+    return argparse.Namespace(**{**model, **task, **named, **languages})

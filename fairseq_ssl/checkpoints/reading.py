@@ -92,6 +92,13 @@ def model_options(state: State) -> dict[str, Any]:
     return dict(options) if isinstance(options, dict) else dict(vars(options))
 
 
+def task_options(state: State) -> dict[str, Any]:
+    """Return the options of the task the model was trained in; `_name` is what --task was."""
+    options = (state.get("cfg") or {}).get("task") or state.get("args") or {}
+    named = dict(options) if isinstance(options, dict) else dict(vars(options))
+    return {"_name": named.get("task"), **named}
+
+
 def architecture(state: State) -> str:
     """Return the name that --arch had when the model was trained."""
     options = model_options(state)

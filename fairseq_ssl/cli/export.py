@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with the dictionaries dict.SOURCE.txt and dict.TARGET.txt "
         "(default: the data folder the checkpoint was trained on)",
     )
+    add_languages(fast)
     fast.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
@@ -50,12 +51,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_languages(options: argparse._ActionsContainer) -> None:
+    """Declare the languages of a model, which many a checkpoint does not name."""
+    what = "language of the model (default: that of the checkpoint, or of the data in the folder)"
+    options.add_argument("-s", "--source-lang", metavar="LANG", help=f"source {what}")
+    options.add_argument("-t", "--target-lang", metavar="LANG", help=f"target {what}")
+
+
 def run(args: argparse.Namespace) -> int:
     """Convert, write the result and its signature."""
     if args.output.exists() and not args.force:
         raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
-    if args.to == "fairseq" and (args.data_dir or args.quantization != "float32"):
-        raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
+    given = args.data_dir or args.source_lang or args.target_lang
+    if args.to == "fairseq" and (given or args.quantization != "float32"):
+        raise UsageError("--data-dir, -s, -t and --quantization go with --to ctranslate2 only.")
     from fairseq_ssl.checkpoints import reading
     from fairseq_ssl.checkpoints.conversion import to_stock
 
@@ -66,8 +75,10 @@ def run(args: argparse.Namespace) -> int:
         reading.write(stock, args.output)
     else:
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+        from fairseq_ssl.checkpoints.training_data import training_data
 
-        write_ctranslate2(stock, args.output, args.data_dir, args.quantization)
+        data = training_data(state, args.data_dir, args.source_lang, args.target_lang)
+        write_ctranslate2(stock, data, args.output, args.quantization)
         parameters["quantization"] = args.quantization
     signature = Signature("export", parameters | {"checkpoint": str(args.checkpoint)})
     signature.write_beside(args.output)

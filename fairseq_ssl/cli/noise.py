@@ -6,10 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from fairseq_ssl.cli import work_options
+from fairseq_ssl.cli.block_input import of_shard, shard_of
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
 from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise import kinds
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Noise the text, and say what was done."""
-    job = NoiseJob(_wanted(args), _engine(args), afresh=args.force)
+    job = NoiseJob.of(_wanted(args), _engine(args), afresh=args.force)
     return job.run(sys.stdout.buffer)
 
 
@@ -105,30 +106,16 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("who does the work")
-    work.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help=f"processes of this machine (default: one for each core, here {cores()})",
-    )
-    work.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="do the I-th of N parts of INPUT, from 1, and write OUTPUT.I-of-N; all of them, "
-        "joined with cat in their order, are what one run writes",
-    )
+    work_options.add_jobs(work)
+    work_options.add_shard(work)
     work.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
         help="ray: all CPUs of a Ray cluster (default: %(default)s)",
     )
-    work.add_argument(
-        "--address", help="of the Ray cluster (default: $RAY_ADDRESS, or one started here)"
-    )
-    work.add_argument(
-        "--force", action="store_true", help="write anew what is there, finished or not"
-    )
+    work_options.add_address(work)
+    work_options.add_force(work)
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
@@ -140,9 +127,9 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         raise UsageError(
             "--skip-bad-lines needs --clean: without it the noisy lines would not match INPUT's."
         )
-    shard = _shard(args)
+    shard = shard_of(args)
     paths = {"noisy": args.output, "clean": args.clean, "touched": args.touched}
-    outputs = {name: _of_shard(path, *shard) for name, path in paths.items() if path}
+    outputs = {name: of_shard(path, *shard) for name, path in paths.items() if path}
     if len({path.resolve() for path in [*outputs.values(), args.input or Path()]}) <= len(outputs):
         raise UsageError("INPUT and the outputs must be different files.")
     return Wanted(
@@ -159,35 +146,8 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     )
 
 
-def _shard(args: argparse.Namespace) -> tuple[int, int]:
-    if args.shard is None:
-        return 1, 1
-    number, _, total = args.shard.partition("/")
-    if not (number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
-        raise UsageError(f"--shard is {args.shard!r}; expected I/N with I from 1 to N, as in 3/8.")
-    if args.output is None or args.input is None or args.input.suffix == ".gz":
-        raise UsageError(
-            "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
-            "entered in its middle."
-        )
-    return int(number), int(total)
-
-
-def _of_shard(path: Path, number: int, total: int) -> Path:
-    """Put the shard into a file's name, before a .gz; the names sort in the shards' order."""
-    if total == 1:
-        return path
-    stem, gz = (path.name[:-3], ".gz") if path.suffix == ".gz" else (path.name, "")
-    return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")
-
-
 def _engine(args: argparse.Namespace) -> Engine:
-    if args.jobs is not None and args.jobs < 1:
-        raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
     if args.engine == "local":
-        if args.address is not None:
-            raise UsageError("--address goes with --engine ray.")
-        return LocalEngine(args.jobs or cores())
-    if args.jobs is not None:
-        raise UsageError("--jobs goes with --engine local; Ray uses all CPUs of its cluster.")
+        return work_options.local_engine(args)
+    work_options.check_no_jobs(args)
     return RayEngine(args.address)

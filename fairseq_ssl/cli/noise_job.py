@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl import __version__
+from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import byte_blocks
-from fairseq_ssl.text.growing_files import GrowingFiles, complete, is_done, write_piece
+from fairseq_ssl.text.growing_files import is_done
 from fairseq_ssl.text.lines import open_bytes
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
@@ -66,57 +67,25 @@ class Wanted:
 
 
 @dataclass
-class NoiseJob:
+class NoiseJob(GrowingJob):
     """One run of the command."""
 
-    wanted: Wanted
-    engine: Engine
-    afresh: bool
-    totals: Counter[str] = field(default_factory=Counter)
+    wanted: Wanted = field(kw_only=True)
+    engine: Engine = field(kw_only=True)
+
+    @classmethod
+    def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> NoiseJob:
+        """Return the run that the command line asks for."""
+        outputs = list(wanted.outputs.values())
+        if outputs:
+            wanted.input.scratch = outputs[0].with_name(f"{outputs[0].name}.parts")
+        return cls(wanted.input, outputs, wanted.task, afresh, wanted=wanted, engine=engine)
 
     def run(self, stdout: IO[bytes]) -> int:
-        """Write the outputs, or the noisy side to `stdout`."""
-        outputs = list(self.wanted.outputs.values())
-        complete(outputs)
-        if not outputs:
-            for done in self._results():
-                write_piece(stdout, done.outputs[0])
-            stdout.flush()
-        elif not self.afresh and self.wanted.input.path and is_done(outputs, self.wanted.task):
-            print(f"{outputs[0]} is there already, made by this command", file=sys.stderr)
-            return 0
-        else:
-            self._to_files(outputs)
-        return self._end()
+        """Write the outputs, or the noisy side to `stdout`, and say what was done."""
+        return self._end() if self.make(stdout) else 0
 
-    def _to_files(self, outputs: list[Path]) -> None:
-        for path in outputs:
-            if path.exists() and not self.afresh:
-                raise UsageError(
-                    f"{path} exists, and is not what this command makes. Pass --force to replace "
-                    "it, or name another."
-                )
-        try:
-            self._grow(outputs)
-        except OSError as error:
-            raise DataError(
-                f"{outputs[0]} could not be written: {error.strerror or error}. Make room, and run "
-                "the same command again: it goes on."
-            ) from None
-
-    def _grow(self, outputs: list[Path]) -> None:
-        afresh = self.afresh or self.wanted.input.path is None  # of stdin nothing is left
-        with GrowingFiles(outputs, self.wanted.task, afresh) as files:
-            self.wanted.input.scratch = outputs[0].with_name(f"{outputs[0].name}.parts")
-            if files.state:
-                self.wanted.input.position = files.state["position"]
-                self.totals.update(files.state["totals"])
-                print(f"going on after line {self.totals['lines']}", file=sys.stderr)
-            for done in self._results():
-                files.append(done.outputs, {"position": done.end, "totals": self.totals})
-            files.finish(self._signature())
-
-    def _results(self) -> Iterator[NoisedBlock]:
+    def results(self) -> Iterator[NoisedBlock]:
         """Noise what is left of the input, block after block, and count."""
         wanted = self.wanted
         outputs = {name: path.suffix == ".gz" for name, path in wanted.outputs.items()}
@@ -130,6 +99,12 @@ class NoiseJob:
             yield done
         if not self.totals["lines"] and wanted.input.shard == (1, 1):
             raise DataError(f"{wanted.input} is empty.")
+
+    def signature(self) -> Signature:
+        """Return the task and what was counted."""
+        counts = {name: self.totals[name] for name in TOTALS}
+        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
+        return Signature("noise", {**given, **counts})
 
     def _count(self, result: NoisedBlock) -> None:
         """Add to the totals; stop at a bad line unless such are skipped."""
@@ -187,11 +162,6 @@ class NoiseJob:
                 counts.update(one)
                 tell(1)
         return counts
-
-    def _signature(self) -> Signature:
-        counts = {name: self.totals[name] for name in TOTALS}
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("noise", {**given, **counts})
 
     def _end(self) -> int:
         totals = self.totals

@@ -17,8 +17,11 @@ SILENCE = 30.0
 class Advance(Protocol):
     """What work calls when it has got on."""
 
-    def __call__(self, count: int, share: float | None = None) -> None:
-        """Tell of so many more units; `share` of all is done now, where their number is unknown."""
+    def __call__(self, count: int, share: float | None = None, note: str = "") -> None:
+        """Tell of so many more units, and what else there is to say.
+
+        `share` of all is done now, where their number is unknown.
+        """
 
 
 def progress(
@@ -28,9 +31,11 @@ def progress(
     if sys.stderr.isatty():
         bar = tqdm(total=total, desc=what, unit=f" {unit}", leave=False)
 
-        def advance(count: int, share: float | None = None) -> None:
+        def advance(count: int, share: float | None = None, note: str = "") -> None:
             if share:
                 bar.total = round((bar.n + count) / share)
+            if note:
+                bar.set_postfix_str(note, refresh=False)
             bar.update(count)
             if bar.n == bar.total:
                 bar.close()
@@ -40,14 +45,15 @@ def progress(
     begun = told = clock()
     done = 0
 
-    def tell(count: int, share: float | None = None) -> None:
+    def tell(count: int, share: float | None = None, note: str = "") -> None:
         nonlocal told, done
         done += count
         now = clock()
         if now - told >= SILENCE:
             told = now
             of_all = round(done / share) if share else total
-            print(_line(what, unit, done, of_all, now - begun), file=sys.stderr, flush=True)
+            line = _line(what, unit, done, of_all, now - begun)
+            print(f"{line}, {note}" if note else line, file=sys.stderr, flush=True)
 
     return tell
 

@@ -26,11 +26,17 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEPT = 2**28
 
 _work: Callable[[Any], Any] | None = None
+_number = 0
 
 
 def cores() -> int:
     """Return how many this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def worker_number() -> int:
+    """Return which of the processes this one is, from 0."""
+    return _number
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,9 @@ class LocalEngine:
             _keep_freed_memory()
             yield from map(work, items)
             return
-        pool = ProcessPoolExecutor(self.jobs, _context(), _begin, (work,))
+        context = _context()
+        numbers = context.Value("i", 0)
+        pool = ProcessPoolExecutor(self.jobs, context, _begin, (work, numbers))
         try:
             yield from in_order(
                 lambda item: pool.submit(_do, item), Future[Result].result, items, 2 * self.jobs
@@ -66,9 +74,12 @@ def _context() -> multiprocessing.context.BaseContext:
     return multiprocessing.get_context("spawn" if threads else "fork")
 
 
-def _begin(work: Callable[[Any], Any]) -> None:
-    global _work  # one for each worker process
+def _begin(work: Callable[[Any], Any], numbers: Any) -> None:
+    global _work, _number  # one for each worker process
     _work = work
+    with numbers.get_lock():
+        _number = numbers.value
+        numbers.value += 1
     _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     threading.Thread(target=_end_with_parent, daemon=True).start()

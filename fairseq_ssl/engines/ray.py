@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,13 +24,16 @@ class RayEngine:
     """
 
     address: str | None = None
+    cpus: float = 1
+    """What an item takes of a machine."""
+    gpus: float = 0
 
     def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order."""
         ray = self._connected()
         sent = ray.put(work)
-        task = ray.remote(_do).options(num_cpus=1, max_retries=RETRIES)
-        most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        task = ray.remote(_do).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=RETRIES)
+        most = 2 * max(1, self._at_a_time(ray.cluster_resources()))
         try:
             yield from in_order(lambda item: task.remote(sent, item), ray.get, items, most)
         except ray.exceptions.RayTaskError as error:
@@ -39,6 +42,11 @@ class RayEngine:
             raise DataError(
                 f"The Ray cluster lost too much: {error}. Run the same command again."
             ) from None
+
+    def _at_a_time(self, there: Mapping[str, float]) -> int:
+        """Return how many items the cluster can work on; Ray gives each its own GPU."""
+        name, needed = ("GPU", self.gpus) if self.gpus else ("CPU", self.cpus)
+        return int(there.get(name, 1) / needed)
 
     def _connected(self) -> Any:
         try:

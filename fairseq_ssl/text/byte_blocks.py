@@ -17,7 +17,7 @@ LONGEST = 2**24
 
 @dataclass(frozen=True)
 class ByteBlock:
-    """The lines that begin in the bytes from number * SIZE to (number + 1) * SIZE of a text.
+    """The lines that begin in the bytes from number * size to (number + 1) * size of a text.
 
     So a text has the same blocks for every reader, and no line is in two of them.
     """
@@ -33,11 +33,14 @@ class ByteBlock:
         return self.start + len(self.data)
 
 
-def byte_blocks(file: IO[bytes], position: int = 0, end: int | None = None) -> Iterator[ByteBlock]:
+def byte_blocks(
+    file: IO[bytes], position: int = 0, end: int | None = None, size: int | None = None
+) -> Iterator[ByteBlock]:
     """Yield the blocks of a file that is at `position`, a line's beginning, until byte `end`."""
+    size = size or SIZE
     while end is None or position < end:
-        number = position // SIZE
-        data = file.read((number + 1) * SIZE - position)
+        number = position // size
+        data = file.read((number + 1) * size - position)
         if data and not data.endswith(b"\n"):
             rest = file.readline(LONGEST)
             if len(rest) == LONGEST:
@@ -60,16 +63,16 @@ def read_block(path: Path, number: int) -> ByteBlock | None:
         return next(byte_blocks(file, start), None)
 
 
-def seek_block(file: IO[bytes], number: int) -> int:
+def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
     """Go to the first line that begins in block `number` or later; returns its byte."""
     if number == 0:
         return 0
-    file.seek(number * SIZE - 1)
+    file.seek(number * (size or SIZE) - 1)
     file.readline()
     return file.tell()
 
 
-def bounds(size: int, shard: int, shards: int) -> tuple[int, int]:
+def bounds(total: int, shard: int, shards: int, size: int | None = None) -> tuple[int, int]:
     """Return the first block of a shard, counted from 1, and the first of the next."""
-    blocks = -(-size // SIZE)
+    blocks = -(-total // (size or SIZE))
     return blocks * (shard - 1) // shards, blocks * shard // shards

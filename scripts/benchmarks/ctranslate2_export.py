@@ -20,6 +20,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART, to_stock
 from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+from fairseq_ssl.checkpoints.training_data import TrainingData
 
 
 def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -> harness.Run:
@@ -78,7 +79,7 @@ def export(model: Any, options: Any, task: models.Words, folder: Path, compute_t
     languages = {"_name": "translation", "source_lang": "source", "target_lang": "target"}
     cfg = {"model": options, "task": languages}
     stock = to_stock({"args": None, "cfg": cfg, "model": model.state_dict()})
-    write_ctranslate2(stock, folder / "model", folder, compute_type)
+    write_ctranslate2(stock, TrainingData(folder, "source", "target"), folder / "model", compute_type)
     return folder / "model"
 
 

@@ -1,0 +1,326 @@
+"""``fairseq-ssl back-translate``: synthetic pairs from monolingual text of any size."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from fairseq_ssl.cli import work_options
+from fairseq_ssl.cli.back_translation_job import BackTranslationJob, Wanted
+from fairseq_ssl.cli.block_input import BlockInput, of_shard, shard_of
+from fairseq_ssl.cli.export import QUANTIZATIONS, add_languages
+from fairseq_ssl.engines.decoding import Decoding
+from fairseq_ssl.engines.engine import Engine
+from fairseq_ssl.engines.local import cores
+from fairseq_ssl.engines.ray import RayEngine
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text import byte_blocks
+from fairseq_ssl.text.noise.corpus import MOST_TOKENS
+
+SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
+EXAMPLES = """\
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt -o bt.en --given bt.de
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --engine ctranslate2 \\
+      --compute-type int8 -o bt.en --given bt.de
+  fairseq-ssl back-translate correct.en --model errors.pt --noisy-beam-beta 6 -o wrong.en
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --sampling --sampling-topk 10 -o bt.en
+  fairseq-ssl back-translate correct.en --model errors.pt --nbest 10 --fluency-boost-lm lm.pt \\
+      -o wrong.en --given right.en
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt -o bt.en --shard "$SLURM_ARRAY_TASK_ID/99"
+  fairseq-ssl back-translate mono.bpe.en --model en-de.pt -o ft.de    (forward-translation)"""
+
+ENGINES = ("fairseq", "ctranslate2", "ray")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare text in and out, the model, the search, and who does the work."""
+    parser.add_argument(
+        "input",
+        type=Path,
+        nargs="?",
+        metavar="INPUT",
+        help="text in the model's source language, tokens or subwords between spaces as it was "
+        "trained on, .gz by suffix (default: stdin)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write what the model makes, .gz by suffix (default: stdout); a run that "
+        "was killed goes on when the same command is given again",
+    )
+    parser.add_argument(
+        "--given",
+        type=Path,
+        metavar="FILE",
+        help="write the lines of INPUT beside it: as often as there are hypotheses of each",
+    )
+    _add_model(parser)
+    _add_search(parser)
+    _add_work(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translate the text, and say what was done."""
+    job = BackTranslationJob.of(_wanted(args), _engine(args), afresh=args.force)
+    return job.run(sys.stdout.buffer)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--model",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="CHECKPOINT",
+        help="that reads INPUT's language; several are an ensemble; for ctranslate2 a checkpoint, "
+        "converted once and kept beside it, or a folder with one of its models",
+    )
+    model.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with the dictionaries (default: the data the model was trained on)",
+    )
+    add_languages(model)
+    model.add_argument(
+        "--compute-type",
+        choices=QUANTIZATIONS,
+        default="float32",
+        help="of ctranslate2's numbers: int8 for CPUs, float16 or int8_float16 for GPUs; fairseq "
+        "knows float32 and float16 (default: %(default)s)",
+    )
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    search = parser.add_argument_group("search")
+    search.add_argument("--beam", type=int, default=6, help="its width (default: %(default)s)")
+    search.add_argument(
+        "--lenpen", type=float, default=1.0, help="length penalty (default: %(default)s)"
+    )
+    search.add_argument(
+        "--nbest", type=int, default=1, help="hypotheses written of each line (default: 1)"
+    )
+    search.add_argument(
+        "--sampling", action="store_true", help="sample each token from all, instead of a beam"
+    )
+    search.add_argument(
+        "--sampling-topk",
+        type=int,
+        default=0,
+        metavar="K",
+        help="with --sampling: from the K most probable alone (default: from all)",
+    )
+    search.add_argument(
+        "--temperature", type=float, default=1.0, help="with --sampling (default: 1)"
+    )
+    search.add_argument(
+        "--noisy-beam-beta",
+        type=float,
+        default=0.0,
+        metavar="BETA",
+        help="beam search that noise makes err: beta_random of the thesis, 4.3.1, 6 there "
+        "(default: 0, none); fairseq alone",
+    )
+    search.add_argument(
+        "--noisy-beam-per",
+        choices=("candidate", "hypothesis"),
+        default="candidate",
+        help="what gets noise of its own (default: %(default)s)",
+    )
+    search.add_argument(
+        "--fluency-boost-lm",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="keep of the n best those alone that this language model finds less fluent than the "
+        "line given; fairseq alone",
+    )
+    search.add_argument(
+        "--fluency-boost-ratio",
+        type=float,
+        default=1.05,
+        help="how many times as fluent the line given must be (default: %(default)s)",
+    )
+    search.add_argument(
+        "--max-source-tokens",
+        type=int,
+        default=250,
+        metavar="N",
+        help="lines with more are not translated, but counted (default: %(default)s)",
+    )
+    search.add_argument(
+        "--max-len-b",
+        type=int,
+        default=250,
+        metavar="N",
+        help="tokens written at most (default: %(default)s)",
+    )
+    search.add_argument(
+        "--seed", type=int, default=1, help="of sampling and noise, 0 or more (default: 1)"
+    )
+    search.add_argument(
+        "--fairseq-options",
+        default="",
+        metavar="'...'",
+        help="more of fairseq-generate's, as --fairseq-options='--unkpen 10 --prefix-size 0'",
+    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    work = parser.add_argument_group("who does the work")
+    work.add_argument(
+        "--engine",
+        default="fairseq",
+        metavar="NAME[,ray]",
+        help="who decodes: fairseq, all searches; ctranslate2, beam and sampling, many times as "
+        "fast; with ray: on all machines of a Ray cluster, where the paths must be the same "
+        "(default: %(default)s)",
+    )
+    work.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto: the GPUs where there are some (default: %(default)s)",
+    )
+    work_options.add_jobs(work, "one for each GPU, or core")
+    work.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="of each process (default: 1)"
+    )
+    work.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="tokens of a batch, padding included (default: 2000 on a CPU, 16000 on a GPU)",
+    )
+    work.add_argument(
+        "--block",
+        type=int,
+        default=byte_blocks.SIZE // 1024,
+        metavar="KIB",
+        help="how much text is sorted by length and translated at a time, and what a kill may "
+        "cost each process (default: %(default)s)",
+    )
+    work_options.add_shard(work)
+    work_options.add_address(work)
+    work_options.add_force(work)
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    _check(args)
+    shard = shard_of(args)
+    paths = {"made": args.output, "given": args.given}
+    outputs = {name: of_shard(path, *shard) for name, path in paths.items() if path}
+    if len({path.resolve() for path in [*outputs.values(), args.input or Path()]}) <= len(outputs):
+        raise UsageError("INPUT and the outputs must be different files.")
+    return Wanted(
+        decoder=_engines(args)[0],
+        decoding=_decoding(args),
+        seed=args.seed,
+        most=args.max_source_tokens,
+        input=BlockInput(args.input, shard, size=args.block * 1024),
+        outputs=outputs,
+    )
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse numbers out of their range, and what does not go together."""
+    above_0 = ("beam", "nbest", "max_source_tokens", "max_len_b", "threads", "block", "temperature")
+    for name in above_0:
+        if getattr(args, name) <= 0:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {getattr(args, name)}; expected above 0."
+            )
+    if args.max_source_tokens > MOST_TOKENS:
+        raise UsageError(f"--max-source-tokens is at most {MOST_TOKENS}.")
+    if min(args.seed, args.sampling_topk, args.noisy_beam_beta) < 0:
+        raise UsageError("--seed, --sampling-topk and --noisy-beam-beta are 0 or more.")
+    if args.nbest > args.beam and not args.sampling:
+        raise UsageError(f"--nbest is {args.nbest}, more than --beam, which is {args.beam}.")
+    if args.sampling_topk and not args.sampling:
+        raise UsageError("--sampling-topk goes with --sampling.")
+    if args.output is None and args.given:
+        raise UsageError("--given goes with -o, so that both are files.")
+    _check_engine(args)
+
+
+def _check_engine(args: argparse.Namespace) -> None:
+    """Refuse what only fairseq can, or can not."""
+    decoder = _engines(args)[0]
+    own = {
+        "--noisy-beam-beta": args.noisy_beam_beta,
+        "--fluency-boost-lm": args.fluency_boost_lm,
+        "--fairseq-options": args.fairseq_options,
+    }
+    for flag, given in own.items():
+        if given and decoder != "fairseq":
+            raise UsageError(f"{flag} goes with --engine fairseq.")
+    if decoder == "fairseq" and args.compute_type not in ("float32", "float16"):
+        raise UsageError("--engine fairseq computes in float32 or float16.")
+
+
+def _engines(args: argparse.Namespace) -> tuple[str, bool]:
+    """Return who decodes, and whether it is spread over a Ray cluster."""
+    names = args.engine.split(",")
+    unknown = [name for name in names if name not in ENGINES]
+    decoders = [name for name in names if name != "ray"]
+    if unknown or len(decoders) > 1 or len(set(names)) < len(names):
+        raise UsageError(
+            f"--engine is {args.engine!r}; expected fairseq or ctranslate2, with ,ray for a "
+            "cluster."
+        )
+    return (decoders or ["fairseq"])[0], "ray" in names
+
+
+def _decoding(args: argparse.Namespace) -> Decoding:
+    device = _device(args)
+    options = shlex.split(args.fairseq_options)
+    if args.noisy_beam_beta:
+        options += ["--noisy-beam-beta", str(args.noisy_beam_beta)]
+        options += ["--noisy-beam-per", args.noisy_beam_per, "--noisy-beam-seed", str(args.seed)]
+    if args.fluency_boost_lm:
+        options += ["--fluency-boost-lm", str(args.fluency_boost_lm)]
+        options += ["--fluency-boost-ratio", str(args.fluency_boost_ratio)]
+    if _engines(args)[0] == "fairseq" and args.compute_type == "float16":
+        options += ["--fp16"]
+    return Decoding(
+        models=tuple(args.model),
+        data_dir=args.data_dir,
+        languages=(args.source_lang, args.target_lang),
+        beam=args.beam,
+        length_penalty=args.lenpen,
+        nbest=args.nbest,
+        sampling=args.sampling,
+        top_k=args.sampling_topk,
+        temperature=args.temperature,
+        longest=args.max_len_b,
+        batch_tokens=args.max_tokens or (16_000 if device == "cuda" else 2_000),
+        compute_type=args.compute_type,
+        device=device,
+        threads=args.threads,
+        options=tuple(options),
+    )
+
+
+def _device(args: argparse.Namespace) -> str:
+    import torch
+
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device is cuda, but there is no CUDA device here.")
+    chosen = "cuda" if torch.cuda.is_available() else "cpu"
+    return chosen if args.device == "auto" else str(args.device)
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    cuda = _device(args) == "cuda"
+    if _engines(args)[1]:
+        work_options.check_no_jobs(args)
+        return RayEngine(args.address, cpus=args.threads, gpus=float(cuda))
+    if not cuda:
+        return work_options.local_engine(args, max(1, cores() // args.threads))
+    import torch
+
+    return work_options.local_engine(args, torch.cuda.device_count())

@@ -1,0 +1,141 @@
+"""What ``fairseq-ssl back-translate`` does once it is clear what is wanted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl import __version__
+from fairseq_ssl.cli.block_input import BlockInput
+from fairseq_ssl.cli.growing_job import GrowingJob
+from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
+from fairseq_ssl.engines.decoding import Decoding
+from fairseq_ssl.engines.engine import Engine
+from fairseq_ssl.engines.translation import COUNTS, MADE, TranslatedBlock, Translation
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.signature import Signature
+
+NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    decoder: str
+    """fairseq or ctranslate2."""
+    decoding: Decoding
+    seed: int
+    most: int
+    """Tokens of a line that is translated."""
+    input: BlockInput
+    outputs: dict[str, Path]
+    """By their names in `translation.OUTPUTS`; empty: what is made goes to stdout."""
+
+    @cached_property
+    def task(self) -> dict[str, Any]:
+        """All that decides the bytes of the outputs."""
+        decoding = asdict(self.decoding)
+        decoding["models"] = [[str(path), *_identity(path)] for path in self.decoding.models]
+        decoding["data_dir"] = self.decoding.data_dir and str(self.decoding.data_dir)
+        return {
+            "engine": self.decoder,
+            **decoding,
+            "seed": self.seed,
+            "max_source_tokens": self.most,
+            "input": str(self.input),
+            "input_is": self.input.identity,
+            "block": self.input.size,
+            "outputs": {name: str(path) for name, path in self.outputs.items()},
+            "shard": "{}/{}".format(*self.input.shard),
+            "version": __version__,
+        }
+
+
+@dataclass
+class BackTranslationJob(GrowingJob):
+    """One run of the command."""
+
+    wanted: Wanted = field(kw_only=True)
+    engine: Engine = field(kw_only=True)
+    seconds: float = 0.0
+    """Since the model was asked for the first block."""
+
+    @classmethod
+    def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> BackTranslationJob:
+        """Return the run that the command line asks for."""
+        outputs = list(wanted.outputs.values())
+        return cls(wanted.input, outputs, wanted.task, afresh, wanted=wanted, engine=engine)
+
+    def run(self, stdout: IO[bytes]) -> int:
+        """Write the outputs, or what is made to `stdout`, and say what was done."""
+        if self.make(stdout):
+            self._tell()
+        return 0
+
+    def results(self) -> Iterator[TranslatedBlock]:
+        """Translate what is left of the input, block after block, and count."""
+        work = self._work()
+        tell = progress("back-translate", "sentences")
+        begun = time.monotonic()
+        written = 0
+        for done, share in self.input.blocks(self.engine, work):
+            self.totals.update(done.counts)
+            written += done.counts["written"]
+            self.seconds = time.monotonic() - begun
+            tell(done.counts["lines"], share, f"{written / self.seconds:.0f} tokens/s")
+            yield done
+        if not self.totals["lines"] and self.input.shard == (1, 1):
+            raise DataError(f"{self.input} is empty.")
+
+    def signature(self) -> Signature:
+        """Return the task and what was counted."""
+        counts = {name: self.totals[name] for name in COUNTS}
+        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
+        return Signature("back-translate", {**given, **counts})
+
+    def _work(self) -> Translation:
+        """Return what workers do; what the model can not be asked is refused here."""
+        wanted = self.wanted
+        outputs = wanted.outputs or {MADE: Path()}
+        load, decoding = fairseq_decoder.load, wanted.decoding
+        if wanted.decoder == "ctranslate2":
+            load, decoding = ctranslate2_decoder.load, ctranslate2_decoder.converted(decoding)
+        else:
+            fairseq_decoder.configured(decoding)
+        decoding = replace(decoding, models=tuple(path.resolve() for path in decoding.models))
+        compressed = tuple(path.suffix == ".gz" for path in outputs.values())
+        return Translation(load, decoding, wanted.seed, wanted.most, tuple(outputs), compressed)
+
+    def _tell(self) -> None:
+        totals = self.totals
+        failed = [f"{totals[name]} {name.replace('_', ' ')}" for name in NOT_TRANSLATED]
+        failed = [words for words in failed if not words.startswith("0 ")]
+        beside = f", not translated and left empty: {', '.join(failed)}" if failed else ""
+        seconds = max(self.seconds, 1e-9)
+        print(
+            f"{totals['lines']} lines, {totals['pairs']} pairs{beside}\n"
+            f"{totals['lines'] / seconds:.1f} sentences/s, {totals['written'] / seconds:.0f} "
+            f"tokens/s written, {seconds:.0f} s",
+            file=sys.stderr,
+        )
+        chosen = ("engine", "beam", "length_penalty", "nbest", "sampling", "top_k", "seed")
+        print(
+            Signature("back-translate", {name: self.wanted.task[name] for name in chosen}),
+            file=sys.stderr,
+        )
+
+
+def _identity(path: Path) -> list[int]:
+    """Return what tells a model from what it may become."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise DataError(f"{path} can not be read: {error.strerror}.") from None
+    return [stat.st_size, stat.st_mtime_ns]

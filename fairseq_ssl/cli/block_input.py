@@ -1,0 +1,129 @@
+"""Where commands take blocks of lines from: a file, a shard of it, a .gz, or stdin."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+
+from fairseq_ssl.engines.engine import Engine
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.text import byte_blocks
+from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.text.lines import open_bytes
+
+
+class Done(Protocol):
+    """What became of a block."""
+
+    @property
+    def end(self) -> int:
+        """Byte after its last."""
+
+
+Result = TypeVar("Result", bound=Done)
+
+
+@dataclass
+class BlockInput:
+    """A text, or a shard of it; `position` is the byte, unpacked, up to which it is done."""
+
+    path: Path | None
+    shard: tuple[int, int] = (1, 1)
+    position: int = 0
+    size: int | None = None
+    """Bytes from the start of one block to that of the next (default: those of byte_blocks)."""
+
+    def __str__(self) -> str:
+        return "stdin" if self.path is None else str(self.path)
+
+    @property
+    def identity(self) -> list[int] | None:
+        """What tells the file from what it may become: its size and when it was written."""
+        if self.path is None:
+            return None
+        try:
+            stat = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.path} can not be read: {error.strerror}.") from None
+        return [stat.st_size, stat.st_mtime_ns]
+
+    def blocks(
+        self, engine: Engine, work: Callable[[ByteBlock], Result]
+    ) -> Iterator[tuple[Result, float | None]]:
+        """Yield what became of each block, in order, and which share is done, if known."""
+        with ExitStack() as stack:
+            file: Any = sys.stdin.buffer
+            if self.path is not None:
+                file = stack.enter_context(open_bytes(self.path))
+            start, end = self._place(file)
+            blocks = byte_blocks.byte_blocks(file, start, end, self.size)
+            for done in engine.ordered(work, blocks):
+                yield done, self._share(file, start, end, done.end)
+
+    def lines_before(self) -> int:
+        """Count the lines before the shard."""
+        if self.path is None or self.shard[0] == 1:
+            return 0
+        with open_bytes(self.path) as file:
+            before = byte_blocks.seek_block(file, self.bounds()[0], self.size)
+            file.seek(0)
+            blocks = byte_blocks.byte_blocks(file, 0, before)
+            return sum(block.data.count(b"\n") for block in blocks)
+
+    @property
+    def can_be_entered(self) -> bool:
+        """Whether one can begin in the middle."""
+        return self.path is not None and self.path.suffix != ".gz"
+
+    def bounds(self) -> tuple[int, int]:
+        """Return the first block of the shard, and the first of the next."""
+        assert self.path is not None
+        return byte_blocks.bounds(self.path.stat().st_size, *self.shard, self.size)
+
+    def _place(self, file: IO[bytes]) -> tuple[int, int | None]:
+        """Go to where the work begins; returns that byte and the one where it ends, if known."""
+        if self.path is None:
+            return 0, None
+        if not self.can_be_entered:
+            file.seek(self.position)
+            return self.position, None
+        first, after = self.bounds()
+        end = min(byte_blocks.seek_block(file, after, self.size), self.path.stat().st_size)
+        start = self.position or byte_blocks.seek_block(file, first, self.size)
+        file.seek(start)
+        return start, end
+
+    def _share(self, file: Any, start: int, end: int | None, done: int) -> float | None:
+        if self.path is None:
+            return None
+        if end is None:  # packed: what has been read of the file tells nearly as much
+            return min(float(file.fileobj.tell()) / self.path.stat().st_size, 1.0)
+        return (done - start) / (end - start)
+
+
+def shard_of(args: argparse.Namespace) -> tuple[int, int]:
+    """Return what --shard asks for, as its number and how many there are."""
+    if args.shard is None:
+        return 1, 1
+    number, _, total = args.shard.partition("/")
+    if not (number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
+        raise UsageError(f"--shard is {args.shard!r}; expected I/N with I from 1 to N, as in 3/8.")
+    if args.output is None or args.input is None or args.input.suffix == ".gz":
+        raise UsageError(
+            "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
+            "entered in its middle."
+        )
+    return int(number), int(total)
+
+
+def of_shard(path: Path, number: int, total: int) -> Path:
+    """Put the shard into a file's name, before a .gz; the names sort in the shards' order."""
+    if total == 1:
+        return path
+    stem, gz = (path.name[:-3], ".gz") if path.suffix == ".gz" else (path.name, "")
+    return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")

@@ -1,0 +1,57 @@
+"""Options of commands that work through large texts: which part of it, by whom, and anew or not."""
+
+from __future__ import annotations
+
+import argparse
+
+from fairseq_ssl.engines.local import LocalEngine, cores
+from fairseq_ssl.errors import UsageError
+
+
+def add_shard(work: argparse._ActionsContainer) -> None:
+    """Declare which part of the input is worked on."""
+    work.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="do the I-th of N parts of INPUT, from 1, and write OUTPUT.I-of-N; all of them, "
+        "joined with cat in their order, are what one run writes",
+    )
+
+
+def add_jobs(work: argparse._ActionsContainer, default: str = "one for each core") -> None:
+    """Declare how many processes there are."""
+    work.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"processes of this machine (default: {default}, here {cores()})",
+    )
+
+
+def add_address(work: argparse._ActionsContainer) -> None:
+    """Declare where a Ray cluster is."""
+    work.add_argument(
+        "--address", help="of the Ray cluster (default: $RAY_ADDRESS, or one started here)"
+    )
+
+
+def add_force(work: argparse._ActionsContainer) -> None:
+    """Declare what is done with what is there."""
+    work.add_argument(
+        "--force", action="store_true", help="write anew what is there, finished or not"
+    )
+
+
+def local_engine(args: argparse.Namespace, default: int | None = None) -> LocalEngine:
+    """Return the processes that --jobs asks for."""
+    if args.jobs is not None and args.jobs < 1:
+        raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
+    if getattr(args, "address", None) is not None:
+        raise UsageError("--address goes with --engine ray.")
+    return LocalEngine(args.jobs or default or cores())
+
+
+def check_no_jobs(args: argparse.Namespace) -> None:
+    """Refuse --jobs beside a cluster."""
+    if args.jobs is not None:
+        raise UsageError("--jobs is for one machine; Ray uses all CPUs of its cluster.")

@@ -1,0 +1,137 @@
+"""Decoding by CTranslate2: beam search and sampling, fast, of fairseq's own Transformer."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.engines.decoding import Decoder, Decoding
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.growing_files import is_done
+
+
+class CTranslate2Decoder:
+    """One of its translators."""
+
+    def __init__(self, decoding: Decoding, worker: int) -> None:
+        self.decoding = decoding
+        self.place = 0
+        if decoding.device == "cuda":
+            self.place = worker % _package().get_cuda_device_count()
+        self.translator = self._translator()
+
+    def begin(self, seed: int) -> None:
+        """Seed what is sampled; a thread of CTranslate2's is seeded once, so it takes a new one."""
+        if self.decoding.sampling:
+            _package().set_random_seed(seed % 2**32)
+            self.translator = self._translator()
+
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+        """Return for each sentence the lines written, best first."""
+        decoding = self.decoding
+        sampled: dict[str, Any] = {"beam_size": decoding.beam}
+        if decoding.sampling:
+            sampled = {"beam_size": 1, "sampling_topk": decoding.top_k}
+            sampled["sampling_temperature"] = decoding.temperature
+        try:
+            found = self.translator.translate_batch(
+                list(sentences),
+                num_hypotheses=decoding.nbest,
+                length_penalty=decoding.length_penalty,
+                max_decoding_length=decoding.longest,
+                max_input_length=0,
+                max_batch_size=decoding.batch_tokens,
+                batch_type="tokens",
+                **sampled,
+            )
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            return self._by_halves(sentences, ids)
+        return [[" ".join(tokens) for tokens in one.hypotheses] for one in found]
+
+    def _by_halves(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+        """Decode what is too much for the GPU in halves, a sentence not at all."""
+        if len(sentences) == 1:
+            return [[]]
+        half = len(sentences) // 2
+        parts = (slice(half), slice(half, None))
+        return [lines for part in parts for lines in self.decode(sentences[part], ids[part])]
+
+    def _translator(self) -> Any:
+        decoding = self.decoding
+        try:
+            return _package().Translator(
+                str(decoding.models[0]),
+                device=decoding.device,
+                device_index=self.place,
+                compute_type=decoding.compute_type,
+                inter_threads=1,
+                intra_threads=decoding.threads,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise DataError(f"CTranslate2 can not load {decoding.models[0]}: {error}") from None
+
+
+def load(decoding: Decoding, worker: int) -> Decoder:
+    """Return a decoder by CTranslate2."""
+    return CTranslate2Decoder(decoding, worker)
+
+
+def converted(decoding: Decoding) -> Decoding:
+    """Return the same with a model of CTranslate2's, which is made beside the checkpoint once."""
+    model = decoding.models[0]
+    if len(decoding.models) > 1:
+        raise UsageError("CTranslate2 decodes with one model; --engine fairseq takes an ensemble.")
+    _package()
+    if (model / "model.bin").is_file():
+        return decoding
+    if not model.is_file():
+        raise DataError(f"{model} does not exist. Expected a checkpoint, or a CTranslate2 model.")
+    stat = model.stat()
+    folder = decoding.data_dir and str(decoding.data_dir.resolve())
+    made_of = {
+        "checkpoint_is": [stat.st_size, stat.st_mtime_ns],
+        "data_dir": folder,
+        "languages": decoding.languages,
+    }
+    kept = model.with_name(f"{model.name}.ctranslate2-{decoding.compute_type}")
+    lock = kept.with_name(f"{kept.name}.lock")
+    try:
+        with lock.open("w") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)  # of many that begin at once, one converts
+            if not is_done([kept], made_of):
+                _convert(decoding, kept)
+                Signature("export", {"checkpoint": str(model), **made_of}).write_beside(kept)
+        lock.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"{kept} could not be written: {error.strerror}. Convert the checkpoint elsewhere with "
+            "fairseq-ssl export --to ctranslate2, and give that folder as --model."
+        ) from None
+    return replace(decoding, models=(kept,))
+
+
+def _convert(decoding: Decoding, folder: Path) -> None:
+    from fairseq_ssl.checkpoints.conversion import to_stock
+    from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+    from fairseq_ssl.checkpoints.reading import read
+    from fairseq_ssl.checkpoints.training_data import training_data
+
+    state = read(decoding.models[0])
+    data = training_data(state, decoding.data_dir, *decoding.languages)
+    write_ctranslate2(to_stock(state), data, folder, decoding.compute_type)
+
+
+def _package() -> Any:
+    try:
+        import ctranslate2
+    except ImportError:
+        raise MissingPackageError(
+            "ctranslate2", "--engine ctranslate2", "pip install 'fairseq-ssl[ctranslate2]'"
+        ) from None
+    return ctranslate2

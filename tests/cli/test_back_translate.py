@@ -1,0 +1,217 @@
+"""``fairseq-ssl back-translate``: what the engines write, whoever works, kills, and wrong input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.conftest import run_command
+
+pytest.importorskip("ctranslate2")
+
+
+@pytest.fixture(scope="module")
+def folder(trained: Path, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, m.pt, and a text of some blocks, mono."""
+    made = tmp_path_factory.mktemp("back")
+    (made / "m.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
+    (made / "mono").write_bytes((toy_text / "valid.words").read_bytes())
+    return made
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Work in a folder of its own, where the model and the text are."""
+    for name in ("m.pt", "mono"):
+        (tmp_path / name).symlink_to(folder / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
+    """Run the command on mono with 1 KiB blocks in this process, and return what it wrote."""
+    words = ["back-translate", "mono", "--model", "m.pt", "--block", "1", "--jobs", "1"]
+    assert main([*words, "-o", name, "--force", *flags]) == code
+    return Path(name).read_bytes() if code == 0 else b""
+
+
+CTRANSLATE2 = ("--engine", "ctranslate2")
+
+
+def test_it_writes_what_fairseq_generate_does(here: Path, toy_data: Path) -> None:
+    words = ("fairseq-generate", toy_data, "--path", "m.pt", "--gen-subset", "valid", "--cpu")
+    search = ("--beam", "6", "--lenpen", "1", "--max-len-a", "0", "--max-len-b", "250")
+    user = ("--user-dir", Path(__file__).parents[2] / "fairseq_ssl")
+    shown = run_command(*words, *search, *user).stdout
+    lines = {int(i): text for i, text in re.findall(r"^H-(\d+)\t\S+\t(.*)$", shown, re.M)}
+    expected = "".join(f"{lines[i]}\n" for i in range(len(lines))).encode()
+    assert made_by() == expected
+    assert made_by(*CTRANSLATE2) == expected
+
+
+def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
+    best = made_by(*CTRANSLATE2).splitlines()
+    for engine in ("ctranslate2", "fairseq"):
+        made = made_by("--engine", engine, "--nbest", "3", "--given", "given").splitlines()
+        given = Path("given").read_bytes().splitlines()
+        assert given == [line for line in Path("mono").read_bytes().splitlines() for _ in range(3)]
+        assert made[::3] == best
+        assert len(set(made[:3])) == 3
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        CTRANSLATE2,
+        (*CTRANSLATE2, "--sampling"),
+        (*CTRANSLATE2, "--sampling", "--sampling-topk", "3", "--nbest", "2"),
+        ("--sampling", "--sampling-topk", "3", "--nbest", "2"),
+        ("--noisy-beam-beta", "6"),
+    ],
+)
+def test_shards_joined_are_one_run_and_seeds_count(here: Path, search: tuple[str, ...]) -> None:
+    whole = made_by(*search)
+    for number in (1, 2, 3):
+        words = ["back-translate", "mono", "--model", "m.pt", "--block", "1", "--jobs", "1"]
+        assert main([*words, "-o", "part", "--shard", f"{number}/3", *search]) == 0
+    parts = [Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3)]
+    assert all(parts)
+    assert b"".join(parts) == whole
+    again, other = (made_by(*search, "--seed", seed) for seed in "12")
+    assert again == whole
+    assert (other == whole) == (search == CTRANSLATE2)
+
+
+def test_noise_depends_on_the_line_alone(here: Path) -> None:
+    noisy = made_by("--noisy-beam-beta", "6")
+    assert noisy != made_by()
+    assert noisy == made_by("--noisy-beam-beta", "6", "--block", "2", "--max-tokens", "60")
+    assert made_by("--noisy-beam-beta", "0") == made_by()
+
+
+def test_processes_stdin_and_packed_files_give_the_same(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    whole = made_by(*CTRANSLATE2)
+    assert made_by(*CTRANSLATE2, "--jobs", "2") == whole
+    assert gzip.decompress(made_by(*CTRANSLATE2, name="made.gz")) == whole
+    Path("mono.gz").write_bytes(gzip.compress(Path("mono").read_bytes()))
+    words = ["back-translate", "--model", "m.pt", *CTRANSLATE2, "--jobs", "1"]
+    assert main([*words, "mono.gz", "-o", "unpacked"]) == 0
+    assert Path("unpacked").read_bytes() == whole
+    text = io.BytesIO(Path("mono").read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(text, "utf-8"))
+    capsysbinary.readouterr()
+    assert main(words) == 0
+    assert capsysbinary.readouterr().out == whole
+
+
+def test_lines_that_can_not_be_translated_are_kept_and_counted(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mono").unlink()
+    Path("mono").write_bytes(b"one two\n\n" + b"one " * 9 + b"\n\xff\nthree four\n")
+    made = made_by(*CTRANSLATE2, "--max-source-tokens", "5", "--given", "given").split(b"\n")
+    assert [bool(line) for line in made] == [True, False, False, False, True, False]
+    assert Path("given").read_bytes() == Path("mono").read_bytes()
+    told = capsys.readouterr().err
+    assert "5 lines, 5 pairs, not translated and left empty: 1 blank, 1 too long, 1 und" in told
+    assert re.search(r"[\d.]+ sentences/s, \d+ tokens/s written", told)
+    beside = json.loads(Path("made.json").read_text())
+    assert (beside["lines"], beside["blank"], beside["engine"]) == (5, 1, "ctranslate2")
+
+
+def test_the_model_is_converted_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_by(*CTRANSLATE2)
+    kept = Path("m.pt.ctranslate2-float32/model.bin")
+    before = kept.stat().st_mtime_ns
+    made_by(*CTRANSLATE2, "--beam", "2")
+    assert kept.stat().st_mtime_ns == before
+    assert made_by(*CTRANSLATE2) == made_by(*CTRANSLATE2, "--model", str(kept.parent))
+    model = Path("m.pt").read_bytes()
+    Path("m.pt").unlink()
+    Path("m.pt").write_bytes(model)  # another file, as a further training leaves
+    made_by(*CTRANSLATE2)
+    assert kept.stat().st_mtime_ns != before
+
+
+def test_a_killed_run_goes_on(here: Path) -> None:
+    lines = Path("mono").read_bytes()
+    Path("mono").unlink()
+    Path("mono").write_bytes(lines * 30)
+    base = ["back-translate", "mono", "--model", "m.pt", *CTRANSLATE2, "--block", "1"]
+    base += ["--jobs", "1", "--given", "given", "-o"]
+    whole = made_by(*CTRANSLATE2)
+    eager = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
+    run = f"from fairseq_ssl.cli.main import main; main({[*base, 'killed']})"
+    process = subprocess.Popen([sys.executable, "-c", eager + run], stderr=subprocess.DEVNULL)
+    note = Path("killed.progress")
+    while not note.exists():
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert 0 < json.loads(note.read_text())["sizes"][0] < len(whole)
+    assert main([*base, "killed"]) == 0
+    assert Path("killed").read_bytes() == whole
+    assert Path("given").read_bytes() == Path("mono").read_bytes()
+
+
+def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["back-translate", "mono", "--model", "m.pt", *CTRANSLATE2, "-o", "made"]
+    assert main(words) == 0
+    assert main(words) == 0
+    assert "made is there already, made by this command" in capsys.readouterr().err
+    assert main([*words, "--beam", "2"]) == 2
+    assert "is not what this command makes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "told"),
+    [
+        (("--engine", "marian"), 2, "expected fairseq or ctranslate2"),
+        (("--engine", "fairseq,ctranslate2"), 2, "expected fairseq or ctranslate2"),
+        ((*CTRANSLATE2, "--noisy-beam-beta", "6"), 2, "--noisy-beam-beta goes with"),
+        (("--beam", "2", "--nbest", "3"), 2, "--nbest is 3, more than --beam"),
+        (("--sampling-topk", "3"), 2, "goes with --sampling"),
+        (("--block", "0"), 2, "--block is 0; expected above 0"),
+        (("--seed", "-1"), 2, "0 or more"),
+        (("--compute-type", "int8"), 2, "float32 or float16"),
+        (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
+        (("--model", "nothing.pt"), 1, "nothing.pt can not be read"),
+        ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "takes an ensemble"),
+        (("--data-dir", "."), 1, "dict.words.txt does not exist"),
+        (("-s", "en"), 1, "dict.en.txt does not exist"),
+        (("--device", "cuda"), 2, "no CUDA device"),
+        (("--given", "mono"), 2, "must be different files"),
+        (("--shard", "4/3"), 2, "expected I/N"),
+    ],
+)
+def test_wrong_input_is_told(
+    here: Path,
+    flags: tuple[str, ...],
+    code: int,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    made_by(*flags, code=code)
+    assert told in capsys.readouterr().err
+    assert not Path("made").exists()
+
+
+def test_an_empty_text_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mono").unlink()
+    Path("mono").touch()
+    made_by(*CTRANSLATE2, code=1)
+    assert "mono is empty" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""A block of lines, translated by a decoder that is simple to predict."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.engines.decoding import Decoder, Decoding, batches
+from fairseq_ssl.engines.translation import GIVEN, MADE, Translation
+from fairseq_ssl.text.byte_blocks import ByteBlock
+
+
+class Backwards:
+    """Writes each sentence backwards with its id; fails at "fail", writes twice for "two"."""
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def begin(self, seed: int) -> None:
+        self.seeds.append(seed)
+
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+        return [self._lines(*pair) for pair in zip(sentences, ids, strict=True)]
+
+    def _lines(self, sentence: list[str], number: int) -> list[str]:
+        line = " ".join([*reversed(sentence), str(number)])
+        return {"fail": [], "two": [line, f"again {line}"]}.get(sentence[0], [line])
+
+
+DECODER = Backwards()
+
+
+def load(decoding: Decoding, worker: int) -> Decoder:
+    return DECODER
+
+
+WORK = Translation(load, Decoding(()), 3, 4, (MADE, GIVEN), (False, False))
+
+
+def test_every_line_keeps_its_place() -> None:
+    lines = [b"a b", b"", b"one two three four five", b"\xff", b"fail", b"two c", b"1 2 3 4", b" \t"]
+    block = ByteBlock(7, 1000, b"\n".join(lines) + b"\n")
+    done = WORK(block)
+    made, beside = (piece.decode("utf-8", "surrogateescape") for piece in done.outputs)
+    assert made == "b a 1000\n\n\n\n\nc two 1036\nagain c two 1036\n4 3 2 1 1042\n\n"
+    assert [line.encode("utf-8", "surrogateescape") for line in beside.split("\n")] == [
+        *lines[:6],
+        *(lines[5], lines[6], lines[7], b""),
+    ]
+    assert done.end == block.end
+    assert done.counts == {
+        **{"lines": 8, "pairs": 9, "blank": 2, "too_long": 1, "undecodable": 1, "failed": 1},
+        **{"translated": 4, "read": 9, "written": 3 + 3 + 4 + 5},
+    }
+    assert DECODER.seeds[-1] == 3 * 1_000_003 + 7
+
+
+def test_a_last_line_without_its_newline_is_one() -> None:
+    assert WORK(ByteBlock(0, 0, b"a\nb")).outputs == (b"a 0\nb 2\n", b"a\nb\n")
+
+
+def test_packed_pieces_are_the_same_lines() -> None:
+    block = ByteBlock(0, 0, b"a\nb\n")
+    packed = replace(WORK, compressed=(True, False))(block)
+    assert gzip.decompress(packed.outputs[0]) == WORK(block).outputs[0]
+
+
+@given(st.lists(st.integers(1, 30), max_size=40), st.integers(30, 100))
+def test_batches_hold_all_and_no_more_than_is_allowed(lengths: list[int], most: int) -> None:
+    made = batches(lengths, most)
+    assert sorted(place for batch in made for place in batch) == list(range(len(lengths)))
+    for batch in made:
+        assert len(batch) * max(lengths[place] for place in batch) <= most
+    longest = [lengths[batch[0]] for batch in made]
+    assert longest == sorted(longest, reverse=True)
+
+
+def test_a_sentence_longer_than_a_batch_is_one() -> None:
+    assert batches([5, 50], 20) == [[1], [0]]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_seed_of_a_block_is_its_own(seed: int) -> None:
+    replace(WORK, seed=seed)(ByteBlock(1, 0, b"a\n"))
+    replace(WORK, seed=seed)(ByteBlock(2, 0, b"a\n"))
+    assert DECODER.seeds[-2] != DECODER.seeds[-1]
