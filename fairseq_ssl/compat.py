@@ -11,7 +11,10 @@ import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from fairseq_ssl.checkpoints.reading import allow_harmless_globals, refusal
 
@@ -19,7 +22,8 @@ from fairseq_ssl.checkpoints.reading import allow_harmless_globals, refusal
 def mend_fairseq() -> None:
     """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly.
 
-    And let its moving average of tied weights be what it says.
+    And let its moving average of tied weights be what it says, and its data sets that ask numpy for
+    a name it no longer has be built.
     """
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
@@ -28,6 +32,7 @@ def mend_fairseq() -> None:
     from fairseq.trainer import Trainer
 
     allow_harmless_globals()
+    _name_long()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
@@ -47,6 +52,15 @@ def _replace(
         mended = functools.wraps(stock)(around(stock))
         mended.mended_by = __name__  # type: ignore[attr-defined]
         setattr(owner, name, wrap(mended))
+
+
+def _name_long() -> None:
+    """Give numpy a name that it dropped in 2.x, and that fairseq calls int by.
+
+    Its language models with --sample-break-mode eos need it.
+    """
+    if not hasattr(np, "compat"):
+        setattr(np, "compat", SimpleNamespace(long=int))  # noqa: B010
 
 
 def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding
+from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import is_done
@@ -30,7 +30,7 @@ class CTranslate2Decoder:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
         """Return for each sentence the lines written, best first."""
         decoding = self.decoding
         sampled: dict[str, Any] = {"beam_size": decoding.beam}
@@ -54,10 +54,10 @@ class CTranslate2Decoder:
             return self._by_halves(sentences, ids)
         return [[" ".join(tokens) for tokens in one.hypotheses] for one in found]
 
-    def _by_halves(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+    def _by_halves(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
         """Decode what is too much for the GPU in halves, a sentence not at all."""
         if len(sentences) == 1:
-            return [[]]
+            return [None]
         half = len(sentences) // 2
         parts = (slice(half), slice(half, None))
         return [lines for part in parts for lines in self.decode(sentences[part], ids[part])]

@@ -36,11 +36,15 @@ class Decoding:
     """Of fairseq-generate, for the fairseq engine alone."""
 
 
+Written = list[str] | None
+"""The lines for a sentence, best first, where a search may keep none; None: it failed."""
+
+
 class Decoder(Protocol):
     """Writes sentences for sentences."""
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
-        """Return for each sentence of tokens the lines written, best first; none where it failed.
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
+        """Return what is written for each sentence of tokens.
 
         What is random depends on the ids, or on a seed set by `begin`.
         """

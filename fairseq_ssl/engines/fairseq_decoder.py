@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, batches
+from fairseq_ssl.engines.decoding import Decoder, Decoding, Written, batches
 from fairseq_ssl.errors import UsageError
 
 TRANSLATION = ("translation", "tagged_translation")
@@ -34,13 +34,13 @@ class FairseqDecoder:
 
         torch.manual_seed(seed)
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
         """Return for each sentence the lines written, best first."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
         data = self.task.build_dataset_for_inference(tokens, lengths)
-        found: list[list[str]] = [[] for _ in sentences]
+        found: list[Written] = [None] * len(sentences)
         for batch in batches(
             lengths.tolist() if hasattr(lengths, "tolist") else lengths, self.most
         ):
@@ -64,7 +64,7 @@ class FairseqDecoder:
         self.generator = self.task.build_generator(self.models, config.generation)
         self.hidden = get_symbols_to_strip_from_output(self.generator)
 
-    def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[list[str]]:
+    def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Written]:
         """Decode a batch; one that is too large for the GPU in halves, a sentence not at all."""
         import torch
 
@@ -77,10 +77,10 @@ class FairseqDecoder:
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(batch) == 1:
-                return [[]]
+                return [None]
             half = len(batch) // 2
             return [*self._search(data, batch[:half], ids), *self._search(data, batch[half:], ids)]
-        lines = dict(zip(places, map(self._lines, found), strict=True))
+        lines: dict[int, Written] = dict(zip(places, map(self._lines, found), strict=True))
         return [lines[place] for place in batch]
 
     def _lines(self, hypotheses: list[dict[str, Any]]) -> list[str]:
@@ -88,6 +88,7 @@ class FairseqDecoder:
         return [
             dictionary.string(hypothesis["tokens"].int().cpu(), None, False, self.hidden)
             for hypothesis in hypotheses[: self.nbest]
+            if hypothesis["score"] > float("-inf")  # which stands for none
         ]
 
 

@@ -42,8 +42,9 @@ class Line:
 class Translation:
     """Translates the lines of a block, long ones first, and writes them in the order given.
 
-    A line that can not be translated gets an empty one, so that all stay side by side. What is
-    random depends on the seed and the place of the line or block in the text, and on nothing else.
+    A line that can not be translated gets an empty one, so that all stay side by side; one of which
+    the search keeps nothing is left out. What is random depends on the seed and the place of the
+    line or block in the text, and on nothing else.
     """
 
     load: Loader
@@ -61,14 +62,14 @@ class Translation:
         decoder = _decoder(self.load, self.decoding, worker_number())
         decoder.begin(self.seed * 1_000_003 + block.number)
         decoded = decoder.decode([line.tokens for line in good], [line.start for line in good])
-        found = {line.start: made for line, made in zip(good, decoded, strict=True)}
+        found = {line.start: written for line, written in zip(good, decoded, strict=True)}
         counts = Counter(line.fate or "translated" for line in lines)
         columns: dict[str, list[bytes]] = {name: [] for name in OUTPUTS}
         for line in lines:
-            made = found.get(line.start, [""])
-            counts["failed"] += not made
+            written = found.get(line.start)
+            counts["failed"] += not line.fate and written is None
             counts["read"] += 0 if line.fate else len(line.tokens)
-            for text in made or [""]:
+            for text in [""] if written is None else written:
                 columns[MADE].append(text.encode("utf-8"))
                 columns[GIVEN].append(line.data)
                 counts["written"] += len(text.split())

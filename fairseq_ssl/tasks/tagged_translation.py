@@ -14,6 +14,7 @@ from fairseq.utils import split_paths
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
 from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError, nearest
+from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
 from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, Noise, NoisyGenerator
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,27 @@ class TaggedTranslationConfig(TranslationConfig):
         metadata={"help": "of r, which depends on it, the sentence and its words (default: 1)"},
     )
 
+    fluency_boost_lm: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "in decoding, keep of the n best those alone that this language model finds "
+            "less fluent than the source, a correct sentence (Ge et al., 2018; default: keep all)"
+        },
+    )
+    fluency_boost_ratio: float = field(
+        default=1.05,
+        metadata={
+            "help": "how many times as fluent the source must be, sigma; fluency is 1 / (1 + "
+            "cross-entropy per token in nats); above 0 (default: 1.05)"
+        },
+    )
+    fluency_boost_data: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "folder with the dict.txt of the language model (default: of its training)"
+        },
+    )
+
 
 @register_task("tagged_translation", dataclass=TaggedTranslationConfig)
 class TaggedTranslationTask(TranslationTask):
@@ -105,13 +127,23 @@ class TaggedTranslationTask(TranslationTask):
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
         """Build the search that fairseq would, or the noisy one."""
-        if self.noise.beta and not getattr(args, "score_reference", False):
+        scoring = getattr(args, "score_reference", False)
+        if self.noise.beta and not scoring:
             _check_search(args, prefix_allowed_tokens_fn)
             seq_gen_cls = NoisyGenerator
             extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "noise": self.noise}
-        return super().build_generator(
+        generator = super().build_generator(
             models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
         )
+        return self._boosted(generator) if self.cfg.fluency_boost_lm and not scoring else generator
+
+    def _boosted(self, generator: Any) -> FluencyBoost:
+        """Let a language model judge what the generator writes."""
+        assert self.cfg.fluency_boost_lm is not None
+        folder = self.cfg.fluency_boost_data
+        fluency = Fluency.load(Path(self.cfg.fluency_boost_lm), Path(folder) if folder else None)
+        sides = self.source_dictionary, self.target_dictionary
+        return FluencyBoost(generator, fluency, *sides, self.cfg.fluency_boost_ratio)
 
     def _mixed(self, folder: Path) -> MixedPairs:
         """Mix the splits at their weights."""

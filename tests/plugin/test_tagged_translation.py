@@ -157,6 +157,47 @@ def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], told: st
         loaded(data, *flags)
 
 
+def test_a_language_model_keeps_what_is_less_fluent(
+    run: Run, trained: Path, toy_text: Path, toy_data: Path, tmp_path: Path
+) -> None:
+    """In fairseq-generate and in fairseq-ssl back-translate alike."""
+    text, binary = tmp_path / "text", tmp_path / "bin"
+    lines = (toy_text / "valid.words").read_text() + (toy_text / "valid.digits").read_text()
+    text.write_text(lines)
+    run(
+        *("fairseq-preprocess", "--only-source", "--srcdict", toy_data / "dict.words.txt"),
+        *("--trainpref", text, "--validpref", text, "--destdir", binary),
+    )
+    sizes = ("--decoder-embed-dim", "16", "--decoder-layers", "1", "--decoder-attention-heads", "2")
+    run(
+        *("fairseq-train", binary, "--user-dir", PACKAGE, "--task", "language_modeling"),
+        *("--arch", "transformer_lm"),
+        *(*sizes, "--tokens-per-sample", "64", "--max-tokens", "512", "--max-update", "20"),
+        *("--sample-break-mode", "eos", "--optimizer", "adam", "--lr", "0.01"),
+        *("--save-dir", tmp_path, "--no-epoch-checkpoints", "--disable-validation", "--cpu"),
+    )
+    model, lm = trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt"
+    boost = ("--fluency-boost-lm", lm, "--fluency-boost-ratio", "1.01")
+    search = ("--beam", "5", "--nbest", "5", "--lenpen", "1", "--max-len-b", "40")
+    words = ("fairseq-generate", toy_data, *TASK, "--gen-subset", "valid", "--cpu", "--path", model)
+    shown = [
+        re.findall(r"^H-(\d+)\t\S+\t(.*)$", run(*words, *search, *flags).stdout, re.M)
+        for flags in ((), boost)
+    ]
+    before, kept = ([(int(number), words) for number, words in hits if words] for hits in shown)
+    assert 0 < len(kept) < len(before)
+    assert set(kept) < set(before)
+    made, given = tmp_path / "made", tmp_path / "given"
+    run(
+        *("fairseq-ssl", "back-translate", toy_text / "valid.words", "--model", model, *search),
+        *(*boost, "-o", made, "--given", given, "--jobs", "1"),
+    )
+    kept.sort(key=lambda pair: pair[0])
+    sources = (toy_text / "valid.words").read_text().splitlines()
+    assert made.read_text().splitlines() == [line for _, line in kept]
+    assert given.read_text().splitlines() == [sources[number] for number, _ in kept]
+
+
 @pytest.mark.parametrize(
     "other", [{"sampling": True}, {"diverse_beam_groups": 2}, {"print_alignment": "hard"}]
 )

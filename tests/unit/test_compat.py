@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
+from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBlockDataset
 
 import fairseq_ssl
 from fairseq_ssl.compat import _forget_average
@@ -94,3 +94,10 @@ def test_a_moving_average_moves_tied_weights_once_an_update(fp32: bool, half: bo
 def test_loaded_averages_are_not_kept_while_training(extra: Any) -> None:
     kept = _forget_average(lambda *_: extra)("trainer", "checkpoint.pt")
     assert kept is None or kept == {"val_loss": 3}
+
+
+def test_sentences_alone_are_blocks_of_a_language_model() -> None:
+    """fairseq asks numpy for a name that 2.x has dropped."""
+    rows = ListDataset([torch.ones(n, dtype=torch.long) for n in (3, 5, 9)])
+    blocks = TokenBlockDataset(rows, [3, 5, 9], 64, 1, 2, break_mode="eos")
+    assert blocks.sizes.tolist() == [3, 5, 9]

@@ -13,6 +13,7 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text import growing_files
 
 ray = pytest.importorskip("ray")
 
@@ -77,6 +78,33 @@ def test_the_output_is_the_local_run_s(
     base = ["noise", "clean", "--noise", "direct"]
     assert main([*base, "-o", "local", "--jobs", "1"]) == 0
     assert main([*base, "-o", "ray", "--engine", "ray", "--address", cluster.address]) == 0
+    assert Path("ray").read_bytes() == Path("local").read_bytes()
+
+
+def test_back_translation_survives_a_lost_node(
+    cluster: Any, trained: Path, toy_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+    Path("model.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
+    Path("mono").write_bytes((toy_text / "valid.words").read_bytes() * 40)
+    base = ["back-translate", "mono", "--model", "model.pt", "--block", "1"]
+    assert main([*base, "-o", "local", "--engine", "ctranslate2", "--jobs", "1"]) == 0
+    lost = cluster.add_node(num_cpus=2)
+    cluster.wait_for_nodes()
+
+    def kill() -> None:
+        """Wait until some blocks are there, and more are not."""
+        while not Path("ray.progress").exists():
+            time.sleep(0.001)
+        cluster.remove_node(lost, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    engine = ["--engine", "ctranslate2,ray", "--address", cluster.address]
+    assert main([*base, "-o", "ray", *engine]) == 0
+    killer.join()
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, batches
+from fairseq_ssl.engines.decoding import Decoder, Decoding, Written, batches
 from fairseq_ssl.engines.translation import GIVEN, MADE, Translation
 from fairseq_ssl.text.byte_blocks import ByteBlock
 
 
 class Backwards:
-    """Writes each sentence backwards with its id; fails at "fail", writes twice for "two"."""
+    """Writes each sentence backwards with its id; other numbers of times for some words."""
 
     def __init__(self) -> None:
         self.seeds: list[int] = []
@@ -24,12 +24,13 @@ class Backwards:
     def begin(self, seed: int) -> None:
         self.seeds.append(seed)
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[list[str]]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
         return [self._lines(*pair) for pair in zip(sentences, ids, strict=True)]
 
-    def _lines(self, sentence: list[str], number: int) -> list[str]:
+    def _lines(self, sentence: list[str], number: int) -> Written:
         line = " ".join([*reversed(sentence), str(number)])
-        return {"fail": [], "two": [line, f"again {line}"]}.get(sentence[0], [line])
+        special: dict[str, Written] = {"fail": None, "none": [], "two": [line, f"again {line}"]}
+        return special.get(sentence[0], [line])
 
 
 DECODER = Backwards()
@@ -43,7 +44,16 @@ WORK = Translation(load, Decoding(()), 3, 4, (MADE, GIVEN), (False, False))
 
 
 def test_every_line_keeps_its_place() -> None:
-    lines = [b"a b", b"", b"one two three four five", b"\xff", b"fail", b"two c", b"1 2 3 4", b" \t"]
+    lines = [
+        b"a b",
+        b"",
+        b"one two three four five",
+        b"\xff",
+        b"fail",
+        b"two c",
+        b"1 2 3 4",
+        b" \t",
+    ]
     block = ByteBlock(7, 1000, b"\n".join(lines) + b"\n")
     done = WORK(block)
     made, beside = (piece.decode("utf-8", "surrogateescape") for piece in done.outputs)
@@ -58,6 +68,12 @@ def test_every_line_keeps_its_place() -> None:
         **{"translated": 4, "read": 9, "written": 3 + 3 + 4 + 5},
     }
     assert DECODER.seeds[-1] == 3 * 1_000_003 + 7
+
+
+def test_a_line_of_which_nothing_is_kept_has_no_pair() -> None:
+    done = WORK(ByteBlock(0, 0, b"a\nnone\nb\n"))
+    assert done.outputs == (b"a 0\nb 7\n", b"a\nb\n")
+    assert (done.counts["lines"], done.counts["pairs"], done.counts["failed"]) == (3, 2, 0)
 
 
 def test_a_last_line_without_its_newline_is_one() -> None:

@@ -1,0 +1,101 @@
+"""Fluency beside a bigram model worked out word by word."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation import fluency_boost
+from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
+
+WORDS = ("a", "b", "c", "d")
+
+
+def dictionary(words: tuple[str, ...]) -> Any:
+    made = Dictionary()
+    for word in words:
+        made.add_symbol(word)
+    return made
+
+
+class Bigrams(torch.nn.Module):
+    """Predicts a word from the one before it alone."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.scores = torch.randn(size, size)
+
+    def forward(self, begun: Tensor, src_lengths: Tensor) -> Any:
+        return self.scores[begun], {}
+
+
+LM = dictionary(WORDS[::-1])
+MODEL = Bigrams(len(LM))
+
+
+def plainly(words: str) -> float:
+    """Return the fluency of words, one bigram after another."""
+    ids = [LM.eos(), *map(LM.index, words.split()), LM.eos()]
+    total = 0.0
+    for before, word in pairwise(ids):
+        row = MODEL.scores[before].tolist()
+        total -= row[word] - math.log(sum(math.exp(score) for score in row))
+    return 1 / (1 + total / (len(ids) - 1))
+
+
+SENTENCES = ("a b c", "d", "a", "c c c c c a", "b unheard d", "")
+
+
+def test_fluency_is_of_each_sentence_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
+    for most in (4000, 8, 1):
+        monkeypatch.setattr(fluency_boost, "MOST", most)
+        found = Fluency(MODEL, LM).of(ids).tolist()
+        assert found == pytest.approx([plainly(line) for line in SENTENCES], abs=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9, 1.0, 1.05, 1.3])
+def test_what_is_kept_is_less_fluent_than_what_was_given(ratio: float) -> None:
+    source, target = dictionary(WORDS), dictionary(WORDS[2:] + WORDS[:2])
+    given = ("a b c", "d d")
+    made = (("a b", "c c c", "d a d", "b"), ("a", "b c", "d d"))
+
+    def generate(models: Any, sample: Any) -> Any:
+        encoded = (
+            [target.encode_line(line, add_if_not_exist=False).long() for line in lines]
+            for lines in made
+        )
+        return [[{"tokens": tokens, "score": 0.0} for tokens in one] for one in encoded]
+
+    rows = [source.encode_line(line, add_if_not_exist=False).long() for line in given]
+    padded = torch.full((2, 4), source.pad())
+    for row, tokens in zip(padded, rows, strict=True):
+        row[-len(tokens) :] = tokens
+    boost = FluencyBoost(
+        *(SimpleNamespace(generate=generate, eos="that of the generator"), Fluency(MODEL, LM)),
+        *(source, target, ratio),
+    )
+    assert boost.eos == "that of the generator"
+    kept = boost.generate([], {"net_input": {"src_tokens": padded}})
+    for line, lines, found in zip(given, made, kept, strict=True):
+        expected = [one for one in lines if plainly(line) / plainly(one) >= ratio]
+        assert [target.string(one["tokens"]) for one in found] == (expected or [""])
+        assert [one["score"] > -math.inf for one in found] == ([True] * len(expected) or [False])
+
+
+def test_wrong_settings_are_refused() -> None:
+    fluency, own = Fluency(MODEL, LM), dictionary(WORDS)
+    with pytest.raises(ConfigurationError, match="above 0"):
+        FluencyBoost(SimpleNamespace(), fluency, own, own, 0)
+    other = dictionary(tuple(f"w{n}" for n in range(20)))
+    with pytest.raises(ConfigurationError, match="knows 4 of the 24 symbols"):
+        FluencyBoost(SimpleNamespace(), fluency, own, other, 1)
