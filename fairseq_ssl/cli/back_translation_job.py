@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.block_input import BlockInput
-from fairseq_ssl.cli.growing_job import GrowingJob
+from fairseq_ssl.cli.growing_job import BlockJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.engines.decoding import Decoding
@@ -59,7 +59,7 @@ class Wanted:
 
 
 @dataclass
-class BackTranslationJob(GrowingJob):
+class BackTranslationJob(BlockJob):
     """One run of the command."""
 
     wanted: Wanted = field(kw_only=True)
@@ -71,7 +71,10 @@ class BackTranslationJob(GrowingJob):
     def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> BackTranslationJob:
         """Return the run that the command line asks for."""
         outputs = list(wanted.outputs.values())
-        return cls(wanted.input, outputs, wanted.task, afresh, wanted=wanted, engine=engine)
+        stdin = wanted.input.path is None
+        return cls(
+            *(outputs, wanted.task, afresh, stdin, wanted.input), wanted=wanted, engine=engine
+        )
 
     def run(self, stdout: IO[bytes]) -> int:
         """Write the outputs, or what is made to `stdout`, and say what was done."""

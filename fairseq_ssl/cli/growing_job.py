@@ -15,12 +15,15 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import GrowingFiles, complete, is_done, write_piece
 
+Pieces = Sequence[bytes | Path]
+"""Of the outputs, one each."""
+
 
 class Made(Protocol):
     """What was made of a block."""
 
     @property
-    def outputs(self) -> Sequence[bytes | Path]:
+    def outputs(self) -> Pieces:
         """A piece of each file."""
 
     @property
@@ -30,20 +33,23 @@ class Made(Protocol):
 
 @dataclass
 class GrowingJob(ABC):
-    """One run: blocks of `input` come in, pieces of the files `outputs` come out."""
+    """One run."""
 
-    input: BlockInput
-    outputs: list[Path]
+    outputs: Sequence[Path]
     """Empty: the first goes to stdout."""
     task: Mapping[str, Any]
     """All that decides the bytes of the outputs."""
     afresh: bool
-    totals: Counter[str] = field(default_factory=Counter)
-    """What the results have been counted to; `lines` is one of them."""
+    from_stdin: bool
+    """Of which nothing is left for a run that would go on."""
 
     @abstractmethod
-    def results(self) -> Iterator[Made]:
-        """Work on what is left of the input, block after block, and count."""
+    def pieces(self) -> Iterator[tuple[Pieces, Mapping[str, Any]]]:
+        """Work on what is left: yield a piece of each output, and what `go_on` needs after it."""
+
+    @abstractmethod
+    def go_on(self, state: Mapping[str, Any]) -> int:
+        """Begin where an earlier run was killed; returns how many lines it had done."""
 
     @abstractmethod
     def signature(self) -> Signature:
@@ -53,11 +59,11 @@ class GrowingJob(ABC):
         """Write the outputs, or the first to `stdout`; returns False where they were there."""
         complete(self.outputs)
         if not self.outputs:
-            for done in self.results():
-                write_piece(stdout, done.outputs[0])
+            for pieces, _ in self.pieces():
+                write_piece(stdout, pieces[0])
             stdout.flush()
             return True
-        if not self.afresh and self.input.path and is_done(self.outputs, self.task):
+        if not (self.afresh or self.from_stdin) and is_done(self.outputs, self.task):
             print(f"{self.outputs[0]} is there already, made by this command", file=sys.stderr)
             return False
         for path in self.outputs:
@@ -76,12 +82,33 @@ class GrowingJob(ABC):
         return True
 
     def _grow(self) -> None:
-        afresh = self.afresh or self.input.path is None  # of stdin nothing is left
-        with GrowingFiles(self.outputs, self.task, afresh) as files:
+        with GrowingFiles(self.outputs, self.task, self.afresh or self.from_stdin) as files:
             if files.state:
-                self.input.position = files.state["position"]
-                self.totals.update(files.state["totals"])
-                print(f"going on after line {self.totals['lines']}", file=sys.stderr)
-            for done in self.results():
-                files.append(done.outputs, {"position": done.end, "totals": self.totals})
+                print(f"going on after line {self.go_on(files.state)}", file=sys.stderr)
+            for pieces, state in self.pieces():
+                files.append(pieces, state)
             files.finish(self.signature())
+
+
+@dataclass
+class BlockJob(GrowingJob):
+    """One that works on blocks of one text, each for itself."""
+
+    input: BlockInput
+    totals: Counter[str] = field(default_factory=Counter)
+    """What the results have been counted to; `lines` is one of them."""
+
+    @abstractmethod
+    def results(self) -> Iterator[Made]:
+        """Work on what is left of the input, block after block, and count."""
+
+    def pieces(self) -> Iterator[tuple[Pieces, Mapping[str, Any]]]:
+        """Yield a piece of each output, and what is done with it."""
+        for done in self.results():
+            yield done.outputs, {"position": done.end, "totals": self.totals}
+
+    def go_on(self, state: Mapping[str, Any]) -> int:
+        """Go to the first block that is not done."""
+        self.input.position = state["position"]
+        self.totals.update(state["totals"])
+        return self.totals["lines"]

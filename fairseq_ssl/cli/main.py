@@ -20,6 +20,7 @@ VERBS = {
     "doctor": "fairseq_ssl.cli.doctor",
     "edits": "fairseq_ssl.cli.edits",
     "export": "fairseq_ssl.cli.export",
+    "filter": "fairseq_ssl.cli.filter",
     "learner-words": "fairseq_ssl.cli.learner_words",
     "length-bleu": "fairseq_ssl.cli.length_bleu",
     "noise": "fairseq_ssl.cli.noise",

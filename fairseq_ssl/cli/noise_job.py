@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl import __version__
-from fairseq_ssl.cli.growing_job import GrowingJob
+from fairseq_ssl.cli.growing_job import BlockJob
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.engines.engine import Engine
@@ -67,7 +67,7 @@ class Wanted:
 
 
 @dataclass
-class NoiseJob(GrowingJob):
+class NoiseJob(BlockJob):
     """One run of the command."""
 
     wanted: Wanted = field(kw_only=True)
@@ -79,7 +79,10 @@ class NoiseJob(GrowingJob):
         outputs = list(wanted.outputs.values())
         if outputs:
             wanted.input.scratch = outputs[0].with_name(f"{outputs[0].name}.parts")
-        return cls(wanted.input, outputs, wanted.task, afresh, wanted=wanted, engine=engine)
+        stdin = wanted.input.path is None
+        return cls(
+            *(outputs, wanted.task, afresh, stdin, wanted.input), wanted=wanted, engine=engine
+        )
 
     def run(self, stdout: IO[bytes]) -> int:
         """Write the outputs, or the noisy side to `stdout`, and say what was done."""

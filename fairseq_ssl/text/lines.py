@@ -75,10 +75,14 @@ def line_writer(path: Path) -> Iterator[TextIO]:
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, unpacked if it is a ``.gz``; what goes wrong is told in words for its owner."""
+def open_bytes(path: Path, packed: bool | None = None) -> Iterator[IO[bytes]]:
+    """Open a file, unpacked if it is a ``.gz``; what goes wrong is told in words for its owner.
+
+    With `packed`, the name does not tell whether it is compressed.
+    """
+    packed = path.suffix == ".gz" if packed is None else packed
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if packed else path.open("rb") as file:
             yield cast(IO[bytes], file)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None

@@ -79,7 +79,9 @@ def export(model: Any, options: Any, task: models.Words, folder: Path, compute_t
     languages = {"_name": "translation", "source_lang": "source", "target_lang": "target"}
     cfg = {"model": options, "task": languages}
     stock = to_stock({"args": None, "cfg": cfg, "model": model.state_dict()})
-    write_ctranslate2(stock, TrainingData(folder, "source", "target"), folder / "model", compute_type)
+    write_ctranslate2(
+        stock, TrainingData(folder, "source", "target"), folder / "model", compute_type
+    )
     return folder / "model"
 
 

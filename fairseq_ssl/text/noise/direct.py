@@ -10,8 +10,8 @@ import numpy as np
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, repeated, spare_one
 from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.text.settings import option
 
 
 @dataclass(frozen=True)

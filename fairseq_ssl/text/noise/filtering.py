@@ -19,8 +19,8 @@ from fairseq_ssl.text.noise.block import (
     spare_one,
 )
 from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.text.settings import option
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
-from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.text import settings
 from fairseq_ssl.text.noise.block import Chain, Noise
 from fairseq_ssl.text.noise.denoise import DenoisingNoise
 from fairseq_ssl.text.noise.direct import DirectNoise
@@ -58,10 +58,10 @@ def parsed(words: str) -> list[Setting]:
     return [_setting(word) for word in words.split(",")]
 
 
-def built(settings: Sequence[Setting], at_hand: Mapping[str, Any]) -> Noise:
+def built(chain: Sequence[Setting], at_hand: Mapping[str, Any]) -> Noise:
     """Make the noise, with what it needs, and may take, of `at_hand`."""
     noises = []
-    for setting in settings:
+    for setting in chain:
         kind = KINDS[setting.kind]
         taken = {field.name: at_hand[field.name] for field in fields(kind) if field.name in at_hand}
         noises.append(kind(**taken, **setting.options))
@@ -70,43 +70,13 @@ def built(settings: Sequence[Setting], at_hand: Mapping[str, Any]) -> Noise:
 
 def described() -> str:
     """Return a line for each kind and for each of its options, for a help text."""
-    lines = []
-    for kind, noise in KINDS.items():
-        lines.append(f"  {kind:10} {(noise.__doc__ or '').splitlines()[0]}")
-        for name, field in options_of(kind).items():
-            lines.append(f"    {name}={field.default}: {field.metadata['meaning']}")
-    return "\n".join(lines)
+    return settings.described(KINDS)
 
 
 def options_of(kind: str) -> dict[str, Field[Any]]:
     """Return the fields of a kind that its user may set."""
-    return {field.name: field for field in fields(KINDS[kind]) if "meaning" in field.metadata}
+    return settings.options_of(KINDS[kind])
 
 
 def _setting(words: str) -> Setting:
-    kind, *pairs = words.strip().split(":")
-    if kind not in KINDS:
-        raise UsageError(
-            f"There is no noise {kind!r}.{nearest(kind, KINDS)} Noises: {', '.join(KINDS)}."
-        )
-    return Setting(kind, dict(_option(kind, pair) for pair in pairs))
-
-
-def _option(kind: str, pair: str) -> tuple[str, float | bool | str]:
-    """Read ``name=value`` as the type of the option's default."""
-    name, _, value = pair.partition("=")
-    name = name.replace("-", "_")
-    options = options_of(kind)
-    if name not in options:
-        raise UsageError(
-            f"The noise {kind!r} has no option {name!r}.{nearest(name, options)} It has: "
-            f"{', '.join(options)}."
-        )
-    default: Any = options[name].default
-    try:
-        if isinstance(default, bool):
-            return name, {"true": True, "false": False}[value.lower()]
-        return name, type(default)(value)
-    except (KeyError, ValueError):
-        expected = "true or false" if isinstance(default, bool) else f"as in {name}={default}"
-        raise UsageError(f"{kind}:{pair} can not be read: expected {expected}.") from None
+    return Setting(*settings.read_setting("noise", KINDS, words))

@@ -17,9 +17,9 @@ from fairseq_ssl.text.noise.block import Block, Noisy, untouched
 from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
 from fairseq_ssl.text.noise.learner_words import KINDS, LearnerWords
-from fairseq_ssl.text.noise.option import option
 from fairseq_ssl.text.noise.unigrams import Unigrams
 from fairseq_ssl.text.noise.verb_forms import VerbForms
+from fairseq_ssl.text.settings import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))

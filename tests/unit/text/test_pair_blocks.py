@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text import byte_blocks, pair_blocks
+from fairseq_ssl.text import byte_blocks, pair_blocks, row_blocks
 
 LINES = [("line " * (n % 7), f"zeile {n}\u2028" if n % 5 else "") for n in range(500)]
 
@@ -71,7 +71,7 @@ def test_bytes_that_are_not_utf8_are_found(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_blocks, "LONGEST", 10)
+    monkeypatch.setattr(row_blocks, "LONGEST", 10)
     paths = tmp_path / "left", tmp_path / "right"
     paths[0].write_text("a\n")
     paths[1].write_text("a" * 11)

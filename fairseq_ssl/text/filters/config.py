@@ -1,0 +1,79 @@
+"""A chain of filters in a YAML file: ``filters: [{langid: {source: en, target: de}}, clean]``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, nearest
+from fairseq_ssl.text import settings
+from fairseq_ssl.text.filters import kinds
+from fairseq_ssl.text.filters.kinds import KINDS, NOUN, Setting
+from fairseq_ssl.text.lines import open_bytes
+
+
+def read_chain(path: Path) -> list[Setting]:
+    """Read the filters of a file: a list of names, or of names with options."""
+    content = _content(path)
+    if not isinstance(content, dict) or "filters" not in content:
+        raise UsageError(f"{path} has no list of filters. Expected, as a first line: filters:")
+    for key in content:
+        if key != "filters":
+            hint = nearest(str(key), ["filters"])
+            raise UsageError(f"{path}: {key!r} is not understood.{hint} It takes 'filters' alone.")
+    entries = content["filters"]
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: 'filters' is no list of filters. Begin each with a hyphen.")
+    try:
+        return [setting for entry in entries for setting in _settings(entry)]
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _content(path: Path) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingPackageError(
+            "PyYAML", "A file of filters", "pip install 'fairseq-ssl[wmt]'"
+        ) from error
+    with open_bytes(path) as file:
+        data = file.read()
+    try:
+        return yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        what = getattr(error, "problem", None) or "is it text?"
+        raise DataError(f"{place} is not YAML: {what}.") from None
+
+
+def _settings(entry: Any) -> list[Setting]:
+    if isinstance(entry, str):
+        return kinds.parsed(entry)
+    if not isinstance(entry, dict) or len(entry) != 1:
+        raise UsageError(
+            f"{entry!r} is no filter. Expected a name, or one name with its options, as in "
+            "clean: {max: 100}."
+        )
+    [(name, options)] = entry.items()
+    settings.known_kind(NOUN, KINDS, str(name))
+    if options is not None and not isinstance(options, dict):
+        raise UsageError(f"{name}: {options!r} are no options. Expected as in {{max: 100}}.")
+    return [Setting(name, dict(_option(name, *pair) for pair in (options or {}).items()))]
+
+
+def _option(name: str, key: Any, value: Any) -> tuple[str, settings.Value]:
+    """Check a value against the type of the option's default."""
+    found = settings.known_option(NOUN, name, KINDS[name], str(key))
+    default: Any = settings.options_of(KINDS[name])[found].default
+    if isinstance(default, str) and isinstance(value, list):
+        value = "+".join(map(str, value)) if all(isinstance(one, str) for one in value) else value
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(default, float) and number:
+        return found, float(value)
+    if type(value) is type(default):
+        return found, value
+    expected = {bool: "true or false", int: "a whole number", float: "a number"}
+    words = expected.get(type(default), "text; YAML takes some words, such as no, for other things")
+    raise UsageError(f"{name}: {key} is {value!r}; expected {words}.")

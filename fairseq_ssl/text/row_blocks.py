@@ -1,0 +1,110 @@
+"""Files of lines that belong together, one or more, in blocks of the same lines of each."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.byte_blocks import LONGEST, byte_blocks
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """The same lines of all files, which are its sides."""
+
+    names: tuple[str, ...]
+    """What messages call the files."""
+    first: int
+    """The number of the first of the lines, from 1."""
+    data: tuple[bytes, ...]
+    ends: tuple[int, ...]
+    """The byte after its last, in each file."""
+    share: float
+    """How much of the first file is read, this block included; 0 where that is unknown."""
+
+    @property
+    def count(self) -> int:
+        """How many lines each side has."""
+        return self.data[0].removesuffix(b"\n").count(b"\n") + 1
+
+    def place(self, side: int, number: int) -> str:
+        """Return file and line of the row of that number in the block, from 0."""
+        return f"{self.names[side]}:{self.first + number}"
+
+    def raw_lines(self, side: int) -> list[bytes]:
+        """Return the lines of a side as they are in the file, without their newlines."""
+        return self.data[side].removesuffix(b"\n").split(b"\n")
+
+    def lines(self, side: int) -> list[str]:
+        """Return the lines of a side, which must be UTF-8, without their newlines."""
+        data = self.data[side].removesuffix(b"\n")
+        try:
+            return data.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            number = data.count(b"\n", 0, error.start)
+            line = data.rfind(b"\n", 0, error.start) + 1
+            raise DataError(
+                f"{self.place(side, number)} is not valid UTF-8: byte {error.start - line + 1} of "
+                f"the line is 0x{data[error.start]:02x}. Convert the file to UTF-8."
+            ) from None
+
+
+def row_blocks(
+    files: Sequence[IO[bytes]],
+    names: Sequence[str],
+    starts: Sequence[int] | None = None,
+    first: int = 1,
+) -> Iterator[RowBlock]:
+    """Yield the blocks of open files; all must have equally many lines.
+
+    `starts` are the bytes, unpacked, that the files are to be entered at, and `first` is the
+    number of the line that begins there.
+    """
+    ends = list(starts or [0] * len(files))
+    for file, start in zip(files, ends, strict=True):
+        if start:
+            file.seek(start)
+    for block in byte_blocks(files[0], ends[0]):
+        count = block.data.removesuffix(b"\n").count(b"\n") + 1
+        data = [block.data]
+        for file, name in zip(files[1:], names[1:], strict=True):
+            lines = [_line(file, name) for _ in range(count)]
+            if not lines[-1]:
+                raise _unequal(name, first + lines.index(b"") - 1, names[0])
+            data.append(b"".join(lines))
+        ends = [end + len(piece) for end, piece in zip(ends, data, strict=True)]
+        yield RowBlock(tuple(names), first, tuple(data), tuple(ends), _share(files[0]))
+        first += count
+    for file, name in zip(files[1:], names[1:], strict=True):
+        if _line(file, name):
+            raise _unequal(names[0], first - 1, name)
+
+
+def _line(file: IO[bytes], name: str) -> bytes:
+    line = file.readline(LONGEST)
+    if len(line) == LONGEST:
+        raise DataError(f"{name} has a line longer than {LONGEST} bytes. Is this text?")
+    return line
+
+
+def _unequal(ended: str, lines: int, longer: str) -> DataError:
+    return DataError(
+        f"{ended} ends after line {lines}, but {longer} goes on. Parallel files must have equally "
+        "many lines."
+    )
+
+
+def _share(file: Any) -> float:
+    """Tell how much of a file is read; of a packed one that is known well enough."""
+    raw = getattr(file, "fileobj", file)
+    try:
+        status = os.fstat(raw.fileno())
+    except OSError:  # a file in memory
+        return 0.0
+    if not stat.S_ISREG(status.st_mode):
+        return 0.0
+    return min(float(raw.tell()) / max(1, status.st_size), 1.0)

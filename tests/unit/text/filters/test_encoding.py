@@ -1,0 +1,127 @@
+"""Bad bytes and characters are found, and real text of many languages is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.text.filters.encoding import EncodingFilter
+
+REAL = [
+    "Das Straßencafé öffnet für Übergäste: \u201eSehr schön!\u201c",
+    "Das macht Spaß\u2026 \u201aGroß\u2018, sagte er \u2013 \u00bbviel Spaß\u00ab.",
+    "\u00bbHA HÄ\u00ab, \u201eTSCHÜß\u201c und OPA\u00b4s RADLÄ\u2026",
+    "LIBERTÉ\u00a0! ÉGALITÉ\u00a0: \u00ab\u00a0DÉJÀ VU\u00a0\u00bb, CAFÉ\u00ae\u2026",
+    "Ça coûte 20\u00a0\u20ac à l\u2019âge d\u2019être mûr\u2026 \u00ab\u00a0naïf\u00a0\u00bb",
+    "CHAPITRE V\u00a0: L\u2019ÂME, \u00abÉTÉ\u00bb \u2014 THÉÂTRE\u2122, VOILÀ\u00a0!",
+    "AMANHÃ\u2026 não, \u201cIRMÃ\u201d e MAÇÃ\u00ae!",
+    "TOÇÃO é \u201cSÃ\u201d \u2013 NÃO\u2026",
+    "HYVÄ\u2026 PÄIVÄÄ\u201d, sanoi hän: \u201dJÄÄ\u201d.",
+    "Å\u00a0 være \u2013 byen Å\u2026 12 Å\u00b2, 3 Å\u00b3 og 5 Å",
+    "Łódź, čeština, Türkçe \u0131ş\u0131k, Việt Nam",
+    "日本語\u3000の文\u3001\u201c引用\u201d\u3002",
+    "\u041f\u0440\u0438\u0432\u0435\u0442, \u03ba\u03cc\u03c3\u03bc\u03b5",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f4bb \ufe0f",
+    "\ufeffa\tb\u00adc\u2028d",
+    "a line from Windows\r",
+    "",
+]
+"""Quotes, dashes and no-break spaces after capitals, and other scripts."""
+
+FRENCH = "à la carte, être, été, noël, coût, ça"
+TWICE = [
+    "für",
+    "Österreich",
+    "Über",
+    "Straße",
+    "café",
+    "voilà",
+    "coût",
+    "à",
+    "información",
+    "niño",
+    "été",
+    "don\u2019t",
+    "\u201cquote",
+    "10\u00a0%",
+    "20 \u00b0C",
+    "100 \u20ac",
+    "Wałęsa",
+    "\u043f\u0440\u0438\u0432\u0435\u0442",
+    "日本",
+    "\u03ba\u03b1\u03b9",
+    "\U0001f600\U0001f600",
+    FRENCH,
+    f"{FRENCH} 一",
+]
+
+
+def wrong(line: str, twice: bool = True) -> str:
+    [score] = EncodingFilter(twice).score([(line,)])
+    return score
+
+
+def misread(text: str) -> str:
+    """Read UTF-8 as a browser reads Windows-1252: unassigned bytes are controls."""
+    raw = text.encode()
+    return "".join(bytes([byte]).decode("cp1252", "replace") for byte in raw).replace(
+        "\ufffd", "\x81"
+    )
+
+
+@pytest.mark.parametrize("line", REAL)
+def test_real_text_stays(line: str) -> None:
+    assert wrong(line) == ""
+
+
+@pytest.mark.parametrize("line", TWICE)
+def test_text_decoded_twice_goes(line: str) -> None:
+    assert wrong(line) == ""
+    assert wrong(misread(line)), misread(line)
+    assert wrong(line.encode().decode("latin-1"))
+
+
+def test_what_was_decoded_twice_is_told_and_can_be_let_pass() -> None:
+    assert wrong("fÃ\u00bcr") == "Ã\u00bc for ü"
+    assert wrong("fÃ\u00bcr", twice=False) == ""
+    assert wrong("mixed: für, 一 and fÃ\u00bcr")
+
+
+@given(st.text("abcdefghäöüßéèêàçłź ", min_size=1))
+def test_lower_case_text_goes_just_if_it_was_decoded_twice(line: str) -> None:
+    assert wrong(line) == ""
+    assert bool(wrong(misread(line))) is not line.isascii()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("a\0b", "control character U+0000"),
+        ("a\x1bb", "control character U+001B"),
+        ("a\x85b", "control character U+0085"),
+        ("a\rb", "control character U+000D"),
+        ("a\r\r", "control character U+000D"),
+        ("a\x7f", "control character U+007F"),
+        ("a\ufffdb", "replacement character U+FFFD"),
+        ("\ue000", "private use character U+E000"),
+        ("\U000f0000", "private use character U+F0000"),
+        ("\u0378", "unassigned character U+0378"),
+        ("\uffff", "unassigned character U+FFFF"),
+    ],
+)
+def test_bad_characters_go(line: str, told: str) -> None:
+    assert wrong(line) == told
+
+
+@pytest.mark.parametrize(
+    ("raw", "byte"), [(b"caf\xe9", 0xE9), (b"\xc0\x80", 0x80), (b"\xed\xa0\x80", 0x80)]
+)
+def test_bytes_that_are_no_utf8_go(raw: bytes, byte: int) -> None:
+    assert wrong(raw.decode("utf-8", "surrogateescape")) == f"not UTF-8: byte 0x{byte:02x}"
+
+
+def test_either_side_may_be_wrong() -> None:
+    one = EncodingFilter()
+    scores = one.score([("a", "b"), ("a\0", "b"), ("a", "b\0")])
+    assert [one.accept(score) for score in scores] == [True, False, False]

@@ -1,0 +1,131 @@
+"""What a user writes, in words or in YAML, becomes a chain, or an error that helps."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.errors import DataError, FairseqSslError, MissingPackageError, UsageError
+from fairseq_ssl.text.filters.clean import CleanFilter
+from fairseq_ssl.text.filters.config import read_chain
+from fairseq_ssl.text.filters.encoding import EncodingFilter
+from fairseq_ssl.text.filters.kinds import KINDS, built, described, parsed
+from fairseq_ssl.text.filters.longest import LongestFilter
+
+
+def test_words_become_filters_in_their_order() -> None:
+    chain = built(parsed("clean:max=100:ratio=2,longest:source-unit=characters,encoding"), 2)
+    assert chain.filters == (
+        CleanFilter(max=100, ratio=2.0),
+        LongestFilter(source_unit="characters"),
+        EncodingFilter(),
+    )
+    assert chain.duplicates is None
+    assert chain.takes_any_bytes
+    assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:longest-word=1000"
+    assert chain.names[2] == "encoding:twice=true"
+
+
+def test_duplicates_come_last_wherever_they_are_asked_for() -> None:
+    chain = built(parsed("duplicates:by=target,clean,encoding:twice=false"), 2)
+    assert [name.partition(":")[0] for name in chain.names] == ["clean", "encoding", "duplicates"]
+    assert chain.duplicates is not None
+    assert chain.duplicates.by == "target"
+    assert len(chain.filters) == 2
+
+
+@pytest.mark.parametrize("words", ["clean", "clean:max=7", "longest:target=3", "duplicates"])
+def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
+    [name] = built(parsed(words), 2).names
+    assert built(parsed(name), 2) == built(parsed(words), 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("cleen", "There is no filter 'cleen'. Did you mean 'clean'[?] Filters: clean, dup"),
+        ("", "There is no filter ''"),
+        ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, long"),
+        ("clean:max=many", "clean:max=many can not be read: expected as in max=250"),
+        ("clean:max=2.5", "expected as in max=250"),
+        ("encoding:twice=maybe", "expected true or false"),
+        ("longest:source-unit=word", "unit 'word'"),
+        ("duplicates,duplicates:by=source", "there twice"),
+        ("clean:sides=1", "no option 'sides'"),
+    ],
+)
+def test_words_that_say_nothing_are_refused(words: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        built(parsed(words), 2)
+
+
+def test_the_help_names_each_kind_and_option() -> None:
+    shown = described()
+    for words in (*(f"  {kind} " for kind in KINDS), "max=250: ", "longest-word=", "by=pair"):
+        assert words in shown
+
+
+def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
+    path = tmp_path / "filters.yaml"
+    path.write_text(
+        "filters:\n"
+        "  - langid: {source: en, target: 'no', candidates: [en, 'no', da]}\n"
+        "  - clean: {max: 100, ratio: 2, longest-word: 30}\n"
+        "  - identical: {ignore-case: true}\n"
+        "  - encoding:\n"
+        "  - duplicates\n"
+        "  - longest:source=3\n"
+    )
+    words = (
+        "langid:source=en:target=no:candidates=en+no+da,clean:max=100:ratio=2:longest-word=30,"
+        "identical:ignore-case=true,encoding,duplicates,longest:source=3"
+    )
+    assert list(map(str, read_chain(path))) == list(map(str, parsed(words)))
+    assert read_chain(path) == parsed(words)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "told"),
+    [
+        ("", UsageError, "has no list of filters"),
+        ("- clean", UsageError, "has no list of filters"),
+        ("filters: clean", UsageError, "is no list of filters"),
+        ("filters: []", UsageError, "is no list of filters"),
+        ("filters: [clean]\nfilter: [x]", UsageError, "'filter' is not understood. Did you mean"),
+        ("filters: [3]", UsageError, "3 is no filter"),
+        ("filters: [{clean: {}, encoding: {}}]", UsageError, "is no filter"),
+        ("filters: [{cleen: {}}]", UsageError, "f.yaml: There is no filter 'cleen'. Did you"),
+        ("filters: [cleen]", UsageError, "f.yaml: There is no filter 'cleen'. Did you"),
+        ("filters: [{clean: 3}]", UsageError, "3 are no options"),
+        ("filters: [{clean: {maxx: 3}}]", UsageError, "Did you mean 'max'"),
+        ("filters: [{clean: {max: many}}]", UsageError, "'many'; expected a whole number"),
+        ("filters: [{clean: {max: 2.5}}]", UsageError, "2.5; expected a whole number"),
+        ("filters: [{clean: {max: true}}]", UsageError, "True; expected a whole number"),
+        ("filters: [{clean: {ratio: true}}]", UsageError, "True; expected a number"),
+        ("filters: [{identical: {ignore-case: 1}}]", UsageError, "1; expected true or false"),
+        ("filters: [{langid: {source: no}}]", UsageError, "False; expected text; YAML takes"),
+        ("filters: [{langid: {candidates: [1]}}]", UsageError, "expected text"),
+        ("a: b: c\n", DataError, "f.yaml:1 is not YAML: mapping values"),
+        ("filters: [\n", DataError, "is not YAML"),
+        ("\0", DataError, "is not YAML: "),
+    ],
+)
+def test_files_of_a_wrong_shape_are_refused(
+    tmp_path: Path, content: str, error: type[FairseqSslError], told: str
+) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text(content)
+    with pytest.raises(error, match=told):
+        read_chain(path)
+
+
+def test_a_file_that_is_not_there_and_a_package_that_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        read_chain(tmp_path / "gone.yaml")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(MissingPackageError, match=r"fairseq-ssl\[wmt\]"):
+        read_chain(tmp_path / "gone.yaml")

@@ -1,0 +1,77 @@
+"""Languages: which sides are looked at, among which candidates, and what says nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from fairseq_ssl.errors import MissingPackageError, UsageError
+from fairseq_ssl.text.filters import langid
+from fairseq_ssl.text.filters.langid import LanguageFilter
+
+ENGLISH = "The committee will meet again on Tuesday to discuss the new proposal for the city."
+GERMAN = "Der Ausschuss wird am Dienstag über den neuen Vorschlag für die Stadt beraten."
+JAPANESE = "委員会は火曜日に再び会合を開きます\u3002"
+ROWS = [(ENGLISH, GERMAN), (ENGLISH, ENGLISH), (GERMAN, GERMAN), (GERMAN, ENGLISH), ("12", "--")]
+
+
+def verdicts(one: LanguageFilter, rows: Sequence[tuple[str, ...]]) -> list[bool]:
+    return [one.accept(score) for score in one.score(rows)]
+
+
+def test_both_sides_have_to_be_in_their_language() -> None:
+    one = LanguageFilter(2, "en", "de")
+    assert one.score(ROWS) == [("en", "de"), ("en", "en"), ("de", "de"), ("de", "en"), ("", "")]
+    assert verdicts(one, ROWS) == [True, False, False, False, True]
+
+
+def test_one_side_alone_may_be_looked_at() -> None:
+    assert verdicts(LanguageFilter(2, source="en"), ROWS) == [True, True, False, False, True]
+    assert verdicts(LanguageFilter(2, target="en"), ROWS) == [False, True, False, True, True]
+    assert verdicts(LanguageFilter(1, "ja"), [(JAPANESE,), (ENGLISH,)]) == [True, False]
+
+
+def test_it_agrees_with_the_package() -> None:
+    import py3langid
+
+    lines = [*ENGLISH.split(), *GERMAN.split(), ENGLISH, GERMAN, JAPANESE]
+    found = LanguageFilter(1, "en").score([(line,) for line in lines])
+    asked = [py3langid.classify(line) for line in lines]
+    assert found == [(language if score > -1e38 else "",) for language, score in asked]
+    assert ("",) in found
+
+
+def test_candidates_narrow_the_choice() -> None:
+    word = ("Hallo",)
+    assert LanguageFilter(1, "de").score([word]) == [("it",)]
+    assert LanguageFilter(1, "de", candidates="en+de").score([word]) == [("en",)]
+    assert LanguageFilter(1, "de").score([word]) == [("it",)], "each chooses among its own"
+
+
+def test_bytes_that_are_no_utf8_do_not_stop_it() -> None:
+    line = b"caf\xe9 and more of the same".decode("utf-8", "surrogateescape")
+    assert LanguageFilter(1, "en").score([(line,)]) == [("en",)]
+
+
+@pytest.mark.parametrize(
+    ("sides", "options", "told"),
+    [
+        (2, {}, "needs a language"),
+        (1, {"source": "en", "target": "de"}, "only a SOURCE"),
+        (1, {"source": "eng"}, "Did you mean 'en'"),
+        (1, {"source": "en", "candidates": "en+xx"}, "does not know the language 'xx'"),
+        (2, {"source": "en", "target": "de", "candidates": "en+fr"}, "could never find 'de'"),
+    ],
+)
+def test_options_are_checked(sides: int, options: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        LanguageFilter(sides, **options)
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    langid._identifier.cache_clear()
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    with pytest.raises(MissingPackageError, match=r"py3langid.*pip install 'fairseq-ssl\[wmt\]'"):
+        LanguageFilter(1, "en")

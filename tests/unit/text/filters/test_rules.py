@@ -1,0 +1,139 @@
+"""Each rule on both sides of its boundaries, by cases worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.filters.clean import CleanFilter
+from fairseq_ssl.text.filters.filter import Filter
+from fairseq_ssl.text.filters.identical import IdenticalFilter
+from fairseq_ssl.text.filters.longest import LongestFilter
+
+LINES = st.text("ab |\t\u3000", max_size=30)
+
+
+def stays(one: Filter[Any], *row: str) -> bool:
+    [score] = one.score([row])
+    return one.accept(score)
+
+
+def tokens(count: int) -> str:
+    return " ".join(["w"] * count)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "kept"),
+    [
+        (250, 250, True),
+        (251, 250, False),
+        (250, 251, False),
+        (1, 1, True),
+        (0, 1, False),
+        (1, 0, False),
+        (0, 0, False),
+        (3, 9, True),
+        (9, 3, True),
+        (3, 10, False),
+        (10, 3, False),
+        (1, 3, True),
+        (1, 4, False),
+    ],
+)
+def test_clean_keeps_what_meets_the_limits(source: int, target: int, kept: bool) -> None:
+    assert stays(CleanFilter(), tokens(source), tokens(target)) is kept
+
+
+def test_clean_takes_any_whitespace_and_counts_no_empty_token() -> None:
+    four = "  a\tb\u3000c \u00a0 d "
+    assert CleanFilter().score([(four, "e")])[0].tokens == (4, 1)
+    assert not stays(CleanFilter(), four, "e")
+    assert stays(CleanFilter(ratio=4), four, "e")
+    assert not stays(CleanFilter(), " \t ", "e")
+
+
+@pytest.mark.parametrize(("ratio", "kept"), [(1.4, True), (1.39, False)])
+def test_clean_divides_as_the_script_does(ratio: float, kept: bool) -> None:
+    """63 / 45 is 1.4 for a computer, but 45 times 1.4 is less than 63."""
+    assert 63 > 45 * 1.4
+    assert stays(CleanFilter(ratio=ratio), tokens(63), tokens(45)) is kept
+
+
+def test_clean_limits_words_and_lines_of_one_side() -> None:
+    assert stays(CleanFilter(), "a" * 1000)
+    assert not stays(CleanFilter(), f"b {'a' * 1001}")
+    assert not stays(CleanFilter(min=2), "one")
+    assert not stays(CleanFilter(max=2), "one two three")
+
+
+@given(LINES, LINES, st.integers(1, 4), st.integers(4, 9), st.sampled_from([1.0, 1.5, 2.0, 3.0]))
+def test_clean_says_the_same_of_both_directions(
+    source: str, target: str, least: int, most: int, ratio: float
+) -> None:
+    rule = CleanFilter(least, most, ratio)
+    lengths = len(source.split()), len(target.split())
+    expected = all(least <= n <= most for n in lengths) and not (
+        lengths[0] / lengths[1] > ratio or lengths[1] / lengths[0] > ratio
+    )
+    assert stays(rule, source, target) is stays(rule, target, source) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "kept"),
+    [
+        (tokens(500), "日" * 500, True),
+        (tokens(501), "日", False),
+        ("a", "日" * 501, False),
+        ("a", "日本 " * 250, True),
+        ("a", "日本 " * 250 + "\u3000", True),
+        ("a", "\U00020bb7" * 500, True),
+        ("a" * 501, "", True),
+    ],
+)
+def test_longest_measures_each_side_in_its_unit(source: str, target: str, kept: bool) -> None:
+    assert stays(LongestFilter(), source, target) is kept
+
+
+def test_longest_takes_one_side_and_no_limit() -> None:
+    assert not stays(LongestFilter(source=2, source_unit="characters"), "a b c")
+    assert stays(LongestFilter(source=3, source_unit="characters"), "a b c")
+    assert stays(LongestFilter(source=0), tokens(10_000), "x")
+    assert not stays(LongestFilter(source=0, target=2, target_unit="tokens"), "a", "a b c")
+
+
+@pytest.mark.parametrize(
+    ("options", "source", "target", "kept"),
+    [
+        ({}, "a b", "a b", False),
+        ({}, "a b", "a B", True),
+        ({}, "a b", "a  b", True),
+        ({"ignore_case": True}, "a b", "A B", False),
+        ({"ignore_case": True}, "straße", "STRASSE", False),
+        ({"ignore_case": True}, "a b", "A  B", True),
+        ({"ignore_spaces": True}, "a b", " ab\t", False),
+        ({"ignore_spaces": True, "ignore_case": True}, "a b", "AB", False),
+        ({}, "", "", False),
+    ],
+)
+def test_identical(options: dict[str, bool], source: str, target: str, kept: bool) -> None:
+    assert stays(IdenticalFilter(2, **options), source, target) is kept
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: CleanFilter(min=0),
+        lambda: CleanFilter(min=5, max=4),
+        lambda: CleanFilter(ratio=0.5),
+        lambda: LongestFilter(source=-1),
+        lambda: LongestFilter(source_unit="words"),
+        lambda: IdenticalFilter(1),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="The filter"):
+        wrong()

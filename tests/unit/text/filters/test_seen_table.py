@@ -1,0 +1,115 @@
+"""Duplicates by hash: as a set finds them, also when the table is full."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.filters.duplicates import DuplicateFilter
+from fairseq_ssl.text.filters.seen_table import LEAST, SeenTable, memory_for
+
+
+def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
+    """Tell which are new, one by one, with a set that stops growing when it is full."""
+    seen: set[int] = set()
+    told: list[list[bool]] = []
+    for block in blocks:
+        told.append([])
+        for number in block:
+            told[-1].append(number not in seen)
+            if len(seen) < most:
+                seen.add(number)
+    return told
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(0, 120), max_size=8),
+    st.integers(1, 400),
+    st.sampled_from([1, 128, 128 * 7919]),
+)
+def test_the_table_agrees_with_a_set(
+    seed: int, sizes: list[int], different: int, apart: int
+) -> None:
+    """Also when it is full, and with multiples of 128, which all want the same place."""
+    draw = np.random.default_rng(seed)
+    blocks = [draw.integers(1, different + 1, size, dtype=np.uint64) * apart for size in sizes]
+    table = SeenTable(LEAST)
+    assert table.most == int(0.8 * LEAST / 8) == 102
+    found = [table.add(block.astype(np.uint64)).tolist() for block in blocks]
+    numbers = [block.tolist() for block in blocks]
+    assert found == by_a_set(numbers, 102)
+    assert table.count == min(102, len({number for block in numbers for number in block}))
+
+
+def test_many_hashes_in_a_table_that_is_just_enough() -> None:
+    rng = np.random.default_rng(1)
+    numbers = rng.integers(1, 2**64 - 1, 30_000, dtype=np.uint64)
+    drawn = numbers[rng.integers(0, len(numbers), 100_000)]
+    different = len(np.unique(drawn))
+    table = SeenTable(memory_for(different))
+    assert table.most - different in (0, 1, 2)
+    new = np.concatenate([table.add(part) for part in np.array_split(drawn, 70)])
+    assert new.tolist() == by_a_set([drawn.tolist()], different)[0]
+    assert table.count == different
+    assert not table.add(drawn).any()
+
+
+def test_a_hash_of_zero_is_as_good_as_any() -> None:
+    table = SeenTable(LEAST)
+    assert table.add(np.array([0, 5, 0], dtype=np.uint64)).tolist() == [True, True, False]
+    assert table.add(np.array([0, 0], dtype=np.uint64)).tolist() == [False, False]
+
+
+def test_nothing_is_nothing() -> None:
+    assert SeenTable(LEAST).add(np.array([], dtype=np.uint64)).tolist() == []
+
+
+@pytest.mark.parametrize("memory", [LEAST - 1, 2**62])
+def test_memory_that_is_not_there_is_refused(memory: int) -> None:
+    with pytest.raises(UsageError, match="bytes"):
+        SeenTable(memory)
+
+
+PAIRS = st.lists(st.tuples(*[st.text("abü\udcff", max_size=3)] * 2), max_size=30)
+
+
+@pytest.mark.parametrize("by", ["pair", "source", "target"])
+def test_equal_hashes_are_equal_rows(by: str) -> None:
+    side = {"pair": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[by]
+
+    def key(row: tuple[str, ...]) -> tuple[str, ...]:
+        return row[side]
+
+    @given(PAIRS)
+    def agrees(rows: list[tuple[str, ...]]) -> None:
+        hashes = DuplicateFilter(2, by).score(rows)
+        assert len(set(hashes)) == len(set(map(key, rows)))
+        for row, found in zip(rows, hashes, strict=True):
+            assert [other for other, one in zip(rows, hashes, strict=True) if one == found] == [
+                other for other in rows if key(other) == key(row)
+            ]
+
+    agrees()
+
+
+def test_the_border_between_the_sides_counts() -> None:
+    first, second = DuplicateFilter(2).score([("ab", "c"), ("a", "bc")])
+    assert first != second
+
+
+def test_hashes_are_the_same_in_every_process() -> None:
+    """They must be: a run that goes on reads again what another has written. As of b2sum -l 64."""
+    assert DuplicateFilter(1).score([("abc",)]) == [
+        int.from_bytes(bytes.fromhex("d8bb14d833d59559"), "little")
+    ]
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'source'"):
+        DuplicateFilter(2, "sourc")
+    with pytest.raises(UsageError, match="only a SOURCE"):
+        DuplicateFilter(1, "target")
