@@ -26,10 +26,15 @@ VERBS = {
     "noise": "fairseq_ssl.cli.noise",
     "papers": "fairseq_ssl.cli.papers",
     "position-data": "fairseq_ssl.cli.position_data",
+    "postprocess": "fairseq_ssl.cli.postprocess",
     "score": "fairseq_ssl.cli.score",
     "shift-similarity": "fairseq_ssl.cli.shift_similarity",
+    "subwords": "fairseq_ssl.cli.subwords",
     "swapped-bleu": "fairseq_ssl.cli.swapped_bleu",
+    "tag": "fairseq_ssl.cli.tag",
     "token-wins": "fairseq_ssl.cli.token_wins",
+    "tokenise": "fairseq_ssl.cli.tokenise",
+    "truecase": "fairseq_ssl.cli.truecase",
     "user-dir": "fairseq_ssl.cli.user_dir",
 }
 

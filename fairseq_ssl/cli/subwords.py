@@ -1,0 +1,222 @@
+"""``fairseq-ssl subwords``: train a subword model, cut text with it, make a dictionary of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.cli.line_stream import (
+    add_file,
+    add_jobs,
+    add_output,
+    check_output,
+    rewritten,
+    stream,
+    write,
+)
+from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.detokenise import SUBWORDS
+from fairseq_ssl.text.sampling import sampled
+from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
+from fairseq_ssl.text.subwords.model import (
+    KINDS,
+    SENTENCEPIECE,
+    SUBWORD_NMT,
+    dictionary,
+    encoder,
+)
+from fairseq_ssl.text.tags import check_tag
+
+SUMMARY = "train sentencepiece or subword-nmt, cut text into subwords, and make a dictionary"
+EXAMPLES = """\
+  fairseq-ssl subwords train europarl.en news.en rapid.en -o bpe.en --size 32000 \\
+      --tags '<BT>' '<FT>'
+  fairseq-ssl subwords train bitext.ja.gz -o bpe.ja --size 32000 --character-coverage 0.9998 \\
+      --sample-lines 10000000
+  fairseq-ssl subwords encode bpe.en train.en.gz -o train.bpe.en
+  fairseq-ssl subwords dictionary bpe.en > dict.en.txt
+  fairseq-ssl subwords decode < output.bpe.en > output.en"""
+
+COVERAGE, MODEL_TYPE = 1.0, "bpe"
+TAGS = "tags that are never cut, such as <BT> <FT>"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the four steps."""
+    steps = Steps(parser)
+    _add_train(steps)
+    encode = steps.add("encode", "cut lines into subwords, with spaces between", _encode)
+    _add_model(encode)
+    add_file(encode, "text, as the model was trained on")
+    _add_tags(encode)
+    add_output(encode)
+    add_jobs(encode)
+    decode = steps.add(
+        "decode", "join subwords to words; fairseq-ssl detokenise does more", _decode
+    )
+    add_file(decode, "subwords")
+    decode.add_argument(
+        "--kind", choices=KINDS, default=SENTENCEPIECE, help="of subwords (default: %(default)s)"
+    )
+    add_output(decode)
+    entries = steps.add(
+        "dictionary",
+        "print all pieces and tags for fairseq-preprocess --srcdict or --tgtdict, so that none is "
+        "ever unknown",
+        _dictionary,
+    )
+    _add_model(entries)
+    _add_tags(entries)
+    add_output(entries)
+
+
+def _add_train(steps: Steps) -> None:
+    train = steps.add("train", "train a model on all lines of the text, or on some", _train)
+    train.add_argument(
+        "text",
+        type=Path,
+        nargs="+",
+        metavar="TEXT",
+        help="text to train on: in the thesis, 5.2.1, only the cleaner corpora; for subword-nmt "
+        "in tokens; .gz by suffix; - for stdin",
+    )
+    train.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="PREFIX",
+        help="write PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt), PREFIX.vocab, and "
+        "the signature, which keeps the tags",
+    )
+    train.add_argument(
+        "--kind", choices=KINDS, default=SENTENCEPIECE, help="of subwords (default: %(default)s)"
+    )
+    train.add_argument(
+        "--size",
+        type=int,
+        required=True,
+        metavar="N",
+        help="sentencepiece: pieces of the vocabulary, tags among them; subword-nmt: merges; 1 or "
+        "more",
+    )
+    train.add_argument(
+        "--character-coverage",
+        type=float,
+        metavar="SHARE",
+        help="sentencepiece: share of the text's characters that the pieces cover, the others are "
+        "unknown; above 0, up to 1; 1.0 for English and 0.9998 for Japanese in the thesis "
+        f"(default: {COVERAGE})",
+    )
+    train.add_argument(
+        "--model-type",
+        choices=("bpe", "unigram"),
+        help=f"sentencepiece: byte-pair encoding, as in the thesis, or its unigram language model "
+        f"(default: {MODEL_TYPE})",
+    )
+    train.add_argument(
+        "--sample-lines",
+        type=int,
+        metavar="N",
+        help="train on so many lines drawn from the text; 1 or more (default: all)",
+    )
+    train.add_argument(
+        "--seed", type=int, default=1, help="of the drawn lines (default: %(default)s)"
+    )
+    _add_tags(train)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="PREFIX of train, or the file of a model"
+    )
+
+
+def _add_tags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tags",
+        nargs="+",
+        default=[],
+        metavar="TAG",
+        help=f"{TAGS} (default: those that the model was trained with)"
+        if parser.prog.split()[-1] != "train"
+        else TAGS,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the step."""
+    for tag in getattr(args, "tags", []):
+        check_tag(tag)
+        if Path(tag).is_file():
+            raise UsageError(f"{tag}, among the tags, is a file. Name files before --tags.")
+    return run_step(args)
+
+
+def _train(args: argparse.Namespace) -> int:
+    options = _options(args)
+    lines = watched(chain.from_iterable(map(stream, args.text)), "subwords train", "lines")
+    if args.sample_lines is not None:
+        lines = iter(sampled(lines, args.sample_lines, args.seed))
+    package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
+    trained = package.train(lines, args.output, args.size, **options)
+    parameters = {"kind": args.kind, "lines": trained.lines, "size": args.size, **options}
+    if args.sample_lines is not None:
+        parameters["seed"] = args.seed
+    signature = Signature("subwords", {**parameters, "text": [str(path) for path in args.text]})
+    signature.write_beside(trained.model)
+    for note in (signature, *trained.notes, f"wrote {trained.pieces} pieces to {trained.model}"):
+        print(note, file=sys.stderr)
+    return 0
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the kind is trained with; refuse what goes with the other, or is out of range."""
+    for flag, value in (("--size", args.size), ("--sample-lines", args.sample_lines)):
+        if value is not None and value < 1:
+            raise UsageError(f"{flag} is {value}; expected 1 or more.")
+    for path in args.text:
+        if path.name in [f"{args.output.name}{end}" for end in (".model", ".codes", ".vocab")]:
+            check_output(args.output.with_name(path.name), path)
+    options: dict[str, Any] = {"tags": list(dict.fromkeys(args.tags))}
+    if args.kind == SENTENCEPIECE:
+        coverage = COVERAGE if args.character_coverage is None else args.character_coverage
+        if not 0 < coverage <= 1:
+            raise UsageError(f"--character-coverage is {coverage}; expected above 0, up to 1.")
+        return {**options, "coverage": coverage, "model_type": args.model_type or MODEL_TYPE}
+    for flag, value in (
+        ("--character-coverage", args.character_coverage),
+        ("--model-type", args.model_type),
+    ):
+        if value is not None:
+            raise UsageError(f"{flag} goes with {SENTENCEPIECE}, not with {args.kind}.")
+    return options
+
+
+def _encode(args: argparse.Namespace) -> int:
+    check_output(args.output, args.file, args.model)
+    lines = rewritten(stream(args.file), args.jobs, encoder, args.model, tuple(args.tags))
+    parameters = {"model": str(args.model), "tags": args.tags}
+    write(lines, args.output, Signature("subwords-encode", parameters))
+    return 0
+
+
+def _decode(args: argparse.Namespace) -> int:
+    check_output(args.output, args.file)
+    lines = map(SUBWORDS[args.kind], stream(args.file))
+    write(lines, args.output, Signature("subwords-decode", {"kind": args.kind}))
+    return 0
+
+
+def _dictionary(args: argparse.Namespace) -> int:
+    check_output(args.output, args.model)
+    parameters = {"model": str(args.model), "tags": args.tags}
+    lines = dictionary(args.model, args.tags)
+    write(lines, args.output, Signature("subwords-dictionary", parameters))
+    return 0

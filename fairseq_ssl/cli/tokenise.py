@@ -1,0 +1,68 @@
+"""``fairseq-ssl tokenise``: from plain text to Moses' tokens, what ``detokenise`` undoes."""
+
+from __future__ import annotations
+
+import argparse
+
+from fairseq_ssl.cli.line_stream import (
+    add_file,
+    add_jobs,
+    add_output,
+    check_output,
+    rewritten,
+    stream,
+    write,
+)
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.tokenise import tokeniser
+
+SUMMARY = "cut text into Moses' tokens"
+EXAMPLES = """\
+  fairseq-ssl tokenise --moses de < train.de > train.tok.de
+  fairseq-ssl tokenise train.en.gz --moses en --normalise --jobs 8 -o train.tok.en.gz"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the text and the rules."""
+    add_file(parser, "plain text")
+    parser.add_argument(
+        "--moses",
+        required=True,
+        metavar="LANGUAGE",
+        help="tokenise as Moses does in this language, as de; one without a list of abbreviations "
+        "gets the English list",
+    )
+    parser.add_argument(
+        "--aggressive-dash-splits",
+        action="store_true",
+        help="also cut at dashes within words: well-known becomes well @-@ known",
+    )
+    parser.add_argument(
+        "--no-escape",
+        action="store_true",
+        help="leave & | < > ' \" [ ] as they are (default: as entities, &amp; &#124; and so on)",
+    )
+    parser.add_argument(
+        "--normalise",
+        action="store_true",
+        help="first make quotes, dashes and spaces alike, by Moses' punctuation normaliser",
+    )
+    add_output(parser)
+    add_jobs(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tokenise each line."""
+    check_output(args.output, args.file)
+    options = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalise)
+    signature = Signature(
+        "tokenise",
+        {
+            "moses": args.moses,
+            "dashes": args.aggressive_dash_splits,
+            "escape": not args.no_escape,
+            "normalise": args.normalise,
+        },
+    )
+    write(rewritten(stream(args.file), args.jobs, tokeniser, *options), args.output, signature)
+    return 0

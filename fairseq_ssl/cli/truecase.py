@@ -1,0 +1,107 @@
+"""``fairseq-ssl truecase``: words in the case they have within a sentence, and back."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import chain
+from pathlib import Path
+
+from fairseq_ssl.cli.line_stream import (
+    add_file,
+    add_jobs,
+    add_output,
+    check_output,
+    rewritten,
+    stream,
+    write,
+)
+from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
+
+SUMMARY = "write words in their usual case, as Moses' truecaser, and undo it"
+EXAMPLES = """\
+  fairseq-ssl tokenise train.de --moses de -o train.tok.de
+  fairseq-ssl truecase train train.tok.de news.tok.de.gz -o case.de
+  fairseq-ssl truecase apply case.de train.tok.de -o train.true.de
+  fairseq-ssl truecase undo < output.tok.de > output.cased.de"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the three steps."""
+    steps = Steps(parser)
+    train = steps.add("train", "count how words are written where no sentence begins", _train)
+    train.add_argument(
+        "text",
+        type=Path,
+        nargs="+",
+        metavar="TEXT",
+        help="text in Moses' tokens; .gz by suffix; - for stdin",
+    )
+    train.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="MODEL",
+        help="where to write the counts, as Moses' truecaser has them: it reads this file, and "
+        "this command its",
+    )
+    apply = steps.add(
+        "apply",
+        "write the first word of each sentence as it is written elsewhere, and words in a case "
+        "never seen in their usual one",
+        _apply,
+    )
+    apply.add_argument("model", type=Path, metavar="MODEL", help="what train, or Moses, wrote")
+    add_file(apply, "text in Moses' tokens")
+    add_output(apply)
+    add_jobs(apply)
+    undo = steps.add("undo", "write the first word of each sentence with a capital", _undo)
+    add_file(undo, "truecased text in Moses' tokens")
+    add_output(undo)
+    undo.set_defaults(jobs=1)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the step."""
+    return run_step(args)
+
+
+def _train(args: argparse.Namespace) -> int:
+    check_output(args.output, *args.text)
+    counts = CaseCounts()
+    number = 0
+    lines = chain.from_iterable(map(stream, args.text))
+    for line in watched(lines, "truecase train", "lines"):
+        counts.add(line)
+        number += 1
+    if not counts.counts:
+        raise DataError(
+            f"No line of {', '.join(map(str, args.text))} has a word after its first, so nothing "
+            "tells how words are written. Expected text in tokens, a sentence a line."
+        )
+    words = counts.write(args.output)
+    signature = Signature(
+        "truecase", {"lines": number, "words": words, "text": [str(path) for path in args.text]}
+    )
+    signature.write_beside(args.output)
+    print(f"{signature}\nwrote {words} words to {args.output}", file=sys.stderr)
+    return 0
+
+
+def _apply(args: argparse.Namespace) -> int:
+    check_output(args.output, args.file, args.model)
+    lines = rewritten(stream(args.file), args.jobs, truecaser, args.model)
+    write(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
+    return 0
+
+
+def _undo(args: argparse.Namespace) -> int:
+    check_output(args.output, args.file)
+    lines = rewritten(stream(args.file), args.jobs, detruecaser)
+    write(lines, args.output, Signature("truecase-undo"))
+    return 0

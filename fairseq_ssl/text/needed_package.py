@@ -1,0 +1,19 @@
+"""Packages that only some of the work needs, loaded when it begins."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from fairseq_ssl.errors import MissingPackageError
+
+
+def needed(module: str, purpose: str, extra: str) -> Any:
+    """Load a module; where its package is missing, say which extra of ours brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0].replace("_", "-")
+        raise MissingPackageError(
+            package, purpose, f"pip install 'fairseq-ssl[{extra}]'"
+        ) from error

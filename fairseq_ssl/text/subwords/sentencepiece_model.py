@@ -1,0 +1,116 @@
+"""Subwords by sentencepiece."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.text.subwords.training import Trained, beside
+
+SUFFIX = ".model"
+LONGEST = 4192
+"""Bytes; sentencepiece passes longer lines over and tells no one."""
+
+
+class SentencepieceModel:
+    """Cuts text with a model of sentencepiece's."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._pieces = _sentencepiece().SentencePieceProcessor(model_file=str(path))
+        except RuntimeError:
+            raise DataError(
+                f"{path} is no model of sentencepiece's. Train it again, or copy it again."
+            ) from None
+
+    def cut(self, text: str) -> list[str]:
+        """Return the pieces of a text."""
+        return list(self._pieces.encode(text, out_type=str))
+
+    def pieces(self) -> Iterator[tuple[str, int]]:
+        """Yield all pieces, each with the count 1: sentencepiece keeps none."""
+        for number in range(self._pieces.get_piece_size()):
+            yield self._pieces.id_to_piece(number), 1
+
+
+def train(
+    lines: Iterable[str],
+    prefix: Path,
+    size: int,
+    tags: Sequence[str] = (),
+    coverage: float = 1.0,
+    model_type: str = "bpe",
+) -> Trained:
+    """Write PREFIX.model and PREFIX.vocab, with the tags as symbols that are never cut."""
+    model = io.BytesIO()
+    text = _Text(lines)
+    try:
+        _sentencepiece().SentencePieceTrainer.train(
+            sentence_iterator=iter(text),
+            model_writer=model,
+            vocab_size=size,
+            model_type=model_type,
+            character_coverage=coverage,
+            user_defined_symbols=list(tags),
+            pad_id=-1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise text.failure or _in_our_words(error, text, size) from None
+    return _written(model.getvalue(), prefix, text)
+
+
+class _Text:
+    """Lines on their way into sentencepiece, which hides what goes wrong in reading them."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = lines
+        self.read = self.long = 0
+        self.failure: FairseqSslError | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self.lines:
+                self.read += 1
+                self.long += len(line.encode()) > LONGEST
+                yield line
+        except FairseqSslError as error:
+            self.failure = error
+            raise
+
+
+def _written(model: bytes, prefix: Path, text: _Text) -> Trained:
+    path, aside = beside(prefix, SUFFIX), beside(prefix, f"{SUFFIX}.tmp")
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(model)
+        pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
+        numbers = range(pieces.get_piece_size())
+        rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
+        beside(prefix, ".vocab").write_text("".join(rows), encoding="utf-8", newline="\n")
+        aside.replace(path)
+    except OSError as error:
+        raise DataError(f"{path} could not be written: {error.strerror}.") from None
+    notes = (f"{text.long} lines of more than {LONGEST} bytes passed over",) if text.long else ()
+    return Trained(path, text.read, len(numbers), notes)
+
+
+def _in_our_words(error: RuntimeError, text: _Text, size: int) -> DataError:
+    """Say what a message of sentencepiece's means for its user."""
+    if text.read == text.long:
+        return DataError("There is no text to train on: every line is empty or too long.")
+    most = re.search(r"too high.*<= (\d+)", str(error))
+    if most:
+        return DataError(
+            f"The text has too few different pieces for --size {size}; expected at most {most[1]}."
+        )
+    return DataError(f"sentencepiece could not train: {' '.join(str(error).split())}")
+
+
+def _sentencepiece() -> Any:
+    return needed("sentencepiece", "Subwords of this kind", "fairseq")

@@ -1,0 +1,67 @@
+"""Tags before source sentences, such as ``<BT>``, that tell a model where a pair is from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.whole_file import whole_file
+
+RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
+"""Symbols that fairseq has in every dictionary and keeps to itself."""
+OVERWRITE = " #fairseq:overwrite"
+
+
+def check_tag(tag: str) -> None:
+    """Refuse what can not be one token of a line and one entry of a dictionary."""
+    if tag.split() != [tag]:
+        raise UsageError(f"The tag is {tag!r}; expected one word without spaces, as <BT>.")
+    if tag in RESERVED:
+        raise UsageError(
+            f"{tag} is a symbol of fairseq's own. Take another tag, as <BT>; taken are "
+            f"{', '.join(RESERVED)}."
+        )
+
+
+def tagged(line: str, tag: str) -> str:
+    """Put the tag and a space before the line."""
+    return f"{tag} {line}"
+
+
+def untagged(line: str, tag: str) -> str:
+    """Take the tag away where the line begins with it: what `tagged` put there, once."""
+    return "" if line == tag else line.removeprefix(f"{tag} ")
+
+
+def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
+    """Return the tags that the line begins with, and the rest of it."""
+    found: list[str] = []
+    while tags:
+        word, _, rest = line.lstrip(" ").partition(" ")
+        if word not in tags:
+            break
+        found.append(word)
+        line = rest
+    return found, line
+
+
+def add_to_dictionary(path: Path, tag: str) -> int | None:
+    """Append the tag to a dictionary of fairseq's, and return its line, or None if it was there.
+
+    All other entries keep their lines, and with them the ids of data that is binarised already.
+    """
+    lines = list(read_lines(path))
+    for number, line in enumerate(lines, 1):
+        word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
+        if not word or not count.isdigit():
+            raise DataError(
+                f"{path}:{number} is {line!r}; expected a word, a space and its count. Is this "
+                "the dict.LANGUAGE.txt of fairseq-preprocess?"
+            )
+        if word == tag:
+            return None
+    with whole_file(path.resolve()) as file:  # a link to a shared dictionary stays one
+        file.writelines(f"{line}\n" for line in [*lines, f"{tag} 1"])
+    return len(lines) + 1

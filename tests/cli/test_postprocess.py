@@ -1,0 +1,90 @@
+"""``fairseq-ssl postprocess``: each step, all in their order, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.cli.rewriting import given, refused, shown
+
+
+@pytest.fixture
+def copying(tmp_path: Path) -> list[str]:
+    """The options of copying, for two lines of which the first has a rare word."""
+    (tmp_path / "source").write_text("▁the ▁δ ▁line .\n▁a\n", encoding="utf-8")
+    (tmp_path / "dict.en.txt").write_text("▁the 3\n. 2\n▁line 2\n▁δ 1\n▁a 1\n", encoding="utf-8")
+    (tmp_path / "dict.de.txt").write_text("▁the 3\n. 2\n▁line 2\n▁a 1\n", encoding="utf-8")
+    return [
+        *("--copy-unknown", "--source", str(tmp_path / "source")),
+        *("--source-dict", str(tmp_path / "dict.en.txt")),
+        *("--target-dict", str(tmp_path / "dict.de.txt")),
+    ]
+
+
+def test_all_steps_in_their_order(
+    copying: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, output = tmp_path / "hyp", tmp_path / "out"
+    file.write_text("▁die <unk> - L inie <unk> ▁, ▁&quot; ▁gut ▁&quot; ▁.\n<unk>\n", "utf-8")
+    words = ["--moses", "de", "--detruecase", "--unknown-to", "|", *copying]
+    command = ["postprocess", str(file), *words, "--subwords", "sentencepiece", "-o", str(output)]
+    assert main(command) == 0
+    assert output.read_text(encoding="utf-8") == 'Die δ-Linie|, "gut".\n|\n'
+    assert "1 <unk> became source tokens, 2 found none" in capsys.readouterr().err
+    signature = json.loads(output.with_name("out.json").read_text(encoding="utf-8"))
+    assert signature["unknown_to"] == "|"
+    assert "japanese_punctuation" not in signature
+
+
+def test_each_step_alone(
+    copying: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "das <unk> ▁Haus@@ tor , マダム (Madam). ja . nein"
+    for words, wanted in {
+        ("--unknown-to", "|"): line.replace("<unk>", "|"),
+        ("--unknown-to", "none"): line.replace("<unk>", "none"),
+        ("--unknown-to", ""): line.replace("<unk>", ""),
+        ("--subwords", "subword-nmt"): line.replace("@@ ", ""),
+        ("--subwords", "sentencepiece"): "das<unk> Haus@@tor,マダム(Madam).ja.nein",
+        ("--detruecase",): line.replace("das", "Das").replace("nein", "Nein"),
+        ("--moses", "de"): line.replace(" ,", ",").replace(" .", "."),
+        ("--japanese-punctuation",): "das <unk> ▁Haus@@ tor、マダム (Madam)。ja。nein",
+        ("--remove-brackets",): line.replace(" (Madam)", ""),
+        tuple(copying): line.replace("<unk>", "▁δ"),
+    }.items():
+        given(monkeypatch, f"{line}\n\n")
+        assert shown(capsys, "postprocess", *words) == f"{wanted}\n\n", words
+
+
+def test_japanese(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    given(monkeypatch, "▁マダム (M ad am ▁Nee djan )は,\u2028 3.14 です .\n")
+    words = ("--japanese-punctuation", "--remove-brackets", "--subwords", "sentencepiece")
+    assert shown(capsys, "postprocess", *words) == "マダムは、\u20283.14です。\n"
+
+
+@pytest.mark.parametrize("lines", ["a\n", "a\nb\nc\n"])
+def test_unequal_lines(
+    lines: str, copying: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "hyp"
+    file.write_text(lines, encoding="utf-8")
+    message = refused(capsys, 1, "postprocess", file, *copying, "-o", tmp_path / "out")
+    shorter, longer = (file, tmp_path / "source") if lines == "a\n" else (tmp_path / "source", file)
+    assert f"{shorter} ends after line {lines.count('b') + 1}, but {longer} goes on" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_words(
+    copying: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(monkeypatch, "a\n")
+    assert "nothing to do" in refused(capsys, 2, "postprocess")
+    assert "nothing to do" in refused(capsys, 2, "postprocess", "--subwords", "none")
+    assert "--copy-unknown needs --source-dict" in refused(capsys, 2, "postprocess", *copying[:3])
+    message = refused(capsys, 2, "postprocess", "--detruecase", *copying[1:])
+    assert "--source goes with --copy-unknown" in message
+    message = refused(capsys, 1, "postprocess", *copying[:-1], copying[2])
+    assert "source:1 is" in message

@@ -1,0 +1,80 @@
+"""``fairseq-ssl tag``: lines, dictionaries, and both undone or refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.cli.rewriting import given, refused, shown
+
+TEXT = "a b\n\nc\u2028d \r\n<BT> e"
+
+
+def test_lines_there_and_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(monkeypatch, TEXT)
+    tagged = shown(capsys, "tag", "<FT>")
+    assert tagged == "<FT> a b\n<FT> \n<FT> c\u2028d \r\n<FT> <BT> e\n"
+    given(monkeypatch, tagged)
+    assert shown(capsys, "tag", "<FT>", "--undo") == f"{TEXT}\n"
+
+
+def test_what_is_printed_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.BytesIO()
+    given(monkeypatch, "ü\n")
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    assert main(["tag", "<BT>"]) == 0
+    assert printed.getvalue() == "<BT> ü\n".encode()
+
+
+def test_what_was_there_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, output = tmp_path / "text.gz", tmp_path / "out.gz"
+    file.write_bytes(gzip.compress(TEXT.encode()))
+    assert main(["tag", "<BT>", str(file), "-o", str(output)]) == 0
+    assert "1 of 4 lines began with <BT> before" in capsys.readouterr().err
+    assert gzip.decompress(output.read_bytes()).endswith(b"\r\n<BT> <BT> e\n")
+    assert output.with_name("out.gz.json").exists()
+    assert main(["tag", "<BT>", str(file), "--undo"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.endswith("\r\ne\n")
+    assert "3 of 4 lines did not begin with <BT>" in captured.err
+
+
+def test_dictionaries_alone_or_with_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # not to be read
+    one, two, file = tmp_path / "dict.en.txt", tmp_path / "dict.de.txt", tmp_path / "text"
+    one.write_text("b 2\na 1\n", encoding="utf-8")
+    two.write_text("<BT> 3\nc 1\n", encoding="utf-8")
+    file.write_text("a\n", encoding="utf-8")
+    assert main(["tag", "<BT>", "--dictionary", str(one), str(two)]) == 0
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert captured.err == f"{one} has <BT> now, in line 3\n{two} has <BT> already\n"
+    assert shown(capsys, "tag", "<BT>", file, "--dictionary", one, two) == "<BT> a\n"
+    assert one.read_text(encoding="utf-8") == "b 2\na 1\n<BT> 1\n"
+    assert two.read_text(encoding="utf-8") == "<BT> 3\nc 1\n"
+
+
+def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "dict.txt"
+    file.write_text("no count\n", encoding="utf-8")
+    for tag in ("", "a b", "</s>"):
+        assert "Take another" in (message := refused(capsys, 2, "tag", tag, file)) or (
+            "expected one word" in message
+        )
+    message = refused(capsys, 2, "tag", "<BT>", "--undo", "--dictionary", file)
+    assert "--undo is for lines" in message
+    message = refused(capsys, 2, "tag", "<BT>", "-o", file, "--dictionary", file)
+    assert "--output goes with FILE" in message
+    message = refused(capsys, 1, "tag", "<BT>", "--dictionary", file)
+    assert "dict.txt:1 is 'no count'" in message
+    assert "is read from" in refused(capsys, 2, "tag", "<BT>", file, "-o", file)

@@ -1,0 +1,123 @@
+"""Truecasing against sacremoses, on its files and ours, and a case worked out by hand."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from sacremoses import MosesTruecaser
+
+from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
+
+TEXT = [
+    "The cat saw us .",
+    "We like the cat . the dog likes us .",
+    "In the US the Cat and the dog met US .",
+    '" The end , " said us : US .',
+    "",
+]
+WORDS = [
+    *("The", "the", "THE", "cat", "Cat", "CAT", "us", "US", "ẞtraße", "3", "x|N", "|"),
+    *(".", "?", ":", ",", "(", "'", "&quot;", "<b>", "<", "a<b"),
+]
+MODEL = """\
+cat (2/3) Cat (1)
+saw (1/1)
+us (3/5) US (2)
+like (1/1)
+the (4/4)
+dog (2/2)
+likes (1/1)
+and (1/1)
+met (1/1)
+end (1/1)
+said (1/1)
+"""
+
+
+def drawn(number: int) -> list[str]:
+    draw = random.Random(2)
+    return [" ".join(draw.choices(WORDS, k=draw.randrange(12))) for _ in range(number)]
+
+
+def trained(path: Path, lines: Sequence[str]) -> Path:
+    counts = CaseCounts()
+    for line in lines:
+        counts.add(line)
+    counts.write(path)
+    return path
+
+
+def test_the_model_by_hand(tmp_path: Path) -> None:
+    assert trained(tmp_path / "model", TEXT).read_text(encoding="utf-8") == MODEL
+
+
+def test_the_file_is_the_one_sacremoses_writes(tmp_path: Path) -> None:
+    lines = TEXT + drawn(200)
+    ours = trained(tmp_path / "ours", lines)
+    MosesTruecaser().train([line.split() for line in lines], save_to=str(tmp_path / "theirs"))
+    assert ours.read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    """Known cases stay within a sentence, as in Moses; unknown ones and first words do not."""
+    truecased = truecaser(trained(tmp_path / "model", TEXT))
+    assert truecased("The Cat and THE DOG met US .") == "the Cat and the dog met US ."
+    assert truecased("US met <BT> Us . Cat , UFO") == "us met <BT> us . cat , UFO"
+    assert truecased("<BT> The cat") == "<BT> the cat"
+    assert truecased("a\u2028b \r") == "a b"
+    assert truecased("") == ""
+
+
+def test_cased_as_sacremoses_does_with_models_of_both(tmp_path: Path) -> None:
+    lines = drawn(300)
+    ours = truecaser(trained(tmp_path / "model", lines))
+    theirs = MosesTruecaser(str(tmp_path / "model"))
+    for line in drawn(600):
+        assert ours(line) == theirs.truecase(line, return_str=True, use_known=True)
+
+
+def test_detruecased() -> None:
+    cased = detruecaser()
+    assert cased("the dog . he said : &quot; yes &quot; no") == (
+        "The dog . He said : &quot; Yes &quot; no"
+    )
+    assert cased("über") == "Über"
+    assert cased("") == ""
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    truecased = truecaser(trained(tmp_path / "model", TEXT))
+    for line in ["The dog likes us .", "The cat . The dog met US and us .", "<BT>"]:
+        assert detruecaser()(truecased(line)) == line
+    assert truecased("The dog likes us .") == "the dog likes us ."
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("the (5/5)\ncat (2/3) Cat\n", "model:2 is 'cat"),
+        ("the cat\n", "model:1 is 'the cat'"),
+        ("the (5/5)\n\n", "model:2 is ''"),
+        ("", "model is empty"),
+    ],
+)
+def test_what_is_no_model(tmp_path: Path, model: str, message: str) -> None:
+    (tmp_path / "model").write_text(model, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        truecaser(tmp_path / "model")
+
+
+def test_counts_of_moses_that_are_no_integers_are_read(tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("cat (2.1/3.1) Cat (1)\n", encoding="utf-8")
+    assert truecaser(tmp_path / "model")("Cat CAT Cat") == "cat cat Cat"
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(MissingPackageError, match="sacremoses"):
+        CaseCounts()

@@ -1,0 +1,70 @@
+"""Punctuation and brackets of Japanese output, by hand."""
+
+# ruff: noqa: RUF001 - what looks like an ASCII mark is what is tested
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.text.japanese import japanese_punctuation, without_latin_brackets
+
+
+@pytest.mark.parametrize(
+    ("english", "japanese"),
+    [
+        ("猫, 犬. 鳥.", "猫、犬。鳥。"),
+        ("猫,犬.鳥です.」", "猫、犬。鳥です。」"),
+        ("猫，犬．鳥．", "猫、犬。鳥。"),
+        ("猫 , 犬 .", "猫、犬。"),
+        ("Apple, Google は Inc.", "Apple、Google は Inc。"),
+        ("円周率は3.14, 1,000より小さい.", "円周率は3.14、1,000より小さい。"),
+        ("３．１４と1，000．", "３．１４と1，000。"),
+        ("答えは2.", "答えは2。"),
+        ("第1，猫", "第1、猫"),
+        ("1,そして", "1、そして"),
+        ("待って...", "待って..."),
+        ("待って．．． はい", "待って．．． はい"),
+        ("etc., 猫", "etc.、猫"),
+        ("example.comとfile.txt", "example.comとfile.txt"),
+        ("ファイル.txt", "ファイル.txt"),
+        ("既に、よい。", "既に、よい。"),
+        ("猫.\u2028犬", "猫。\u2028犬"),
+        (" 猫 と 犬 ", " 猫 と 犬 "),
+        ("", ""),
+    ],
+)
+def test_punctuation(english: str, japanese: str) -> None:
+    assert japanese_punctuation(english) == japanese
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("マダム・ニージャン（Madam Needjan）は", "マダム・ニージャンは"),
+        ("マダム・ニージャン (Madam Needjan) は", "マダム・ニージャン は"),
+        ("キャシディ（Cassidy M. O'Stay-Né）とケイ(Kay)", "キャシディとケイ"),
+        ("ソニー（Ｓｏｎｙ）", "ソニー"),
+        ("ｿﾆｰ(Sony)", "ｿﾆｰ"),
+        ("猫（cat）", "猫（cat）"),
+        ("ねこ(cat)", "ねこ(cat)"),
+        ("ソニー（2020）", "ソニー（2020）"),
+        ("ソニー（PS 5）", "ソニー（PS 5）"),
+        ("ソニー（ソニー）", "ソニー（ソニー）"),
+        ("ソニー（Sony社）", "ソニー（Sony社）"),
+        ("ソニー（, .）", "ソニー（, .）"),
+        ("ソニー（）", "ソニー（）"),
+        ("ソニー（Sony", "ソニー（Sony"),
+        ("ソニーは（Sony）", "ソニーは（Sony）"),
+    ],
+)
+def test_brackets(line: str, wanted: str) -> None:
+    assert without_latin_brackets(line) == wanted
+
+
+def test_a_line_of_spaces_does_not_hold_up_the_rest() -> None:
+    """The time must grow with their number; with its square this would take minutes."""
+    spaces = " " * 300_000
+    assert japanese_punctuation(f"a{spaces}b{spaces},{spaces}c") == f"a{spaces}b、c"
+    line = f"ア{spaces}({spaces}a{spaces}"
+    assert without_latin_brackets(line) == line
+    assert without_latin_brackets(f"{line})") == "ア"

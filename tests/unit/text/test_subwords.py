@@ -1,0 +1,257 @@
+"""Subwords of both kinds: against the packages themselves, with tags that stay whole."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from fairseq.data import Dictionary
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.text.detokenise import SUBWORDS
+from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
+from fairseq_ssl.text.subwords.model import KINDS, SUBWORD_NMT, dictionary, encoder
+
+WORDS = ["the", "cat", "lower", "newest", "widest", "Haus", "über", "running", "<BT>", ".猫", "on"]
+TAGS = ("<BT>", "<FT>")
+
+
+def drawn(number: int) -> list[str]:
+    draw = random.Random(3)
+    return [" ".join(draw.choices(WORDS, k=draw.randrange(9))) for _ in range(number)]
+
+
+def train(kind: str, prefix: Path, tags: tuple[str, ...], size: int = 40) -> Path:
+    package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
+    trained = package.train(drawn(300), prefix, size, tags)
+    Path(f"{trained.model}.json").write_text(json.dumps({"tags": tags}), encoding="utf-8")
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Path]:
+    """Models by kind, with and without tags."""
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        (kind, tagged): train(kind, folder / f"bpe.{kind}.{tagged}", TAGS if tagged else ())
+        for kind in KINDS
+        for tagged in (False, True)
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tagged", [False, True])
+def test_tags_stay_whole_and_leave_the_rest_as_it_is(
+    models: dict[tuple[str, bool], Path], kind: str, tagged: bool
+) -> None:
+    plain = encoder(models[kind, tagged])
+    encoded = encoder(models[kind, tagged], () if tagged else TAGS)
+    for line in ["the cat", "<cat> the", "", "overrunning  the\u2028house", "Ω"]:
+        assert encoded(f"<BT> {line}") == f"<BT> {plain(line)}".rstrip(" ")
+        assert encoded(f"<FT> <BT> {line}") == f"<FT> <BT> {plain(line)}".rstrip(" ")
+    assert "<BT>" not in plain("the BT").split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_being_told_a_model_cuts_a_tag(
+    models: dict[tuple[str, bool], Path], kind: str
+) -> None:
+    assert encoder(models[kind, False])("<FT> the").split()[0] != "<FT>"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trained_tag_is_not_cut_within_a_line(
+    models: dict[tuple[str, bool], Path], kind: str
+) -> None:
+    encoded = encoder(models[kind, True])
+    assert "<FT>" in encoded("the <FT> cat").split()
+    assert "<FT>" in encoded("the<FT>cat").replace("@@", "").split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_encoding_is_undone(models: dict[tuple[str, bool], Path], kind: str) -> None:
+    encoded = encoder(models[kind, True])
+    for line in ["the newest Haus über 猫 .", "<BT> overrunning cats", "<BT>", ""]:
+        assert SUBWORDS[kind](encoded(line)) == line
+    assert " " in encoded("overrunning")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tagged", [False, True])
+def test_the_dictionary_knows_all_pieces_and_tags(
+    models: dict[tuple[str, bool], Path], kind: str, tagged: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "dict.txt"
+    lines = list(dictionary(models[kind, tagged], [] if tagged else TAGS))
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    loaded = Dictionary.load(str(file))
+    assert len(loaded) == len(lines) + 4
+    encoded = encoder(models[kind, tagged], TAGS)
+    for line in [*drawn(50), "tac eht nur ünwest", "<BT> over", "<FT> 猫s"]:
+        known = [token for token in encoded(line).split() if token in loaded]
+        missing = set(encoded(line).split()) - set(known)
+        assert missing <= {"v@@", "▁v", "v"}, line  # no word of the text has a v
+
+
+def test_sentencepiece_is_told_all(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in drawn(300)), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "theirs"),
+        vocab_size=40,
+        model_type="bpe",
+        character_coverage=0.99,
+        user_defined_symbols=list(TAGS),
+        pad_id=-1,
+        minloglevel=2,
+    )
+    found = sentencepiece_model.train(drawn(300), tmp_path / "ours.en", 40, TAGS, 0.99)
+    assert found.model == tmp_path / "ours.en.model"
+    assert (found.lines, found.pieces, found.notes) == (300, 40, ())
+    wanted = (tmp_path / "theirs.vocab").read_text(encoding="utf-8")
+    assert (tmp_path / "ours.en.vocab").read_text(encoding="utf-8") == wanted
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
+    for line in drawn(50):
+        if not line.startswith("<BT>"):
+            assert encoder(tmp_path / "ours.en")(line).split() == pieces.encode(line, out_type=str)
+
+
+def test_rare_characters_are_left_out_by_their_coverage(tmp_path: Path) -> None:
+    text = ["the cat on the lower mat"] * 100 + ["Ω"]
+    for coverage, known in ((1.0, True), (0.995, False)):
+        sentencepiece_model.train(text, tmp_path / "model", 25, coverage=coverage)
+        assert any("Ω" in line for line in dictionary(tmp_path / "model")) is known
+
+
+def test_long_lines_are_told(tmp_path: Path) -> None:
+    lines = [*drawn(300), "a " * 3000, "猫" * 1397]
+    notes = sentencepiece_model.train(lines, tmp_path / "model", 40).notes
+    assert notes == ("1 lines of more than 4192 bytes passed over",)
+
+
+def test_subword_nmt_is_told_all(tmp_path: Path) -> None:
+    text = [*drawn(300), "the\rcat\r"]
+    found = subword_nmt_model.train(text, tmp_path / "ours", 20, TAGS)
+    assert (found.lines, found.notes) == (301, ())
+    codes = io.StringIO()
+    words = [line.replace("<BT>", "").replace("\r", " ") for line in text]
+    learn_bpe(words, codes, 20)
+    assert (tmp_path / "ours.codes").read_text(encoding="utf-8") == codes.getvalue()
+    theirs = BPE(codes, glossaries=list(TAGS))
+    for line in [*drawn(50), "  over\u2028the \u3000x "]:
+        assert encoder(tmp_path / "ours", TAGS)(line) == theirs.segment(line)
+    pieces = Counter(piece for line in words for piece in theirs.segment(line).split(" ") if piece)
+    read = [line.split(" ") for line in (tmp_path / "ours.vocab").read_text("utf-8").splitlines()]
+    assert {piece: int(count) for piece, count in read if count != "0"} == pieces
+    assert found.pieces == len(read)
+
+
+def test_tags_are_no_regular_expressions(tmp_path: Path) -> None:
+    subword_nmt_model.train(drawn(300), tmp_path / "model", 20)
+    plain, encoded = (encoder(tmp_path / "model", tags) for tags in ((), ["r.n", "(.*)"]))
+    for line in ["running", "the r.nx", "the r.n running", "() newest"]:
+        cut = plain(line).replace("r@@ .@@ n@@ x", "r.n@@ x").replace("r@@ .@@ n ", "r.n ")
+        assert encoded(line) == cut
+
+
+def test_fewer_merges_than_asked_for(tmp_path: Path) -> None:
+    notes = subword_nmt_model.train(["ab ab cd"], tmp_path / "model", 5).notes
+    assert notes == ("1 merges, not 5: no more pair comes twice",)
+
+
+def test_words_at_hand_are_forgotten_in_time(
+    models: dict[tuple[str, bool], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subword_nmt_model, "REMEMBERED", 3)
+    model = subword_nmt_model.SubwordNmtModel(Path(f"{models[SUBWORD_NMT, False]}.codes"))
+    for word in ("ab", "cd", "ef", "gh", "ij"):
+        assert "".join(model.cut(word)).replace("@@", "") == word
+    assert len(model._plain.cache) == 1
+
+
+def broken() -> Iterator[str]:
+    yield "the cat"
+    raise DataError("text:2 is not valid UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "message"),
+    [
+        (drawn(300), 9999, r"too few different pieces for --size 9999; expected at most \d+"),
+        (drawn(300), 3, "could not train: .*size"),
+        ([], 40, "no text to train on"),
+        (["", "x" * 5000], 40, "could not train|no text to train on"),
+        (broken(), 40, "text:2 is not valid UTF-8"),
+    ],
+)
+def test_what_sentencepiece_can_not_train_on(
+    lines: list[str], size: int, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        sentencepiece_model.train(lines, tmp_path / "model", size)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("lines", [[], ["a b c"], ["<BT>"], ["ab cd"]])
+def test_what_subword_nmt_can_not_train_on(lines: list[str], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no text to train on|too little text"):
+        subword_nmt_model.train(lines, tmp_path / "model", 5, ["<BT>"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bpe.model", "text", "no model of sentencepiece's"),
+        ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3 is 'c'"),
+        ("bpe.codes", "#version: x\n", "bpe.codes:1 is '#version: x'"),
+        ("bpe.codes", "", "bpe.codes:1 is ''"),
+        ("other", "", "bpe does not exist, nor does bpe.model or bpe.codes"),
+    ],
+)
+def test_what_is_no_model(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        encoder(tmp_path / "bpe")
+
+
+def test_two_models_of_one_name(tmp_path: Path) -> None:
+    for end in ("model", "codes"):
+        (tmp_path / f"bpe.{end}").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match="Name one of them"):
+        encoder(tmp_path / "bpe")
+
+
+def test_a_vocabulary_that_is_missing_and_a_broken_signature(tmp_path: Path) -> None:
+    (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
+    assert encoder(tmp_path / "bpe.codes")("ab cab") == "ab c@@ ab"
+    with pytest.raises(DataError, match=r"bpe\.vocab does not exist"):
+        list(dictionary(tmp_path / "bpe"))
+    (tmp_path / "bpe.codes.json").write_text("[", encoding="utf-8")
+    with pytest.raises(DataError, match=r"bpe\.codes\.json is not what"):
+        encoder(tmp_path / "bpe")
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("sentencepiece", r"sentencepiece.*\[fairseq\]"),
+        ("subword_nmt.learn_bpe", r"subword-nmt.*\[wmt\]"),
+    ],
+)
+def test_a_missing_package_is_told(
+    module: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    package = sentencepiece_model if module == "sentencepiece" else subword_nmt_model
+    with pytest.raises(MissingPackageError, match=message):
+        package.train(["ab ab"], tmp_path / "model", 5)

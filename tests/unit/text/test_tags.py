@@ -1,0 +1,75 @@
+"""Tags: before lines, in fairseq's dictionaries, and what can not be one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.text.tags import add_to_dictionary, check_tag, split_tags, tagged, untagged
+
+LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
+
+
+@given(LINES)
+def test_what_is_tagged_can_be_untagged(line: str) -> None:
+    assert untagged(tagged(line, "<BT>"), "<BT>") == line
+    assert tagged(line, "<BT>").startswith("<BT> ")
+
+
+def test_only_the_tag_itself_is_taken_away() -> None:
+    assert untagged("<BT>x y", "<BT>") == "<BT>x y"
+    assert untagged("a <BT> b", "<BT>") == "a <BT> b"
+    assert untagged("<BT>", "<BT>") == ""
+    assert untagged("<BT> <BT> b", "<BT>") == "<BT> b"
+
+
+@pytest.mark.parametrize("tag", ["", " ", "<B T>", "a\u2028b", "<BT>\n", "<s>", "<pad>", "<unk>"])
+def test_what_is_no_tag(tag: str) -> None:
+    with pytest.raises(UsageError):
+        check_tag(tag)
+
+
+def test_tags_at_the_beginning_are_split_off() -> None:
+    tags = ["<BT>", "<de>"]
+    assert split_tags("<BT> a <BT> b", tags) == (["<BT>"], "a <BT> b")
+    assert split_tags(" <de> <BT>", tags) == (["<de>", "<BT>"], "")
+    assert split_tags("<BT>a b", tags) == ([], "<BT>a b")
+    assert split_tags("<BT> a", []) == ([], "<BT> a")
+    assert split_tags("", tags) == ([], "")
+
+
+def test_a_dictionary_gets_the_tag_once_and_keeps_its_order(tmp_path: Path) -> None:
+    file = tmp_path / "dict.en.txt"
+    before = "the 9\n\u3000\u2028x 3\n<de> 0 #fairseq:overwrite\nmadeupword0000 0"
+    file.write_text(before, encoding="utf-8", newline="\n")
+    known = Dictionary.load(str(file)).symbols
+    assert add_to_dictionary(file, "<BT>") == 5
+    assert file.read_text(encoding="utf-8") == f"{before}\n<BT> 1\n"
+    assert add_to_dictionary(file, "<BT>") is None
+    assert add_to_dictionary(file, "<de>") is None
+    loaded = Dictionary.load(str(file))
+    assert loaded.symbols == [*known, "<BT>"]
+    assert loaded.index("<BT>") != loaded.unk_index
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_link_to_a_shared_dictionary_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "dict.de.txt").write_text("a 1\n", encoding="utf-8")
+    (tmp_path / "dict.en.txt").symlink_to("dict.de.txt")
+    assert add_to_dictionary(tmp_path / "dict.en.txt", "<BT>") == 2
+    assert (tmp_path / "dict.en.txt").is_symlink()
+    assert (tmp_path / "dict.de.txt").read_text(encoding="utf-8") == "a 1\n<BT> 1\n"
+
+
+@pytest.mark.parametrize("text", ["a 1\nb\n", "a 1\n\nb 2\n", "a one\n"])
+def test_what_is_no_dictionary_is_left_alone(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "dict.en.txt"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"dict\.en\.txt:[12] is "):
+        add_to_dictionary(file, "<BT>")
+    assert file.read_text(encoding="utf-8") == text

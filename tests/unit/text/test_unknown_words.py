@@ -1,0 +1,42 @@
+"""What is put for ``<unk>``, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.text.unknown_words import UnknownCopies, replaced
+
+SOURCE_WORDS = {"the", "▁angle", "δ", "▁is", "both"}
+TARGET_WORDS = {"der", "▁Winkel", "β", "both"}
+
+
+@pytest.mark.parametrize(
+    ("output", "source", "wanted", "counts"),
+    [
+        ("der <unk> .", "the both δ .", "der the .", (1, 0)),
+        ("der <unk> <unk>", "both δ both β neither", "der δ β", (2, 0)),
+        ("<unk> der <unk> <unk>", "both neither δ", "δ der <unk> <unk>", (1, 2)),
+        ("<unk>", "", "<unk>", (0, 1)),
+        ("der Winkel", "δ β", "der Winkel", (0, 0)),
+        ("a<unk> <<unk>>", "δ β", "a<unk> <<unk>>", (0, 0)),
+        ("<unk>  x\u2028y ", "δ", "δ  x\u2028y ", (1, 0)),
+        ("<unk> <unk>", "δ δ", "δ δ", (2, 0)),
+        ("", "δ", "", (0, 0)),
+    ],
+)
+def test_copied_in_order(output: str, source: str, wanted: str, counts: tuple[int, int]) -> None:
+    copies = UnknownCopies(SOURCE_WORDS, TARGET_WORDS)
+    assert copies(output, source) == wanted
+    assert (copies.copied, copies.left) == counts
+
+
+def test_counts_add_up_over_lines() -> None:
+    copies = UnknownCopies(SOURCE_WORDS, TARGET_WORDS)
+    copies("<unk> <unk>", "δ")
+    copies("<unk>", "β")
+    assert (copies.copied, copies.left) == (2, 1)
+
+
+def test_replaced() -> None:
+    assert replaced("a <unk> b<unk>", "|") == "a | b|"
+    assert replaced("a unk", "|") == "a unk"
