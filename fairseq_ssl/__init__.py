@@ -24,7 +24,8 @@ Everything it adds to fairseq, by the flag that selects it:
     local_transduction
         fairseq's translation, which can decode with the source as a draft (--aggressive).
     tagged_translation
-        fairseq's translation with tags before the sources of some data, and a noisy beam.
+        fairseq's translation from genuine and synthetic data at a ratio, with tags before the
+        sources of some; and with a noisy beam and fluency boost to make such data.
 --criterion
     edit_cross_entropy
         Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).

@@ -48,13 +48,17 @@ PAPERS = (
         title="Pseudo Data for Grammatical Error Correction (Kiyono et al., 2019)",
         brings="noisy back-translation, direct, spell and character noise",
         tasks=("tagged_translation",),
-        commands=("noise --noise direct", "noise --noise spell", "noise --noise spelling"),
+        commands=(
+            *("noise --noise direct", "noise --noise spell", "noise --noise spelling"),
+            "back-translate --noisy-beam-beta",
+        ),
     ),
     Paper(
         key="wmt20",
         title="Tohoku-AIP-NTT at WMT 2020 (Kiyono et al., 2020)",
         brings="filters, tagged back- and forward-translation, re-ranking, post-ensemble",
-        commands=("noise --noise filtering",),
+        tasks=("tagged_translation",),
+        commands=("noise --noise filtering", "filter", "back-translate", "postprocess"),
     ),
     Paper(
         key="poda",

@@ -19,4 +19,8 @@ for set in $HELD_OUT; do
     done
   done
 done
-run python "$HERE/table.py" "$RUNS"
+rows=()
+for dataset in vanilla extrapolate interpolate; do
+  for kind in absolute shifted relative; do rows+=("$dataset.$kind"); done
+done
+run python "$HERE/../common/bleu_table.py" "$RUNS" --heads "data set" positions --rows "${rows[@]}"

@@ -1,32 +1,30 @@
-"""Print the table of scores, mean and deviation over the seeds, as Markdown."""
+"""Print a table of BLEU, mean and deviation over the seeds, as Markdown."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import statistics
 from collections import defaultdict
 from pathlib import Path
 
-DATASETS = ("vanilla", "extrapolate", "interpolate")
-KINDS = ("absolute", "shifted", "relative")
+PARTS = ("valid", "test")
 
-Scores = dict[tuple[str, str, str], list[float]]
+Scores = dict[tuple[str, str], list[float]]
+"""By row and part."""
 
 
 def collect(runs: Path) -> tuple[Scores, set[str]]:
-    """Read RUNS/DATASET.KIND.SEED/SET.bleu.json; a seed's score is the mean over its sets."""
+    """Read RUNS/ROW.SEED/SET.bleu.json; a seed's score is the mean over its sets of a part."""
     scores: Scores = defaultdict(list)
     signatures = set()
     for run in sorted(runs.iterdir()):
-        dataset, kind, _ = run.name.rsplit(".", 2)
-        for part in ("valid", "test"):
+        for part in PARTS:
             found = [json.loads(path.read_text()) for path in run.glob(f"{part}*.bleu.json")]
             signatures |= {str(one["signature"]) for one in found}
             if found:
                 mean = statistics.fmean(one["score"] for one in found)
-                scores[dataset, kind, part].append(mean)
+                scores[run.name.rpartition(".")[0], part].append(mean)
     return scores, signatures
 
 
@@ -39,15 +37,21 @@ def cell(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Print a row for each data set and kind of positions, and sacreBLEU's signature."""
+    """Print a row for each kind of run that has a score, and sacreBLEU's signature."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("runs", type=Path, help="WORK/runs")
-    scores, signatures = collect(parser.parse_args().runs)
-    print("| data set | positions | valid | test |\n| --- | --- | --- | --- |")
-    for dataset, kind in itertools.product(DATASETS, KINDS):
-        shown = [cell(scores.get((dataset, kind, part), [])) for part in ("valid", "test")]
+    parser.add_argument("--heads", nargs="+", required=True, help="of the columns that name a row")
+    parser.add_argument(
+        "--rows", nargs="+", required=True, help="in their order; a column's part ends at a dot"
+    )
+    args = parser.parse_args()
+    scores, signatures = collect(args.runs)
+    heads = [*args.heads, *PARTS]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    for row in args.rows:
+        shown = [cell(scores.get((row, part), [])) for part in PARTS]
         if set(shown) != {"not run"}:
-            print(f"| {dataset} | {kind} | {' | '.join(shown)} |")
+            print(f"| {' | '.join([*row.split('.'), *shown])} |")
     print(f"\nmean ± sample deviation (seeds); {', '.join(sorted(signatures))}")
 
 

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# The corpora: filtered, truecased, in subwords, the genuine pairs binarised (5.2).
+# shellcheck source=examples/wmt20/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+# WORK/raw: genuine.L, mono.L, subwords.L (what subwords are trained on) and each held-out set.
+tiny() {
+  run python "$HERE/../common/number_words.py" "$WORK/corpus" --numbers 12 --longest 6 \
+    --trained-length 6 --train-lines 2000 --valid-lines 60 --test-lines 6
+  split_off "$WORK/corpus/train" cat
+  for language in "$SOURCE" "$TARGET"; do
+    for set in valid test; do into "$WORK/raw/$set.$language" cat "$WORK/corpus/$set.$language"; done
+  done
+}
+
+small() {
+  : "${DATA_DIR:?folder with multi30k/train.en.gz, val.en.gz, test_2016_flickr.en.gz, and .de.gz}"
+  split_off "$DATA_DIR/multi30k/train" "gzip -dc" .gz
+  for language in "$SOURCE" "$TARGET"; do
+    for pair in $SETS; do
+      into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/multi30k/${pair#*:}.$language.gz"
+    done
+  done
+}
+
+# The first pairs are genuine; of the others both sides are monolingual text.
+split_off() { # PREFIX READER SUFFIX
+  local language
+  for language in "$SOURCE" "$TARGET"; do
+    into "$WORK/raw/genuine.$language" sh -c "$2 '$1.$language${3:-}' | sed '${GENUINE}q'"
+    into "$WORK/raw/mono.$language" sh -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d'"
+    into "$WORK/raw/subwords.$language" cat "$WORK/raw/genuine.$language"
+  done
+}
+
+paper() {
+  : "${DATA_DIR:?folder with train, mono, subwords and the held-out sets in both languages, see README}"
+  local language pair
+  for language in "$SOURCE" "$TARGET"; do
+    run mkdir -p "$WORK/raw"
+    for part in train:genuine mono:mono subwords:subwords; do
+      run ln -sf "$DATA_DIR/${part%:*}.$language" "$WORK/raw/${part#*:}.$language"
+    done
+    for pair in $SETS; do
+      run ln -sf "$DATA_DIR/${pair#*:}.$language" "$WORK/raw/${pair%:*}.$language"
+    done
+  done
+}
+
+headline "1/5 the corpora ($SCALE)"
+if ! have "$WORK/raw/done"; then
+  run mkdir -p "$WORK"
+  "$SCALE"
+  into "$WORK/raw/done" date
+fi
+
+headline "1/5 filtered"
+filtered="$WORK/filtered"
+read -ra filters <<<"$(pair_filters genuine | paste -sd ' ')"
+quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/genuine.$SOURCE" "$WORK/raw/genuine.$TARGET" \
+  "${filters[@]}" -o "$filtered/genuine.$SOURCE" "$filtered/genuine.$TARGET" ${FORCE:+--force}
+for language in "$SOURCE" "$TARGET"; do
+  filters=(--filter "encoding,clean")
+  [[ "$SCALE" != tiny ]] && filters+=(--filter "duplicates,langid:source=$language") # 5.2.2
+  quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/mono.$language" \
+    "${filters[@]}" -o "$filtered/mono.$language" ${FORCE:+--force}
+  for set in subwords $HELD_OUT; do
+    into "$filtered/$set.$language" cat "$WORK/raw/$set.$language"
+  done
+done
+
+headline "1/5 truecased, and in subwords"
+for language in "$SOURCE" "$TARGET"; do
+  if cased "$language"; then
+    have "$WORK/case.$language" ||
+      quietly "$WORK/case.log" run fairseq-ssl truecase train "$filtered/genuine.$language" -o "$WORK/case.$language"
+  fi
+  for set in genuine mono subwords $HELD_OUT; do
+    have "$WORK/true/$set.$language" && continue
+    if cased "$language"; then
+      into "$WORK/true/$set.$language" fairseq-ssl truecase apply "$WORK/case.$language" "$filtered/$set.$language"
+    else
+      into "$WORK/true/$set.$language" cat "$filtered/$set.$language"
+    fi
+  done
+  have "$WORK/subwords.$language.model" ||
+    quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$WORK/true/subwords.$language" \
+      -o "$WORK/subwords.$language" --size "$VOCABULARY" \
+      --character-coverage "$(coverage "$language")" --tags "$BT" "$FT"
+  for set in genuine mono $HELD_OUT; do
+    have "$WORK/text/$set.$language" ||
+      into "$WORK/text/$set.$language" \
+        fairseq-ssl subwords encode "$WORK/subwords.$language" "$WORK/true/$set.$language"
+  done
+  into "$WORK/dict.$language.txt" fairseq-ssl subwords dictionary "$WORK/subwords.$language"
+done
+
+headline "1/5 the genuine pairs, binarised"
+if ! have "$DATA/genuine"; then
+  prefixes() { # valid|test
+    grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,
+  }
+  run rm -rf "$DATA/genuine.tmp"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+    --srcdict "$WORK/dict.$SOURCE.txt" --tgtdict "$WORK/dict.$TARGET.txt" \
+    --trainpref "$WORK/text/genuine" --validpref "$(prefixes valid)" \
+    --testpref "$(prefixes test)" --destdir "$DATA/genuine.tmp" --workers "$(nproc)"
+  run mv "$DATA/genuine.tmp" "$DATA/genuine"
+fi

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Synthetic pairs: a model of each direction from the genuine pairs, back-translations of the
+# monolingual target, plain and noisy, forward-translations of the source; filtered, binarised
+# (5.3.3, 5.5.2, 4.3.1).
+# shellcheck source=examples/wmt20/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+needs() { [[ " $SYSTEMS " =~ \ ($1)\  ]]; } # SYSTEM|SYSTEM...
+
+# Translations of MONO by MODEL, beside what they are of: WORK/synthetic/NAME.made and .given
+generate() { # NAME MONO MODEL FLAGS...
+  local out="$WORK/synthetic/$1"
+  quietly "$out.log" run fairseq-ssl back-translate "$WORK/text/$2" --model "$3" \
+    --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${@:4}" \
+    ${SHARD:+--shard "$SHARD"} -o "$out.made" --given "$out.given" ${FORCE:+--force}
+}
+
+# Parts that Slurm has made, in one.
+join_parts() { # NAME
+  local side parts
+  for side in made given; do
+    parts=("$WORK/synthetic/$1.$side".*-of-*[0-9])
+    [[ -e "${parts[0]}" && ! -e "$WORK/synthetic/$1.$side" ]] || continue
+    ((${#parts[@]} == 10#${parts[0]##*-of-})) || {
+      echo "$WORK/synthetic: ${#parts[@]} of ${parts[0]##*-of-} parts of $1.$side are there." >&2
+      return 1
+    }
+    into "$WORK/synthetic/$1.$side" cat "${parts[@]}"
+  done
+}
+
+# Filtered pairs, as DATA/NAME.
+binarise() { # NAME SIDE-OF-SOURCE SIDE-OF-TARGET
+  local out="$WORK/synthetic/$1" kept="$WORK/kept/$1" filters
+  have "$DATA/$1" && return
+  read -ra filters <<<"$(pair_filters synthetic | paste -sd ' ')"
+  quietly "$out.log" run fairseq-ssl filter "$out.$2" "$out.$3" "${filters[@]}" \
+    -o "$kept.$SOURCE" "$kept.$TARGET" ${FORCE:+--force}
+  run rm -rf "$DATA/$1.tmp"
+  quietly "$out.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+    --srcdict "$WORK/dict.$SOURCE.txt" --tgtdict "$WORK/dict.$TARGET.txt" \
+    --trainpref "$kept" --destdir "$DATA/$1.tmp" --workers "$(nproc)"
+  run mv "$DATA/$1.tmp" "$DATA/$1"
+}
+
+synthesise() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
+  have "$DATA/$1" && return
+  if [[ -z "${SHARD:-}" ]]; then join_parts "$1"; fi
+  [[ -e "$WORK/synthetic/$1.given" && -z "${FORCE:-}" ]] || generate "$1" "$2" "$3" "${@:6}"
+  if [[ -z "${SHARD:-}" ]]; then binarise "$1" "$4" "$5"; fi
+}
+
+if needs "bt|tagged|tagged-ft|noisy"; then
+  headline "2/5 the reverse model"
+  train reverse 1 "$TARGET" "$SOURCE"
+fi
+if needs "bt|tagged|tagged-ft"; then
+  headline "2/5 back-translation"
+  synthesise bt "mono.$TARGET" "$(model reverse 1)" made given "${ENGINE[@]}" -s "$TARGET" -t "$SOURCE"
+fi
+if needs noisy; then
+  headline "2/5 noisy back-translation, beta $BETA"
+  synthesise noisy "mono.$TARGET" "$(model reverse 1)" made given "${NOISY_ENGINE[@]}" \
+    --noisy-beam-beta "$BETA" -s "$TARGET" -t "$SOURCE"
+fi
+if needs "ft|tagged-ft"; then
+  headline "2/5 the forward model, and forward-translation"
+  train base 1 "$SOURCE" "$TARGET"
+  synthesise ft "mono.$SOURCE" "$(model base 1)" given made "${ENGINE[@]}" -s "$SOURCE" -t "$TARGET"
+fi

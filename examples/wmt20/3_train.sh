@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# A model for each system and seed, in WORK/runs/SYSTEM.SEED.
+# shellcheck source=examples/wmt20/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+headline "3/5 training: $SYSTEMS; seeds $SEEDS"
+for seed in $SEEDS; do
+  for system in $SYSTEMS; do spawn train "$system" "$seed" "$SOURCE" "$TARGET"; done
+done
+settle

@@ -1,0 +1,137 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. Sections and tables are those of the thesis, chapter 5.
+#
+# SCALE     tiny   the bundled toy corpus, a CPU, two minutes: shows that all steps work
+#           small  Multi30k English to German, 5,000 pairs genuine, two CPU cores, hours
+#           paper  WMT'20 English-German or English-Japanese, 8 GPUs
+# SYSTEMS SEEDS    narrow them to run one cell of the table, say in a Slurm array
+# SHARD=I/N        with 2_generate.sh: translate that part of the monolingual text, and end
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+
+SCALE="${SCALE:-tiny}"
+WORK="${WORK:-work/wmt20/$SCALE}"
+SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; noisy: 4.3.1
+SEEDS="${SEEDS:-1 2 3}"
+BT="<BT>" FT="<FT>"                                    # 5.3.3, 5.5.2
+BEAM="${BEAM:-6}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # 5.3.3
+BETA="${BETA:-6}"                                      # beta_random, 4.3.1
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 5.1
+DROPOUT="${DROPOUT:-0.3}"                              # table 5.1
+ENGINE=(--engine ctranslate2)
+NOISY_ENGINE=(--engine fairseq)
+
+expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny)
+    SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
+    GENUINE="${GENUINE:-500}"
+    SEEDS="${SEEDS% 2 3}"
+    SETS="valid:valid test:test"
+    VOCABULARY="${VOCABULARY:-30}"
+    UPDATES="${UPDATES:-60}"
+    TRAINING=(--arch transformer_tiny --optimizer adam --lr 0.003
+      --lr-scheduler inverse_sqrt --warmup-updates 20 --max-tokens 1000
+      --save-interval-updates 30)
+    CHOSEN="${CHOSEN:-best}"
+    ;;
+  small)
+    SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"
+    GENUINE="${GENUINE:-5000}"         # pairs; of the other 24,000 each side is monolingual text
+    SETS="valid:val test:test_2016_flickr"
+    VOCABULARY="${VOCABULARY:-2000}"
+    UPDATES="${UPDATES:-6000}"
+    TRAINING=(--arch transformer_tiny --share-decoder-input-output-embed
+      --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
+      --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
+      --encoder-normalize-before --decoder-normalize-before
+      --optimizer adam --adam-betas "(0.9, 0.98)"
+      --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
+      --total-num-update "$UPDATES" --max-tokens 1000 --save-interval-updates 500)
+    CHOSEN="${CHOSEN:-best}"           # on the validation set: few pairs are soon known by heart
+    ;;
+  paper)
+    SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"
+    GENUINE=all
+    SETS="${SETS:-valid:newstest2018 test:newstest2014 test1:newstest2019}" # table 5.4
+    VOCABULARY="${VOCABULARY:-32000}"                  # 5.3.2
+    [[ "$SOURCE$TARGET" == *ja* ]] && UPDATES="${UPDATES:-80000}"
+    UPDATES="${UPDATES:-40000}"                        # table 5.1
+    LAYERS="${LAYERS:-6}"                              # 5.3.3: 9 in the end
+    LAUNCH="${LAUNCH:-node}"
+    GPUS="${GPUS:-8}" MAX_TOKENS="${MAX_TOKENS:-4000}" # 512k tokens a batch, table 5.1
+    TRAINING=(--arch transformer_vaswani_wmt_en_de_big --share-decoder-input-output-embed
+      --encoder-ffn-embed-dim 8192 --decoder-ffn-embed-dim 8192    # 5.3.1
+      --encoder-layers "$LAYERS" --decoder-layers "$LAYERS"
+      --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
+      --lr 0.001 --lr-scheduler inverse_sqrt --warmup-updates 4000
+      --max-tokens "$MAX_TOKENS" --update-freq "$((512000 / (GPUS * MAX_TOKENS)))" --fp16
+      --save-interval-updates 2000 --keep-interval-updates 10)
+    CHOSEN="${CHOSEN:-10}"                             # average of the last 10, table 5.1
+    ENGINE=(--engine ctranslate2 --compute-type float16)
+    NOISY_ENGINE=(--engine fairseq --compute-type float16)
+    ;;
+esac
+# shellcheck disable=SC2086  # words apart
+expect SYSTEMS "base bt tagged ft tagged-ft noisy" $SYSTEMS
+
+HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
+RUNS="$WORK/runs" # RUNS/SYSTEM.SEED, and RUNS/reverse.1
+DATA="$WORK/data" # DATA/genuine, DATA/bt, ...
+model() { echo "$RUNS/$1.$2/final.pt"; } # SYSTEM SEED
+
+# Whether a language is written with capitals, and with spaces between words.
+cased() { [[ "$1" != ja && "$SCALE" != tiny ]]; }
+# The characters that the subwords of a language cover (5.2.1).
+coverage() { if [[ "$1" == ja ]]; then echo 0.9998; else echo 1.0; fi; }
+
+# What is dropped of pairs, genuine (5.2.1) or synthetic (5.3.3, footnote 4).
+pair_filters() { # genuine|synthetic
+  local most=500 characters=0 ratio=3.0
+  [[ "$SCALE" == tiny ]] && ratio=9.0 # of letters, here
+  if [[ "$1" == genuine && "$SCALE" != tiny ]]; then
+    echo --filter encoding,duplicates --filter "langid:source=$SOURCE:target=$TARGET"
+  fi
+  if [[ "$SOURCE$TARGET" != *ja* ]]; then
+    echo --filter "clean:min=1:max=250:ratio=$ratio"
+    return
+  fi
+  [[ "$1" == synthetic ]] && most=250 characters=500
+  if [[ "$TARGET" == ja ]]; then
+    echo --filter "longest:source=$most:target=$characters:target-unit=characters"
+  else
+    echo --filter "longest:source=$characters:source-unit=characters:target=$most:target-unit=tokens"
+  fi
+}
+
+# What a system is trained on, as flags of tagged_translation. The genuine pairs are up-sampled, so
+# that it sees them and the synthetic ones at 1:1 (5.3.3), or at 1:0.5:0.5 (5.5.2).
+mixture() { # SYSTEM
+  local bt="../bt/train" ft="../ft/train" noisy="../noisy/train"
+  case "$1" in
+    bt) echo --mix-weights "train=1,$bt=1" ;;
+    tagged) echo --mix-weights "train=1,$bt=1" --source-tags "$bt=$BT" ;;
+    ft) echo --mix-weights "train=1,$ft=1" --source-tags "$ft=$FT" ;;
+    tagged-ft) echo --mix-weights "train=1,$bt=0.5,$ft=0.5" --source-tags "$bt=$BT,$ft=$FT" ;;
+    noisy) echo --mix-weights "train=1,$noisy=1" --source-tags "$noisy=$BT" ;;
+  esac
+}
+
+# The model of SYSTEM and SEED, from one language to the other; killed, it goes on.
+train() { # SYSTEM SEED FROM TO
+  local folder="$RUNS/$1.$2" flags
+  have "$(model "$1" "$2")" && return
+  read -ra flags <<<"$(mixture "$1")"
+  quietly "$folder/train.log" launch_train "$DATA/genuine" --user-dir "$USER_DIR" \
+    --task tagged_translation "${TRAINING[@]}" "${flags[@]}" -s "$3" -t "$4" \
+    --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
+    --dropout "$DROPOUT" --max-update "$UPDATES" --seed "$2" --save-dir "$folder" \
+    --validate-interval 100000 --no-epoch-checkpoints --log-format simple --log-interval 50
+  local chosen=("$folder/checkpoint_best.pt")
+  [[ "$CHOSEN" == best ]] || chosen=("$folder" --last "$CHOSEN" --by update)
+  quietly "$folder/train.log" run fairseq-ssl average "${chosen[@]}" -o "$(model "$1" "$2")"
+}

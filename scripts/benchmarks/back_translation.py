@@ -1,0 +1,140 @@
+"""Sentences a second of two commands: back-translate by CTranslate2 over fairseq-generate.
+
+Both translate the same text with the same model, beam 6 and length penalty 1, from start to end:
+loading is counted. Without --model, it has random weights, and writes as many tokens as it reads.
+With one, the share of lines on which both agree is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
+import models
+import torch
+
+from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.checkpoints.training_data import training_data
+
+BIN = Path(sys.executable).parent
+SEARCH = ("--beam", "6", "--lenpen", "1")
+
+
+def random_model(folder: Path, args: Any) -> tuple[Path, Path]:
+    """Write a checkpoint of random weights with its dictionaries, and a text; return both."""
+    task = models.words(args.vocabulary)
+    model, options = models.build(args.arch, task)
+    for language in ("source", "target"):
+        task.source_dictionary.save(str(folder / f"dict.{language}.txt"))
+    named = {"_name": "translation", "source_lang": "source", "target_lang": "target"}
+    cfg = {"model": options, "task": argparse.Namespace(**named, data=str(folder))}
+    history = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+    state = {
+        **{"args": None, "cfg": cfg, "model": model.state_dict(), "last_optimizer_state": None},
+        "optimizer_history": [history],
+        "extra_state": {"train_iterator": {"epoch": 1}, "val_loss": None},
+    }
+    torch.save(state, folder / "model.pt")
+    rows = models.sentences(args.sentences, args.length + 1, args.vocabulary)[:, :-1].tolist()
+    symbols = task.source_dictionary.symbols
+    text = folder / "text"
+    text.write_text("".join(f"{' '.join(symbols[k] for k in row)}\n" for row in rows))
+    return folder / "model.pt", text
+
+
+def run(words: Sequence[str | Path], log: Path) -> None:
+    """Run a command; what it prints is in the log."""
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    with log.open("w") as file:
+        done = subprocess.run(list(map(str, words)), env=env, stdout=file, stderr=file, check=False)
+    if done.returncode:
+        sys.exit(f"{log.read_text()[-2000:]}\nThat failed: {' '.join(map(str, words))}")
+
+
+def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.Run, harness.Run]:
+    """Return what runs back-translate, and what runs fairseq-generate."""
+    data = training_data(read(model), args.data_dir or (None if args.model else folder))
+    pair = f"{data.source}-{data.target}"
+    shutil.copy(text, folder / f"test.{pair}.{data.source}")
+    for dictionary in data.dictionaries:
+        if not (folder / dictionary.name).exists():
+            shutil.copy(dictionary, folder)
+    own = folder / "own.pt"  # what is converted stays here
+    shutil.copy(model, own)
+    longest = ("--max-len-b", str(250 if args.model else args.length))
+    count = len(text.read_text().splitlines())
+    common: tuple[str | Path, ...] = (*SEARCH, *longest, "--data-dir", folder)
+    first: list[str | Path] = [BIN / "fairseq-ssl", "back-translate", text, "--model", own, *common]
+    first += ["-s", data.source, "-t", data.target, "--force", "-o", folder / "made"]
+    first += ["--engine", "ctranslate2", "--compute-type", args.compute_type]
+    first += ["--device", args.device]
+    second: list[str | Path] = [
+        BIN / "fairseq-generate",
+        folder,
+        "--dataset-impl",
+        "raw",
+        "--path",
+        own,
+    ]
+    second += ["-s", data.source, "-t", data.target, *SEARCH, "--max-len-a", "0", *longest]
+    second += ["--max-tokens", str(args.max_tokens), "--user-dir", "fairseq_ssl"]
+    second += ["--cpu"] if args.device == "cpu" else ["--fp16"]
+
+    def back_translate() -> int:
+        run(first, folder / "first.log")
+        return count
+
+    def generate() -> int:
+        run(second, folder / "generate")
+        return count
+
+    return back_translate, generate
+
+
+def tell_agreement(folder: Path) -> None:
+    """Say how many lines are the same."""
+    found = re.findall(r"^H-(\d+)\t\S+\t(.*)$", (folder / "generate").read_text(), re.M)
+    theirs = {int(number): line for number, line in found}
+    ours = (folder / "made").read_text().splitlines()
+    same = sum(theirs.get(number) == line for number, line in enumerate(ours))
+    print(f"  {same} of {len(ours)} lines are the same", file=sys.stderr)
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--arch", default="transformer", help="without --model")
+    options.add_argument("--vocabulary", type=int, default=8000)
+    options.add_argument("--sentences", type=int, default=200)
+    options.add_argument("--length", type=int, default=24, help="in tokens")
+    options.add_argument("--model", type=Path, help="checkpoint that CTranslate2 can take")
+    options.add_argument("--data-dir", type=Path, help="with --model: its dictionaries")
+    options.add_argument("--text", type=Path, help="with --model: what is translated")
+    options.add_argument("--max-tokens", type=int, default=2000, help="of fairseq's batches")
+    options.add_argument("--compute-type", default="float32", help="or int8, float16, ...")
+    args = harness.parse(options)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model, text = (args.model, args.text) if args.model else random_model(folder, args)
+        comparison = harness.Comparison(
+            *("back_translation", f"back-translate {args.compute_type}", "fairseq-generate"),
+            *("sentences/s",),
+            goal=5.0 if args.device == "cpu" else 3.0,
+            settings={key: str(value) for key, value in vars(args).items()},
+        )
+        harness.compare(comparison, *commands(folder, model, text, args), args.pairs)
+        tell_agreement(folder)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()
