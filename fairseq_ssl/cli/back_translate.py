@@ -26,8 +26,8 @@ EXAMPLES = """\
       --compute-type int8 -o bt.en --given bt.de
   fairseq-ssl back-translate correct.en --model errors.pt --noisy-beam-beta 6 -o wrong.en
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt --sampling --sampling-topk 10 -o bt.en
-  fairseq-ssl back-translate correct.en --model errors.pt --nbest 10 --fluency-boost-lm lm.pt \\
-      -o wrong.en --given right.en
+  fairseq-ssl back-translate correct.en --model errors.pt --beam 10 --nbest 10 \\
+      --fluency-boost-lm lm.pt -o wrong.en --given right.en
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt -o bt.en --shard "$SLURM_ARRAY_TASK_ID/99"
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt -o ft.de    (forward-translation)"""
 

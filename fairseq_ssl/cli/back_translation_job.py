@@ -42,6 +42,7 @@ class Wanted:
     def task(self) -> dict[str, Any]:
         """All that decides the bytes of the outputs."""
         decoding = asdict(self.decoding)
+        del decoding["threads"]
         decoding["models"] = [[str(path), *_identity(path)] for path in self.decoding.models]
         decoding["data_dir"] = self.decoding.data_dir and str(self.decoding.data_dir)
         return {
