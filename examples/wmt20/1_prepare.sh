@@ -69,7 +69,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/5 truecased, and in subwords"
+headline "1/5 truecased"
 for language in "$SOURCE" "$TARGET"; do
   if cased "$language"; then
     have "$WORK/case.$language" ||
@@ -83,16 +83,28 @@ for language in "$SOURCE" "$TARGET"; do
       into "$WORK/true/$set.$language" cat "$filtered/$set.$language"
     fi
   done
-  have "$WORK/subwords.$language.model" ||
-    quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$WORK/true/subwords.$language" \
-      -o "$WORK/subwords.$language" --size "$VOCABULARY" \
-      --character-coverage "$(coverage "$language")" --tags "$BT" "$FT"
+done
+
+headline "1/5 in subwords"
+learn() { # MODEL CHARACTER-COVERAGE TEXT...
+  have "$1.model" ||
+    quietly "$WORK/subwords.log" run fairseq-ssl subwords train "${@:3}" \
+      -o "$1" --size "$VOCABULARY" --character-coverage "$2"
+}
+text="$WORK/true/subwords" # .LANGUAGE
+if together; then
+  learn "$(subword_model "$SOURCE")" 1.0 "$text.$SOURCE" "$text.$TARGET"
+else
+  for language in "$SOURCE" "$TARGET"; do
+    learn "$(subword_model "$language")" "$(coverage "$language")" "$text.$language"
+  done
+fi
+for language in "$SOURCE" "$TARGET"; do
   for set in genuine mono $HELD_OUT; do
     have "$WORK/text/$set.$language" ||
       into "$WORK/text/$set.$language" \
-        fairseq-ssl subwords encode "$WORK/subwords.$language" "$WORK/true/$set.$language"
+        fairseq-ssl subwords encode "$(subword_model "$language")" "$WORK/true/$set.$language"
   done
-  into "$WORK/dict.$language.txt" fairseq-ssl subwords dictionary "$WORK/subwords.$language"
 done
 
 headline "1/5 the genuine pairs, binarised"
@@ -102,8 +114,11 @@ if ! have "$DATA/genuine"; then
   }
   run rm -rf "$DATA/genuine.tmp"
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
-    --srcdict "$WORK/dict.$SOURCE.txt" --tgtdict "$WORK/dict.$TARGET.txt" \
     --trainpref "$WORK/text/genuine" --validpref "$(prefixes valid)" \
     --testpref "$(prefixes test)" --destdir "$DATA/genuine.tmp" --workers "$(nproc)"
+  for tag in "$BT" "$FT"; do
+    quietly "$WORK/preprocess.log" run fairseq-ssl tag "$tag" \
+      --dictionary "$DATA/genuine.tmp/dict.$SOURCE.txt" "$DATA/genuine.tmp/dict.$TARGET.txt"
+  done
   run mv "$DATA/genuine.tmp" "$DATA/genuine"
 fi

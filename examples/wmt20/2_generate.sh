@@ -38,7 +38,7 @@ binarise() { # NAME SIDE-OF-SOURCE SIDE-OF-TARGET
     -o "$kept.$SOURCE" "$kept.$TARGET" ${FORCE:+--force}
   run rm -rf "$DATA/$1.tmp"
   quietly "$out.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
-    --srcdict "$WORK/dict.$SOURCE.txt" --tgtdict "$WORK/dict.$TARGET.txt" \
+    --srcdict "$DATA/genuine/dict.$SOURCE.txt" --tgtdict "$DATA/genuine/dict.$TARGET.txt" \
     --trainpref "$kept" --destdir "$DATA/$1.tmp" --workers "$(nproc)"
   run mv "$DATA/$1.tmp" "$DATA/$1"
 }

@@ -10,8 +10,8 @@ postprocessing() { # SET
     ja-*) echo --unknown-to "|" --detruecase ;;
     words-digits) ;;
     *)
-      echo --copy-unknown --source "$WORK/text/$1.$SOURCE" --source-dict "$WORK/dict.$SOURCE.txt" \
-        --target-dict "$WORK/dict.$TARGET.txt" --detruecase
+      echo --copy-unknown --source "$WORK/text/$1.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt" \
+        --target-dict "$DATA/genuine/dict.$TARGET.txt" --detruecase
       ;;
   esac
 }

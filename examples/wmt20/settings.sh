@@ -32,7 +32,7 @@ case "$SCALE" in
     GENUINE="${GENUINE:-500}"
     SEEDS="${SEEDS% 2 3}"
     SETS="valid:valid test:test"
-    VOCABULARY="${VOCABULARY:-30}"
+    VOCABULARY="${VOCABULARY:-50}"
     UPDATES="${UPDATES:-60}"
     TRAINING=(--arch transformer_tiny --optimizer adam --lr 0.003
       --lr-scheduler inverse_sqrt --warmup-updates 20 --max-tokens 1000
@@ -86,6 +86,9 @@ model() { echo "$RUNS/$1.$2/final.pt"; } # SYSTEM SEED
 
 # Whether a language is written with capitals, and with spaces between words.
 cased() { [[ "$1" != ja && "$SCALE" != tiny ]]; }
+# Whether both have their subwords of one model, as English and German; Japanese has its own (5.2.1).
+together() { [[ "$SOURCE$TARGET" != *ja* ]]; }
+subword_model() { if together; then echo "$WORK/subwords"; else echo "$WORK/subwords.$1"; fi; }
 # The characters that the subwords of a language cover (5.2.1).
 coverage() { if [[ "$1" == ja ]]; then echo 0.9998; else echo 1.0; fi; }
 

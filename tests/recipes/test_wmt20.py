@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,10 +94,12 @@ def test_filters_and_subwords_are_those_of_section_5_2() -> None:
     ]
     japanese = dry("paper", "prepare", SOURCE="en", TARGET="ja")
     assert "--filter longest:source=500:target=0:" in said(japanese, "filter")[0]
-    for words in said(japanese, "subwords"):
-        if "train" in words.split():
-            share = "0.9998" if ".ja " in words else "1.0"
-            assert f"--size 32000 --character-coverage {share} --tags <BT> <FT>" in words
+    apart = [words for words in said(japanese, "subwords") if words.startswith("subwords train")]
+    assert [words.endswith("coverage 1.0") for words in apart] == [True, False]
+    assert [words.endswith("coverage 0.9998") for words in apart] == [False, True]
+    assert ["/true/subwords.ja" in words for words in apart] == [False, True]
+    (together,) = [words for words in said(german, "subwords") if "subwords train" in words]
+    assert re.search(r"subwords\.en \S+subwords\.de .* --size 32000 ", together)
     assert all(".ja" not in words for words in said(japanese, "truecase"))
     synthetic = said(dry("paper", "generate", SOURCE="en", TARGET="ja"), "filter")
     assert all("longest:source=250:target=500:target-unit=characters" in one for one in synthetic)
