@@ -47,14 +47,14 @@ paper() {
   done
 }
 
-headline "1/5 the corpora ($SCALE)"
+headline "1/6 the corpora ($SCALE)"
 if ! have "$WORK/raw/done"; then
   run mkdir -p "$WORK"
   "$SCALE"
   into "$WORK/raw/done" date
 fi
 
-headline "1/5 filtered"
+headline "1/6 filtered"
 filtered="$WORK/filtered"
 read -ra filters <<<"$(pair_filters genuine | paste -sd ' ')"
 quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/genuine.$SOURCE" "$WORK/raw/genuine.$TARGET" \
@@ -69,7 +69,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/5 truecased"
+headline "1/6 truecased"
 for language in "$SOURCE" "$TARGET"; do
   if cased "$language"; then
     have "$WORK/case.$language" ||
@@ -85,7 +85,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/5 in subwords"
+headline "1/6 in subwords"
 learn() { # MODEL CHARACTER-COVERAGE TEXT...
   have "$1.model" ||
     quietly "$WORK/subwords.log" run fairseq-ssl subwords train "${@:3}" \
@@ -107,7 +107,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/5 the genuine pairs, binarised"
+headline "1/6 the genuine pairs, binarised"
 if ! have "$DATA/genuine"; then
   prefixes() { # valid|test
     grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,

@@ -6,7 +6,7 @@
 #           small  Multi30k English to German, 5,000 pairs genuine, two CPU cores, hours
 #           paper  WMT'20 English-German or English-Japanese, 8 GPUs
 # SYSTEMS SEEDS    narrow them to run one cell of the table, say in a Slurm array
-# SHARD=I/N        with 2_generate.sh: translate that part of the monolingual text, and end
+# SHARD=I/N        with 3_generate.sh: translate that part of the monolingual text, and end
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -123,6 +123,9 @@ mixture() { # SYSTEM
     noisy) echo --mix-weights "train=1,$noisy=1" --source-tags "$noisy=$BT" ;;
   esac
 }
+
+# Whether one of these systems is asked for.
+needs() { [[ " $SYSTEMS " =~ \ ($1)\  ]]; } # SYSTEM|SYSTEM...
 
 # The model of SYSTEM and SEED, from one language to the other; killed, it goes on.
 train() { # SYSTEM SEED FROM TO

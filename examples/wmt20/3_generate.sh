@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
-# Synthetic pairs: a model of each direction from the genuine pairs, back-translations of the
-# monolingual target, plain and noisy, forward-translations of the source; filtered, binarised
-# (5.3.3, 5.5.2, 4.3.1).
+# Synthetic pairs: back-translations of the monolingual target, plain and noisy, and
+# forward-translations of the source; filtered, binarised (5.3.3, 5.5.2, 4.3.1).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
-
-needs() { [[ " $SYSTEMS " =~ \ ($1)\  ]]; } # SYSTEM|SYSTEM...
 
 # Translations of MONO by MODEL, beside what they are of: WORK/synthetic/NAME.made and .given
 generate() { # NAME MONO MODEL FLAGS...
@@ -50,21 +47,16 @@ synthesise() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
   if [[ -z "${SHARD:-}" ]]; then binarise "$1" "$4" "$5"; fi
 }
 
-if needs "bt|tagged|tagged-ft|noisy"; then
-  headline "2/5 the reverse model"
-  train reverse 1 "$TARGET" "$SOURCE"
-fi
 if needs "bt|tagged|tagged-ft"; then
-  headline "2/5 back-translation"
+  headline "3/6 back-translation"
   synthesise bt "mono.$TARGET" "$(model reverse 1)" made given "${ENGINE[@]}" -s "$TARGET" -t "$SOURCE"
 fi
 if needs noisy; then
-  headline "2/5 noisy back-translation, beta $BETA"
+  headline "3/6 noisy back-translation, beta $BETA"
   synthesise noisy "mono.$TARGET" "$(model reverse 1)" made given "${NOISY_ENGINE[@]}" \
     --noisy-beam-beta "$BETA" -s "$TARGET" -t "$SOURCE"
 fi
 if needs "ft|tagged-ft"; then
-  headline "2/5 the forward model, and forward-translation"
-  train base 1 "$SOURCE" "$TARGET"
+  headline "3/6 forward-translation"
   synthesise ft "mono.$SOURCE" "$(model base 1)" given made "${ENGINE[@]}" -s "$SOURCE" -t "$TARGET"
 fi

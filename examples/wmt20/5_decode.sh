@@ -27,7 +27,7 @@ decode() { # SYSTEM SEED SET
   into "$out.txt" fairseq-ssl postprocess "$out.subwords" --subwords sentencepiece "${flags[@]}"
 }
 
-headline "4/5 translating with a beam of $BEAM"
+headline "5/6 translating with a beam of $BEAM"
 for seed in $SEEDS; do
   for system in $SYSTEMS; do
     for set in $HELD_OUT; do spawn decode "$system" "$seed" "$set"; done
