@@ -27,6 +27,7 @@ VERBS = {
     "papers": "fairseq_ssl.cli.papers",
     "position-data": "fairseq_ssl.cli.position_data",
     "postprocess": "fairseq_ssl.cli.postprocess",
+    "rerank": "fairseq_ssl.cli.rerank",
     "score": "fairseq_ssl.cli.score",
     "shift-similarity": "fairseq_ssl.cli.shift_similarity",
     "subwords": "fairseq_ssl.cli.subwords",

@@ -1,0 +1,1 @@
+"""Weights for the scores of n-best candidates, and the majority of several systems; numpy only."""

@@ -1,0 +1,209 @@
+"""Vectors of words: read from a ``.vec`` or ``.bin`` file of fastText, or trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.text.lines import open_bytes, read_lines
+from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.text.whole_file import whole_file
+
+Vector = NDArray[np.float32]
+SUFFIXES = (".vec", ".vec.gz", ".bin")
+
+
+class WordVectors(Protocol):
+    """Knows words by their vectors."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+
+    def vector(self, word: str) -> Vector | None:
+        """Return a word's vector, [dimensions], or None where it is not known."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words and their vectors; other words are not known."""
+
+    vectors: dict[str, Vector]
+    dimensions: int
+
+    def vector(self, word: str) -> Vector | None:
+        """Return a word's vector, [dimensions], or None."""
+        return self.vectors.get(word)
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """A model of fastText's, which makes vectors of unknown words from their letters."""
+
+    model: Any
+    dimensions: int
+
+    def vector(self, word: str) -> Vector | None:
+        """Return a word's vector, [dimensions], or None where no n-gram of it is known."""
+        try:
+            found: Vector = self.model.get_vector(word)
+        except KeyError:
+            return None
+        return found
+
+
+def read_vectors(path: Path, words: Set[str]) -> WordVectors:
+    """Read the vectors of these words, which saves memory; a .bin file is read whole."""
+    if path.name.endswith((".vec", ".vec.gz")):
+        return _table(path, words)
+    if path.suffix == ".bin":
+        with open_bytes(path):  # what is wrong with the file itself is told in words
+            fasttext = needed("gensim.models.fasttext", "Reading a .bin file of fastText", "wmt")
+        try:
+            model = fasttext.load_facebook_vectors(str(path))
+        except Exception as error:  # whatever the loader stumbles over
+            raise DataError(f"{path} is no model of fastText: {error}") from None
+        return Subwords(model, int(model.vector_size))
+    raise UsageError(f"{path} is no file of vectors. Expected one that ends in .vec or .bin.")
+
+
+def _table(path: Path, words: Set[str]) -> Table:
+    """Read a text file: how many words and dimensions; then a word and its numbers in a line."""
+    wanted = {word.encode("utf-8", "surrogatepass"): word for word in words}
+    found: dict[str, Vector] = {}
+    with open_bytes(path) as file:  # some such files have words that are no UTF-8
+        head = file.readline().split()
+        if len(head) != 2 or not all(word.isdigit() for word in head):
+            shown = b" ".join(head)[:40].decode("utf-8", "replace")
+            raise DataError(
+                f"{path}:1 is {shown!r}; expected two numbers, of words and of dimensions, as in a "
+                ".vec file of fastText."
+            )
+        count, dimensions = map(int, head)
+        number = 0
+        for number, line in enumerate(file, 1):
+            word = wanted.pop(line.partition(b" ")[0], None)
+            if word is not None:
+                found[word] = _parsed(line.decode().rstrip(), dimensions, f"{path}:{number + 1}")
+    if number != count:
+        raise DataError(
+            f"{path} has {number} words and says {count}. It may be cut off: copy it again."
+        )
+    return Table(found, dimensions)
+
+
+def _parsed(line: str, dimensions: int, where: str) -> Vector:
+    numbers = line.split(" ")[1:]
+    try:
+        vector = np.array(numbers, np.float32)
+    except ValueError:
+        vector = np.full(1, np.nan, np.float32)
+    if len(vector) != dimensions or not np.isfinite(vector).all():
+        raise DataError(f"{where} has {line[:40]!r} ...; expected a word and {dimensions} numbers.")
+    return vector
+
+
+@dataclass(frozen=True)
+class Training:
+    """How vectors are trained; the defaults are fastText's but for the dimensions."""
+
+    dimensions: int = 300
+    """As the thesis has it (section 5.3.9)."""
+    epochs: int = 5
+    least: int = 5
+    """How often a word must occur."""
+    window: int = 5
+    buckets: int = 2_000_000
+    """For n-grams of letters."""
+    seed: int = 1
+    jobs: int = 1
+    sample: float = 1e-4
+    """Words are left out at random the more their share is above it; 0: none."""
+
+
+def train_vectors(
+    texts: list[Path],
+    output: Path,
+    training: Training,
+    rewrite: Callable[[str], str] = str,
+    watch: Callable[[Iterable[str]], Iterable[str]] = iter,
+) -> int:
+    """Train skip-grams with letters (Bojanowski et al., 2017).
+
+    Args:
+        texts: files of lines, never held whole
+        output: where to write, by its suffix
+        training: how
+        rewrite: puts spaces between words
+        watch: sees all lines, once to count words and once an epoch
+
+    Returns:
+        how many words have a vector
+    """
+    if not output.name.endswith(SUFFIXES):
+        raise UsageError(f"{output} is no name for vectors. Expected .vec, .vec.gz or .bin.")
+    gensim = needed("gensim.models.fasttext", "Training word vectors", "wmt")
+    model = gensim.FastText(
+        vector_size=training.dimensions,
+        window=training.window,
+        min_count=training.least,
+        bucket=training.buckets,
+        seed=training.seed,
+        workers=training.jobs,
+        sg=1,
+        alpha=0.05,
+        sample=training.sample,
+        min_n=3,
+        max_n=6,
+    )
+    text = Text(texts, rewrite, watch)
+    model.build_vocab(text)
+    if not len(model.wv):
+        raise DataError(
+            f"No word of {', '.join(map(str, texts))} is there {training.least} times. Give more "
+            "text, in words between spaces, or a lower --min-count."
+        )
+    model.train(text, total_examples=model.corpus_count, epochs=training.epochs)
+    _write(model, gensim, output)
+    return len(model.wv)
+
+
+@dataclass(frozen=True)
+class Text:
+    """The words of each line of files, as often as asked."""
+
+    paths: list[Path]
+    rewrite: Callable[[str], str] = str
+    watch: Callable[[Iterable[str]], Iterable[str]] = iter
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """Yield the words of each line."""
+        lines = (line for path in self.paths for line in read_lines(path))
+        for line in self.watch(lines):
+            yield self.rewrite(line).split()
+
+
+def _write(model: Any, gensim: Any, output: Path) -> None:
+    if output.suffix == ".bin":
+        aside = output.with_name(f"{output.name}.tmp")
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            gensim.save_facebook_model(model, str(aside))
+            aside.replace(output)
+        except OSError as error:
+            raise DataError(f"{output} could not be written: {error.strerror}.") from None
+        finally:
+            aside.unlink(missing_ok=True)
+        return
+    words = model.wv.index_to_key
+    with whole_file(output) as file:
+        file.write(f"{len(words)} {model.wv.vector_size}\n")
+        for word in words:
+            numbers = " ".join(f"{value:.6g}" for value in model.wv.get_vector(word).tolist())
+            file.write(f"{word} {numbers}\n")

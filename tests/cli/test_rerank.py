@@ -1,0 +1,346 @@
+"""``fairseq-ssl rerank``: lists merged, weights found and applied, the majority of systems."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.rerank import word_vectors
+from tests.cli.rewriting import given, refused, shown
+
+GENERATED = """\
+S-1\tx
+H-1\t-1\ta@@ b
+H-1\t-2\ta b
+H-0\t-1\tc d
+"""
+REVERSED = """\
+H-0\t-1\td c
+H-0\t-3\te c
+H-1\t-2\tb a@@
+"""
+MERGED = """\
+0 ||| c d ||| l2r= -1 r2l= -1 ||| -1 ||| from= l2r r2l
+0 ||| c e ||| r2l= -3 ||| -3 ||| from= r2l
+1 ||| ab ||| l2r= -1 r2l= -2 ||| -1 ||| from= l2r r2l
+1 ||| a b ||| l2r= -2 ||| -2 ||| from= l2r
+"""
+WORDS = "abcdefghij"
+LENGTH = 8
+SENTENCES = 40
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> list[str | Path]:
+    (tmp_path / "l2r.txt").write_text(GENERATED, encoding="utf-8")
+    (tmp_path / "right").write_text(REVERSED, encoding="utf-8")
+    return [tmp_path / "l2r.txt", f"r2l={tmp_path / 'right'}", "--subwords", "subword-nmt"]
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    """Each sentence has a right candidate; `good` mostly knows it, `bad` never."""
+    reference, nbest = [], []
+    for number in range(SENTENCES):
+        right = [WORDS[(number + k * k) % 10] for k in range(LENGTH)]
+        reference.append(" ".join(right))
+        for place in range(3):
+            text = " ".join(right if place == 1 else [*right[: 3 + place], "x", "y"])
+            good = (3 if place == 1 else place / 2) - 4 * (number % 10 == 3 and place == 1)
+            scores = (
+                f"good= {good} bad= {(7 * number + 5 * place) % 11} noise= {number * place % 5}"
+            )
+            nbest.append(f"{number} ||| {text} ||| {scores} ||| 0")
+    (tmp_path / "ref").write_text("\n".join(reference) + "\n", encoding="utf-8")
+    (tmp_path / "nbest").write_text("\n".join(nbest) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_merge(lists: list[str | Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str | Path] = ["rerank", "merge", *lists, "--right-to-left", "r2l"]
+    assert shown(capsys, *words) == MERGED
+    shown(capsys, *words, "-o", tmp_path / "out.gz", "--best", "1")
+    lines = gzip.decompress((tmp_path / "out.gz").read_bytes()).decode()
+    assert re.findall(r"\|\|\| (.*?) \|\|\|.*from= (.*)", lines) == [
+        ("c d", "l2r r2l"),
+        ("ab", "l2r r2l"),
+    ]
+    signature = json.loads((tmp_path / "out.gz.json").read_text(encoding="utf-8"))
+    assert signature["method"] == "rerank-merge"
+    assert signature["lists"]["r2l"] == str(tmp_path / "right")
+    assert main([*map(str, words), "-o", str(tmp_path / "again")]) == 0
+    told = capsys.readouterr().err
+    assert "merged 2 lists: 2 sentences, 4 candidates, 2.0 each" in told
+    assert shown(capsys, "rerank", "merge", tmp_path / "again") == MERGED
+
+
+def test_apply(
+    lists: list[str | Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = """\
+0 ||| a ||| s= 1 t= 0 ||| 0
+0 ||| b ||| s= 0 t= 3 ||| 0 ||| from= x
+0 ||| c ||| t= 3 s= 0
+"""
+    twice = text + re.sub("^0", "1", text, flags=re.M)
+    (tmp_path / "nbest").write_text(twice, encoding="utf-8")
+    words: list[str | Path] = ["rerank", "apply", tmp_path / "nbest"]
+    assert shown(capsys, *words, "--weight", "s=1") == "a\na\n"
+    assert shown(capsys, *words, "--weight", "s=2", "--weight", "t=1") == "b\nb\n"
+    assert shown(capsys, *words, "--weight", "s=4", "--weight", "t=1") == "a\na\n"
+    weights = {"weights": {"s": 1, "t": 0.25, "not there": 0}}
+    (tmp_path / "weights").write_text(json.dumps(weights), encoding="utf-8")
+    assert shown(capsys, *words, "--weights", tmp_path / "weights") == "a\na\n"
+    given(monkeypatch, text)
+    whole = shown(capsys, *words[:2], "-", "--weight", "s=0.5", "--weight", "t=1", "--nbest")
+    assert whole == (
+        "0 ||| b ||| s= 0 t= 3 ||| 3 ||| from= x\n0 ||| c ||| t= 3 s= 0 ||| 3\n"
+        "0 ||| a ||| s= 1 t= 0 ||| 0.5\n"
+    )
+    monkeypatch.setattr("fairseq_ssl.cli.rerank_lists.BLOCK", 1)
+    assert shown(capsys, *words, "--weight", "t=1") == "b\nb\n"
+    (tmp_path / "nbest").write_text(text + "1 ||| a ||| s= 1\n", encoding="utf-8")
+    told = refused_after(capsys, 1, *words, "--weight", "t=1")
+    assert "nbest:4 has no score 't'" in told
+
+
+def refused_after(capsys: pytest.CaptureFixture[str], code: int, *words: str | Path) -> str:
+    """Return the message of a command that ends with this exit code, perhaps after some lines."""
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == code
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--method", "grid", "--step", "0.25", "--jobs", "1"),
+        ("--restarts", "1"),
+        ("--method", "both", "--step", "0.5", "--restarts", "0", "--jobs", "1", "--aim", "chrf++"),
+    ],
+)
+def test_tune_then_apply(
+    flags: tuple[str, ...], dev: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words: list[str | Path] = ["rerank", "tune", dev / "nbest", "--reference", dev / "ref", *flags]
+    found = json.loads(
+        shown(capsys, *words, "--tokenizer", "none" if "--aim" not in flags else "13a")
+    )
+    scores = found["scores"]
+    assert scores["first candidates"] < scores["equal weights"] < scores["these weights"] <= 100
+    assert scores["gain"] == pytest.approx(
+        scores["these weights"] - scores["first candidates"], abs=1e-3
+    )
+    assert scores["cross-validated"] <= scores["these weights"]
+    assert scores["cross-validated gain"] == pytest.approx(
+        scores["cross-validated"] - scores["first candidates"], abs=1e-3
+    )
+    weights = found["weights"]
+    assert max(weights, key=weights.__getitem__) == "good"
+    assert (found["sentences"], found["candidates"], found["features"]) == (40, 120, 3)
+    (dev / "weights").write_text(json.dumps(found), encoding="utf-8")
+    lines = shown(capsys, "rerank", "apply", dev / "nbest", "--weights", dev / "weights")
+    chosen = lines.splitlines()
+    right = (dev / "ref").read_text(encoding="utf-8").splitlines()
+    assert sum(a == b for a, b in zip(chosen, right, strict=True)) >= 36
+    import sacrebleu
+
+    if found["aim"] == "bleu":
+        assert "tok:none" in found["sacrebleu"]
+        score = sacrebleu.corpus_bleu(chosen, [right], tokenize="none", force=True).score
+    else:
+        score = sacrebleu.corpus_chrf(chosen, [right], word_order=2).score
+    assert score == pytest.approx(scores["these weights"], abs=1e-4)
+
+
+def test_tune_writes_a_file(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str | Path] = [
+        "rerank",
+        "tune",
+        dev / "nbest",
+        "--reference",
+        dev / "ref",
+        "--features",
+        "bad,noise",
+    ]
+    assert not shown(capsys, *words, "--folds", "0", "--restarts", "0", "-o", dev / "w.json")
+    found = json.loads((dev / "w.json").read_text(encoding="utf-8"))
+    assert list(found["weights"]) == ["bad", "noise"]
+    assert "cross-validated" not in found["scores"]
+    assert found["method"] == "rerank-tune"
+    assert found["version"]
+
+
+def test_report(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str | Path] = [
+        "rerank",
+        "report",
+        dev / "nbest",
+        "--reference",
+        dev / "ref",
+        "--restarts",
+        "0",
+    ]
+    text = shown(capsys, *words, "--figure", dev / "figure.svg")
+    numbers = dict(re.findall(r"^(.*)\t([\d.]+)$", text.partition("\n\n")[0], re.M))
+    score = {name: float(number) for name, number in numbers.items()}
+    assert score["first candidates"] < score["these weights"] < score["best by corpus"] == 100
+    assert score["random candidates"] < score["best by sentence"] == 100
+    rows = {row.split("\t")[0]: row.split("\t")[1:] for row in text.splitlines() if "\t" in row}
+    assert rows["feature"] == ["weight", "alone", "without", "lost"]
+    lost = {name: float(rows[name][-1]) for name in ("good", "bad", "noise")}
+    assert lost["good"] == max(lost.values()) > 5
+    alone, without = map(float, rows["good"][1:3])
+    assert without + lost["good"] == pytest.approx(score["these weights"], abs=0.02)
+    assert alone > without
+    drawn = (dev / "figure.svg").read_text(encoding="utf-8")
+    assert drawn.count("<svg") == 1
+    (dev / "w.json").write_text('{"weights": {"bad": 1}}', encoding="utf-8")
+    found = json.loads(shown(capsys, *words, "--weights", dev / "w.json", "--format", "json"))
+    assert found["weights"] == {"good": 0, "bad": 1, "noise": 0}
+    assert found["scores"]["these weights"] == pytest.approx(found["features"]["bad"]["alone"])
+    one = json.loads(shown(capsys, *words, "--features", "good", "--format", "json"))
+    assert one["features"]["good"]["without"] is None
+
+
+def test_post_ensemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("a", "n\ne\nw z\n"), ("b", "e\ne\nn n\n"), ("c", "e e\ne\nn e\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "v.vec").write_text("3 2\nn 0 1\ne 1 0\nw -1 0\n", encoding="utf-8")
+    files = [tmp_path / name for name in "abc"]
+    words: list[str | Path] = ["rerank", "post-ensemble", *files, "--vectors", tmp_path / "v.vec"]
+    assert shown(capsys, *words) == "e\ne\nn n\n"
+    kernel = ["--kernel", "von-mises-fisher", "--concentration", "2"]
+    assert shown(capsys, *words, *kernel) == "e\ne\nn n\n"
+    heavy = ["--weight", "5", "--weight", "1", "--weight", "0"]
+    assert shown(capsys, *words, *heavy) == "n\ne\nw z\n"
+    assert main([*map(str, words), "--tokenizer", "char", "-o", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().err
+    assert "/a 1," in told
+    assert "/b 2," in told
+    assert "90.0% of the words of lines that differ have a vector" in told
+    assert "post-ensemble|kernel:cosine|tokenizer:char" in told
+
+
+def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gensim")
+    (tmp_path / "text").write_text("ab cd\n" * 9, encoding="utf-8")
+    words: list[str | Path] = [
+        "rerank",
+        "vectors",
+        tmp_path / "text",
+        "--buckets",
+        "9",
+        "--dimensions",
+        "3",
+    ]
+    assert not shown(capsys, *words, "-o", tmp_path / "v.vec", "--tokenizer", "char")
+    lines = (tmp_path / "v.vec").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "4 3"
+    assert sorted(line.split()[0] for line in lines[1:]) == ["a", "b", "c", "d"]
+    assert {len(line.split()) for line in lines[1:]} == {4}
+    signature = json.loads((tmp_path / "v.vec.json").read_text(encoding="utf-8"))
+    assert (signature["dimensions"], signature["words"], signature["seed"]) == (3, 4, 1)
+    assert word_vectors.Training().dimensions == 300
+
+
+LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["merge", "{}/l", "x={}/l", "--best", "0"], 2, "--best is 0"),
+        (["merge", "x={}/l", "x={}/l"], 2, "Two lists are called 'x'"),
+        (["merge", "x={}/l", "--right-to-left", "y"], 2, "--right-to-left y names no list"),
+        (["merge", "={}/l"], 2, "is no NAME=LIST"),
+        (["merge", "{}/l", "-o", "{}/l"], 2, "is read from"),
+        (["merge", "{}/empty"], 1, "empty is empty"),
+        (["merge", "{}/ref"], 1, "ref has neither lines of an n-best list"),
+        (["merge", "{}/l", "{}/gap"], 1, "Sentence 1 is not in gap"),
+        (["apply", "{}/l"], 2, "either --weights or --weight"),
+        (["apply", "{}/l", "--weight", "s"], 2, "--weight is 's'; expected NAME=W"),
+        (["apply", "{}/l", "--weight", "s=-1"], 2, "expected numbers of 0 or more"),
+        (["apply", "{}/l", "--weight", "s=0"], 2, "no weight above 0"),
+        (["apply", "{}/l", "--weight", "s=1", "--weight", "s=1"], 2, "--weight s is given twice"),
+        (["apply", "{}/l", "--weight", "s=1"], 1, "l:2 has no score 's'"),
+        (["apply", "{}/l", "--weights", "{}/ref"], 1, "ref holds no weights"),
+        (["apply", "{}/gap", "--weight", "s=1"], 1, "has sentence 2 where 1 was expected"),
+        (["tune", "{}/l", "--reference", "{}/ref"], 1, "l:2 has no score 's'"),
+        (["tune", "{}/l", "--reference", "{}/one", "--features", "t"], 1, "one has 1 lines and"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--features", "u"], 2, "l:1 has no score 'u'"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--features", "t"], 1, "2 sentences can not"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--folds", "1"], 2, "--folds is 1"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--step", "0.3"], 2, "--step is 0.3"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--step", "0"], 2, "--step is 0.0"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--restarts", "-1"], 2, "--restarts is -1"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--jobs", "0"], 2, "--jobs is 0"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--tokenizer", "moses"], 2, "no tokenizer"),
+        (
+            ["tune", "{}/l", "--reference", "{}/ref", "--aim", "chrf", "--tokenizer", "zh"],
+            2,
+            "--tokenizer goes with --aim bleu",
+        ),
+        (["tune", "{}/nan", "--reference", "{}/one"], 1, "nan:1 has nan as the score 's'"),
+        (["tune", "{}/bare", "--reference", "{}/one"], 1, "bare:1 has no score"),
+        (["report", "{}/l", "--reference", "{}/ref", "--figure", "{}/f.doc"], 2, "in .pdf, .png"),
+        (["post-ensemble", "{}/ref", "--vectors", "{}/v.vec"], 2, "two outputs or more"),
+        (
+            ["post-ensemble", "{}/ref", "{}/one", "--vectors", "{}/v.vec"],
+            1,
+            "one ends after line 1",
+        ),
+        (["post-ensemble", "{}/empty", "{}/empty", "--vectors", "{}/v.vec"], 1, "empty is empty"),
+        (["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v.vec"], 1, "v.vec does not exist"),
+        (
+            ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v", "--concentration", "1"],
+            2,
+            "--concentration goes with --kernel von-mises-fisher",
+        ),
+        (
+            [
+                *("post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v"),
+                *("--kernel", "von-mises-fisher", "--concentration", "0"),
+            ],
+            2,
+            "--concentration is 0.0",
+        ),
+        (
+            ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v", "--weight", "1"],
+            2,
+            "2 outputs and 1 --weight",
+        ),
+        (["vectors", "-", "-o", "{}/v.vec"], 2, "can not be stdin"),
+        (["vectors", "{}/ref", "-o", "{}/v.vec", "--epochs", "0"], 2, "--epochs is 0"),
+    ],
+)
+def test_wrong_requests_are_explained(
+    words: list[str], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "l": LONG,
+        "gap": "0 ||| a ||| s= 1\n2 ||| a ||| s= 1\n",
+        "nan": "0 ||| a ||| s= nan\n",
+        "bare": "0 ||| a ||| ||| 1\n",
+        "ref": "a\nb\n",
+        "one": "a\n",
+        "empty": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    told = refused_after(capsys, code, "rerank", *(word.format(tmp_path) for word in words))
+    assert message in told
+
+
+def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "arguments are required: STEP" in refused(capsys, 2, "rerank")
+    told = refused(capsys, 2, "rerank", "tune", "x", "--reference", "y", "--restart", "2")
+    assert "Did you mean '--restarts'?" in told

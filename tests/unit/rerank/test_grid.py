@@ -1,0 +1,118 @@
+"""The grid in boxes finds what trying every point finds."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_ssl.engines.local import LocalEngine
+from fairseq_ssl.rerank import grid
+from fairseq_ssl.rerank.candidates import UNITS, Candidates
+from fairseq_ssl.rerank.grid import Boxes, boxes, grid_search
+from fairseq_ssl.rerank.selection import choices
+from fairseq_ssl.rerank.statistics import Statistics
+from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
+
+
+def plain(candidates: Candidates, counts: Statistics, parts: int) -> dict[tuple[int, ...], float]:
+    """Score every point but 0 as a user would."""
+    return {
+        point: counts.score(choices(candidates, np.array(point)))
+        for point in product(range(parts + 1), repeat=len(candidates.names))
+        if any(point)
+    }
+
+
+def random_case(sentences: int, features: int, seed: int = 1) -> tuple[Candidates, Statistics]:
+    lists = texts(seed, sentences, 6)
+    draw = np.random.default_rng(seed)
+    return block([draw.normal(size=(len(rows), features)).tolist() for rows in lists]), statistics(
+        lists
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_cases(), st.integers(1, 5), st.sampled_from([1, 4, 512]))
+def test_as_good_as_every_point(
+    case: tuple[Scores, list[list[str]]], parts: int, leaf: int
+) -> None:
+    candidates, counts = block(case[0]), statistics(case[1])
+    every = plain(candidates, counts, parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grid, "LEAF", leaf)
+        weights, points = grid_search(candidates, counts, parts)
+    steps = weights * parts / UNITS if UNITS % parts == 0 else weights // (UNITS // parts)
+    found = tuple(int(step) for step in steps)
+    assert every[found] == pytest.approx(max(every.values()), abs=1e-9)
+    directions = {tuple(np.array(point) // np.gcd.reduce(point)) for point in every}
+    assert points == len(directions)
+    best = [point for point, score in every.items() if score > max(every.values()) - 1e-9]
+    evenness = {point: sum(point) ** 2 / sum(step**2 for step in point) for point in best}
+    assert evenness[found] == pytest.approx(max(evenness.values()))
+    assert 2 * max(found) > parts  # as far out as the direction goes
+
+
+@pytest.mark.parametrize("cells", [1, 2**18])
+def test_every_point_gets_its_own_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "CELLS", cells)
+    candidates, counts = random_case(30, 4)
+    low, high = (0, 1, 2, 0), (2, 4, 4, 3)
+    rest, _ = grid.pruned(Boxes(candidates, counts)._whole(), (low, high))
+    points = np.array(list(product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))))
+    for kind in (np.float64, np.float32):
+        found = grid.sums(rest, points, kind)
+        for point, row in zip(points, found, strict=True):
+            assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
+
+
+def test_most_is_left_out_of_a_small_box() -> None:
+    candidates, counts = random_case(200, 4)
+    whole = Boxes(candidates, counts)._whole()
+    rest, _ = grid.pruned(whole, ((8, 8, 8, 8), (9, 9, 9, 9)))
+    assert len(rest.scores) < 0.2 * len(whole.scores)
+    point, _ = grid.pruned(whole, ((8, 8, 8, 9), (8, 8, 8, 9)))
+    assert not len(point.scores)  # where there is one point, all is settled
+    assert (
+        point.settled == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
+    ).all()
+
+
+def test_boxes_hold_each_point_once() -> None:
+    found = boxes(4, 3)
+    assert len(found) >= grid.BOXES
+    points = [
+        point
+        for low, high in found
+        for point in product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+    ]
+    assert sorted(points) == sorted(product(range(5), repeat=3))
+    assert boxes(1, 2) == [((a, b), (a, b)) for a, b in product(range(2), repeat=2)]
+
+
+def test_processes_find_the_same() -> None:
+    candidates, counts = random_case(60, 4)
+    told: list[int] = []
+    one, points = grid_search(candidates, counts, 5, done=told.append)
+    two, same = grid_search(candidates, counts, 5, LocalEngine(2).ordered)
+    assert (one == two).all()
+    assert points == same == sum(told)
+    assert not (one % (UNITS // 5)).any()
+    assert one.max() <= UNITS
+
+
+def test_large_counts_are_summed_in_double_precision() -> None:
+    candidates, counts = random_case(20, 3)
+    huge = Statistics(counts.aim, counts.counts * 10**7)
+    assert grid._fits_single(Boxes(candidates, counts)._whole())
+    assert not grid._fits_single(Boxes(candidates, huge)._whole())
+    assert (grid_search(candidates, counts, 4)[0] == grid_search(candidates, huge, 4)[0]).all()
+
+
+def test_one_feature_has_one_point() -> None:
+    candidates, counts = random_case(5, 1)
+    weights, points = grid_search(candidates, counts, 10)
+    assert (weights.tolist(), points) == ([UNITS], 1)

@@ -1,0 +1,179 @@
+"""Lines are cut where choices change, and the search is at least as good as the grid."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from fairseq_ssl.rerank import line_search as module
+from fairseq_ssl.rerank.candidates import UNITS, Candidates
+from fairseq_ssl.rerank.grid import grid_search
+from fairseq_ssl.rerank.line_search import LineSearch, intervals, line_search
+from fairseq_ssl.rerank.selection import choices
+from fairseq_ssl.rerank.statistics import Statistics
+from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
+
+
+def pieces(
+    candidates: Candidates, begin: np.ndarray, end: np.ndarray
+) -> list[tuple[Fraction, Fraction, list[int]]]:
+    """Cut a line at every crossing of two candidates, in fractions; the choices in each middle."""
+    places = {Fraction(0), Fraction(1)}
+    ends = [(candidates.scores @ side).astype(int).tolist() for side in (begin, end)]
+    for first, last in zip(*ends, strict=True):
+        for i in range(len(first)):
+            for j in range(i):
+                slope = (last[i] - first[i]) - (last[j] - first[j])
+                if slope:
+                    places.add(Fraction(first[j] - first[i], slope))
+    inside = sorted(place for place in places if 0 <= place <= 1)
+    found = []
+    for a, b in pairwise(inside):
+        middle = (a + b) / 2
+        chosen = []
+        for first, last in zip(*ends, strict=True):
+            sums = [(1 - middle) * x + middle * y for x, y in zip(first, last, strict=True)]
+            chosen.append(sums.index(max(sums)))
+        found.append((a, b, chosen))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_cases(features=3))
+def test_intervals_hold_what_is_chosen(case: tuple[Scores, list[list[str]]]) -> None:
+    candidates, counts = block(case[0]), statistics(case[1])
+    for begin, end in (
+        (np.array([0, 3, 5]), np.array([1, 0, 0])),
+        (np.array([2, 0, 1]), np.array([0, 4, 1])),
+    ):
+        found = intervals(candidates, counts, begin, end)
+        assert found.ends[0] == 0
+        assert found.ends[-1] == 1
+        assert (np.diff(found.ends) >= 0).all()
+        for a, b, chosen in pieces(candidates, begin, end):
+            place = int(np.searchsorted(found.ends, float((a + b) / 2))) - 1
+            assert (found.sums[place] == counts.chosen(np.array(chosen)).sum(0)).all()
+        wide = np.diff(found.ends) > 1e-9
+        assert wide.sum() <= len(pieces(candidates, begin, end))
+
+
+def test_three_lines_by_hand() -> None:
+    """From (0, 1) to (1, 0) the second feature's best gives way to the middle, then the last."""
+    candidates = block([[[0, 8], [6, 6], [8, 0]]])
+    counts = statistics([["a", "b", "c"]])
+    found = intervals(candidates, counts, np.array([0, 1]), np.array([1, 0]))
+    assert found.ends.tolist() == [0, 0.25, 0.75, 1]
+    assert (found.sums == counts.counts[0]).all()
+
+
+def test_a_point_is_the_best_of_its_line() -> None:
+    """The only right candidate wins between 0.25 and 0.75 of the line."""
+    candidates = block([[[0, 8], [6, 6], [8, 0]]] * 2)
+    lists = [["x y z v", "a b c d", "x z y v"]] * 2
+    counts = Statistics.of(statistics(lists).aim, lists, [["a b c d"] * 2])
+    search = LineSearch(candidates, counts, np.random.default_rng(1))
+    found = search.along(np.array([0, UNITS]), np.array([UNITS, 0]))
+    assert found.weights.tolist() == [UNITS, UNITS]
+    assert found.value == pytest.approx(100)
+    climbed = search.from_point(np.array([UNITS, 0]))
+    assert climbed.value == pytest.approx(100)
+
+
+@settings(max_examples=15, deadline=None)
+@given(small_cases(features=3))
+def test_at_least_as_good_as_its_start(case: tuple[Scores, list[list[str]]]) -> None:
+    candidates, counts = block(case[0]), statistics(case[1])
+    best, _ = grid_search(candidates, counts, 4)
+    value = counts.score(choices(candidates, best))
+    found = line_search(candidates, counts, restarts=1, first=(best,))
+    assert found.value == pytest.approx(counts.score(choices(candidates, found.weights)))
+    assert found.value >= value - 1e-9
+    assert found.weights.min() >= 0
+    assert 0 < found.weights.max() <= UNITS
+
+
+def test_a_point_where_all_tie_is_kept_as_a_start() -> None:
+    """Only where the second weight is half the first do all tie, and the right one is first."""
+    candidates = block([[[2, 2], [3, 0], [0, 6]]])
+    lists = [["a b c d", "x y z v", "x z y v"]]
+    counts = Statistics.of(statistics(lists).aim, lists, [["a b c d"]])
+    assert line_search(candidates, counts).value == 0
+    point = np.array([UNITS, UNITS // 2])
+    found = line_search(candidates, counts, first=(point,))
+    assert found.value == pytest.approx(100)
+    assert (found.weights == point).all()
+
+
+def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, Statistics]:
+    lists = texts(seed, sentences, 8)
+    draw = np.random.default_rng(seed)
+    counts = statistics(lists)
+    quality = counts.aim.by_sentence(counts.counts) / 20
+    scores = [
+        (row[: len(rows), None] + draw.normal(size=(len(rows), 4)) * [0.5, 1, 2, 4]).tolist()
+        for rows, row in zip(lists, quality, strict=True)
+    ]
+    return block(scores), counts
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_alone_beat_a_grid_of_real_numbers(seed: int) -> None:
+    candidates, counts = realistic(seed)
+    best, _ = grid_search(candidates, counts, 10)
+    value = counts.score(choices(candidates, best))
+    assert line_search(candidates, counts, restarts=10).value >= value - 1e-9
+    from_grid = line_search(candidates, counts, restarts=0, first=(best,))
+    assert from_grid.value >= value - 1e-9
+
+
+def test_same_seed_same_weights() -> None:
+    candidates, counts = realistic(1, 30)
+    told: list[int] = []
+    found = line_search(candidates, counts, restarts=3, seed=5, done=told.append)
+    again = line_search(candidates, counts, restarts=3, seed=5)
+    assert (found.weights == again.weights).all()
+    assert sum(told) >= 6  # starts after the first
+
+
+def test_restarts_and_random_lines_count() -> None:
+    """More starts are never worse, and somewhere better."""
+    gains = []
+    for seed in range(4):
+        candidates, counts = realistic(seed, 30)
+        few, many = (line_search(candidates, counts, restarts=n).value for n in (0, 5))
+        gains.append(many - few)
+    assert min(gains) >= 0
+    assert max(gains) > 0
+
+
+def test_random_lines_lead_on_where_those_of_features_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = []
+    for seed in range(4):
+        candidates, counts = realistic(seed, 30)
+        with_them = line_search(candidates, counts, restarts=0).value
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "RANDOM_LINES", 0)
+            gains.append(with_them - line_search(candidates, counts, restarts=0).value)
+    assert np.mean(gains) > 0
+
+
+def test_a_line_goes_on_behind_its_point() -> None:
+    """A weight may fall as well as rise: here the second one has to."""
+    begin = module._beyond(np.array([200_000, 500_000, UNITS]), np.array([UNITS, UNITS, 0]))
+    assert begin.tolist() == [0, 300_000, UNITS]
+    assert not module._beyond(np.array([0, UNITS]), np.array([0, UNITS])).any()
+    candidates = block([[[0, 0, 9], [7, 4, 0], [5, 9, 0]]])
+    lists = [["x y z v", "a b c d", "x z y v"]]
+    counts = Statistics.of(statistics(lists).aim, lists, [["a b c d"]])
+    search = LineSearch(candidates, counts, np.random.default_rng(1))
+    found = search.from_point(np.array([UNITS // 2, UNITS // 2, 0]))
+    assert found.value == pytest.approx(100)
+
+
+def test_one_feature() -> None:
+    found = line_search(block([[[1], [2]]]), statistics([["a", "b"]]))
+    assert found.weights.tolist() == [UNITS]

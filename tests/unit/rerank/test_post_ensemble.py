@@ -1,0 +1,192 @@
+"""The majority of outputs, worked out by hand; vectors read and trained."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.rerank.post_ensemble import Means, cosine, densities, majority, von_mises_fisher
+from fairseq_ssl.rerank.word_vectors import Subwords, Table, Training, read_vectors, train_vectors
+
+VECTORS = Table(
+    {
+        word: np.array(vector, np.float32)
+        for word, vector in {
+            "east": (1, 0),
+            "north": (0, 2),
+            "west": (-1, 0),
+            "far": (3, 0),
+        }.items()
+    },
+    2,
+)
+ROOT = math.sqrt(0.5)
+
+
+def test_mean_of_known_words() -> None:
+    means = Means(VECTORS)
+    assert means("east") == pytest.approx([1, 0])
+    assert means("east north east") == pytest.approx(np.array([2, 2]) / math.sqrt(8))
+    assert means("far unknown north") == pytest.approx(np.array([3, 2]) / math.sqrt(13))
+    assert (means.known, means.words) == (6, 7)
+    for nothing in ("", "unknown", "east west"):
+        assert means(nothing).tolist() == [0, 0]
+    assert Means(VECTORS, lambda line: line.replace("-", " "))("east-east") == pytest.approx([1, 0])
+
+
+def test_densities_by_hand() -> None:
+    """At 0, 45 and 90 degrees: the middle one is nearest to all."""
+    directions = np.array([[1, 0], [ROOT, ROOT], [0, 1]])
+    assert densities(directions, cosine) == pytest.approx(
+        [(1 + ROOT) / 3, (1 + 2 * ROOT) / 3, (1 + ROOT) / 3]
+    )
+    kappa = 2.5
+    end = (1 + math.exp(kappa * (ROOT - 1)) + math.exp(-kappa)) / 3
+    middle = (1 + 2 * math.exp(kappa * (ROOT - 1))) / 3
+    assert densities(directions, von_mises_fisher(kappa)) == pytest.approx([end, middle, end])
+    weighted = densities(directions, cosine, np.array([3.0, 1, 0]))
+    assert weighted == pytest.approx([(3 + ROOT) / 4, (3 * ROOT + 1) / 4, ROOT / 4])
+
+
+def test_without_a_direction() -> None:
+    directions = np.array([[0, 0], [1, 0], [-1, 0]])
+    found = densities(directions, von_mises_fisher(1))
+    assert found[0] == -np.inf
+    assert found[1] == pytest.approx((1 + math.exp(-2)) / 3)
+
+
+def test_the_majority_is_taken_and_of_equals_the_first() -> None:
+    means = Means(VECTORS)
+    assert majority(["north", "east", "far"], means, cosine) == 1
+    assert majority(["west", "north", "east"], means, cosine) == 1
+    assert majority(["north", "east"], means, cosine) == 0
+    assert majority(["unknown", "", "west", "east"], means, cosine) == 2
+    assert majority(["", "unknown"], means, cosine) == 0
+    assert majority(["north", "east", "far"], means, cosine, np.array([3.0, 1, 1])) == 0
+
+
+def test_two_systems_are_always_equal() -> None:
+    """Though a direction's cosine with itself may be rounded to less than 1."""
+    for seed in range(30):
+        drawn = np.random.default_rng(seed).normal(size=(2, 7)).astype(np.float32)
+        means = Means(Table(dict(zip("ab", drawn, strict=True)), 7))
+        assert majority(["a", "b"], means, cosine) == 0
+        assert majority(["b", "a"], means, von_mises_fisher(3)) == 0
+
+
+def test_a_high_concentration_asks_for_near_neighbours() -> None:
+    """Two close outputs at the edge, three apart in the middle: the kernels disagree."""
+    angles = np.radians([0, 5, 45, 70, 110])
+    directions = np.stack([np.cos(angles), np.sin(angles)], 1)
+    assert densities(directions, cosine).argmax() == 2
+    assert densities(directions, von_mises_fisher(0.001)).argmax() == 2
+    assert densities(directions, von_mises_fisher(50)).argmax() in (0, 1)
+
+
+def test_a_file_of_vectors(tmp_path: Path) -> None:
+    text = b"4 2\neast 1 0.5 \nnorth -2e-1 2\n\xff 1 1\neast 7 7\n"
+    (tmp_path / "a.vec").write_bytes(text)
+    (tmp_path / "b.vec.gz").write_bytes(gzip.compress(text))
+    for name in ("a.vec", "b.vec.gz"):
+        found = read_vectors(tmp_path / name, {"east", "other"})
+        assert isinstance(found, Table)
+        assert found.dimensions == 2
+        assert {word: row.tolist() for word, row in found.vectors.items()} == {"east": [1, 0.5]}
+        assert found.vector("north") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.vec:1 is ''"),
+        ("east 1 0\n", "a.vec:1 is 'east 1 0'; expected two numbers"),
+        ("1 3\neast 1 0\n", r"a.vec:2 has 'east 1 0' .*a word and 3 numbers"),
+        ("1 2\neast 1 x\n", r"a.vec:2 has"),
+        ("1 2\neast 1 nan\n", r"a.vec:2 has"),
+        ("2 2\neast 1 0\n", "has 1 words and says 2. It may be cut off"),
+    ],
+)
+def test_wrong_vectors_are_told(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.vec").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_vectors(tmp_path / "a.vec", {"east"})
+
+
+def test_wrong_files_of_vectors_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.vec does not exist"):
+        read_vectors(tmp_path / "none.vec", set())
+    with pytest.raises(UsageError, match=r"Expected one that ends in \.vec or \.bin"):
+        read_vectors(tmp_path / "a.txt", set())
+    with pytest.raises(UsageError, match="no name for vectors"):
+        train_vectors([tmp_path / "text"], tmp_path / "a.txt", Training())
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two topics whose words never meet."""
+    path = tmp_path_factory.mktemp("text") / "text.gz"
+    draw = np.random.default_rng(1)
+    topics = [["cat", "dog", "bird", "fish"], ["sum", "root", "power", "factor"]]
+    lines = [" ".join(draw.choice(topics[n % 2], 8)) for n in range(500)]
+    path.write_bytes(gzip.compress(("\n".join([*lines, "once"]) + "\n").encode()))
+    return path
+
+
+SMALL = Training(dimensions=12, epochs=3, least=2, buckets=500, sample=0)
+
+
+def test_vectors_are_trained(text: Path, tmp_path: Path) -> None:
+    pytest.importorskip("gensim")
+    lines: list[str] = []
+
+    def watch(stream: Iterable[str]) -> Iterator[str]:
+        for line in stream:
+            lines.append(line)
+            yield line
+
+    for name in ("a.vec", "b.vec", "c.bin"):
+        assert train_vectors([text], tmp_path / name, SMALL, watch=watch) == 8
+    assert len(lines) == 3 * 4 * 501
+    assert (tmp_path / "a.vec").read_bytes() == (tmp_path / "b.vec").read_bytes()
+    table = read_vectors(tmp_path / "a.vec", {"cat", "dog", "sum", "root", "once"})
+    assert table.dimensions == 12
+    assert table.vector("once") is None
+    subwords = read_vectors(tmp_path / "c.bin", set())
+    assert isinstance(subwords, Subwords)
+    for word in ("cat", "sum"):
+        assert subwords.vector(word) == pytest.approx(table.vector(word), rel=1e-3, abs=1e-5)
+    unknown = subwords.vector("cats")
+    assert unknown is not None
+    assert unknown.any()
+    means = Means(table)
+    assert means("cat") @ means("dog") > means("cat") @ means("root") + 0.3
+    assert majority(["cat", "sum", "root"], means, cosine) in (1, 2)
+
+
+def test_words_are_cut_as_asked(text: Path, tmp_path: Path) -> None:
+    pytest.importorskip("gensim")
+    train_vectors([text], tmp_path / "a.vec", SMALL, rewrite=" ".join)
+    assert "\nc " in (tmp_path / "a.vec").read_text(encoding="utf-8")
+
+
+def test_what_training_and_reading_can_not_do_is_told(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gensim")
+    with pytest.raises(DataError, match="is there 9999 times"):
+        train_vectors([text], tmp_path / "a.vec", Training(least=9999, buckets=10))
+    (tmp_path / "a.bin").write_bytes(b"no model")
+    with pytest.raises(DataError, match=r"a\.bin is no model of fastText"):
+        read_vectors(tmp_path / "a.bin", set())
+    monkeypatch.setitem(sys.modules, "gensim.models.fasttext", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'fairseq-ssl\[wmt\]'"):
+        train_vectors([text], tmp_path / "a.vec", SMALL)
+    with pytest.raises(MissingPackageError, match="gensim"):
+        read_vectors(tmp_path / "a.bin", set())

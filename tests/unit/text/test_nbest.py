@@ -1,0 +1,168 @@
+"""N-best lists: read, written, merged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.nbest import (
+    Candidate,
+    NBest,
+    merged,
+    nbest_lines,
+    read_generated,
+    read_list,
+    read_nbest,
+)
+
+NAMES = st.text("abcXY_01.", min_size=1, max_size=4)
+NUMBERS = st.floats(-1e6, 1e6).map(lambda x: float(f"{x:.9g}"))
+CANDIDATES = st.builds(
+    Candidate,
+    st.text("ab é=|-", max_size=9).map(str.strip).filter(lambda text: "||" not in text),
+    st.dictionaries(NAMES, NUMBERS, max_size=3),
+    NUMBERS,
+    st.lists(NAMES, max_size=2).map(tuple),
+)
+
+
+@given(st.lists(st.lists(CANDIDATES, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_what_is_written_is_read(lists: list[list[Candidate]]) -> None:
+    groups = [NBest(3 * number, candidates) for number, candidates in enumerate(lists)]
+    assert list(read_nbest(nbest_lines(groups), "list")) == groups
+
+
+def test_lines_of_other_tools() -> None:
+    lines = [
+        "0 ||| das Haus ||| LM= -1.5 TM= -1 -2e0 ||| -4.5 ||| 0-0 1-1",
+        "0 ||| ||| LM= 0 TM= 1 1 ||| 0",
+        "1 ||| ein | Haus ||| F0= -2",
+    ]
+    first, second = read_nbest(lines, "list")
+    scores = {"LM": -1.5, "TM_0": -1, "TM_1": -2}
+    assert first.candidates[0] == Candidate("das Haus", scores, -4.5, ())
+    assert first.candidates[1].text == ""
+    assert second == NBest(1, [Candidate("ein | Haus", {"F0": -2})])
+    assert next(nbest_lines([first])) == ("0 ||| das Haus ||| LM= -1.5 TM_0= -1 TM_1= -2 ||| -4.5")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "list:2 is no line of an n-best list"),
+        ("1 ||| a", "list:2 is no line"),
+        ("x ||| a ||| s= 1 ||| 1", "list:2 is no line"),
+        ("1 ||| a ||| b ||| c ||| s= 1 ||| 1 ||| 2", "list:2 is no line"),
+        ("0 ||| a ||| s= 1 ||| 1", "list:2 has sentence 0 after 1. Sort"),
+        ("1 ||| a ||| s= 1 s= 2 ||| 1", "list:2 has the score 's' twice"),
+        ("1 ||| a ||| -1 s= 2 ||| 1", "list:2 has '-1' before any name"),
+        ("1 ||| a ||| s= t= 2 ||| 1", "list:2 has no number after s="),
+        ("1 ||| a ||| s= one ||| 1", "list:2 has 'one' as the score 's'; expected a number"),
+        ("1 ||| a ||| s= nan ||| 1", "list:2 has nan as the score 's'; expected a finite"),
+        ("1 ||| a ||| s= 1 ||| inf", "list:2 has inf as the total; expected a finite"),
+    ],
+)
+def test_wrong_lines_are_told(line: str, message: str) -> None:
+    lines = ["1 ||| a ||| s= 1 ||| 1", line, "9 ||| a ||| s= 1 ||| 1"]
+    with pytest.raises(DataError) as told:
+        list(read_nbest(lines, "list"))
+    assert message in str(told.value)
+
+
+def test_nothing_is_told() -> None:
+    with pytest.raises(DataError, match="list is empty"):
+        list(read_nbest([], "list"))
+    with pytest.raises(DataError, match="list is empty"):
+        list(read_list([], "list", "s", str))
+    with pytest.raises(DataError, match="list has neither"):
+        list(read_list(["S-0\ta"], "list", "s", str))
+
+
+def test_a_list_streams() -> None:
+    def lines() -> Iterator[str]:
+        yield "0 ||| a ||| s= 1 ||| 1"
+        yield "1 ||| a ||| s= 1 ||| 1"
+        raise AssertionError
+
+    assert next(read_nbest(lines(), "list")).number == 0
+
+
+GENERATED = """\
+2026-01-01 00:00:00 | INFO | fairseq_cli.generate | loaded
+S-1\tx y
+T-1\tu v
+H-1\t-0.5\ta@@ b c
+D-1\t-0.5\tab c
+P-1\t-0.5 -0.5
+H-1\t-1.25\ta@@ b d
+H-0\t-2\te
+H-0\t-3\t
+Generate test with beam=2: BLEU4 = 0"""
+
+
+def test_what_fairseq_generate_prints() -> None:
+    def rewrite(tokens: str) -> str:
+        return tokens.replace("@@ ", "")
+
+    found = list(read_list(GENERATED.split("\n"), "list", "l2r", rewrite))
+    assert found == [
+        NBest(0, [Candidate("e", {"l2r": -2}, -2), Candidate("", {"l2r": -3}, -3)]),
+        NBest(
+            1, [Candidate("ab c", {"l2r": -0.5}, -0.5), Candidate("ab d", {"l2r": -1.25}, -1.25)]
+        ),
+    ]
+    turned = read_list(["H-0\t-1\tc b a@@"], "list", "r2l", rewrite, right_to_left=True)
+    assert next(turned).candidates[0].text == "ab c"
+    with pytest.raises(DataError, match="list:1 is cut off"):
+        list(read_generated(["H-0\t-1"], "list", "l2r", str))
+    with pytest.raises(DataError, match="list:1 has 'x' as the score"):
+        list(read_generated(["H-0\tx\ta"], "list", "l2r", str))
+
+
+def one(number: int, *candidates: tuple[str, dict[str, float]]) -> NBest:
+    return NBest(
+        number, [Candidate(text, scores, sum(scores.values())) for text, scores in candidates]
+    )
+
+
+def test_lists_are_merged_without_doubles() -> None:
+    left = [one(0, ("a", {"l": -1}), ("b", {"l": -2}), ("a", {"l": -3})), one(1, ("c", {"l": -1}))]
+    right = [one(0, ("d", {"r": -1}), ("a", {"r": -5})), one(1, ("c", {"r": -2}))]
+    found = list(merged([left, right], ["L", "R"]))
+    assert found == [
+        NBest(
+            0,
+            [
+                Candidate("a", {"l": -1, "r": -5}, -1, ("L", "R")),
+                Candidate("b", {"l": -2}, -2, ("L",)),
+                Candidate("d", {"r": -1}, -1, ("R",)),
+            ],
+        ),
+        NBest(1, [Candidate("c", {"l": -1, "r": -2}, -1, ("L", "R"))]),
+    ]
+    again = list(merged([found, found], ["X", "Y"]))
+    assert again == found  # the lists' own sources stay
+    assert [c.text for c in next(merged([left, right], ["L", "R"], 1)).candidates] == ["a", "d"]
+
+
+def test_lists_that_do_not_fit_are_told() -> None:
+    left = [one(0, ("a", {"s": -1})), one(1, ("a", {"s": -1}))]
+    with pytest.raises(DataError, match="Sentence 1 is not in R"):
+        list(merged([left, left[:1]], ["L", "R"]))
+    with pytest.raises(DataError, match="Sentence 0 is not in L"):
+        list(merged([left[1:], left], ["L", "R"]))
+    other = [one(0, ("a", {"s": -1.5}))]
+    with pytest.raises(DataError, match=r"with s= -1 in L and -1\.5 in R"):
+        list(merged([left[:1], other], ["L", "R"]))
+    with pytest.raises(DataError, match=r"sentence 7 has \|\|\| within its text"):
+        list(nbest_lines([one(7, ("a ||| b", {}))]))
+
+
+def test_numbers_keep_twelve_digits() -> None:
+    lines = list(nbest_lines([NBest(0, [Candidate("a", {"s": -math.pi * 100}, 0.1 + 0.2)])]))
+    assert lines == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]
