@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.signature import Signature
 
 SUMMARY = "score finished text against references"
 EXAMPLES = """\
+  fairseq-ssl score m2 corrected.txt --gold conll14.m2 --jobs 8
+  fairseq-ssl score errant ours=seed1.txt ours=seed2.txt theirs=other.txt --gold ABCN.dev.gold.m2 \\
+      --baseline before.txt --by level --sections A=1037,B=1290,C=1069,N=988 --figure levels.png
   fairseq-ssl score gleu corrected.txt --source dev.src --reference dev.ref0 --reference dev.ref1
   fairseq-ssl score rouge summaries.txt --reference test.trg --stem --sentence-mark '<q>'
   fairseq-ssl detokenise test.generate --field H --subwords none \\
       | fairseq-ssl score rouge - --reference test.trg --format json"""
 
+EDITS: dict[str, Any] = {"gold": None, "beta": 0.5, "jobs": 1}
 METRICS: dict[str, dict[str, Any]] = {
-    "gleu": {"source": ..., "samples": 500},
-    "rouge": {"stem": False, "sentence_mark": None},
+    "m2": {**EDITS, "gold": ..., "max_unchanged_words": 2, "ignore_case": False},
+    "gleu": {"reference": ..., "source": ..., "samples": 500},
+    "errant": {
+        **EDITS,
+        "reference": None,
+        "source": None,
+        "model": "en_core_web_sm",
+        "untyped": False,
+    },
+    "bleu": {"reference": ..., "tokenize": "13a"},
+    "rouge": {"reference": ..., "stem": False, "sentence_mark": None},
+    "accuracy": {"reference": ...},
 }
 """The options of each metric and their defaults; those that are needed have none."""
+
+ANALYSES = ("type", "level", "share")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,113 +45,255 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "metric",
         choices=METRICS,
         metavar="METRIC",
-        help="gleu: of corrected sentences (Napoles et al., 2016), tokenised; rouge: F1 of "
-        "summaries: ROUGE-1, ROUGE-2, ROUGE-L (a summary as one sentence) and ROUGE-Lsum (sentence "
-        "by sentence, as the papers on CNN/Daily Mail have it)",
+        help="m2: F of edits by MaxMatch (Dahlmeier and Ng, 2012), as m2scorer 3.2 counts; "
+        "errant: F of corrections by their span, as errant_compare (Bryant et al., 2017); "
+        "gleu: of corrected sentences (Napoles et al., 2016), tokenised; bleu: by sacreBLEU; "
+        "rouge: F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L (a summary as one sentence) and "
+        "ROUGE-Lsum (sentence by sentence, as the papers on CNN/Daily Mail have it); accuracy: "
+        "lines that are a reference word for word. All in percent",
     )
     parser.add_argument(
-        "output", metavar="OUTPUT", help="what is scored, one in a line; - for stdin"
+        "output",
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="what is scored, one in a line; - for stdin; several files are several systems, and "
+        "several of one NAME its seeds, whose mean and deviation are told; errant: also the edits "
+        "of a system, FILE.m2",
     )
+    _add_references(parser)
+    _add_metric_options(parser)
+    _add_analyses(parser)
     parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="(default: text)"
+    )
+
+
+def _add_references(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what it should be")
+    group.add_argument(
         "--reference",
         type=Path,
         action="append",
-        required=True,
         metavar="FILE",
-        help="what it should be, line by line; may be repeated",
+        help="gleu, bleu, rouge, accuracy, errant: line by line; may be repeated",
     )
-    parser.add_argument(
-        "--source", type=Path, metavar="FILE", help="gleu: what the output was made of"
+    group.add_argument(
+        "--source", type=Path, metavar="FILE", help="gleu, errant: what the output was made of"
     )
-    parser.add_argument(
+    group.add_argument(
+        "--gold",
+        type=Path,
+        metavar="FILE",
+        help="m2, errant: sources and edits of one or more annotators, in the m2 format; errant "
+        "takes instead --source and one or more --reference, and finds the edits",
+    )
+
+
+def _add_metric_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("options of a metric")
+    group.add_argument(
+        "--beta",
+        type=float,
+        metavar="X",
+        help="m2, errant: of F; below 1, precision counts for more; above 0 (default: 0.5)",
+    )
+    group.add_argument(
+        "--max-unchanged-words",
+        type=int,
+        metavar="N",
+        help="m2: words that an edit may hold unchanged; 0 or more (default: 2)",
+    )
+    group.add_argument(
+        "--ignore-case",
+        action="store_true",
+        default=None,
+        help="m2: leave out proposed edits that change only case or spaces "
+        "(--ignore_whitespace_casing of m2scorer)",
+    )
+    group.add_argument(
+        "--model",
+        metavar="NAME",
+        help="errant: the spaCy pipeline, by name or folder "
+        f"(default: {METRICS['errant']['model']})",
+    )
+    group.add_argument(
+        "--untyped",
+        action="store_true",
+        default=None,
+        help="errant: find edits on a blank pipeline, without types; it merges some edits in "
+        "another way, so compare such scores only with their like",
+    )
+    group.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="m2, errant: processes; the result is the same; 1 or more (default: 1)",
+    )
+    group.add_argument(
         "--samples",
         type=int,
         metavar="N",
         help="gleu: how many times a reference is drawn for each sentence, where there are "
         f"several; 1 or more (default: {METRICS['gleu']['samples']})",
     )
-    parser.add_argument(
+    group.add_argument("--tokenize", metavar="NAME", help="bleu: sacreBLEU's (default: 13a)")
+    group.add_argument(
         "--stem", action="store_true", default=None, help="rouge: compare stems (Porter's)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
         help="rouge: what stands between the sentences of a summary (default: nothing, so that "
         "ROUGE-Lsum is ROUGE-L)",
     )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="(default: text)"
+
+
+def _add_analyses(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("comparisons")
+    group.add_argument(
+        "--baseline",
+        action="append",
+        metavar="FILE",
+        help="compare each system with this one by a paired bootstrap over sentences (Koehn, "
+        "2004); several files are its seeds",
+    )
+    group.add_argument(
+        "--resamples",
+        type=int,
+        metavar="N",
+        help="of the bootstrap; 1 or more (default: 1000)",
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="of the bootstrap (default: 12345)")
+    group.add_argument(
+        "--by",
+        choices=ANALYSES,
+        metavar="WHAT",
+        help="type: errant, F of the ten types most frequent in the gold edits; level: the score "
+        "of each level; share: errant, the percentage of the gold edits that each of the ten most "
+        "frequent types has, at each level",
+    )
+    group.add_argument(
+        "--levels", type=Path, metavar="FILE", help="the level of each sentence, as A, B, C or N"
+    )
+    group.add_argument(
+        "--sections",
+        metavar="LEVEL=N,...",
+        help="the levels of sections, with their numbers of sentences in their order",
+    )
+    group.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help="draw what --by asks for, as figures 4.5 to 4.10 of the thesis do: .png, .svg or .pdf",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, score and print."""
+    from fairseq_ssl.cli import score_edits, score_metrics
+    from fairseq_ssl.cli import score_report as report
+
     settings = _settings(args)
-    outputs = _read(args.output)
-    references = [_beside(path, len(outputs), args.output) for path in args.reference]
-    if not outputs:
-        raise DataError(f"{args.output} is empty. Expected a line or more.")
-    score = _gleu if args.metric == "gleu" else _rouge
-    values, signature = score(outputs, references, settings, args.output)
-    if args.format == "json":
-        print(json.dumps({**values, "signature": str(signature)}, indent=2))
-    else:
-        for name, value in values.items():
-            print(f"{name}\t{value:.2f}")
-        print(signature)
+    _check_analyses(args, settings)
+    _check_bootstrap(args)
+    named = _named(args.output)
+    files = [*(file for of_name in named.values() for file in of_name), *(args.baseline or ())]
+    lines = {file: _read(file) for file in files}
+    kinds = {**score_metrics.METRICS, **score_edits.METRICS}
+    metric = kinds[args.metric](settings, settings.get("reference") or [])
+    counted = {file: metric.count(file, lines[file]) for file in lines}
+    systems = {name: [counted[file] for file in of_name] for name, of_name in named.items()}
+    found = report.Report(metric, args.metric, systems)
+    if args.baseline:
+        baseline = [counted[file] for file in args.baseline]
+        found.compare(baseline, args.resamples or 1000, 12345 if args.seed is None else args.seed)
+    if args.by:
+        sentences = len(next(iter(counted.values())).rows)
+        levels = report.levels(args.levels, args.sections, sentences)
+        if args.by == "level":
+            found.by_level(levels)
+        elif isinstance(metric, score_edits.ErrantMetric):
+            if args.by == "type":
+                found.by_type(settings["beta"])
+            else:
+                found.shares(metric.gold, levels)
+    found.publish(args.format, args.figure)
     return 0
 
 
-def _gleu(
-    outputs: list[str], references: list[list[str]], settings: dict[str, Any], name: str
-) -> tuple[dict[str, float], Signature]:
-    from fairseq_ssl.scoring.gleu import gleu
-
-    sources = _beside(settings["source"], len(outputs), name)
-    found = gleu(outputs, sources, references, settings["samples"])
-    values = {"GLEU": found.score}
-    parameters: dict[str, Any] = {"lines": len(outputs), "references": len(references)}
-    if len(references) > 1:
-        values["deviation of samples"] = found.deviation
-        values["mean of single references"] = sum(found.by_reference) / len(references)
-        parameters["samples"] = settings["samples"]
-    return values, Signature("gleu", parameters)
-
-
-def _rouge(
-    outputs: list[str], references: list[list[str]], settings: dict[str, Any], name: str
-) -> tuple[dict[str, float], Signature]:
-    from fairseq_ssl.scoring.rouge import package, rouge
-
-    found = rouge(outputs, references, settings["stem"], settings["sentence_mark"])
-    parameters = {
-        "lines": len(outputs),
-        "references": len(references),
-        "stem": settings["stem"],
-        "mark": settings["sentence_mark"] or "none",
-        "by": package(),
-    }
-    values = {f"ROUGE-{variant}": value for variant, value in found.items()}
-    return values, Signature("rouge", parameters)
+def _named(given: list[str]) -> dict[str, list[str]]:
+    """Return files by the names of their systems; one without is named as it is."""
+    named: dict[str, list[str]] = {}
+    for word in given:
+        name, equals, file = word.partition("=")
+        if not (name and equals and file) or Path(word).exists():
+            name, file = word, word
+        if file in named.get(name, ()):
+            raise UsageError(f"{file} is given twice.")
+        named.setdefault(name, []).append(file)
+    return named
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the metric's options; refuse those of the other, and values out of range."""
+    """Return the metric's options; refuse those of the others, and values out of range."""
     settings = dict(METRICS[args.metric])
-    for metric, options in METRICS.items():
-        for name in options:
-            value = getattr(args, name)
-            if value is None:
-                continue
-            if name not in settings:
-                raise UsageError(f"{_flag(name)} goes with {metric}, not with {args.metric}.")
-            settings[name] = value
+    for name in sorted({name for options in METRICS.values() for name in options}):
+        value = getattr(args, name)
+        if value is None:
+            continue
+        if name not in settings:
+            owners = " or ".join(metric for metric, options in METRICS.items() if name in options)
+            raise UsageError(f"{_flag(name)} goes with {owners}, not with {args.metric}.")
+        settings[name] = value
     missing = [name for name, value in settings.items() if value is ...]
     if missing:
-        raise UsageError(f"score {args.metric} needs {_flag(missing[0])}.")
-    if settings.get("samples", 1) < 1:
-        raise UsageError(f"--samples is {settings['samples']}; expected 1 or more.")
+        raise UsageError(f"score {args.metric} needs {_flag(missing[-1])}.")
+    for name, least in {"samples": 1, "jobs": 1, "max_unchanged_words": 0}.items():
+        if settings.get(name, least) < least:
+            raise UsageError(f"{_flag(name)} is {settings[name]}; expected {least} or more.")
+    if not settings.get("beta", 1) > 0:
+        raise UsageError(f"--beta is {settings['beta']}; expected a number above 0.")
+    if args.metric == "errant":
+        _check_errant(args, settings)
     return settings
+
+
+def _check_errant(args: argparse.Namespace, settings: dict[str, Any]) -> None:
+    parallel = settings["source"], settings["reference"]
+    if settings["gold"] and any(parallel):
+        raise UsageError("--gold has the sources and edits; leave --source and --reference out.")
+    if not settings["gold"] and not all(parallel):
+        raise UsageError("score errant needs --gold, or --source and --reference.")
+    if settings["untyped"] and args.model:
+        raise UsageError("--untyped works without a --model; leave one of them out.")
+
+
+def _check_analyses(args: argparse.Namespace, settings: dict[str, Any]) -> None:
+    """Refuse analyses that go with another metric, or lack what they need."""
+    if args.by in ("type", "share") and args.metric != "errant":
+        raise UsageError(f"--by {args.by} goes with errant, not with {args.metric}.")
+    has_types = not settings.get("untyped") or (args.by == "share" and settings["gold"])
+    if args.by in ("type", "share") and not has_types:
+        raise UsageError(f"--by {args.by} needs types; leave --untyped out.")
+    if args.levels and args.sections:
+        raise UsageError("--levels and --sections tell the same; leave one of them out.")
+    has_levels = bool(args.levels or args.sections)
+    if args.by == "level" and not has_levels:
+        raise UsageError("--by level needs --levels or --sections.")
+    if has_levels and args.by not in ("level", "share"):
+        raise UsageError("--levels and --sections go with --by level or --by share.")
+    if args.figure and not args.by:
+        raise UsageError("--figure draws what --by asks for; give --by type, level or share.")
+
+
+def _check_bootstrap(args: argparse.Namespace) -> None:
+    for name in ("resamples", "seed"):
+        if getattr(args, name) is not None and not args.baseline:
+            raise UsageError(f"{_flag(name)} goes with --baseline.")
+    if args.resamples is not None and args.resamples < 1:
+        raise UsageError(f"--resamples is {args.resamples}; expected 1 or more.")
+    if args.seed is not None and args.seed < 0:
+        raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
 
 
 def _flag(name: str) -> str:
@@ -148,18 +304,9 @@ def _read(name: str) -> list[str]:
     from fairseq_ssl.text.lines import decoded_lines, read_lines
 
     if name == "-":
-        return list(decoded_lines(sys.stdin.buffer, "stdin"))
-    return list(read_lines(Path(name)))
-
-
-def _beside(path: Path, lines: int, output: str) -> list[str]:
-    """Read a file that must have as many lines as the output."""
-    from fairseq_ssl.text.lines import read_lines
-
-    found = list(read_lines(path))
-    if len(found) != lines:
-        raise DataError(
-            f"{path} has {len(found)} lines and {output} {lines}. Parallel files must have equally "
-            "many lines."
-        )
+        found = list(decoded_lines(sys.stdin.buffer, "stdin"))
+    else:
+        found = list(read_lines(Path(name)))
+    if not found:
+        raise DataError(f"{name} is empty. Expected a line or more.")
     return found

@@ -49,20 +49,32 @@ def gleu(
         references: by annotator, what it should be
         samples: how many times to draw a reference for each sentence, where there are several
     """
+    return gleu_of_counts(gleu_counts(outputs, sources, references), samples)
+
+
+def gleu_of_counts(counts: Counts, samples: int = 500) -> Gleu:
+    """Score sentences by their counts, [sentences, annotators, 10]."""
+    lines, annotators = counts.shape[:2]
+    alone = tuple(gleu_of(counts[:, annotator].sum(0)) for annotator in range(annotators))
+    if annotators == 1:
+        return Gleu(alone[0], 0.0, alone)
+    every = np.arange(lines)
+    scores = [
+        gleu_of(counts[every, _draw(sample, lines, annotators)].sum(0)) for sample in range(samples)
+    ]
+    return Gleu(float(np.mean(scores)), float(np.std(scores)), alone)
+
+
+def gleu_counts(
+    outputs: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
+) -> Counts:
+    """Return the counts of each sentence against each annotator: [sentences, annotators, 10]."""
     counts = np.zeros((len(outputs), len(references), 2 + 2 * LONGEST))
     for number, (output, source) in enumerate(zip(outputs, sources, strict=True)):
         ours, before = _grams(output), _grams(source)
         for annotator, lines in enumerate(references):
             counts[number, annotator] = _counts(ours, before, _grams(lines[number]))
-    alone = tuple(_score(counts[:, annotator].sum(0)) for annotator in range(len(references)))
-    if len(references) == 1:
-        return Gleu(alone[0], 0.0, alone)
-    every = np.arange(len(outputs))
-    scores = [
-        _score(counts[every, _draw(sample, len(outputs), len(references))].sum(0))
-        for sample in range(samples)
-    ]
-    return Gleu(float(np.mean(scores)), float(np.std(scores)), alone)
+    return counts
 
 
 def _draw(sample: int, lines: int, references: int) -> NDArray[np.int64]:
@@ -90,8 +102,8 @@ def _counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
     return counts
 
 
-def _score(counts: Counts) -> float:
-    """Return the score of a corpus in percent."""
+def gleu_of(counts: Counts) -> float:
+    """Return the score in percent of counts that were added up over a corpus."""
     if not counts.all():
         return 0.0
     length, wanted = counts[:2]

@@ -26,6 +26,18 @@ def rouge(
         stem: whether to compare the stems of words, as Porter cuts them
         mark: token that stands between the sentences of a summary, for Lsum
     """
+    rows = rouge_by_line(outputs, references, stem, mark)
+    means = [100 * sum(column) / len(outputs) for column in zip(*rows, strict=True)]
+    return dict(zip(VARIANTS, means, strict=True))
+
+
+def rouge_by_line(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str]],
+    stem: bool = False,
+    mark: str | None = None,
+) -> list[list[float]]:
+    """Return the F1 of each summary by each variant."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
@@ -33,13 +45,12 @@ def rouge(
             "rouge-score", "Scoring summaries", "pip install 'fairseq-ssl[rouge]'"
         ) from error
     scorer: Any = RougeScorer(list(VARIANTS.values()), use_stemmer=stem)
-    totals = dict.fromkeys(VARIANTS, 0.0)
+    rows = []
     for number, output in enumerate(outputs):
         wanted = [_sentences(lines[number], mark) for lines in references]
         found = scorer.score_multi(wanted, _sentences(output, mark))
-        for variant, name in VARIANTS.items():
-            totals[variant] += found[name].fmeasure
-    return {variant: 100 * total / len(outputs) for variant, total in totals.items()}
+        rows.append([found[name].fmeasure for name in VARIANTS.values()])
+    return rows
 
 
 def package() -> str:

@@ -1,0 +1,247 @@
+"""What ``fairseq-ssl score`` tells: systems side by side, by type, by level, against a baseline."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_ssl.cli.analysis_options import print_table
+from fairseq_ssl.cli.score_metrics import Metric, Output, check_lengths
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.scoring.errant import UNKNOWN, by_main_type, main_type, scores
+from fairseq_ssl.scoring.seeds import Spread
+from fairseq_ssl.scoring.significance import paired_bootstrap
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.m2 import M2Sentence
+
+MOST_FREQUENT = 10
+ALL = "all"
+
+Levels = dict[str, list[int]]
+"""The sentences of each level."""
+
+
+@dataclass
+class Table:
+    """Numbers by what they are of, then by what is compared."""
+
+    key: str
+    """In the JSON."""
+    unit: str
+    columns: list[str]
+    rows: dict[str, list[Spread]]
+
+
+@dataclass
+class Report:
+    """Scores of systems, and what else was asked for."""
+
+    metric: Metric
+    kind: str
+    systems: dict[str, list[Output]]
+    """By name, their seeds."""
+    table: Table | None = None
+    comparisons: dict[str, dict[str, float]] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def compare(self, baseline: Sequence[Output], samples: int, seed: int) -> None:
+        """Compare each system with another by a paired bootstrap."""
+        self.parameters |= {"resamples": samples, "seed": seed}
+        theirs = [output.rows for output in baseline]
+        for name, outputs in self.systems.items():
+            ours = [output.rows for output in outputs]
+            found = paired_bootstrap(ours, theirs, self.metric.score, samples, seed)
+            self.comparisons[name] = {
+                "difference": found.difference,
+                "low": found.low,
+                "high": found.high,
+                "p": found.p,
+            }
+
+    def by_level(self, levels: Levels) -> None:
+        """Score the sentences of each level by themselves."""
+        self.table = Table("levels", self.metric.headline, list(self.systems), {})
+        for level, numbers in levels.items():
+            self.table.rows[level] = [
+                self._spread(outputs, numbers) for outputs in self.systems.values()
+            ]
+
+    def by_type(self, beta: float) -> None:
+        """Score the types that are the most frequent among the gold edits."""
+        found = {
+            name: [by_main_type(output.typed or ()) for output in outputs]
+            for name, outputs in self.systems.items()
+        }
+        first = next(iter(found.values()))[0]
+        frequent = [kind for kind, (right, _, missing) in first.items() if right + missing]
+        self.table = Table("types", self.metric.headline, list(self.systems), {})
+        for kind in frequent[:MOST_FREQUENT]:
+            self.table.rows[kind] = [
+                Spread.of([100 * scores(seed.get(kind, (0, 0, 0)), beta)[2] for seed in seeds])
+                for seeds in found.values()
+            ]
+
+    def shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
+        """Tell how the gold edits of each level are shared by the most frequent types."""
+        counts = {level: _types(gold[n] for n in numbers) for level, numbers in levels.items()}
+        total = sum(counts.values(), Counter[str]())
+        frequent = sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_FREQUENT]
+        self.table = Table("shares", "% of gold edits", list(levels), {})
+        for kind in frequent:
+            self.table.rows[kind] = [
+                Spread.of([100 * count[kind] / max(1, count.total())]) for count in counts.values()
+            ]
+
+    def publish(self, form: str, figure: Path | None) -> None:
+        """Print everything and draw the figure."""
+        if figure and self.table:
+            _draw(self.table, figure)
+        if form == "json":
+            print(json.dumps(self._content(), indent=2, ensure_ascii=False))
+            return
+        values = self._values()
+        if self._is_single():
+            for value, (spread,) in values.items():
+                print(f"{value}\t{spread}")
+        else:
+            rows = zip(*values.values(), strict=True)
+            named = zip(self.systems, rows, strict=True)
+            print_table(["system", *values], [[name, *map(str, row)] for name, row in named])
+        if self.table:
+            columns = self.table.columns
+            _print([f"{self.table.unit} by {self.table.key}", *columns], self.table.rows)
+        if self.comparisons:
+            print()
+            print_table(
+                ["against the baseline", "difference", "95 % of samples", "p"],
+                [
+                    [
+                        name,
+                        f"{found['difference']:+.2f}",
+                        f"{found['low']:+.2f} to {found['high']:+.2f}",
+                        f"{found['p']:.4f}",
+                    ]
+                    for name, found in self.comparisons.items()
+                ],
+            )
+        print(self._signature())
+
+    def _is_single(self) -> bool:
+        return len(self.systems) == 1 and len(next(iter(self.systems.values()))) == 1
+
+    def _spread(self, outputs: Sequence[Output], numbers: Sequence[int]) -> Spread:
+        headline = self.metric.headline
+        return Spread.of([self.metric.values(each.rows[numbers])[headline] for each in outputs])
+
+    def _values(self) -> dict[str, list[Spread]]:
+        """Return by value the numbers of each system."""
+        found = [
+            [self.metric.values(output.rows) for output in outputs]
+            for outputs in self.systems.values()
+        ]
+        return {
+            name: [Spread.of([seed[name] for seed in seeds]) for seeds in found]
+            for name in found[0][0]
+        }
+
+    def _content(self) -> dict[str, Any]:
+        values = self._values()
+        content: dict[str, Any]
+        if self._is_single():
+            content = {name: spread.mean for name, (spread,) in values.items()}
+        else:
+            content = {
+                "systems": {
+                    system: {name: _numbers(spreads[at]) for name, spreads in values.items()}
+                    for at, system in enumerate(self.systems)
+                }
+            }
+        if self.table:
+            content[self.table.key] = {
+                name: {
+                    column: _numbers(spread)
+                    for column, spread in zip(self.table.columns, row, strict=True)
+                }
+                for name, row in self.table.rows.items()
+            }
+        if self.comparisons:
+            content["against the baseline"] = self.comparisons
+        return {**content, "signature": str(self._signature())}
+
+    def _signature(self) -> Signature:
+        lines = len(next(iter(self.systems.values()))[0].rows)
+        parameters = {"lines": lines, **self.metric.parameters(), **self.parameters}
+        return Signature(self.kind, parameters)
+
+
+def levels(labels: Path | None, sections: str | None, lines: int) -> Levels:
+    """Return the sentences of each level, by a file of labels or by sections."""
+    found: Levels = {}
+    if labels:
+        words = [line.strip() for line in read_lines(labels)]
+        check_lengths(labels, len(words), "the output", lines)
+        for number, word in enumerate(words):
+            found.setdefault(word, []).append(number)
+        return dict(sorted(found.items()))
+    if not sections:
+        return {ALL: list(range(lines))}
+    start = 0
+    for section in sections.split(","):
+        level, _, count = section.partition("=")
+        if not (level and count.isdecimal() and int(count)) or level in found:
+            raise UsageError(
+                f"--sections has {section!r}; expected levels, each once, with a number of "
+                "sentences above 0, as A=1037,B=1290."
+            )
+        found[level] = list(range(start, start + int(count)))
+        start += int(count)
+    if start != lines:
+        raise UsageError(f"--sections has {start} sentences in all, but the output has {lines}.")
+    return found
+
+
+def _types(sentences: Iterable[M2Sentence]) -> Counter[str]:
+    """Count the gold edits by type, those of all annotators."""
+    return Counter(
+        main_type(edit.type)
+        for sentence in sentences
+        for edits in sentence.annotators.values()
+        for edit in edits
+        if edit.type != UNKNOWN
+    )
+
+
+def _numbers(spread: Spread) -> dict[str, Any]:
+    return {"mean": spread.mean, "deviation": spread.deviation, "seeds": list(spread.values)}
+
+
+def _print(header: list[str], rows: dict[str, list[Spread]]) -> None:
+    print()
+    print_table(header, [[name, *map(str, row)] for name, row in rows.items()])
+
+
+def _draw(table: Table, path: Path) -> None:
+    """Draw a group of bars for each row, a bar for each column."""
+    from fairseq_ssl.analysis import figures
+
+    columns = list(zip(*table.rows.values(), strict=True))
+    bars: dict[str, Sequence[float | None]] = {
+        name: [spread.mean for spread in column]
+        for name, column in zip(table.columns, columns, strict=True)
+    }
+    deviations: dict[str, Sequence[float]] = {
+        name: [spread.deviation for spread in column]
+        for name, column in zip(table.columns, columns, strict=True)
+    }
+    seeds = bool(np.any(list(deviations.values())))
+    with figures.figure(path, width=max(6.0, 0.9 * len(table.rows))) as (ax,):
+        figures.grouped_bars(ax, list(table.rows), bars, deviations if seeds else None)
+        ax.tick_params(axis="x", rotation=30)
+        ax.set_ylabel(table.unit)

@@ -1,0 +1,310 @@
+"""Steps of a lattice merged to edits, and the path that has most of the gold edits.
+
+This keeps every detail of the authors' script that can change a number: how long an edit is taken
+to be, how often it is in the list of arcs, and which of several equally short paths is found.  So
+the arcs are those of its Floyd-Warshall and the path is that of its Bellman-Ford.  But the lattice
+has an order, so that an arc only ever grows by one step at its end, and few sweeps find the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from typing import NamedTuple
+
+from fairseq_ssl.scoring.lattice import Cell, Lattice
+
+SMALL = 0.001
+"""What an edit costs above the number of its steps."""
+
+KEPT = 2
+"""How many words an edit may keep unless told otherwise; the lattice is cut for that alone."""
+
+Arc = tuple[int, int]
+"""Numbers of the cells it leaves and comes to."""
+Edit = tuple[int, int, str, str]
+"""Start and end in the source, the words there, and what they become."""
+
+
+Merged = tuple[int, int, int]
+"""One or more steps as one edit: their number, how many of them keep a word, and its start.
+
+The script counts words put in before the first one as if each had a place of its own.
+"""
+
+
+class GoldEdit(NamedTuple):
+    """What an annotator wants."""
+
+    start: int
+    end: int
+    words: str
+    alternatives: tuple[str, ...]
+
+    def fits(self, edit: Edit) -> bool:
+        """Tell whether an edit of a system is this one."""
+        return edit[:3] == self[:3] and edit[3] in self.alternatives
+
+
+@dataclass(frozen=True)
+class Arcs:
+    """All edits of a lattice."""
+
+    lattice: Lattice
+    into: list[dict[int, Merged]]
+    """By cell, then by the cell where it begins."""
+    order: list[Arc]
+    """As the script lists them, but an arc that is twice or more in a row only once."""
+    copies: dict[Arc, int]
+    """How often an arc is in the script's list, where that is more than once."""
+    count: int
+    """Of the script's list."""
+    before: float = 0.0
+    """Words kept before the first cell, which is that of the whole lattice unless it was cut."""
+
+    def edit(self, arc: Arc) -> Edit:
+        """Return what an arc does."""
+        cells = self.lattice.cells
+        start = self.into[arc[1]][arc[0]][2]
+        return edit_between(self.lattice, cells[arc[0]], cells[arc[1]], start)
+
+
+def edit_between(lattice: Lattice, before: Cell, after: Cell, start: int) -> Edit:
+    """Return what an edit from one cell to another does that is taken to begin at `start`."""
+    row, column = divmod(before, lattice.width)
+    end_row, end_column = divmod(after, lattice.width)
+    return (
+        start,
+        end_row or end_column - 1,
+        " ".join(lattice.source[row:end_row]),
+        " ".join(lattice.output[column:end_column]),
+    )
+
+
+def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) -> Arcs | None:
+    """Merge steps to edits with at most so many words kept; None if there are more than `most`.
+
+    With `cut`, words that all paths keep at either end are left out but for those that an edit
+    can hold.  That is the same unless a gold edit keeps words too.
+    """
+    lead, rest = _kept_ends(lattice) if cut and unchanged == KEPT else (0, 0)
+    if lead or rest:
+        cells = lattice.cells[lead : len(lattice.cells) - rest]
+        lattice = Lattice(lattice.source, lattice.output, cells, lattice.steps)
+    into, steps, order, copies = _single(lattice)
+    count = sum(copies.values()) + len(order) - len(copies)
+    first = len(order)
+    for middle, onward in enumerate(steps):
+        for tail, (length, kept, start) in sorted(into[middle].items()):
+            for head, same in onward:
+                if kept + same > unchanged:
+                    continue
+                found = into[head]
+                if tail not in found or length + 1 < found[tail][0]:
+                    if tail in found:
+                        copies[tail, head] = copies.get((tail, head), 1) + 1
+                    found[tail] = (length + 1, kept + same, start)
+                    order.append((tail, head))
+        if len(order) > most:
+            return None
+    longer, looked_at = _without_kept(into, order[first:], lead % 2 == 0)
+    count += 2 * (lead + rest) + lead // 2 + len(longer) + (rest + (not looked_at)) // 2
+    return Arcs(lattice, into, order[:first] + longer, copies, count, float(lead))
+
+
+def _kept_ends(lattice: Lattice) -> tuple[int, int]:
+    """Return how many words can be cut off at either end."""
+    lengths = []
+    for cells in (lattice.cells, lattice.cells[::-1]):
+        length = 0
+        for one, other in pairwise(cells):
+            before, after = min(one, other), max(one, other)
+            if lattice.steps[after] != {before: 2} or not lattice.is_same(before, after):
+                break
+            length += 1
+        if length == len(cells) - 1:
+            return 0, 0
+        lengths.append(max(0, length - KEPT))
+    return lengths[0], lengths[1]
+
+
+def _single(
+    lattice: Lattice,
+) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
+    """Return the steps: by the cell they come to, by the cell they leave, and in order."""
+    cells, width = lattice.cells, lattice.width
+    number = {cell: place for place, cell in enumerate(cells)}
+    found = []
+    for head, cell in enumerate(cells):
+        for before, times in lattice.steps[cell].items():
+            if before not in number:
+                continue
+            row, column = divmod(before, width)
+            same = int(
+                cell - before > width
+                and column + 1 < width
+                and lattice.source[row] == lattice.output[column]
+            )
+            start = column if row == 0 and cell - before == 1 else row
+            found.append((number[before], head, times, same, start))
+    found.sort()
+    into: list[dict[int, Merged]] = [{} for _ in cells]
+    onward: list[list[tuple[int, int]]] = [[] for _ in cells]
+    order: list[Arc] = []
+    copies: dict[Arc, int] = {}
+    for tail, head, times, same, start in found:
+        into[head][tail] = (1, same, start)
+        onward[tail].append((head, same))
+        order.append((tail, head))
+        if times > 1:
+            copies[tail, head] = times
+    return into, onward, order, copies
+
+
+def _without_kept(
+    into: list[dict[int, Merged]], order: list[Arc], looked_at: bool
+) -> tuple[list[Arc], bool]:
+    """Take out arcs of several words kept; the script does not look at what follows one.
+
+    Returns what is left, and whether the script would look at another arc.
+    """
+    left: list[Arc] = []
+    for arc in order:
+        steps, kept, _ = into[arc[1]][arc[0]]
+        if looked_at and steps == kept > 1:
+            del into[arc[1]][arc[0]]
+            looked_at = False
+        else:
+            left.append(arc)
+            looked_at = True
+    return left, looked_at
+
+
+class Paths:
+    """The best path for one annotator after the other."""
+
+    def __init__(self, arcs: Arcs) -> None:
+        self.arcs = arcs
+        self._plain: dict[Arc, float] = {}
+        for arc in arcs.order:
+            steps, kept, _ = arcs.into[arc[1]][arc[0]]
+            self._plain[arc] = steps if steps == kept else steps + SMALL
+        for arc, times in arcs.copies.items():
+            steps, kept, _ = arcs.into[arc[1]][arc[0]]
+            if kept < steps:
+                for _ in range(times - 1):  # one by one: a product rounds in another way
+                    self._plain[arc] += SMALL
+        self._heads: dict[int, list[int]] = {}
+        width = arcs.lattice.width
+        for head, cell in enumerate(arcs.lattice.cells):
+            self._heads.setdefault(cell // width or cell - 1, []).append(head)
+        self._found: dict[frozenset[tuple[Arc, float]], list[Edit]] = {}
+
+    def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
+        """Return the edits of the path that has most of the gold edits."""
+        favoured = self._favoured(gold)
+        key = frozenset(favoured.items())
+        if key not in self._found:
+            self._found[key] = self._path(self._shortest({**self._plain, **favoured}))
+        return self._found[key]
+
+    def _path(self, came: list[int]) -> list[Edit]:
+        node, path = len(came) - 1, []
+        while node:
+            steps, kept, _ = self.arcs.into[node][came[node]]
+            if kept < steps:
+                path.append(self.arcs.edit((came[node], node)))
+            node = came[node]
+        return path[::-1]
+
+    def _at(self, start: int, end: int) -> list[Arc]:
+        """Return the arcs with this span."""
+        into = self.arcs.into
+        found = [
+            (tail, head)
+            for head in self._heads.get(end, ())
+            for tail, merged in into[head].items()
+            if merged[2] == start
+        ]
+        return sorted(found)
+
+    def _favoured(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
+        """Return the weights of arcs at gold edits: far below zero where they are the same."""
+        found: dict[Arc, float] = {}
+        low = -self.arcs.count
+        for span in {edit[:2] for edit in gold}:
+            wanted = [edit for edit in gold if edit[:2] == span]
+            edits = {arc: self.arcs.edit(arc) for arc in self._at(*span)}
+            if span[0] == span[1]:
+                found.update(self._insertions(edits, wanted, low))
+                continue
+            for arc, edit in edits.items():
+                if any(each.fits(edit) for each in wanted):
+                    found[arc] = low
+        return found
+
+    def _insertions(
+        self, edits: dict[Arc, Edit], wanted: Sequence[GoldEdit], low: int
+    ) -> dict[Arc, float]:
+        """Weigh insertions at one place."""
+        arcs = self.arcs
+        here = [arc for arc in edits for _ in range(arcs.copies.get(arc, 1))]
+        favoured, passed = shared_out(here, edits, wanted)
+        found: dict[Arc, float] = {
+            arc: low if arc in favoured else arcs.into[arc[1]][arc[0]][0] for arc in edits
+        }
+        for arc in passed:
+            found[arc] += SMALL
+        return found
+
+    def _shortest(self, weights: dict[Arc, float]) -> list[int]:
+        """Return for each cell where the shortest path to it comes from.
+
+        Of equal ones that which sweeps over the list find first, as in the script, with its
+        rounding.  Sweeps end when one changes nothing; that is soon, as the list is in order.
+        """
+        arcs = [(*arc, weights[arc]) for arc in self.arcs.order]
+        distances = [self.arcs.before] + [inf] * (len(self.arcs.into) - 1)
+        came = [0] * len(distances)
+        changed = True
+        while changed:
+            changed = False
+            for tail, head, weight in arcs:
+                distance = distances[tail] + weight
+                if distance < distances[head]:
+                    distances[head] = distance
+                    came[head] = tail
+                    changed = True
+        return came
+
+
+def shared_out(
+    here: Sequence[Arc], edits: dict[Arc, Edit], wanted: Sequence[GoldEdit]
+) -> tuple[set[Arc], list[Arc]]:
+    """Find which insertions at one place are gold edits, a gold edit for one of them.
+
+    The script goes through both lists from both ends in turn.  Returns also the insertions that it
+    passes by, each as often as it does.
+    """
+    favoured: set[Arc] = set()
+    passed: list[Arc] = []
+    ends, unused, side = [0, len(here) - 1], [0, len(wanted) - 1], 0
+    while ends[0] <= ends[1]:
+        if ends[0] == ends[1]:
+            side = 0
+        arc, step = here[ends[side]], (1, -1)[side]
+        choices = range(unused[0], unused[1] + 1)[::step]
+        match = next((i for i in choices if wanted[i].fits(edits[arc])), None)
+        ends[side] += step
+        if match is None:
+            passed.append(arc)
+            side = 1 - side
+            continue
+        favoured.add(arc)
+        unused[side] = match + step
+        while 0 <= ends[side] < len(here) and here[ends[side]][side] != arc[1 - side]:
+            passed.append(here[ends[side]])
+            ends[side] += step
+    return favoured, passed

@@ -1,0 +1,178 @@
+"""The best path through a lattice that has too many edits to list them.
+
+Two sentences that have little in common can become each other in so many ways that the authors'
+script takes minutes and more.  Here the path grows step by step, and each cell remembers the best
+way to it for each state that matters: between edits, or inside one that has kept so many words.
+That takes as many steps as there are cells, and finds most gold edits, then fewest steps, then
+fewest edits, as the script does; only between ways that are equal in all three can it choose
+another one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from fairseq_ssl.scoring.lattice import Cell, Lattice
+from fairseq_ssl.scoring.merged_arcs import (
+    Arc,
+    Edit,
+    GoldEdit,
+    edit_between,
+    merged_arcs,
+    shared_out,
+)
+
+EDIT = 1
+STEP = 1 << 20
+GOLD = 1 << 42
+FAR = 1 << 80
+MOST = 10_000
+"""Arcs inside the rectangle of one gold edit."""
+SHORT = 100
+"""Cells of a row whose insertions are all listed; of a longer row, those as long as wanted."""
+
+
+class WidePaths:
+    """The best path for one annotator after the other."""
+
+    def __init__(self, lattice: Lattice, unchanged: int) -> None:
+        self._lattice = lattice
+        self._unchanged = unchanged
+        self._number = {cell: place for place, cell in enumerate(lattice.cells)}
+
+    def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
+        """Return the edits of the path that has most of the gold edits."""
+        favoured: dict[int, set[int]] = {}
+        for tail, head in self._gold_arcs(gold):
+            favoured.setdefault(head, set()).add(tail)
+        parents = self._parents(favoured)
+        states = len(parents)
+        node, state, end, path = len(self._number) - 1, 0, 0, []
+        while node or state:
+            before, before_state = divmod(parents[state][node], states)
+            if state == 0 and before_state:  # an edit ends here
+                end = node
+            elif state == 0 and not self._is_same(before, node):
+                path.append(self._edit(before, node, node))
+            elif state and before_state == 0:
+                path.append(self._edit(before, end, node))
+            node, state = before, before_state
+        return path[::-1]
+
+    def _is_same(self, before: int, after: int) -> bool:
+        cells = self._lattice.cells
+        return self._lattice.is_same(cells[before], cells[after])
+
+    def _edit(self, before: int, after: int, first: int) -> Edit:
+        """Return the edit between two cells, whose first step comes to a third."""
+        cells, width = self._lattice.cells, self._lattice.width
+        row, column = divmod(cells[before], width)
+        inserted = row == 0 and cells[first] < width
+        return edit_between(self._lattice, cells[before], cells[after], column if inserted else row)
+
+    def _parents(self, favoured: dict[int, set[int]]) -> list[list[int]]:
+        """Return by state and cell where the best way comes from: its cell and state in one."""
+        lattice, count = self._lattice, self._unchanged + 2
+        costs = [[FAR] * len(self._number) for _ in range(count)]
+        parents = [[0] * len(self._number) for _ in range(count)]
+        costs[0][0] = 0
+        for head, cell in enumerate(lattice.cells):
+            for before in lattice.steps[cell]:
+                tail = self._number[before]
+                for after, cost, state in _onward(costs, tail, lattice.is_same(before, cell)):
+                    if cost < costs[after][head]:
+                        costs[after][head] = cost
+                        parents[after][head] = tail * count + state
+            for tail in sorted(favoured.get(head, ())):
+                cost = costs[0][tail] - GOLD + EDIT
+                if cost < costs[0][head]:
+                    costs[0][head] = cost
+                    parents[0][head] = tail * count
+            for state in range(1, count):
+                if costs[state][head] < costs[0][head]:
+                    costs[0][head] = costs[state][head]
+                    parents[0][head] = head * count + state
+        return parents
+
+    def _gold_arcs(self, gold: Sequence[GoldEdit]) -> Iterator[Arc]:
+        """Find where the output has what an annotator wants, by an edit of the lattice."""
+        lattice = self._lattice
+        for place in sorted({edit.start for edit in gold if edit.start == edit.end}):
+            wanted = [edit for edit in gold if edit.start == edit.end == place]
+            yield from self._insertions(self._row(place), wanted)
+        for edit in gold:
+            if edit.start == edit.end:
+                continue
+            begin = edit.start * lattice.width
+            row = self._row(edit.start)
+            for text in edit.alternatives:
+                words = text.split()
+                for cell in row:
+                    column = cell - begin
+                    end = edit.end * lattice.width + column + len(words)
+                    if (
+                        end in self._number
+                        and end > cell
+                        and lattice.output[column : column + len(words)] == words
+                        and self._is_edit(cell, end, edit)
+                    ):
+                        yield self._number[cell], self._number[end]
+
+    def _row(self, number: int) -> list[Cell]:
+        """Return the cells behind so many words of the source."""
+        cells, begin = self._lattice.cells, number * self._lattice.width
+        return cells[bisect_left(cells, begin) : bisect_left(cells, begin + self._lattice.width)]
+
+    def _insertions(self, row: list[Cell], wanted: list[GoldEdit]) -> set[Arc]:
+        """Find the insertions of a row that are gold edits, a gold edit for one of them."""
+        longest = max(len(text.split()) for edit in wanted for text in edit.alternatives) + 1
+        while longest > 2 and longest * len(row) > MOST:
+            longest -= 1
+        here: list[Arc] = []
+        edits: dict[Arc, Edit] = {}
+        for cell in row:
+            for after in range(cell + 1, cell + 1 + (len(row) if len(row) < SHORT else longest)):
+                copies = self._lattice.steps.get(after, {}).get(after - 1)
+                if copies is None:
+                    break
+                arc = (self._number[cell], self._number[after])
+                edits[arc] = self._edit(*arc, arc[0] + 1)
+                if edits[arc][0] == wanted[0].start == edits[arc][1]:
+                    here += [arc] * (copies if after == cell + 1 else 1)
+        return shared_out(here, edits, wanted)[0]
+
+    def _is_edit(self, begin: int, end: int, wanted: GoldEdit) -> bool:
+        """Tell whether there is an edit between two cells, with not too many words kept."""
+        lattice = self._lattice
+        (row, column), (end_row, end_column) = (
+            divmod(cell, lattice.width) for cell in (begin, end)
+        )
+        inside = [
+            cell
+            for r in range(row, end_row + 1)
+            for cell in range(r * lattice.width + column, r * lattice.width + end_column + 1)
+            if cell in self._number
+        ]
+        known = set(inside)
+        steps = {
+            cell: {k: v for k, v in lattice.steps[cell].items() if k in known} for cell in inside
+        }
+        part = Lattice(lattice.source, lattice.output, inside, steps)
+        arcs = merged_arcs(part, self._unchanged, MOST)
+        whole = (0, len(inside) - 1)
+        if arcs is None or whole[0] not in arcs.into[whole[1]]:
+            return False
+        return wanted.fits(arcs.edit(whole))
+
+
+def _onward(costs: list[list[int]], cell: int, same: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield the states that a step leads to, what the way costs then, and the states before."""
+    for state, of_state in enumerate(costs):
+        cost = of_state[cell] + STEP
+        if not same:
+            yield (state, cost, state) if state else (1, cost + EDIT, 0)
+        elif state == 0:
+            yield 0, cost, 0
+        elif state + 1 < len(costs):
+            yield state + 1, cost, state

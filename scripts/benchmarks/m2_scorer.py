@@ -1,0 +1,108 @@
+"""Sentences a second scored by MaxMatch, over a direct lattice with Bellman and Ford."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+
+import direct_maxmatch
+import harness
+
+from fairseq_ssl.scoring.maxmatch import MaxMatch, chosen, gold_edit
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence
+
+GOAL = 20.0
+WORDS = 2_000
+
+Pairs = list[tuple[M2Sentence, str]]
+
+
+def edited(words: list[str], draw: random.Random, share: float) -> tuple[list[str], list[M2Edit]]:
+    """Change, add and take out words."""
+    output: list[str] = []
+    edits: list[M2Edit] = []
+    for place, word in enumerate(words):
+        kind = draw.random() / share
+        if kind < 0.3:
+            edits.append(M2Edit(place, place + 1, "U", ""))
+            continue
+        if kind < 0.7:
+            other = f"word{draw.randrange(WORDS)}"
+            edits.append(M2Edit(place, place + 1, "R", other))
+            output.append(other)
+            continue
+        if kind < 1:
+            other = f"word{draw.randrange(50)}"
+            edits.append(M2Edit(place, place, "M", other))
+            output.append(other)
+        output.append(word)
+    return output, edits
+
+
+def corpus(sentences: int, length: int, annotators: int) -> Pairs:
+    """Return sentences with the edits of annotators, and outputs with some of the first's."""
+    draw = random.Random(1)
+    pairs: Pairs = []
+    for _ in range(sentences):
+        size = draw.randint(max(1, length // 2), length + length // 2)
+        words = [f"word{min(int(draw.paretovariate(0.6)), WORDS)}" for _ in range(size)]
+        gold = {number: edited(words, draw, 0.13)[1] for number in range(annotators)}
+        kept = [edit for edit in gold[0] if draw.random() < 0.5]
+        output = list(words)
+        for edit in reversed(kept):
+            output[edit.start : edit.end] = edit.correction.split()
+        pairs.append((M2Sentence(tuple(words), gold), " ".join(edited(output, draw, 0.06)[0])))
+    return pairs
+
+
+def ours(pairs: Pairs) -> int:
+    """Score as the project does."""
+    assert chosen(MaxMatch()(pairs))
+    return len(pairs)
+
+
+def direct(pairs: Pairs) -> int:
+    """Score by the whole lattice."""
+    assert direct_counts(pairs)
+    return len(pairs)
+
+
+def direct_counts(pairs: Pairs) -> list[tuple[int, int, int]]:
+    """Return the counts of each sentence as the direct way finds them."""
+    gold: list[dict[int, list[direct_maxmatch.Gold]]] = [
+        {
+            number: [
+                (each.start, each.end, each.words, each.alternatives)
+                for each in (gold_edit(sentence, edit) for edit in edits)
+            ]
+            for number, edits in sentence.annotators.items()
+        }
+        for sentence, _ in pairs
+    ]
+    sources = [" ".join(sentence.words) for sentence, _ in pairs]
+    return direct_maxmatch.counts(sources, [output for _, output in pairs], gold)
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--sentences", type=int, default=100)
+    options.add_argument("--length", type=int, default=22, help="mean of a sentence, in words")
+    options.add_argument("--annotators", type=int, default=2)
+    args = harness.parse(options)
+    comparison = harness.Comparison(
+        Path(__file__).stem,
+        *("m2", "direct lattice"),
+        unit="sentences/s",
+        goal=GOAL,
+        settings=vars(args),
+    )
+    pairs = corpus(args.sentences, args.length, args.annotators)
+    assert chosen(MaxMatch()(pairs)) == direct_counts(pairs)
+    harness.compare(comparison, partial(ours, pairs), partial(direct, pairs), args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

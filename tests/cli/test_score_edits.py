@@ -1,0 +1,238 @@
+"""``fairseq-ssl score``: edits, several systems and seeds, analyses, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.unit.scoring.small_pipeline import small_pipeline
+
+GOLD = """\
+S the cat sit on mat .
+A 2 3|||R:VERB:SVA|||sits|||REQUIRED|||-NONE-|||0
+A 4 4|||M:DET|||the|||REQUIRED|||-NONE-|||0
+
+S a dog sat at the mat .
+A 3 4|||R:PREP|||on|||REQUIRED|||-NONE-|||0
+
+S the the cat .
+A 1 2|||U:DET||||||REQUIRED|||-NONE-|||0
+
+S a mat .
+A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
+"""
+SOURCE = [line[2:] for line in GOLD.splitlines() if line.startswith("S ")]
+RIGHT = ["the cat sits on the mat .", "a dog sat on the mat .", "the cat .", "a mat ."]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "source": SOURCE,
+        "right": RIGHT,
+        "first": [*RIGHT[:1], *SOURCE[1:]],
+        "second": [*RIGHT[:2], SOURCE[2], "a cat ."],
+        "levels": ["A", "N", "A", "N"],
+        "short": RIGHT[:2],
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "gold.m2").write_text(GOLD, encoding="utf-8")
+    (tmp_path / "bad.m2").write_text(GOLD.replace("A 3 4", "A 3 44"), encoding="utf-8")
+    (tmp_path / "ours.m2").write_text(GOLD.replace("|||on|||", "|||in|||"), encoding="utf-8")
+    (tmp_path / "other.m2").write_text(GOLD.replace("dog", "cat"), encoding="utf-8")
+    return tmp_path
+
+
+def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main(["score", *words, "--format", "json"]) == 0
+    content: dict[str, object] = json.loads(capsys.readouterr().out)
+    return content
+
+
+def test_m2(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # 3 of the 4 edits, and one that nobody wants
+    content = found(capsys, "m2", "second", "--gold", "gold.m2")
+    assert (content["Precision"], content["Recall"]) == pytest.approx((75, 75))
+    assert content["F_0.5"] == pytest.approx(75)
+    content = found(capsys, "m2", "first", "--gold", "gold.m2", "--beta", "1", "--jobs", "2")
+    assert content["F_1"] == pytest.approx(100 * 2 / 3)
+    assert "|beta:1.0|annotators:1|unchanged:2|case:compared|" in str(content["signature"])
+    assert main(["score", "m2", "right", "--gold", "gold.m2", "--ignore-case"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == ["Precision\t100.00", "Recall\t100.00", "F_0.5\t100.00"]
+    assert shown[3].startswith("m2|lines:4|beta:0.5|")
+    assert "case:ignored" in shown[3]
+
+
+def test_the_number_of_processes_changes_nothing(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("second", "gold.m2"):
+        path = files / name
+        path.write_text((path.read_text("utf-8") + "\n" * (name == "gold.m2")) * 60, "utf-8")
+    one = found(capsys, "m2", "second", "--gold", "gold.m2")
+    assert one == found(capsys, "m2", "second", "--gold", "gold.m2", "--jobs", "3")
+
+
+def test_errant_on_a_blank_pipeline_says_so(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = found(capsys, "errant", "second", "--gold", "gold.m2", "--untyped")
+    assert content["F_0.5"] == pytest.approx(75)
+    assert "edits:blank pipeline, untyped|by:errant-" in str(content["signature"])
+    words = ["--source", "source", "--reference", "right", "--reference", "first", "--untyped"]
+    content = found(capsys, "errant", "second", *words)
+    # by sentence: both annotators; the first; the second, whose sentence is the source; none
+    assert (content["Precision"], content["Recall"]) == pytest.approx((75, 100))
+    assert "annotators:2" in str(content["signature"])
+
+
+def test_errant_by_type(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(small_pipeline(files))
+    words = ["first", "second", "--gold", "gold.m2", "--model", model, "--by", "type"]
+    content = found(capsys, "errant", *words, "--figure", "types.png")
+    types = content["types"]
+    assert isinstance(types, dict)
+    assert list(types) == [
+        "DET",
+        "PREP",
+        "VERB:SVA",
+    ]  # those of the gold edits, frequent ones first
+    means = {kind: [each["mean"] for each in row.values()] for kind, row in types.items()}
+    det = 100 * 1.25 * 0.5 / (0.25 + 0.5)
+    assert means == {
+        "DET": pytest.approx([det, det]),
+        "PREP": [0, 100],
+        "VERB:SVA": [100, 100],
+    }
+    assert (files / "types.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_errant_takes_edits_of_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = found(capsys, "errant", "ours.m2", "--gold", "gold.m2")
+    assert (content["Precision"], content["Recall"]) == pytest.approx((75, 75))
+    assert "edits:from m2|version" in str(content["signature"])
+    assert main(["score", "errant", "other.m2", "--gold", "gold.m2"]) == 1
+    assert "other.m2:5 is not the sentence of gold.m2" in capsys.readouterr().err
+
+
+def test_levels_and_shares(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = found(
+        capsys, "m2", "second", "--gold", "gold.m2", "--by", "level", "--levels", "levels"
+    )
+    levels = content["levels"]
+    assert isinstance(levels, dict)
+    assert levels["A"]["second"]["mean"] == pytest.approx(100 * 1.25 * 2 / 3 / (0.25 + 2 / 3))
+    assert levels["N"]["second"]["mean"] == pytest.approx(100 * 1.25 * 0.5 / (0.125 + 1))
+    words = ["errant", "ours.m2", "--gold", "gold.m2", "--by", "share", "--sections", "A=2,N=2"]
+    shares = found(capsys, *words)["shares"]
+    assert isinstance(shares, dict)
+    assert {kind: [row["A"]["mean"], row["N"]["mean"]] for kind, row in shares.items()} == {
+        "DET": [pytest.approx(100 / 3), 100],
+        "PREP": [pytest.approx(100 / 3), 0],
+        "VERB:SVA": [pytest.approx(100 / 3), 0],
+    }
+    assert main(["score", *words[:6]]) == 0
+    assert "% of gold edits by shares  all\n" in capsys.readouterr().out
+
+
+def test_systems_seeds_and_a_baseline(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["m2", "ours=first", "ours=second", "theirs=right", "--gold", "gold.m2"]
+    content = found(capsys, *words, "--baseline", "first", "--resamples", "50", "--seed", "3")
+    systems = content["systems"]
+    assert isinstance(systems, dict)
+    seeds = [100 * 1.25 * 0.5 / (0.25 + 0.5), 75.0]
+    assert systems["ours"]["F_0.5"]["seeds"] == pytest.approx(seeds)
+    assert systems["ours"]["F_0.5"]["mean"] == pytest.approx(sum(seeds) / 2)
+    assert systems["theirs"]["F_0.5"]["mean"] == 100
+    against = content["against the baseline"]
+    assert isinstance(against, dict)
+    assert against["theirs"]["difference"] == pytest.approx(100 - seeds[0])
+    assert against["ours"]["difference"] == pytest.approx(sum(seeds) / 2 - seeds[0])
+    assert "|resamples:50|seed:3|" in str(content["signature"])
+    assert main(["score", *words, "--baseline", "right"]) == 0
+    shown = capsys.readouterr().out
+    assert "ours    87.50 ± 17.68  62.50 ± 17.68  79.17 ± 5.89\n" in shown
+    assert "theirs  100.00         100.00         100.00\n" in shown
+    assert "theirs                +0.00       +0.00 to +0.00    1.0000\n" in shown
+
+
+def test_bleu_and_accuracy(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from fairseq_ssl.scoring.bleu import bleu
+
+    content = found(capsys, "bleu", "second", "--reference", "right", "--tokenize", "none")
+    expected = bleu((files / "second").read_text("utf-8").splitlines(), RIGHT, "none")
+    assert content["BLEU"] == pytest.approx(expected.score)
+    assert "|tokenize:none|by:sacrebleu-" in str(content["signature"])
+    content = found(capsys, "accuracy", "second", "--reference", "right", "--reference", "source")
+    assert content["accuracy"] == 75
+    words = ["--reference", "right", "--baseline", "source", "--resamples", "20"]
+    for metric in ("accuracy", "bleu", "rouge"):
+        against = found(capsys, metric, "right", *words)["against the baseline"]
+        assert isinstance(against, dict)
+        assert against["right"]["difference"] > 0
+    words += ["--reference", "second", "--source", "source"]
+    against = found(capsys, "gleu", "right", *words)["against the baseline"]
+    assert isinstance(against, dict)
+    assert against["right"]["difference"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["m2", "right"], 2, "score m2 needs --gold"),
+        (["m2", "short", "--gold", "gold.m2"], 1, "gold.m2 has 4 lines and short 2"),
+        (["m2", "right", "--gold", "bad.m2"], 1, "bad.m2:6 has the span 3 44"),
+        (["m2", "right", "--gold", "none.m2"], 1, "none.m2 does not exist"),
+        (["m2", "right", "right", "--gold", "gold.m2"], 2, "right is given twice"),
+        (["m2", "right", "--gold", "gold.m2", "--beta", "0"], 2, "--beta is 0.0; expected"),
+        (["m2", "right", "--gold", "gold.m2", "--jobs", "0"], 2, "--jobs is 0; expected 1"),
+        (["m2", "right", "--gold", "gold.m2", "--model", "m"], 2, "goes with errant, not with m2"),
+        (["m2", "right", "--gold", "gold.m2", "--by", "type"], 2, "--by type goes with errant"),
+        (["m2", "right", "--gold", "gold.m2", "--by", "level"], 2, "needs --levels or --sections"),
+        (
+            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--sections", "A=3"],
+            2,
+            "--sections has 3 sentences in all, but the output has 4",
+        ),
+        (
+            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--sections", "A=4,A=1"],
+            2,
+            "--sections has 'A=1'; expected levels, each once",
+        ),
+        (
+            ["m2", "right", "--gold", "gold.m2", "--by", "level", "--levels", "short"],
+            1,
+            "short has 2 lines and the output 4",
+        ),
+        (["m2", "right", "--gold", "gold.m2", "--levels", "levels"], 2, "go with --by level"),
+        (["m2", "right", "--gold", "gold.m2", "--figure", "f.png"], 2, "--figure draws what --by"),
+        (["m2", "right", "--gold", "gold.m2", "--seed", "1"], 2, "--seed goes with --baseline"),
+        (
+            ["m2", "right", "--gold", "gold.m2", "--baseline", "first", "--resamples", "0"],
+            2,
+            "--resamples is 0",
+        ),
+        (["errant", "right"], 2, "score errant needs --gold, or --source and --reference"),
+        (["errant", "right", "--source", "source"], 2, "score errant needs --gold, or --source"),
+        (["errant", "right", "--gold", "gold.m2", "--source", "source"], 2, "leave --source and"),
+        (["errant", "right", "--gold", "gold.m2"], 1, "python -m spacy download en_core_web_sm"),
+        (
+            ["errant", "right", "--gold", "gold.m2", "--untyped", "--by", "type"],
+            2,
+            "--by type needs types; leave --untyped out",
+        ),
+        (["errant", "right", "--gold", "gold.m2", "--untyped", "--model", "m"], 2, "leave one of"),
+        (["bleu", "right"], 2, "score bleu needs --reference"),
+    ],
+)
+def test_wrong_requests_are_explained(
+    words: list[str], code: int, message: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", *words]) == code
+    assert message in capsys.readouterr().err

@@ -1,0 +1,146 @@
+"""ERRANT: edits and types on a small pipeline, and the counts of its own command."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.scoring.errant import (
+    Annotator,
+    TypedCounts,
+    by_main_type,
+    chosen,
+    compared,
+    main_type,
+    packages,
+    scores,
+)
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, m2_lines
+from tests.unit.scoring.small_pipeline import small_pipeline
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Annotator:
+    return Annotator(str(small_pipeline(tmp_path_factory.mktemp("model"))))
+
+
+@pytest.mark.parametrize(
+    ("source", "corrected", "expected"),
+    [
+        ("the cat sit on mat .", "the cat sits on the mat .", ["R:VERB:SVA sits", "M:DET the"]),
+        ("the cats sat at the mat .", "the cat sat on mat .", None),
+        ("a cat sat .", "a cat sat .", []),
+        ("the  cat", "the cat ", []),
+        ("a caat sat", "a cat sat", ["R:SPELL cat"]),
+    ],
+)
+def test_edits_have_types(
+    typed: Annotator, source: str, corrected: str, expected: list[str] | None
+) -> None:
+    found = [f"{edit.type} {edit.correction}" for edit in typed.edits(source, corrected)]
+    wanted = ["R:NOUN:NUM cat", "R:PREP on", "U:DET "] if expected is None else expected
+    assert found == wanted
+
+
+def test_a_sentence_has_an_annotator_for_each_correction(typed: Annotator) -> None:
+    found = typed.sentence("the cat sit .", ["the cat sat .", "the cat sit ."], line=3)
+    assert found == M2Sentence(
+        ("the", "cat", "sit", "."), {0: [M2Edit(2, 3, "R:VERB:TENSE", "sat")], 1: []}, 3
+    )
+
+
+def test_a_blank_pipeline_finds_edits_without_types() -> None:
+    found = Annotator(None).edits("the cat sit on mat .", "the cat sits on the mat .")
+    assert found == [M2Edit(2, 3, "NA", "sits"), M2Edit(4, 4, "NA", "the")]
+    assert packages().startswith("errant-")
+
+
+@pytest.mark.parametrize("model", ["no_such_model", "."])
+def test_a_missing_model_is_told_how_to_get(model: str) -> None:
+    with pytest.raises(MissingPackageError) as caught:
+        Annotator(model)
+    message = str(caught.value)
+    assert "python -m spacy download en_core_web_sm" in message
+    assert "--untyped" in message
+    assert ("no_such_model" in message) == (model != ".")
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "errant", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'fairseq-ssl\[gec\]'"):
+        Annotator(None)
+
+
+def test_counts_by_hand() -> None:
+    ours = [M2Edit(0, 1, "R:NOUN", "x"), M2Edit(2, 2, "M:DET", "the"), M2Edit(3, 4, "UNK", "y")]
+    theirs = [M2Edit(0, 1, "R:SPELL", "x"), M2Edit(2, 3, "R:DET", "the"), M2Edit(5, 6, "UNK", "z")]
+    found = compared(ours, theirs)
+    assert found.right == Counter({"R:SPELL": 1})  # the annotator's type
+    assert found.wrong == Counter({"M:DET": 1})
+    assert found.missing == Counter({"R:DET": 1})
+    assert by_main_type([found, found]) == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
+    assert compared([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (1, 0, 0)
+    assert scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
+    assert scores((0, 0, 0)) == (1, 1, 1)
+    assert scores((0, 1, 1)) == (0, 0, 0)
+    assert [main_type(kind) for kind in ("R:NOUN:NUM", "UNK", "M:DET")] == [
+        "NOUN:NUM",
+        "UNK",
+        "DET",
+    ]
+
+
+edit = st.builds(
+    lambda start, length, kind, text: M2Edit(start, start + length, kind, text),
+    st.integers(0, 2),
+    st.integers(0, 1),
+    st.sampled_from(["M:DET", "R:NOUN", "UNK"]),
+    st.sampled_from(["a", "b", ""]),
+)
+several = st.lists(edit, max_size=4)
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(st.tuples(several, st.lists(several, min_size=1, max_size=3)), min_size=1, max_size=3)
+)
+def test_the_counts_are_those_of_its_command(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    sentences: list[tuple[list[M2Edit], list[list[M2Edit]]]],
+) -> None:
+    compare_m2: Any = import_module("errant.commands.compare_m2")
+    for name, column in (
+        ("ours", [{0: ours} for ours, _ in sentences]),
+        ("gold", [dict(enumerate(gold)) for _, gold in sentences]),
+    ):
+        blocks = [M2Sentence(("a", "b", "c"), annotators) for annotators in column]
+        text = "\n".join(line for block in blocks for line in m2_lines(block))
+        (tmp_path / name).write_text(text + "\n", encoding="utf-8")
+    words: list[Any] = ["errant_compare", "-hyp", tmp_path / "ours", "-ref", tmp_path / "gold"]
+    monkeypatch.setattr(sys, "argv", [*map(str, words), "-cat", "3"])
+    capsys.readouterr()
+    compare_m2.main()
+    lines = [line.split() for line in capsys.readouterr().out.strip().splitlines()]
+    found = chosen([[compared(ours, each) for each in gold] for ours, gold in sentences])
+    total = TypedCounts()
+    for each in found:
+        total.right.update(each.right)
+        total.wrong.update(each.wrong)
+        total.missing.update(each.missing)
+    numbers = [*map(str, total.totals()), *(str(round(n, 4)) for n in scores(total.totals()))]
+    assert lines[-2] == numbers
+    kinds = {line[0]: tuple(map(int, line[1:4])) for line in lines if line and line[0][1:2] == ":"}
+    assert kinds == {kind: total.of(kind) for kind in kinds}
+    assert {*total.right, *total.wrong, *total.missing} == set(kinds)

@@ -1,0 +1,240 @@
+"""MaxMatch by hand, and against the lattice gone through step by step."""
+
+from __future__ import annotations
+
+import runpy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.scoring import maxmatch
+from fairseq_ssl.scoring.lattice import TooWideError, lattice
+from fairseq_ssl.scoring.maxmatch import Counts, MaxMatch, chosen, scores
+from fairseq_ssl.scoring.merged_arcs import Paths, merged_arcs
+from fairseq_ssl.scoring.wide_lattice import WidePaths
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parsed_m2
+from tests.conftest import ROOT
+
+DIRECT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts/benchmarks/direct_maxmatch.py"))
+
+README = """\
+S The cat sat at mat .
+A 3 4|||Prep|||on|||REQUIRED|||-NONE-|||0
+A 4 4|||ArtOrDet|||the||a|||REQUIRED|||-NONE-|||0
+
+S The dog .
+A 1 2|||NN|||dogs|||REQUIRED|||-NONE-|||0
+A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1
+
+S Giant otters is an apex predator .
+A 2 3|||SVA|||are|||REQUIRED|||-NONE-|||0
+A 3 4|||ArtOrDet|||-NONE-|||REQUIRED|||-NONE-|||0
+A 5 6|||NN|||predators|||REQUIRED|||-NONE-|||0
+A 1 2|||NN|||otter|||REQUIRED|||-NONE-|||1
+"""
+OUTPUTS = ["A cat sat on the mat .", "The dog .", "Giant otters are apex predator ."]
+
+words = st.lists(st.sampled_from("aabcAd"), max_size=7)
+
+
+@st.composite
+def edits(draw: st.DrawFn, source: list[str], output: list[str]) -> list[M2Edit]:
+    """Edits in any order that may overlap, repeat, change nothing, or be in the output."""
+    found = []
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(source)))
+        end = min(len(source), start + draw(st.integers(0, 3)))
+        at = draw(st.integers(0, len(output)))
+        texts = st.sampled_from(
+            [
+                " ".join(source[start:end]),
+                " ".join(output[at : at + draw(st.integers(0, 3))]),
+                " ".join(draw(st.lists(st.sampled_from("abc"), max_size=2))),
+            ]
+        )
+        several = draw(st.lists(texts, min_size=1, max_size=2))
+        found.append(M2Edit(start, end, "X", "||".join(text or "-NONE-" for text in several)))
+    return found
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> list[tuple[M2Sentence, str]]:
+    pairs = []
+    for number in range(draw(st.integers(1, 3))):
+        source, output = draw(words), draw(words)
+        if draw(st.booleans()):
+            output = [word for word in source if draw(st.integers(0, 4))] + output[:2]
+        annotators = {n: draw(edits(source, output)) for n in range(draw(st.integers(1, 3)))}
+        pairs.append((M2Sentence(tuple(source), annotators, number), " ".join(output)))
+    return pairs
+
+
+def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int, int, int]]:
+    gold = [
+        {
+            number: [
+                (e.start, e.end, " ".join(sentence.words[e.start : e.end]), e.alternatives)
+                for e in found
+            ]
+            for number, found in sentence.annotators.items()
+        }
+        for sentence, _ in pairs
+    ]
+    sources = [" ".join(sentence.words) for sentence, _ in pairs]
+    counts: list[tuple[int, int, int]] = DIRECT["counts"](
+        sources, [output for _, output in pairs], gold, *options
+    )
+    return counts
+
+
+def test_the_example_of_its_authors() -> None:
+    sentences = list(parsed_m2(README.splitlines(), "gold.m2"))
+    found = chosen(MaxMatch()(list(zip(sentences, OUTPUTS, strict=True))))
+    # on, the (not A); nothing, as the second annotator; are, no article (not predator)
+    assert found == [(2, 3, 2), (0, 0, 0), (2, 2, 3)]
+    total = [sum(column) for column in zip(*found, strict=True)]
+    assert scores(total) == pytest.approx((0.8, 0.8, 0.8))
+
+
+@settings(max_examples=250, deadline=None)
+@given(corpora(), st.sampled_from([0, 1, 2, 2, 3]), st.sampled_from([0.5, 1.0]), st.booleans())
+def test_it_is_the_direct_way(
+    pairs: list[tuple[M2Sentence, str]], unchanged: int, beta: float, ignore_case: bool
+) -> None:
+    found = chosen(MaxMatch(unchanged, beta, ignore_case)(pairs), beta)
+    assert found == direct(pairs, unchanged, beta, ignore_case)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.lists(st.sampled_from("abc"), max_size=5), st.sampled_from([1, 2, 3]))
+def test_arcs_and_paths_are_those_of_the_direct_way(
+    data: st.DataObject, source: list[str], unchanged: int
+) -> None:
+    output = data.draw(st.lists(st.sampled_from("abc"), max_size=7))
+    sentence = M2Sentence(tuple(source), {0: data.draw(edits(source, output))})
+    gold = [maxmatch.gold_edit(sentence, edit) for edit in sentence.annotators[0]]
+    nodes, every, length, found = DIRECT["arcs"](source, output, unchanged)
+    arcs = merged_arcs(lattice(source, output), unchanged, 10**6)
+    assert arcs is not None
+    assert arcs.count == len(every)
+    path = DIRECT["best_path"](nodes, every, DIRECT["weights"](every, length, found, gold), found)
+    assert Paths(arcs).best(gold) == [step[1:5] for step in path]
+    cut = merged_arcs(lattice([*"xyzuv", *source], [*"xyzuv", *output]), unchanged, 10**6, cut=True)
+    whole = merged_arcs(lattice([*"xyzuv", *source], [*"xyzuv", *output]), unchanged, 10**6)
+    assert cut is not None
+    assert whole is not None
+    assert cut.count == whole.count
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "edit", "expected"),
+    [
+        # a word put in before the first, and two: the script gives the second a place of its own
+        ("b c", "a b c", M2Edit(0, 0, "M", "a"), (1, 1, 1)),
+        ("b c", "x a b c", M2Edit(0, 0, "M", "x a"), (0, 1, 1)),
+        ("b c", "b x a c", M2Edit(1, 1, "M", "x a"), (1, 1, 1)),
+        # two words may stand unchanged inside an edit, and not three
+        ("a b c d", "x b c y", M2Edit(0, 4, "R", "x b c y"), (1, 1, 1)),
+        ("a b c d e", "x b c d y", M2Edit(0, 5, "R", "x b c d y"), (0, 2, 1)),
+        ("a b", "a b", M2Edit(0, 1, "UNK", "a"), (0, 0, 1)),
+        ("", "a", M2Edit(0, 0, "M", "a"), (1, 1, 1)),
+        ("a", "", M2Edit(0, 1, "U", "-NONE-"), (1, 1, 1)),
+        ("a", "c", M2Edit(0, 1, "R", "b||c"), (1, 1, 1)),
+    ],
+)
+def test_single_edits(
+    source: str, output: str, edit: M2Edit, expected: tuple[int, int, int]
+) -> None:
+    sentence = M2Sentence(tuple(source.split()), {0: [edit]})
+    assert MaxMatch()([(sentence, output)]) == [[expected]]
+    assert MaxMatch(most_arcs=-1)([(sentence, output)]) == [[expected]]
+
+
+def test_edits_of_case_and_spaces_can_be_left_out() -> None:
+    sentence = M2Sentence(("The", "Cat", "can", "not"), {0: [M2Edit(1, 2, "ORTH", "cat")]})
+    assert MaxMatch().counts(sentence, "The cat cannot") == [(1, 2, 1)]
+    assert MaxMatch(ignore_case=True).counts(sentence, "The cat cannot") == [(0, 0, 1)]
+
+
+def test_the_annotator_is_chosen_by_f_of_all_so_far() -> None:
+    generous, strict = Counts(1, 3, 1), Counts(1, 3, 9)
+    assert chosen([[strict, generous]]) == [generous]
+    assert chosen([[Counts(0, 1, 4), Counts(0, 1, 2)]]) == [Counts(0, 1, 2)]  # F is 0: the cheaper
+    # alone, nothing to do is perfect; after a bad sentence, one right edit is worth more
+    nothing, one = Counts(0, 0, 0), Counts(1, 1, 1)
+    assert chosen([[nothing, one]]) == [one]
+    assert chosen([[Counts(0, 4, 4)], [nothing, one]]) == [Counts(0, 4, 4), one]
+    assert chosen([[Counts(1, 2, 2)], [Counts(0, 1, 0), Counts(0, 0, 4)]], beta=0.5)[1] == (0, 1, 0)
+
+
+def test_scores_where_there_is_nothing() -> None:
+    assert scores((0, 0, 0)) == (1, 1, 1)
+    assert scores((0, 3, 0)) == (0, 1, 0)
+    assert scores((0, 0, 3)) == (1, 0, 0)
+    assert scores((0, 3, 3)) == (0, 0, 0)
+    assert scores((2, 4, 8)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
+
+
+class Watched(dict[int, dict[int, int]]):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def __getitem__(self, key: int) -> dict[int, int]:
+        self.asked += 1
+        return super().__getitem__(key)
+
+
+def test_sentences_with_nothing_in_common_take_work_by_their_cells() -> None:
+    """There are 25 million edits between 100 words and 100 others; the script lists them all."""
+    source, output = [f"a{n}" for n in range(100)], [f"b{n}" for n in range(100)]
+    wide = lattice(source, output)
+    assert len(wide.cells) == 101 * 101
+    assert merged_arcs(wide, 2, maxmatch.MOST_ARCS) is None
+    steps = Watched(wide.steps)
+    object.__setattr__(wide, "steps", steps)
+    gold = [M2Edit(3, 4, "R", "b3"), M2Edit(50, 52, "R", "b50 b51 b52"), M2Edit(70, 71, "R", "x")]
+    sentence = M2Sentence(tuple(source), {0: gold})
+    paths = WidePaths(wide, 2)
+    found = paths.best([maxmatch.gold_edit(sentence, edit) for edit in gold])
+    assert steps.asked < 2 * len(wide.cells)
+    # what is before, between and behind the two edits that are right
+    assert [edit[:2] for edit in found] == [(0, 3), (3, 4), (4, 50), (50, 52), (52, 100)]
+    assert MaxMatch().counts(sentence, " ".join(output)) == [(2, 5, 3)]
+
+
+def test_a_wide_lattice_has_the_same_best_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "the man who see a old dogs in park go to home quick"
+    source, output = text.split(), "the man that saw an old dog in the park went home quickly"
+    gold = [
+        M2Edit(2, 4, "R", "that saw"),
+        M2Edit(4, 5, "R", "an"),
+        M2Edit(6, 7, "R", "dogs||dog"),
+        M2Edit(8, 8, "M", "the"),
+        M2Edit(9, 11, "R", "went"),
+    ]
+    sentence = M2Sentence(tuple(source), {0: gold, 1: gold[:2], 2: []})
+    exact = MaxMatch().counts(sentence, output)
+    assert exact == direct_each(sentence, output)
+    assert exact[0].correct == 5
+    monkeypatch.setattr(maxmatch, "merged_arcs", lambda *_: None)
+    assert MaxMatch().counts(sentence, output) == exact
+
+
+def direct_each(sentence: M2Sentence, output: str) -> list[tuple[int, int, int]]:
+    return [
+        direct([(M2Sentence(sentence.words, {0: found}), output)])[0]
+        for found in sentence.annotators.values()
+    ]
+
+
+def test_what_is_no_sentence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TooWideError):
+        lattice(["a"] * 3, ["b"] * 3, most=15)
+    assert len(lattice(["a"] * 3, ["b"] * 3, most=16).cells) == 16
+    monkeypatch.setattr(maxmatch, "lattice", lambda *_: lattice(["a"] * 3, ["b"] * 3, 5))
+    with pytest.raises(DataError, match="sentence in line 7 of the m2 file has 2 words"):
+        MaxMatch().counts(M2Sentence(("a",), {0: []}, 7), "b b")

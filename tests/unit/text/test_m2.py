@@ -1,0 +1,63 @@
+"""M2 files, read and written, and what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.m2 import M2Edit, m2_lines, parsed_m2, read_m2
+
+GOLD = """\
+S This are a sentence .
+A 1 2|||R:VERB:SVA|||is||was|||REQUIRED|||-NONE-|||0
+A 2 3|||U:DET|||-NONE-|||REQUIRED|||-NONE-|||0
+A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1
+
+S
+S_is_no_word
+"""
+
+
+def test_blocks_are_read() -> None:
+    text = GOLD.replace("S\nS_is_no_word\n", "S It works .\n\n\nS \nA 0 0|||M|||x|||a|||b|||3\n")
+    first, second, third = parsed_m2(text.splitlines(), "gold.m2")
+    assert first.words == ("This", "are", "a", "sentence", ".")
+    assert first.annotators == {
+        0: [M2Edit(1, 2, "R:VERB:SVA", "is||was"), M2Edit(2, 3, "U:DET", "-NONE-")],
+        1: [],
+    }
+    assert first.annotators[0][0].alternatives == ("is", "was")
+    assert first.annotators[0][1].alternatives == ("",)
+    assert (second.words, second.annotators, second.line) == (("It", "works", "."), {0: []}, 6)
+    assert (third.words, third.annotators) == ((), {3: [M2Edit(0, 0, "M", "x")]})
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "gold.m2.gz"
+    text = GOLD.partition("S\n")[0]
+    path.write_bytes(gzip.compress(text.encode()))
+    found = list(read_m2(path))
+    assert [line for sentence in found for line in m2_lines(sentence)] == text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOLD, "gold.m2:7 begins with 'S_is_no_wo'. Expected 'S ', 'A ' or a blank line"),
+        ("S a\nS b\n", "gold.m2:2 begins a second sentence"),
+        ("A 0 1|||X|||b|||R|||-|||0\n", "gold.m2:1 is an edit, but no line 'S"),
+        ("S a\nA 0|||X|||b|||R|||-|||0\n", "gold.m2:2 is not 'A START END"),
+        ("S a\nA 0 1|||X|||b\n", "gold.m2:2 is not 'A START END"),
+        ("S a\nA 0 1|||X|||b|||R|||-|||one\n", "gold.m2:2 is not 'A START END"),
+        ("S a\nA 0 2|||X|||b|||R|||-|||0\n", "gold.m2:2 has the span 0 2, but its sentence has 1"),
+        ("S a\nA 1 0|||X|||b|||R|||-|||0\n", "gold.m2:2 has the span 1 0"),
+        ("S a\nA -1 0|||X|||b|||R|||-|||0\n", "gold.m2:2 has the span -1 0"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        list(parsed_m2(text.splitlines(), "gold.m2"))
+    assert message in str(caught.value)
