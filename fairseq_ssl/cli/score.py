@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "metric",
         choices=METRICS,
         metavar="METRIC",
-        help="m2: F of edits by MaxMatch (Dahlmeier and Ng, 2012), as m2scorer 3.2 counts; "
+        help="m2: F of edits by MaxMatch (Dahlmeier and Ng, 2012), as m2scorer counts; "
         "errant: F of corrections by their span, as errant_compare (Bryant et al., 2017); "
         "gleu: of corrected sentences (Napoles et al., 2016), tokenised; bleu: by sacreBLEU; "
         "rouge: F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L (a summary as one sentence) and "

@@ -1,7 +1,7 @@
 """MaxMatch (M2): the edits of a system that agree best with those of annotators.
 
 Dahlmeier and Ng (2012), Better Evaluation for Grammatical Error Correction. Edits are
-taken, weighed and counted as in the authors' script, m2scorer 3.2.
+taken, weighed and counted as in the authors' script, m2scorer, as it is since 2016.
 """
 
 from __future__ import annotations

@@ -28,11 +28,8 @@ Edit = tuple[int, int, str, str]
 """Start and end in the source, the words there, and what they become."""
 
 
-Merged = tuple[int, int, int]
-"""One or more steps as one edit: their number, how many of them keep a word, and its start.
-
-The script counts words put in before the first one as if each had a place of its own.
-"""
+Merged = tuple[int, int]
+"""One or more steps as one edit: their number, and how many of them keep a word."""
 
 
 class GoldEdit(NamedTuple):
@@ -67,17 +64,16 @@ class Arcs:
     def edit(self, arc: Arc) -> Edit:
         """Return what an arc does."""
         cells = self.lattice.cells
-        start = self.into[arc[1]][arc[0]][2]
-        return edit_between(self.lattice, cells[arc[0]], cells[arc[1]], start)
+        return edit_between(self.lattice, cells[arc[0]], cells[arc[1]])
 
 
-def edit_between(lattice: Lattice, before: Cell, after: Cell, start: int) -> Edit:
-    """Return what an edit from one cell to another does that is taken to begin at `start`."""
+def edit_between(lattice: Lattice, before: Cell, after: Cell) -> Edit:
+    """Return what an edit from one cell to another does."""
     row, column = divmod(before, lattice.width)
     end_row, end_column = divmod(after, lattice.width)
     return (
-        start,
-        end_row or end_column - 1,
+        row,
+        end_row,
         " ".join(lattice.source[row:end_row]),
         " ".join(lattice.output[column:end_column]),
     )
@@ -97,7 +93,7 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) 
     count = sum(copies.values()) + len(order) - len(copies)
     first = len(order)
     for middle, onward in enumerate(steps):
-        for tail, (length, kept, start) in sorted(into[middle].items()):
+        for tail, (length, kept) in sorted(into[middle].items()):
             for head, same in onward:
                 if kept + same > unchanged:
                     continue
@@ -105,7 +101,7 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) 
                 if tail not in found or length + 1 < found[tail][0]:
                     if tail in found:
                         copies[tail, head] = copies.get((tail, head), 1) + 1
-                    found[tail] = (length + 1, kept + same, start)
+                    found[tail] = (length + 1, kept + same)
                     order.append((tail, head))
         if len(order) > most:
             return None
@@ -147,15 +143,14 @@ def _single(
                 and column + 1 < width
                 and lattice.source[row] == lattice.output[column]
             )
-            start = column if row == 0 and cell - before == 1 else row
-            found.append((number[before], head, times, same, start))
+            found.append((number[before], head, times, same))
     found.sort()
     into: list[dict[int, Merged]] = [{} for _ in cells]
     onward: list[list[tuple[int, int]]] = [[] for _ in cells]
     order: list[Arc] = []
     copies: dict[Arc, int] = {}
-    for tail, head, times, same, start in found:
-        into[head][tail] = (1, same, start)
+    for tail, head, times, same in found:
+        into[head][tail] = (1, same)
         onward[tail].append((head, same))
         order.append((tail, head))
         if times > 1:
@@ -172,7 +167,7 @@ def _without_kept(
     """
     left: list[Arc] = []
     for arc in order:
-        steps, kept, _ = into[arc[1]][arc[0]]
+        steps, kept = into[arc[1]][arc[0]]
         if looked_at and steps == kept > 1:
             del into[arc[1]][arc[0]]
             looked_at = False
@@ -189,17 +184,17 @@ class Paths:
         self.arcs = arcs
         self._plain: dict[Arc, float] = {}
         for arc in arcs.order:
-            steps, kept, _ = arcs.into[arc[1]][arc[0]]
+            steps, kept = arcs.into[arc[1]][arc[0]]
             self._plain[arc] = steps if steps == kept else steps + SMALL
         for arc, times in arcs.copies.items():
-            steps, kept, _ = arcs.into[arc[1]][arc[0]]
+            steps, kept = arcs.into[arc[1]][arc[0]]
             if kept < steps:
                 for _ in range(times - 1):  # one by one: a product rounds in another way
                     self._plain[arc] += SMALL
         self._heads: dict[int, list[int]] = {}
         width = arcs.lattice.width
         for head, cell in enumerate(arcs.lattice.cells):
-            self._heads.setdefault(cell // width or cell - 1, []).append(head)
+            self._heads.setdefault(cell // width, []).append(head)
         self._found: dict[frozenset[tuple[Arc, float]], list[Edit]] = {}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
@@ -213,7 +208,7 @@ class Paths:
     def _path(self, came: list[int]) -> list[Edit]:
         node, path = len(came) - 1, []
         while node:
-            steps, kept, _ = self.arcs.into[node][came[node]]
+            steps, kept = self.arcs.into[node][came[node]]
             if kept < steps:
                 path.append(self.arcs.edit((came[node], node)))
             node = came[node]
@@ -221,12 +216,12 @@ class Paths:
 
     def _at(self, start: int, end: int) -> list[Arc]:
         """Return the arcs with this span."""
-        into = self.arcs.into
+        lattice, into = self.arcs.lattice, self.arcs.into
         found = [
             (tail, head)
             for head in self._heads.get(end, ())
-            for tail, merged in into[head].items()
-            if merged[2] == start
+            for tail in into[head]
+            if lattice.cells[tail] // lattice.width == start
         ]
         return sorted(found)
 

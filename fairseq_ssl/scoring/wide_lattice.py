@@ -54,9 +54,9 @@ class WidePaths:
             if state == 0 and before_state:  # an edit ends here
                 end = node
             elif state == 0 and not self._is_same(before, node):
-                path.append(self._edit(before, node, node))
+                path.append(self._edit(before, node))
             elif state and before_state == 0:
-                path.append(self._edit(before, end, node))
+                path.append(self._edit(before, end))
             node, state = before, before_state
         return path[::-1]
 
@@ -64,12 +64,10 @@ class WidePaths:
         cells = self._lattice.cells
         return self._lattice.is_same(cells[before], cells[after])
 
-    def _edit(self, before: int, after: int, first: int) -> Edit:
-        """Return the edit between two cells, whose first step comes to a third."""
-        cells, width = self._lattice.cells, self._lattice.width
-        row, column = divmod(cells[before], width)
-        inserted = row == 0 and cells[first] < width
-        return edit_between(self._lattice, cells[before], cells[after], column if inserted else row)
+    def _edit(self, before: int, after: int) -> Edit:
+        """Return the edit between two cells."""
+        cells = self._lattice.cells
+        return edit_between(self._lattice, cells[before], cells[after])
 
     def _parents(self, favoured: dict[int, set[int]]) -> list[list[int]]:
         """Return by state and cell where the best way comes from: its cell and state in one."""
@@ -137,9 +135,8 @@ class WidePaths:
                 if copies is None:
                     break
                 arc = (self._number[cell], self._number[after])
-                edits[arc] = self._edit(*arc, arc[0] + 1)
-                if edits[arc][0] == wanted[0].start == edits[arc][1]:
-                    here += [arc] * (copies if after == cell + 1 else 1)
+                edits[arc] = self._edit(*arc)
+                here += [arc] * (copies if after == cell + 1 else 1)
         return shared_out(here, edits, wanted)[0]
 
     def _is_edit(self, begin: int, end: int, wanted: GoldEdit) -> bool:

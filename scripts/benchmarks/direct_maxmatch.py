@@ -30,7 +30,7 @@ def table(source: list[str], output: list[str], dear: int) -> dict[Node, list[tu
         back[i, 0] = [((i - 1, 0), ("del", i - 1, i, source[i - 1], "", 0))]
     for j in range(1, len(output) + 1):
         cost[0, j] = j
-        back[0, j] = [((0, j - 1), ("ins", j - 1, j - 1, "", output[j - 1], 0))]
+        back[0, j] = [((0, j - 1), ("ins", 0, 0, "", output[j - 1], 0))]
     for i, j in product(range(1, len(source) + 1), range(1, len(output) + 1)):
         word, other = source[i - 1], output[j - 1]
         same = word == other

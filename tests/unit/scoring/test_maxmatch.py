@@ -132,9 +132,9 @@ def test_arcs_and_paths_are_those_of_the_direct_way(
 @pytest.mark.parametrize(
     ("source", "output", "edit", "expected"),
     [
-        # a word put in before the first, and two: the script gives the second a place of its own
+        # words put in before the first, and later
         ("b c", "a b c", M2Edit(0, 0, "M", "a"), (1, 1, 1)),
-        ("b c", "x a b c", M2Edit(0, 0, "M", "x a"), (0, 1, 1)),
+        ("b c", "x a b c", M2Edit(0, 0, "M", "x a"), (1, 1, 1)),
         ("b c", "b x a c", M2Edit(1, 1, "M", "x a"), (1, 1, 1)),
         # two words may stand unchanged inside an edit, and not three
         ("a b c d", "x b c y", M2Edit(0, 4, "R", "x b c y"), (1, 1, 1)),
