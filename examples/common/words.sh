@@ -4,6 +4,9 @@
 #
 #   word_text TASK FOLD       makes WORK/text/TASK.FOLD/{train,valid,test}.{src,trg}: toy words at
 #                             SCALE=tiny, else what DATA_DIR has of ocrpp, for ocr or spell
+#   more_words TASK FOLD COPIES SEED
+#                             the same words in WORK/text/TASK.FOLD.augmented, and copies of those
+#                             to train on with new errors, counted in them
 WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 word_text() { # TASK FOLD
@@ -20,4 +23,15 @@ word_text() { # TASK FOLD
       "$text/${split#*:}.src" "$text/${split#*:}.trg"
   done
   into "$text/done" date
+}
+
+more_words() { # TASK FOLD COPIES SEED
+  local text="$WORK/text/$1.$2" more="$WORK/text/$1.$2.augmented" split side
+  have "$more/done" && return
+  run python "$WORDS/synthetic_words.py" "$text/train.src" "$text/train.trg" \
+    "$more/train.src" "$more/train.trg" --copies "$3" --seed "$4"
+  for split in valid test; do
+    for side in src trg; do run cp "$text/$split.$side" "$more"; done
+  done
+  into "$more/done" date
 }

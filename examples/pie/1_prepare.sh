@@ -45,26 +45,15 @@ count_edits() { # NAME FLAGS...
 }
 
 words() { # TASK FOLD
-  local name="$1.$2"
+  local name="$1.$2" dictionary
   word_text "$1" "$2"
   count_edits "$name" --transforms none
   binarise "$name" "$name" --joined-dictionary
-  if [[ " $KINDS " == *" augmented "* ]]; then augmented "$name"; fi
-}
-
-# The same words, and copies of them with new errors, counted in the words to train on.
-augmented() { # NAME
-  local text="$WORK/text/$1" more="$WORK/text/$1.augmented" split side
-  if ! have "$more/done"; then
-    run python "$HERE/synthetic_words.py" "$text/train.src" "$text/train.trg" \
-      "$more/train.src" "$more/train.trg" --copies "$COPIES" --seed "$SEED"
-    for split in valid test; do
-      for side in src trg; do run cp "$text/$split.$side" "$more"; done
-    done
-    into "$more/done" date
+  if [[ " $KINDS " == *" augmented "* ]]; then
+    more_words "$1" "$2" "$COPIES" "$SEED"
+    dictionary="$WORK/data/$name/dict.src.txt"
+    binarise "$name.augmented" "$name" --srcdict "$dictionary" --tgtdict "$dictionary"
   fi
-  local dictionary="$WORK/data/$1/dict.src.txt"
-  binarise "$1.augmented" "$1" --srcdict "$dictionary" --tgtdict "$dictionary"
 }
 
 pieces() { # INPUT OUTPUT

@@ -65,5 +65,10 @@ for task in $TASKS; do
     headline "1/4 $task, fold $fold ($SCALE): text, binarised"
     word_text "$task" "$fold"
     binarise "$task.$fold" --joined-dictionary
+    if [[ " $KINDS " == *" augmented "* ]]; then
+      more_words "$task" "$fold" "$COPIES" "$SEED"
+      words="$WORK/data/$task.$fold/dict.src.txt"
+      binarise "$task.$fold.augmented" --srcdict "$words" --tgtdict "$words"
+    fi
   done
 done

@@ -12,7 +12,7 @@ train() { # TASK FOLD KIND LAYERS
   if [[ "$1" == gec ]]; then
     grammar "$folder"
   else
-    stage "$(data "$1" "$2")" "$folder" --max-tokens "$(max_tokens "$1")" --max-epoch "$(max_epoch "$1")" \
+    stage "$(learned "$@")" "$folder" --max-tokens "$(max_tokens "$1")" --max-epoch "$(max_epoch "$1" "$3")" \
       --lr "$LR" --warmup-updates "$WARMUP"
   fi
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
@@ -48,7 +48,7 @@ headline "2/4 training: $TASKS; $KINDS"
 for task in $TASKS; do
   for fold in $(folds "$task"); do
     for depth in $(depths "$task"); do
-      for kind in $KINDS; do spawn train "$task" "$fold" "$kind" "$depth"; done
+      for kind in $(kinds "$task"); do spawn train "$task" "$fold" "$kind" "$depth"; done
     done
   done
 done

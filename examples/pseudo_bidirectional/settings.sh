@@ -7,7 +7,8 @@
 #           paper  the same on all ten folds; grammar from 60 million pairs, eight GPUs
 # TASKS     ocr, spell, and at the paper scale gec
 # FOLDS     of ocr and spell: which of the splits
-# KINDS     transformer; pbd; and what it is without the source as its future, no_future, and
+# KINDS     transformer; pbd; augmented, which is pbd and learns from more words, with new errors,
+#           as PIE's recipe has it; and what pbd is without the source as its future, no_future, and
 #           without one stack for both sides, unshared (table 2)
 # DEPTHS    layers of the encoder, and of the decoder
 # FLAGS, DECODING_FLAGS   more flags of fairseq-train and fairseq-generate; they come last
@@ -24,7 +25,7 @@ source "$HERE/../common/words.sh"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pseudo_bidirectional/$SCALE}"
 TASKS="${TASKS:-ocr}"
-KINDS="${KINDS:-transformer pbd no_future unshared}"
+KINDS="${KINDS:-transformer pbd augmented no_future unshared}"
 SETS="${SETS:-valid test}"
 SEED="${SEED:-1}"
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # not in the paper
@@ -47,7 +48,7 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect TASKS "ocr spell$([[ "$SCALE" == paper ]] && echo " gec")" $TASKS
 # shellcheck disable=SC2086
-expect KINDS "transformer pbd no_future unshared" $KINDS
+expect KINDS "transformer pbd augmented no_future unshared" $KINDS
 # shellcheck disable=SC2086
 expect SETS "valid test" $SETS
 
@@ -57,7 +58,12 @@ DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}"
 LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"
 # About 2,000 updates, of a task with a tenth of the words in smaller batches.
 max_tokens() { echo "${MAX_TOKENS:-$([[ "$1" == ocr ]] && echo 6000 || echo 2000)}"; } # TASK
-max_epoch() { echo "${MAX_EPOCH:-$([[ "$1" == ocr ]] && echo 40 || echo 120)}"; }      # TASK
+max_epoch() { # TASK KIND: an augmented epoch has 1 + COPIES times the words
+  local epochs="${MAX_EPOCH:-$([[ "$1" == ocr ]] && echo 40 || echo 120)}"
+  if [[ "$2" == augmented ]]; then epochs=$((epochs / 4)); fi
+  echo "$epochs"
+}
+COPIES="${COPIES:-5}"                         # of each word, with new errors; not in the paper
 BEAM="${BEAM:-5}"
 
 # Text: gec, section 4.1.
@@ -77,12 +83,16 @@ M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected tex
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND-LAYERS
 folds() { if [[ "$1" == gec ]]; then echo all; else echo "$FOLDS"; fi; }             # TASK
 depths() { if [[ "$1" == gec ]]; then echo "$GEC_DEPTHS"; else echo "$DEPTHS"; fi; } # TASK
+kinds() { if [[ "$1" == gec ]]; then echo "${KINDS/augmented/}"; else echo "$KINDS"; fi; } # TASK
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
+learned() { # TASK FOLD KIND: what it is trained on
+  if [[ "$3" == augmented ]]; then echo "$(data "$1" "$2").augmented"; else data "$1" "$2"; fi
+}
 model() { echo "$RUNS/$1.$2.$3-$4/final.pt"; } # TASK FOLD KIND LAYERS
 models() { # TASK: all its kinds at all its depths
   local kind depth
   for depth in $(depths "$1"); do
-    for kind in $KINDS; do echo "$kind-$depth"; done
+    for kind in $(kinds "$1"); do echo "$kind-$depth"; done
   done
 }
 

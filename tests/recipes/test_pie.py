@@ -88,7 +88,7 @@ def test_a_toy_word_is_the_same_in_both_forms() -> None:
 
 def test_new_errors_are_drawn_as_those_counted() -> None:
     """One a in six is read as o, and one is lost; one ii in two is read as n."""
-    module = script(RECIPE / "synthetic_words.py")
+    module = script(COMMON / "synthetic_words.py")
     pairs = [
         ("ao", "aa"),
         ("a", "aa"),
@@ -118,7 +118,7 @@ def test_new_errors_are_drawn_as_those_counted() -> None:
     ],
 )
 def test_errors_of_a_pair(wrong: str, right: str, found: list[tuple[int, int, Any]]) -> None:
-    module = script(RECIPE / "synthetic_words.py")
+    module = script(COMMON / "synthetic_words.py")
     assert module.errors(tuple(wrong), tuple(right)) == found
 
 

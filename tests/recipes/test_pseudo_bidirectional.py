@@ -42,8 +42,9 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
 
 
 def test_words_are_trained_alike_at_both_depths() -> None:
-    commands = called(dry("train", SCALE="small", FOLDS="3", TASKS="ocr spell"), "fairseq-train")
-    found = [training(words) for words in commands]
+    kinds = "transformer pbd no_future unshared"
+    settings = {"SCALE": "small", "FOLDS": "3", "TASKS": "ocr spell", "KINDS": kinds}
+    found = [training(words) for words in called(dry("train", **settings), "fairseq-train")]
     assert len(found) == 2 * 2 * 4
     for args in found:
         assert (args.user_dir, args.task) == (PACKAGE.name, "translation")
@@ -90,16 +91,31 @@ def test_grammar_is_prepared_and_decoded_as_in_section_4_1() -> None:
     for words in called(commands, "fairseq-preprocess"):
         assert options.get_preprocessing_parser().parse_args(words).srcdict
     decoding = called(dry("decode", SCALE="paper", TASKS="gec ocr", FOLDS="9"), "fairseq-generate")
-    assert len(decoding) == 8 * 2 + 8 * 2
+    assert len(decoding) == 8 * 2 + 10 * 2
     for words in decoding:
         args = options.parse_args_and_arch(options.get_generation_parser(), words)
         assert args.beam == (12 if "/gec." in args.path else 5)
 
 
+def test_more_words_are_learned_by_the_same_model() -> None:
+    settings = {"SCALE": "small", "FOLDS": "3", "KINDS": "pbd augmented", "DEPTHS": "2"}
+    plain, more = (
+        vars(training(words)) for words in called(dry("train", **settings), "fairseq-train")
+    )
+    assert {name for name in plain if plain[name] != more[name]} == {
+        *("data", "max_epoch", "save_dir")
+    }
+    assert (Path(more["data"]).name, more["max_epoch"]) == ("ocr.3.augmented", 10)
+    (copies,) = [words for words in dry("prepare", **settings) if "--copies" in words]
+    assert copies[copies.index("--copies") + 1] == "5"
+    gec = {"SCALE": "paper", "TASKS": "gec", "KINDS": "augmented"}
+    assert not called(dry("train", **gec), "fairseq-train")
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected transformer, pbd, no_future, unshared."),
+        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected transformer, pbd, augmented, no_future,"),
         ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
         ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with ocr/klk.0.train"),
         ({**GEC, "DATA_DIR": ""}, 1, "folder with train, valid .src and .trg"),
