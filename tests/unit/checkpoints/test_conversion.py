@@ -42,7 +42,12 @@ def test_the_state_of_training_is_left_behind() -> None:
     assert stock["model"] == {"w": torch.ones(1)}
 
 
-@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+@pytest.mark.parametrize("arch", ["transformer", "transformer_wmt_en_de_big"])
+def test_fairseq_s_own_stay_what_they_are(arch: str) -> None:
+    assert to_stock(shape_state(arch))["cfg"]["model"]["arch"] == arch
+
+
+@pytest.mark.parametrize("arch", ["transformer_lm", "pointer_transformer", "lstm"])
 def test_another_architecture_is_refused_by_name(arch: str) -> None:
     with pytest.raises(DataError, match=f"'{arch}' can not be exported"):
         to_stock(shape_state(arch))
