@@ -20,6 +20,7 @@ from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.translation import COUNTS, MADE, TranslatedBlock, Translation
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.growing_files import identity
 
 NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
 
@@ -43,7 +44,7 @@ class Wanted:
         """All that decides the bytes of the outputs."""
         decoding = asdict(self.decoding)
         del decoding["threads"]
-        decoding["models"] = [[str(path), *_identity(path)] for path in self.decoding.models]
+        decoding["models"] = [[str(path), *identity(path)] for path in self.decoding.models]
         decoding["data_dir"] = self.decoding.data_dir and str(self.decoding.data_dir)
         return {
             "engine": self.decoder,
@@ -134,12 +135,3 @@ class BackTranslationJob(BlockJob):
             Signature("back-translate", {name: self.wanted.task[name] for name in chosen}),
             file=sys.stderr,
         )
-
-
-def _identity(path: Path) -> list[int]:
-    """Return what tells a model from what it may become."""
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise DataError(f"{path} can not be read: {error.strerror}.") from None
-    return [stat.st_size, stat.st_mtime_ns]

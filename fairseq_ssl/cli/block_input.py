@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.text.growing_files import identity
 from fairseq_ssl.text.lines import open_bytes
 
 
@@ -44,13 +45,7 @@ class BlockInput:
     @property
     def identity(self) -> list[int] | None:
         """What tells the file from what it may become: its size and when it was written."""
-        if self.path is None:
-            return None
-        try:
-            stat = self.path.stat()
-        except OSError as error:
-            raise DataError(f"{self.path} can not be read: {error.strerror}.") from None
-        return [stat.st_size, stat.st_mtime_ns]
+        return None if self.path is None else identity(self.path)
 
     def blocks(
         self, engine: Engine, work: Callable[[ByteBlock], Result]

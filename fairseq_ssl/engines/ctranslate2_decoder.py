@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import is_done
+from fairseq_ssl.text.growing_files import identity, is_done
 
 
 class CTranslate2Decoder:
@@ -92,10 +92,9 @@ def converted(decoding: Decoding) -> Decoding:
         return decoding
     if not model.is_file():
         raise DataError(f"{model} does not exist. Expected a checkpoint, or a CTranslate2 model.")
-    stat = model.stat()
     folder = decoding.data_dir and str(decoding.data_dir.resolve())
     made_of = {
-        "checkpoint_is": [stat.st_size, stat.st_mtime_ns],
+        "checkpoint_is": identity(model),
         "data_dir": folder,
         "languages": decoding.languages,
     }

@@ -178,6 +178,15 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     return same and all(path.exists() for path in paths)
 
 
+def identity(path: Path) -> list[int]:
+    """Return what tells a file from what it may become: its size and when it was written."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise DataError(f"{path} can not be read: {error.strerror}.") from None
+    return [stat.st_size, stat.st_mtime_ns]
+
+
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     changed = [key for key in now if before.get(key) != now[key]]
     return ", ".join(f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in changed)
