@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,9 +39,35 @@ TINY = (
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment a command of a test gets: this Python's scripts, one thread."""
+    """The environment a command of a test gets: this Python's scripts, one thread.
+
+    Those of fairseq are run by a server that has imported it, unless `changes` have REAL_COMMANDS.
+    """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **changes}
+    plain = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    if "REAL_COMMANDS" not in {**os.environ, **changes}:
+        folder = command_server()
+        plain |= {"PATH": f"{folder}{os.pathsep}{path}", "COMMAND_SERVER": f"{folder}/socket"}
+    return {**plain, **changes}
+
+
+@cache
+def command_server() -> str:
+    """The folder of stand-ins for fairseq's commands; their server runs as long as the tests."""
+    folder = tempfile.mkdtemp(prefix="commands-")
+    for name in ("train", "generate", "interactive", "preprocess", "validate"):
+        (Path(folder) / f"fairseq-{name}").symlink_to(ROOT / "tests/commands/client.py")
+    server = subprocess.Popen(
+        [sys.executable, ROOT / "tests/commands/server.py", f"{folder}/socket"],
+        env=environment(REAL_COMMANDS="1"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n", "the server of commands did not start"
+    atexit.register(shutil.rmtree, folder)
+    atexit.register(server.kill)
+    return folder
 
 
 def run_command(

@@ -11,12 +11,12 @@ from fairseq_ssl.cli import work_options
 from fairseq_ssl.cli.back_translation_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.block_input import BlockInput, of_shard, shard_of
 from fairseq_ssl.cli.export import QUANTIZATIONS, add_languages
+from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.local import cores
 from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.noise.corpus import MOST_TOKENS
 
 SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
@@ -32,6 +32,10 @@ EXAMPLES = """\
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt -o ft.de    (forward-translation)"""
 
 ENGINES = ("fairseq", "ctranslate2", "ray")
+GPUS = {"fairseq": fairseq_decoder.gpus, "ctranslate2": ctranslate2_decoder.gpus}
+"""How many GPUs each that decodes can use."""
+BLOCK = {"cpu": 64, "cuda": 1024}
+"""KiB: small ones keep all cores busy on a short text too, large ones fill the batches of a GPU."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,10 +203,9 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--block",
         type=int,
-        default=byte_blocks.SIZE // 1024,
         metavar="KIB",
         help="how much text is sorted by length and translated at a time, and what a kill may "
-        "cost each process (default: %(default)s)",
+        "cost each process (default: {cpu} on a CPU, {cuda} on a GPU)".format(**BLOCK),
     )
     work_options.add_shard(work)
     work_options.add_address(work)
@@ -221,7 +224,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         decoding=_decoding(args),
         seed=args.seed,
         most=args.max_source_tokens,
-        input=BlockInput(args.input, shard, size=args.block * 1024),
+        input=BlockInput(args.input, shard, size=(args.block or BLOCK[_device(args)]) * 1024),
         outputs=outputs,
     )
 
@@ -230,10 +233,9 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse numbers out of their range, and what does not go together."""
     above_0 = ("beam", "nbest", "max_source_tokens", "max_len_b", "threads", "block", "temperature")
     for name in above_0:
-        if getattr(args, name) <= 0:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is {getattr(args, name)}; expected above 0."
-            )
+        given = getattr(args, name)
+        if given is not None and given <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} is {given}; expected above 0.")
     if args.max_source_tokens > MOST_TOKENS:
         raise UsageError(f"--max-source-tokens is at most {MOST_TOKENS}.")
     if min(args.seed, args.sampling_topk, args.noisy_beam_beta) < 0:
@@ -306,12 +308,12 @@ def _decoding(args: argparse.Namespace) -> Decoding:
 
 
 def _device(args: argparse.Namespace) -> str:
-    import torch
-
-    if args.device == "cuda" and not torch.cuda.is_available():
+    if args.device == "cpu":
+        return "cpu"
+    found = GPUS[_engines(args)[0]]() > 0
+    if args.device == "cuda" and not found:
         raise UsageError("--device is cuda, but there is no CUDA device here.")
-    chosen = "cuda" if torch.cuda.is_available() else "cpu"
-    return chosen if args.device == "auto" else str(args.device)
+    return "cuda" if found else "cpu"
 
 
 def _engine(args: argparse.Namespace) -> Engine:
@@ -319,8 +321,6 @@ def _engine(args: argparse.Namespace) -> Engine:
     if _engines(args)[1]:
         work_options.check_no_jobs(args)
         return RayEngine(args.address, cpus=args.threads, gpus=float(cuda))
-    if not cuda:
-        return work_options.local_engine(args, max(1, cores() // args.threads))
-    import torch
-
-    return work_options.local_engine(args, torch.cuda.device_count())
+    if cuda:
+        return work_options.local_engine(args, GPUS[_engines(args)[0]]())
+    return work_options.local_engine(args, max(1, cores() // args.threads))

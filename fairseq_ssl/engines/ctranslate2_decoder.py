@@ -21,7 +21,7 @@ class CTranslate2Decoder:
         self.decoding = decoding
         self.place = 0
         if decoding.device == "cuda":
-            self.place = worker % _package().get_cuda_device_count()
+            self.place = worker % gpus()
         self.translator = self._translator()
 
     def begin(self, seed: int) -> None:
@@ -80,6 +80,11 @@ class CTranslate2Decoder:
 def load(decoding: Decoding, worker: int) -> Decoder:
     """Return a decoder by CTranslate2."""
     return CTranslate2Decoder(decoding, worker)
+
+
+def gpus() -> int:
+    """Return how many of this machine's GPUs CTranslate2 can use; torch is not loaded for it."""
+    return int(_package().get_cuda_device_count())
 
 
 def converted(decoding: Decoding) -> Decoding:

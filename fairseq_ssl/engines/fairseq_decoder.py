@@ -92,6 +92,13 @@ class FairseqDecoder:
         ]
 
 
+def gpus() -> int:
+    """Return how many of this machine's GPUs torch can use."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
 def configured(decoding: Decoding) -> Any:
     """Return fairseq's configuration; what it can not be is refused, before anything is loaded."""
     import fairseq_ssl

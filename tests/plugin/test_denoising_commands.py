@@ -111,7 +111,7 @@ def start_and_kill(data: Path, save_dir: Path, at_update: int, *flags: str) -> N
     words = ("fairseq-train", data, "--user-dir", PACKAGE, *TINY, "--save-dir", save_dir, *flags)
     process = subprocess.Popen(
         [str(word) for word in words],
-        env=environment(),
+        env=environment(REAL_COMMANDS="1"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -23,7 +23,7 @@ def start_and_kill(data: Path, save_dir: Path, at_update: int) -> None:
     words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
     process = subprocess.Popen(
         [*map(str, words), *TINY, "--save-dir", str(save_dir), *FLAGS],
-        env=environment(),
+        env=environment(REAL_COMMANDS="1"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -33,6 +33,7 @@ BENCHMARKS = {
     ),
     "aggressive_decoding": ("--arch", "transformer_tiny", "--sentences", "2"),
     "back_translation": ("--arch", "transformer_tiny", "--sentences", "4", "--vocabulary", "100"),
+    "back_translation_growth": ("--sentences", "4", "--times", "2", "--vocabulary", "100"),
     "mixing_memory": ("--sentences", "2000", "--epoch-pairs", "500"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),

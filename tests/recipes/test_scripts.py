@@ -96,23 +96,34 @@ def demo(folder: Path, updates: int = 30) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_short_demo_ends_with_a_report_and_a_second_run_finds_it_done(tmp_path: Path) -> None:
-    done = demo(tmp_path / "demo")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a short demo, and what it printed."""
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    done = demo(folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search(r"^1 to 8 \(trained on\) +\d+ % +\d+ %$", done.stdout, re.M)
-    report = (tmp_path / "demo/report.html").read_text()
+    return folder, done.stdout
+
+
+def test_a_short_demo_ends_with_a_report_and_a_second_run_finds_it_done(
+    made: tuple[Path, str],
+) -> None:
+    folder, printed = made
+    assert re.search(r"^1 to 8 \(trained on\) +\d+ % +\d+ %$", printed, re.M)
+    report = (folder / "report.html").read_text()
     assert 'src="data:image/png;base64,' in report
     assert report.count("<h3>") == 2
     assert "&gt; well three and thirty-one" in report
     assert not re.search(r'(src|href)="http', report), "the report must need no other file"
-    again = demo(tmp_path / "demo")
+    again = demo(folder)
     assert again.returncode == 0, again.stderr[-3000:]
     assert again.stdout.count("there already:") == 5
 
 
-def test_a_demo_that_fails_says_where_to_look(tmp_path: Path) -> None:
-    assert demo(tmp_path / "demo").returncode == 0
-    (tmp_path / "demo/absolute/checkpoint_last.pt").write_text("damaged")
-    done = demo(tmp_path / "demo", updates=40)
+def test_a_demo_that_fails_says_where_to_look(made: tuple[Path, str], tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    shutil.copytree(made[0], folder)
+    (folder / "absolute/checkpoint_last.pt").write_text("damaged")
+    done = demo(folder, updates=40)
     assert done.returncode == 1
     assert "all of it is in" in done.stderr

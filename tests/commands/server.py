@@ -1,0 +1,85 @@
+"""Runs fairseq's commands for tests, each in a fork of a process that has imported fairseq once.
+
+The import takes longer than most of what tests ask of a command. `client.py`, which stands in a
+command's place, sends the words, the environment, the folder and the three open files; the fork
+takes them all over and calls what the command calls. Where a command itself is what is tested, or
+is killed, tests run the real one: ``environment(REAL_COMMANDS="1")``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import fairseq.checkpoint_utils
+import fairseq.options
+import fairseq.sequence_generator
+import fairseq.trainer
+
+del fairseq
+
+
+def main(path: str) -> None:
+    """Serve at the socket `path` until stdin, which the asking test holds open, is closed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that serve
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen(64)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+            asked, _ = listening.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                listening.close()
+                _serve(asked)
+                return
+            asked.close()
+
+
+def _serve(asked: socket.socket) -> None:
+    """Run one command; it ends when its client is gone."""
+    data, files, _, _ = socket.recv_fds(asked, 2**16, 3)
+    while not data.endswith(b"\n"):
+        data += asked.recv(2**16)
+    words, environment, folder = json.loads(data)
+    child = os.fork()
+    if child == 0:
+        asked.close()
+        _become(words, environment, folder, files)
+        return
+    for file in files:
+        os.close(file)
+    ended = os.pidfd_open(child)
+    if asked.fileno() in select.select([asked.fileno(), ended], [], [])[0]:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    asked.sendall(bytes([code if code >= 0 else 128 - code]))
+    os._exit(0)
+
+
+def _become(words: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
+    """Be the command, and end as it does."""
+    os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    logging.root.handlers.clear()  # fairseq's import made one, after those of its commands
+    sys.argv = words
+    module = importlib.import_module(f"fairseq_cli.{Path(words[0]).name.removeprefix('fairseq-')}")
+    sys.exit(module.cli_main())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
