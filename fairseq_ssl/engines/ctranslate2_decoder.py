@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity, is_done
 
@@ -123,10 +123,15 @@ def converted(decoding: Decoding) -> Decoding:
 def _convert(decoding: Decoding, folder: Path) -> None:
     from fairseq_ssl.checkpoints.conversion import to_stock
     from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-    from fairseq_ssl.checkpoints.reading import read
+    from fairseq_ssl.checkpoints.reading import read, task_options
     from fairseq_ssl.checkpoints.training_data import training_data
 
     state = read(decoding.models[0])
+    if task_options(state).get("right_to_left"):
+        raise ConfigurationError(
+            f"{decoding.models[0]} writes from right to left, which CTranslate2 does not know of. "
+            "Use --engine fairseq."
+        )
     data = training_data(state, decoding.data_dir, *decoding.languages)
     write_ctranslate2(to_stock(state), data, folder, decoding.compute_type)
 

@@ -85,11 +85,14 @@ class FairseqDecoder:
 
     def _lines(self, hypotheses: list[dict[str, Any]]) -> list[str]:
         dictionary = self.task.target_dictionary
-        return [
+        lines = [
             dictionary.string(hypothesis["tokens"].int().cpu(), None, False, self.hidden)
             for hypothesis in hypotheses[: self.nbest]
             if hypothesis["score"] > float("-inf")  # which stands for none
         ]
+        if getattr(self.task.cfg, "right_to_left", False):
+            lines = [" ".join(reversed(line.split(" "))) for line in lines]
+        return lines
 
 
 def gpus() -> int:
@@ -131,10 +134,11 @@ def _words(decoding: Decoding) -> list[str]:
 
     state = read(decoding.models[0])
     data = training_data(state, decoding.data_dir, *decoding.languages)
-    task = task_options(state)["_name"]
-    task = "tagged_translation" if task in TRANSLATION else str(task)
+    trained = task_options(state)
+    task = "tagged_translation" if trained["_name"] in TRANSLATION else str(trained["_name"])
     words = [str(data.folder), "--path", ":".join(map(str, decoding.models)), "--task", task]
     words += ["-s", data.source, "-t", data.target, "--max-len-a", "0"]
+    words += ["--right-to-left"] if trained.get("right_to_left") else []
     words += ["--max-len-b", str(decoding.longest), "--lenpen", str(decoding.length_penalty)]
     beam = decoding.nbest if decoding.sampling else decoding.beam
     words += ["--beam", str(beam), "--nbest", str(decoding.nbest)]

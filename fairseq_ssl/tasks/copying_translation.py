@@ -20,6 +20,7 @@ from fairseq_ssl.data.open_dictionary import OpenDictionary
 from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.copying_search import CopyingGenerator, CopyingScorer, copies
+from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
 from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
 
 logger = logging.getLogger(__name__)
@@ -60,10 +61,11 @@ class CopyingTranslationConfig(TranslationConfig):
             "attention, and nothing else; PoDA, table 9 (default: at random)"
         },
     )
+    right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})
 
 
 @register_task("copying_translation", dataclass=CopyingTranslationConfig)
-class CopyingTranslationTask(ValidationByAverage, TranslationTask):
+class CopyingTranslationTask(RightToLeft, ValidationByAverage, TranslationTask):
     """fairseq's translation for a model that copies.
 
     A word that is not in the dictionary has an id of its own, from the lines that
@@ -112,6 +114,7 @@ class CopyingTranslationTask(ValidationByAverage, TranslationTask):
             self._cut(pair, "src", self.cfg.truncate_source_words, f"sources of {split}")
         if self.cfg.truncate_target_words is not None and is_training and pair.tgt is not None:
             self._cut(pair, "tgt", self.cfg.truncate_target_words, f"targets of {split}")
+        self.turn_targets(split, options)
 
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, constraints: Any = None

@@ -8,6 +8,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
+from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
 
 
 @dataclass
@@ -21,16 +22,24 @@ class LocalTransductionConfig(TranslationConfig):
             "and the decoder checks all of it at once; needs --beam 1 and a joined dictionary"
         },
     )
+    right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})
 
 
 @register_task("local_transduction", dataclass=LocalTransductionConfig)
-class LocalTransductionTask(TranslationTask):
+class LocalTransductionTask(RightToLeft, TranslationTask):
     """fairseq's translation, which can take the source for a draft of the target.
 
     Any model that was trained with `--task translation` decodes under this task.
     """
 
     cfg: LocalTransductionConfig
+
+    def load_dataset(
+        self, split: str, epoch: int = 1, combine: bool = False, **options: Any
+    ) -> None:
+        """Load a split as translation does."""
+        super().load_dataset(split, epoch, combine, **options)
+        self.turn_targets(split, options)
 
     def build_generator(
         self,
@@ -42,6 +51,8 @@ class LocalTransductionTask(TranslationTask):
     ) -> Any:
         """Build the search that fairseq would, or the aggressive one."""
         if self.cfg.aggressive:
+            if self.cfg.right_to_left:
+                raise ConfigurationError("--right-to-left does not go with --aggressive.")
             if self.source_dictionary != self.target_dictionary:
                 raise ConfigurationError(
                     "--aggressive takes the source for a draft, and source and target have other "

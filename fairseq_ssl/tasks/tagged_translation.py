@@ -16,6 +16,7 @@ from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
 from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, Noise, NoisyGenerator
+from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class TaggedTranslationConfig(TranslationConfig):
             "it ends (default: as few as hold each split once, the others up-sampled)"
         },
     )
+    right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})
     noisy_beam_beta: float = field(
         default=0.0,
         metadata={
@@ -92,7 +94,7 @@ class TaggedTranslationConfig(TranslationConfig):
 
 
 @register_task("tagged_translation", dataclass=TaggedTranslationConfig)
-class TaggedTranslationTask(TranslationTask):
+class TaggedTranslationTask(RightToLeft, TranslationTask):
     """fairseq's translation, with tags before the sources of some data, and a noisy beam."""
 
     cfg: TaggedTranslationConfig
@@ -113,10 +115,11 @@ class TaggedTranslationTask(TranslationTask):
         if self.weights and split == self.cfg.train_subset:
             folders = split_paths(self.cfg.data)
             self.datasets[split] = self._mixed(Path(folders[(epoch - 1) % len(folders)]))
-            return
-        super().load_dataset(split, epoch, combine, **options)
-        if self.tags:
-            self._tag(self.datasets[split], split)
+        else:
+            super().load_dataset(split, epoch, combine, **options)
+            if self.tags:
+                self._tag(self.datasets[split], split)
+        self.turn_targets(split, options)
 
     def build_generator(
         self,
@@ -140,6 +143,8 @@ class TaggedTranslationTask(TranslationTask):
     def _boosted(self, generator: Any) -> FluencyBoost:
         """Let a language model judge what the generator writes."""
         assert self.cfg.fluency_boost_lm is not None
+        if self.cfg.right_to_left:
+            raise ConfigurationError("--right-to-left does not go with --fluency-boost-lm.")
         folder = self.cfg.fluency_boost_data
         fluency = Fluency.load(Path(self.cfg.fluency_boost_lm), Path(folder) if folder else None)
         sides = self.source_dictionary, self.target_dictionary

@@ -57,14 +57,19 @@ FLAGS = {
         "--truncate-target-words": "130 in PoDA",
         "--init-encoder-only": "default: at random",
         "--init-decoder-only": "default: at random",
+        "--right-to-left": "from their last word to their first",
     },
     "tagged_translation": {
         "--source-tags": "default: no tags",
         "--noisy-beam-beta": "default: 0",
         "--noisy-beam-per": "default: candidate",
         "--noisy-beam-seed": "default: 1",
+        "--right-to-left": "from their last word to their first",
     },
-    "local_transduction": {"--aggressive": "the source is the draft"},
+    "local_transduction": {
+        "--aggressive": "the source is the draft",
+        "--right-to-left": "from their last word to their first",
+    },
     "edit_labelling": {
         "--source-lang": "side to correct",
         "--target-lang": "side that is corrected",

@@ -1,0 +1,171 @@
+"""Models that write from right to left, beside others that learn from reversed text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.errors import FairseqSslError
+
+fairseq_ssl.register()
+from fairseq import options, tasks  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+from tests.conftest import PACKAGE, TINY, Run, weights  # noqa: E402
+
+SHORT = ("--arch", "transformer_tiny", *TINY, "--max-update", "40", "--no-epoch-checkpoints")
+TASK = ("--user-dir", PACKAGE, "--task", "tagged_translation")
+
+
+def backwards(line: str) -> str:
+    return " ".join(reversed(line.split()))
+
+
+@pytest.fixture(scope="module")
+def reversed_data(
+    run: Run, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The toy corpus with its target text reversed before it is binarised."""
+    folder = tmp_path_factory.mktemp("reversed")
+    for split in ("train", "valid"):
+        words, digits = ((toy_text / f"{split}.{side}").read_text() for side in ("words", "digits"))
+        (folder / f"{split}.words").write_text(words)
+        turned = "".join(f"{backwards(line)}\n" for line in digits.splitlines())
+        (folder / f"{split}.digits").write_text(turned)
+    run(
+        *("fairseq-preprocess", "-s", "words", "-t", "digits", "--joined-dictionary"),
+        *("--srcdict", toy_data / "dict.words.txt", "--destdir", folder / "bin"),
+        *("--trainpref", folder / "train", "--validpref", folder / "valid"),
+    )
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def model(run: Run, toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("right_to_left")
+    run("fairseq-train", toy_data, *TASK, *SHORT, "--right-to-left", "--save-dir", folder)
+    return folder / "checkpoint_last.pt"
+
+
+def printed(run: Run, *words: str | Path) -> list[str]:
+    shown = run("fairseq-generate", *words, "--cpu", "--gen-subset", "valid").stdout
+    return re.findall(r"^[HTP]-.*$", shown, re.M)
+
+
+def test_it_is_the_model_of_reversed_text(
+    run: Run, model: Path, toy_data: Path, reversed_data: Path, tmp_path: Path
+) -> None:
+    run("fairseq-train", reversed_data, *SHORT, "--save-dir", tmp_path)
+    plain = tmp_path / "checkpoint_last.pt"
+    one, two = weights(model), weights(plain)
+    assert all(one[name].equal(two[name]) for name in one)
+    search = ("--beam", "3", "--max-len-b", "10")
+    for flags in ((*search, "--prefix-size", "1"), ("--score-reference",)):
+        # the checkpoint tells in which order its targets are
+        ours = printed(run, toy_data, *TASK, "--path", model, *flags)
+        theirs = printed(run, reversed_data, "--user-dir", PACKAGE, "--path", plain, *flags)
+        assert ours == theirs, flags
+
+
+def test_back_translate_writes_in_the_order_of_reading(
+    run: Run, model: Path, toy_text: Path, toy_data: Path, tmp_path: Path
+) -> None:
+    search = ("--beam", "3", "--lenpen", "1", "--max-len-b", "10")
+    written = printed(run, toy_data, *TASK, "--path", model, *search)
+    found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", "\n".join(written), re.M))
+    given, made = toy_text / "valid.words", tmp_path / "made"
+    words = ("fairseq-ssl", "back-translate", given, "--model", model, *search, "--jobs", "1")
+    run(*words, "--engine", "fairseq", "-o", made)
+    lines = made.read_text().splitlines()
+    assert lines == [backwards(found[str(number)]) for number in range(len(lines))]
+    refused = run(*words, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2)
+    assert "writes from right to left" in refused.stderr
+
+
+def loaded(data: Path, *flags: str) -> Any:
+    words = [str(word) for word in (data, "--user-dir", PACKAGE, *SHORT, *flags)]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
+    task.load_dataset("valid")
+    return task
+
+
+def test_every_task_of_pairs_can(toy_data: Path) -> None:
+    plain = loaded(toy_data).datasets["valid"]
+    for name, flags in {
+        "tagged_translation": (),
+        "local_transduction": (),
+        "copying_translation": ("--truncate-target-words", "3"),
+    }.items():
+        turned = loaded(toy_data, "--task", name, "--right-to-left", *flags).datasets["valid"]
+        for number in range(5):
+            *words, end = plain[number]["target"].tolist()
+            assert turned[number]["target"].tolist() == [*words[::-1], end], name
+            assert turned[number]["source"].equal(plain[number]["source"]), name
+
+
+def test_a_target_is_cut_before_it_is_turned_around(toy_data: Path) -> None:
+    flags = ("--task", "copying_translation", "--truncate-target-words", "2")
+    task, plain = loaded(toy_data, *flags, "--right-to-left"), loaded(toy_data)
+    for each in (task, plain):
+        each.load_dataset("train")
+    for number in range(5):
+        *words, end = plain.datasets["train"][number]["target"].tolist()
+        assert task.datasets["train"][number]["target"].tolist() == [*words[:2][::-1], end]
+
+
+def test_bleu_in_validation_compares_words_joined_in_their_order(toy_data: Path) -> None:
+    task = loaded(toy_data, "--task", "tagged_translation", "--right-to-left")
+    words = task.target_dictionary
+    one, two, three = (words.index(word) for word in words.symbols[5:8])
+    joined = words.add_symbol("12@@")
+    task.cfg.eval_bleu_remove_bpe, task.cfg.eval_tokenized_bleu = "@@ ", True
+    task.cfg.eval_bleu_print_samples, task.tokenizer = False, None
+    found = torch.tensor([three, two, joined, one, words.eos()])
+
+    class Generator:
+        def generate(self, models: Any, sample: Any, **options: Any) -> Any:
+            return [[{"tokens": found}]]
+
+    seen: list[str] = []
+    plain = words.string
+
+    def string(ids: Any, *rest: Any, **more: Any) -> str:
+        seen.append(plain(ids, *rest, **more))
+        return seen[-1]
+
+    words.string = string
+    sample = {"target": torch.cat([found, torch.tensor([words.pad()])]).unsqueeze(0)}
+    task._inference_with_bleu(Generator(), sample, SimpleNamespace())
+    a, b, c = words.symbols[5:8]
+    assert seen == [f"{a} 12{b} {c}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("tagged_translation", "--num-batch-buckets", "2"), "--num-batch-buckets"),
+        (("local_transduction", "--load-alignments"), "--load-alignments"),
+    ],
+)
+def test_what_can_not_be_is_refused(toy_data: Path, flags: tuple[str, ...], told: str) -> None:
+    with pytest.raises(FairseqSslError, match=f"does not go with {told}"):
+        loaded(toy_data, "--right-to-left", "--task", *flags)
+
+
+def test_searches_that_need_the_order_are_refused(toy_data: Path) -> None:
+    task = loaded(toy_data, "--task", "tagged_translation", "--right-to-left")
+    with pytest.raises(FairseqSslError, match="does not go with --constraints"):
+        task.build_generator([], SimpleNamespace(constraints="ordered"))
+    task.cfg.fluency_boost_lm = "lm.pt"
+    with pytest.raises(FairseqSslError, match="does not go with --fluency-boost-lm"):
+        task._boosted(None)
+    task = loaded(toy_data, "--task", "local_transduction", "--right-to-left", "--aggressive")
+    with pytest.raises(FairseqSslError, match="does not go with --aggressive"):
+        task.build_generator([], SimpleNamespace())
