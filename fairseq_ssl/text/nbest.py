@@ -47,7 +47,7 @@ def read_nbest(lines: Iterable[str], name: str) -> Iterator[NBest]:
     """
     group: NBest | None = None
     for place, line in enumerate(lines, 1):
-        number, candidate = _parsed(line, f"{name}:{place}")
+        number, candidate = read_candidate(line, f"{name}:{place}")
         if group is None or number != group.number:
             if group is not None:
                 yield group
@@ -66,7 +66,8 @@ def read_nbest(lines: Iterable[str], name: str) -> Iterator[NBest]:
 _EXAMPLE = "0 ||| text ||| name= -1.5 ||| -1.5"
 
 
-def _parsed(line: str, where: str) -> tuple[int, Candidate]:
+def read_candidate(line: str, where: str) -> tuple[int, Candidate]:
+    """Return what a line of a list in Moses' format tells, and of which sentence."""
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
     if not 3 <= len(fields) <= 6 or not fields[0].isascii() or not fields[0].isdigit():
         raise DataError(f"{where} is no line of an n-best list. Expected one as {_EXAMPLE}.")
@@ -112,16 +113,21 @@ def nbest_lines(groups: Iterable[NBest]) -> Iterator[str]:
     """Yield the lines of a list in Moses' format."""
     for group in groups:
         for candidate in group.candidates:
-            if SEPARATOR in candidate.text:
-                raise DataError(
-                    f"A candidate of sentence {group.number} has {SEPARATOR} within its text, "
-                    f"which no n-best list can hold: {candidate.text[:80]!r}. Take it out first."
-                )
-            scores = " ".join(f"{name}= {value:.12g}" for name, value in candidate.scores.items())
-            line = f"{group.number} ||| {candidate.text} ||| {scores} ||| {candidate.total:.12g}"
-            if candidate.sources:
-                line += f" ||| {SOURCES} {' '.join(candidate.sources)}"
-            yield line
+            yield candidate_line(group.number, candidate)
+
+
+def candidate_line(number: int, candidate: Candidate) -> str:
+    """Return the line of a candidate of this sentence."""
+    if SEPARATOR in candidate.text:
+        raise DataError(
+            f"A candidate of sentence {number} has {SEPARATOR} within its text, "
+            f"which no n-best list can hold: {candidate.text[:80]!r}. Take it out first."
+        )
+    scores = " ".join(f"{name}= {value:.12g}" for name, value in candidate.scores.items())
+    line = f"{number} ||| {candidate.text} ||| {scores} ||| {candidate.total:.12g}"
+    if candidate.sources:
+        line += f" ||| {SOURCES} {' '.join(candidate.sources)}"
+    return line
 
 
 def read_generated(

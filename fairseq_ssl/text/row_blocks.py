@@ -58,17 +58,18 @@ def row_blocks(
     names: Sequence[str],
     starts: Sequence[int] | None = None,
     first: int = 1,
+    size: int | None = None,
 ) -> Iterator[RowBlock]:
     """Yield the blocks of open files; all must have equally many lines.
 
     `starts` are the bytes, unpacked, that the files are to be entered at, and `first` is the
-    number of the line that begins there.
+    number of the line that begins there. `size` is that of the first file's blocks in bytes.
     """
     ends = list(starts or [0] * len(files))
     for file, start in zip(files, ends, strict=True):
         if start:
             file.seek(start)
-    for block in byte_blocks(files[0], ends[0]):
+    for block in byte_blocks(files[0], ends[0], None, size):
         count = block.data.removesuffix(b"\n").count(b"\n") + 1
         data = [block.data]
         for file, name in zip(files[1:], names[1:], strict=True):

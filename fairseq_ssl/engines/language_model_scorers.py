@@ -1,0 +1,175 @@
+"""How probable sentences are to language models: those that write, and those that fill masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
+from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring, packed
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.rerank.length_norms import (
+    by_length,
+    penalised,
+    slor,
+    unigram_log_probabilities,
+)
+from fairseq_ssl.text.lines import read_lines
+
+
+class LanguageModelScorer:
+    """Scores sentences by models that write from left to right, fairseq's language_modeling."""
+
+    def __init__(self, scoring: Scoring, worker: int) -> None:
+        self.scoring = scoring
+        self.loaded = loaded(scoring, worker)
+        self.dictionary = self.loaded.task.target_dictionary
+        begin = getattr(self.loaded.task.args, "add_bos_token", False)
+        self.begin = self.dictionary.bos() if begin else self.dictionary.eos()
+        counts = symbol_counts(self.dictionary, scoring.unigrams)
+        self.unigrams = unigram_log_probabilities(counts)
+
+    def score(self, pairs: Sequence[Pair]) -> Scored:
+        """Return log P / length, the end a token too, and SLOR, of the words alone, of each."""
+        rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 1)
+        lengths = np.array([len(row) for row in rows], np.float64)
+        words, end = np.zeros(len(rows)), np.zeros(len(rows))
+        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        sizes = [len(row) + 1 for row in rows]
+        for batch in packed(sizes, order, self.scoring.batch_tokens):
+            words[batch], end[batch] = self._batch([rows[place] for place in batch])
+        unigrams = np.array([self.unigrams[np.array(row, np.intp)].sum() for row in rows])
+        values = by_length(words + end, lengths + 1), slor(words, unigrams, lengths)
+        return Scored(
+            list(zip(*(value.tolist() for value in values), strict=True)),
+            int(lengths.sum()),
+            unknown,
+            cut,
+        )
+
+    def _batch(self, rows: list[list[int]]) -> tuple[Any, Any]:
+        """Return log P of the words, and of the end after them, [sentences] each."""
+        import torch
+
+        eos, pad = self.dictionary.eos(), self.dictionary.pad()
+        target = padded([[*row, eos] for row in rows], pad).to(self.loaded.device)
+        begun = target.roll(1, 1)
+        begun[:, 0] = self.begin
+        lengths = torch.tensor([len(row) + 1 for row in rows], device=self.loaded.device)
+        each = []
+        with torch.inference_mode():
+            for model in self.loaded.models:
+                written = model(begun, src_lengths=lengths)
+                scores = model.get_normalized_probs(written, True, {"target": target})
+                each.append(scores.gather(-1, target[..., None])[..., 0].float())
+            whole = self.loaded.average(each).masked_fill(target == pad, 0.0).double()
+            end = whole.gather(1, lengths[:, None] - 1)[:, 0]
+            return (whole.sum(1) - end).cpu().numpy(), end.cpu().numpy()
+
+
+class MaskedModelScorer:
+    """Scores sentences by models of masked tokens, each token masked by itself."""
+
+    def __init__(self, scoring: Scoring, worker: int) -> None:
+        self.scoring = scoring
+        self.loaded = loaded(scoring, worker)
+        self.dictionary = self.loaded.task.source_dictionary
+        self.mask = self.loaded.task.mask_idx
+
+    def score(self, pairs: Sequence[Pair]) -> Scored:
+        """Return log P / length and PenLP of each sentence; its two ends are not scored."""
+        rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 2)
+        lengths = np.array([len(row) for row in rows], np.float64)
+        sums = np.zeros(len(rows))
+        for places, values in self._masked(rows):
+            np.add.at(sums, places, values)
+        values = by_length(sums, lengths), penalised(sums, lengths, self.scoring.penalty)
+        return Scored(
+            list(zip(*(value.tolist() for value in values), strict=True)),
+            int(lengths.sum()),
+            unknown,
+            cut,
+        )
+
+    def _masked(self, rows: list[list[int]]) -> Iterator[tuple[Any, Any]]:
+        """Yield the score of each token where it is masked, and whose it is, batch by batch."""
+        order = sorted(
+            (place for place, row in enumerate(rows) if row), key=lambda p: -len(rows[p])
+        )
+        lengths = np.array([len(rows[place]) for place in order], np.intp)
+        sentences = np.repeat(np.arange(len(order)), lengths)
+        positions = np.arange(len(sentences)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        begin = 0
+        while begin < len(sentences):
+            size = lengths[sentences[begin]] + 2
+            end = begin + max(1, self.scoring.batch_tokens // int(size))
+            some = sentences[begin:end]
+            block = [rows[order[number]] for number in range(some[0], some[-1] + 1)]
+            values = self._batch(block, some - some[0], positions[begin:end])
+            yield np.array(order)[some], values
+            begin = end
+
+    def _batch(self, rows: list[list[int]], which: Any, where: Any) -> Any:
+        """Return the score of the token at `where` of the sentence `which`, [tokens]."""
+        import torch
+
+        bos, eos = self.dictionary.bos(), self.dictionary.eos()
+        device = self.loaded.device
+        whole = padded([[bos, *row, eos] for row in rows], self.dictionary.pad()).to(device)
+        block = whole[torch.from_numpy(which).to(device)]
+        masked = torch.zeros_like(block, dtype=torch.bool)
+        masked[torch.arange(len(block)), torch.from_numpy(where).to(device) + 1] = True
+        tokens = block[masked]
+        block = block.masked_fill(masked, self.mask)
+        each = []
+        with torch.inference_mode():
+            for model in self.loaded.models:
+                scores = model(block, masked_tokens=masked)[0].float()
+                found = scores.gather(1, tokens[:, None])[:, 0]
+                each.append(found if self.scoring.logits else found - scores.logsumexp(1))
+            if self.scoring.logits:
+                return torch.stack(each).mean(0).double().cpu().numpy()
+            return self.loaded.average(each).double().cpu().numpy()
+
+
+def load(scoring: Scoring, worker: int) -> Scorer:
+    """Return a scorer of sentences."""
+    if scoring.kind == LANGUAGE_MODEL:
+        return LanguageModelScorer(scoring, worker)
+    return MaskedModelScorer(scoring, worker)
+
+
+def symbol_counts(dictionary: Any, path: Path | None) -> Any:
+    """Return how often each symbol was seen, [symbols]: by a file, or else by the dictionary."""
+    counts = np.zeros(len(dictionary))
+    if path is None:
+        counts[:] = dictionary.count
+        counts[: dictionary.nspecial] = 0
+        if len(set(counts[dictionary.nspecial :].tolist())) < 2:
+            raise DataError(
+                "The dictionary of the language model counts all tokens alike, so that SLOR would "
+                "know no frequencies. Pass --unigrams with a file of tokens and counts, as the "
+                "dict.txt that fairseq-preprocess makes of the text without --srcdict."
+            )
+        return counts
+    for place, line in enumerate(read_lines(path), 1):
+        token, _, count = line.rstrip().rpartition(" ")
+        if not token or not count.isdecimal():
+            raise DataError(f"{path}:{place} is {line[:40]!r}; expected a token and its count.")
+        if token in dictionary:
+            counts[dictionary.index(token)] = int(count)
+    if not counts.any():
+        raise DataError(
+            f"{path} has no token that the language model knows. Is it of its subwords?"
+        )
+    return counts
+
+
+def _rows(pairs: Sequence[Pair], dictionary: Any, most: int) -> tuple[list[list[int]], int, int]:
+    """Return the translations as numbers, how many are unknown, and how many are cut."""
+    rows = [numbers(dictionary, target) for _, target in pairs]
+    unknown = sum(row.count(dictionary.unk()) for row in rows)
+    return [row[:most] for row in rows], unknown, sum(len(row) > most for row in rows)

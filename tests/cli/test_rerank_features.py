@@ -1,0 +1,213 @@
+"""``fairseq-ssl rerank features``: what is written, kills, who works, and wrong input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.engines import language_model_scorers, nbest_scoring, translation_scorer
+from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, TRANSLATION, Scoring
+from fairseq_ssl.text.nbest import read_nbest
+from tests.cli.rewriting import given, refused, shown
+from tests.unit.engines import random_models
+from tests.unit.engines.random_models import SOURCE_WORDS, TARGET_WORDS
+
+SENTENCES = 60
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    data = random_models.data_folder(folder / "data")
+    random_models.translation(folder / "t.pt", data, 1)
+    random_models.translation(folder / "back.pt", data, 3, reverse=True)
+    random_models.language_model(folder / "l.pt", data, 1)
+    random_models.masked_model(folder / "m.pt", data, 1)
+    return folder
+
+
+@pytest.fixture
+def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Work in a folder of its own, with the models, a list of three candidates each, and source."""
+    for path in models.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    lines, sources = [], []
+    for number in range(SENTENCES):
+        sources.append(" ".join(SOURCE_WORDS[(number + k * k) % 7] for k in range(number % 6 + 1)))
+        for place in range(3):
+            words = [
+                TARGET_WORDS[(number * place + k) % 6] for k in range((number + place) % 8 + 1)
+            ]
+            lines.append(f"{number} ||| {' '.join(words)} ||| l2r= {-place} ||| 0 ||| from= l2r")
+    (tmp_path / "list").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "source").write_text("\n".join(sources) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+TRANSLATED = ("--translation", "t.pt", "--source", "source")
+FEATURES = ("rerank", "features", "list", "--jobs", "1", "--block", "1")
+
+
+def made_by(*flags: str, name: str = "made") -> bytes:
+    """Run the command in this process, and return what it wrote."""
+    assert main([*FEATURES, "-o", name, "--force", *flags]) == 0
+    return Path(name).read_bytes()
+
+
+def test_each_candidate_gets_its_scores(here: Path) -> None:
+    made = made_by(*TRANSLATED).decode()
+    groups = list(read_nbest(made.splitlines(), "made"))
+    sources = Path("source").read_text().splitlines()
+    pairs = [
+        (sources[group.number].split(), one.text.split())
+        for group in groups
+        for one in group.candidates
+    ]
+    expected = translation_scorer.load(Scoring(TRANSLATION, (here / "t.pt",), "s2t"), 0)
+    found = [one.scores["s2t"] for group in groups for one in group.candidates]
+    assert found == pytest.approx([row[0] for row in expected.score(pairs).values], abs=1e-5)
+    assert re.sub(r" s2t= \S+", "", made) == Path("list").read_text()
+    signature = json.loads(Path("made.json").read_text())
+    assert (signature["candidates"], signature["name"]) == (3 * SENTENCES, "s2t")
+
+
+def test_scores_of_several_models_are_merged(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_by("--translation", "back.pt", "--source", "source", "--reverse", name="t2s")
+    made_by(*TRANSLATED, "--right-to-left", name="r2l")
+    made_by("--language-model", "l.pt", "--name", "left", name="lm")
+    made_by("--masked-model", "m.pt", "--fp16", name="mlm.gz")
+    assert "mlm and mlm-penlp: 180 candidates" in capsys.readouterr().err
+    whole = shown(capsys, "rerank", "merge", "t2s", "r2l", "lm", "mlm.gz")
+    names = "l2r", "t2s", "s2t-r2l", "left", "left-slor", "mlm", "mlm-penlp"
+    for group in read_nbest(whole.splitlines(), "merged"):
+        assert all(tuple(one.scores) == names for one in group.candidates)
+        assert all(one.sources == ("l2r",) for one in group.candidates)
+    texts = re.findall(r"^\d+ \|\|\| (.*?) \|\|\|", whole, re.M)
+    scorer = language_model_scorers.load(Scoring(LANGUAGE_MODEL, (here / "l.pt",), "left"), 0)
+    values = scorer.score([([], text.split()) for text in texts]).values
+    slor = [float(number) for number in re.findall(r"left-slor= (\S+)", whole)]
+    assert slor == pytest.approx([row[1] for row in values], abs=1e-5)
+
+
+def test_text_is_cut_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = made_by(*TRANSLATED)
+    Path("source").write_text(Path("source").read_text().replace(" ", ""))
+    Path("list").write_text(_joined(Path("list").read_text()))
+    seen = []
+
+    def letters(model: Path) -> object:
+        seen.append(model.name)
+        return lambda line: " ".join(line)
+
+    monkeypatch.setattr(nbest_scoring, "encoder", letters)
+    found = made_by(*TRANSLATED, "--subwords", "bpe.trg", "--source-subwords", "bpe.src")
+    scores = r"s2t= (\S+)"
+    assert re.findall(scores, found.decode()) == re.findall(scores, whole.decode())
+    assert sorted(seen) == ["bpe.src", "bpe.trg"]
+    assert found.startswith(b"0 ||| u ||| l2r=")
+
+
+def _joined(text: str) -> str:
+    """Join the words of candidates alone."""
+    lines = []
+    for line in text.splitlines():
+        fields = line.split(" ||| ")
+        lines.append(" ||| ".join([fields[0], fields[1].replace(" ", ""), *fields[2:]]))
+    return "\n".join(lines) + "\n"
+
+
+def test_processes_stdin_and_packed_lists_give_the_same(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("--language-model", "l.pt")
+    whole = made_by(*flags)
+    assert made_by(*flags, "--jobs", "2") == whole
+    assert gzip.decompress(made_by(*flags, name="made.gz")) == whole
+    given(monkeypatch, Path("list").read_bytes())
+    words = ["rerank", "features", "-", "--jobs", "1", "--block", "1", *flags]
+    assert shown(capsys, *words).encode() == whole
+
+
+def test_a_killed_run_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path("list").read_text()
+    Path("list").write_text(text + _later(text, 20))
+    Path("source").write_text(Path("source").read_text() * 21)
+    words = [*FEATURES, *TRANSLATED, "-o"]
+    eager = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
+    run = f"from fairseq_ssl.cli.main import main; main({[*words, 'killed']})"
+    process = subprocess.Popen([sys.executable, "-c", eager + run], stderr=subprocess.DEVNULL)
+    note = Path("killed.progress")
+    while not note.exists():
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert not Path("killed").exists()
+    assert main([*words, "killed"]) == 0
+    assert "going on after line" in capsys.readouterr().err
+    assert Path("killed").read_bytes() == made_by(*TRANSLATED)
+    assert main([*words, "killed"]) == 0
+    assert "killed is there already" in capsys.readouterr().err
+
+
+def _later(text: str, times: int) -> str:
+    """Return the same candidates for later sentences."""
+    made = []
+    for again in range(1, times + 1):
+        for line in text.splitlines():
+            number, bar, rest = line.partition(" |||")
+            made.append(f"{int(number) + SENTENCES * again}{bar}{rest}")
+    return "\n".join(made) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "told"),
+    [
+        (("--translation", "t.pt"), 2, "--translation needs --source"),
+        ((*TRANSLATED, "--unigrams", "list"), 2, "--unigrams goes with --language-model"),
+        (("--masked-model", "m.pt", "--lenpen", "0"), 2, "--lenpen goes with --translation"),
+        (("--masked-model", "m.pt", "--alpha", "-1"), 2, "0 or more"),
+        ((*TRANSLATED, "--block", "0"), 2, "--block is 0; expected above 0"),
+        ((*TRANSLATED, "--max-tokens", "-3"), 2, "--max-tokens is -3; expected above 0"),
+        ((*TRANSLATED, "--name", "a b"), 2, "--name is 'a b'; expected a word"),
+        ((*TRANSLATED, "--name", "l2r"), 1, "list:1 has the score 'l2r' already"),
+        (("--language-model", "t.pt"), 2, "so it goes with --translation, not with"),
+        (("--language-model", "nothing.pt"), 1, "nothing.pt"),
+        (("--translation", "t.pt", "--source", "short"), 1, "list:4 is of sentence 1, and short"),
+        (("--translation", "t.pt", "--source", "list"), 1, "does not know"),
+        (("--language-model", "l.pt", "--device", "cuda"), 2, "no CUDA device"),
+    ],
+)
+def test_wrong_input_is_told(
+    here: Path,
+    flags: tuple[str, ...],
+    code: int,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Path("short").write_text("a b\n")
+    assert told in refused(capsys, code, *FEATURES, "-o", "made", *flags)
+    assert not Path("made").exists()
+    assert not Path("made.progress").exists()
+
+
+def test_broken_lists_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = Path("list").read_text().splitlines()
+    words = [*FEATURES, "--language-model", "l.pt", "-o", "made"]
+    Path("list").write_text("\n".join([*whole[:100], "no line"]) + "\n")
+    assert "list:101 is no line of an n-best list" in refused(capsys, 1, *words)
+    Path("list").write_text("")
+    assert "list is empty" in refused(capsys, 1, *words, "--force")

@@ -1,0 +1,82 @@
+"""Models of fairseq's with random weights, written as checkpoints: nothing is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq import options, tasks  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+SOURCE_WORDS = tuple("abcdefg")
+TARGET_WORDS = tuple("uvwxyz")
+SIZES = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "16")
+DECODER = ("--decoder-layers", "1", "--decoder-embed-dim", "8", "--decoder-ffn-embed-dim", "16")
+HEADS = ("--encoder-attention-heads", "2")
+DECODER_HEADS = ("--decoder-attention-heads", "2")
+
+
+def data_folder(folder: Path) -> Path:
+    """Write dictionaries of both languages, and dict.txt, the target's with counts."""
+    folder.mkdir(exist_ok=True)
+    (folder / "dict.src.txt").write_text("".join(f"{word} 1\n" for word in SOURCE_WORDS))
+    counted = "".join(f"{word} {3 * n + 1}\n" for n, word in enumerate(TARGET_WORDS))
+    for name in ("dict.trg.txt", "dict.txt"):
+        (folder / name).write_text(counted)
+    return folder
+
+
+def translation(path: Path, data: Path, seed: int, *flags: str, reverse: bool = False) -> Path:
+    """Write a Transformer from src to trg, or with `reverse` back."""
+    languages = ("-s", "trg", "-t", "src") if reverse else ("-s", "src", "-t", "trg")
+    task = ("--task", "tagged_translation", *languages)
+    sizes = (*SIZES, *HEADS, *DECODER, *DECODER_HEADS)
+    return _written(path, data, seed, "transformer", *task, *sizes, *flags)
+
+
+def language_model(path: Path, data: Path, seed: int, *flags: str) -> Path:
+    """Write a language model of trg."""
+    task = ("--task", "language_modeling", "--tokens-per-sample", "20")
+    return _written(path, data, seed, "transformer_lm", *task, *DECODER, *DECODER_HEADS, *flags)
+
+
+def masked_model(path: Path, data: Path, seed: int) -> Path:
+    """Write a RoBERTa of trg."""
+    task = ("--task", "masked_lm", "--max-positions", "20", "--tokens-per-sample", "20")
+    return _written(path, data, seed, "roberta_base", *task, *SIZES, *HEADS)
+
+
+def _written(path: Path, data: Path, seed: int, arch: str, *flags: str) -> Path:
+    criterion = ("--criterion", "masked_lm" if arch == "roberta_base" else "cross_entropy")
+    words = [str(data), "--arch", arch, *criterion, *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    config = convert_namespace_to_omegaconf(args)
+    torch.manual_seed(seed)
+    model = tasks.setup_task(config.task).build_model(config.model)
+    for name, weight in model.named_parameters():  # large, so that words differ
+        if weight.dim() > 1 and "embed_positions" not in name:
+            torch.nn.init.normal_(weight.data, std=0.5)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain: dict[str, Any] = {
+        "args": None,
+        "cfg": _plain(config),
+        "model": model.state_dict(),
+        "optimizer_history": [
+            {"num_updates": 1, "optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}}
+        ],
+        "task_state": {},
+        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
+    }
+    torch.save(plain, path)
+    return path
+
+
+def _plain(config: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(config, resolve=True, enum_to_str=True)
