@@ -58,7 +58,14 @@ PAPERS = (
         title="Tohoku-AIP-NTT at WMT 2020 (Kiyono et al., 2020)",
         brings="filters, tagged back- and forward-translation, re-ranking, post-ensemble",
         tasks=("tagged_translation",),
-        commands=("noise --noise filtering", "filter", "back-translate", "postprocess", "rerank"),
+        commands=(
+            "noise --noise filtering",
+            "filter",
+            "filter learned",
+            "back-translate",
+            "postprocess",
+            "rerank",
+        ),
     ),
     Paper(
         key="poda",

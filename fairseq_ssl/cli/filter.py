@@ -20,6 +20,7 @@ EXAMPLES = """\
       --filter longest,duplicates --memory 4G -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
+  fairseq-ssl filter learned --help    (a filter that is learned from clean pairs)
 
 filters.yaml, for example:
   filters:

@@ -21,6 +21,7 @@ VERBS = {
     "edits": "fairseq_ssl.cli.edits",
     "export": "fairseq_ssl.cli.export",
     "filter": "fairseq_ssl.cli.filter",
+    "filter learned": "fairseq_ssl.cli.filter_learned",
     "learner-words": "fairseq_ssl.cli.learner_words",
     "length-bleu": "fairseq_ssl.cli.length_bleu",
     "noise": "fairseq_ssl.cli.noise",
@@ -77,6 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0].startswith("-"):
         _top_parser().parse_args(words or ["--help"])
         return 0
+    if " ".join(words[:2]) in VERBS:  # of two words
+        return _run_verb(" ".join(words[:2]), words[2:])
     if words[0] not in VERBS:
         _top_parser().error(
             f"there is no verb {words[0]!r}.{nearest(words[0], VERBS)} Verbs: {', '.join(VERBS)}."

@@ -1,0 +1,51 @@
+"""Sentences as the mean of a masked language model's last states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
+from fairseq_ssl.engines.scoring import Scoring, packed
+
+
+class MaskedStates:
+    """A model of fairseq's masked_lm, asked for its states."""
+
+    def __init__(self, scoring: Scoring, worker: int) -> None:
+        self.scoring = scoring
+        self.loaded = loaded(scoring, worker)
+        self.dictionary = self.loaded.task.source_dictionary
+
+    def means(self, sentences: Sequence[list[str]]) -> Any:
+        """Return the mean state of each sentence's tokens, [sentences, dim], without the ends'.
+
+        An empty sentence has 0, and a long one counts by its beginning.
+        """
+        most = self.loaded.longest() - 2
+        rows = [numbers(self.dictionary, sentence)[:most] for sentence in sentences]
+        sizes = [len(row) + 2 for row in rows]
+        order = sorted(range(len(rows)), key=lambda place: -sizes[place])
+        found: Any = None
+        for batch in packed(sizes, order, self.scoring.batch_tokens):
+            means = self._batch([rows[place] for place in batch])
+            if found is None:
+                found = np.zeros((len(rows), means.shape[1]))
+            found[batch] = means
+        return found
+
+    def _batch(self, rows: list[list[int]]) -> Any:
+        import torch
+
+        bos, eos, pad = self.dictionary.bos(), self.dictionary.eos(), self.dictionary.pad()
+        device = self.loaded.device
+        block = padded([[bos, *row, eos] for row in rows], pad).to(device)
+        lengths = torch.tensor(list(map(len, rows)), device=device)[:, None]
+        places = torch.arange(block.shape[1], device=device)
+        words = (places > 0) & (places <= lengths)
+        with torch.inference_mode():
+            states = self.loaded.models[0](block, features_only=True)[0].double()
+        sums = (states * words[..., None]).sum(1)
+        return (sums / lengths.clamp(min=1)).cpu().numpy()

@@ -1,0 +1,162 @@
+"""What is measured of a sentence pair, by whatever the filter is told of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairseq_ssl.engines.local import worker_number
+from fairseq_ssl.engines.scoring import Scoring
+from fairseq_ssl.learned_filter.dependence import Dependence, Sums, Values, unit
+from fairseq_ssl.learned_filter.sentence_vectors import SentenceVectors
+from fairseq_ssl.rerank.post_ensemble import Rewrite
+from fairseq_ssl.rerank.statistics import BleuAim
+from fairseq_ssl.text.pair_blocks import PairBlock
+from fairseq_ssl.text.subwords.model import encoder
+from fairseq_ssl.text.word_counts import read_counts
+
+if TYPE_CHECKING:
+    from fairseq_ssl.engines.masked_states import MaskedStates
+    from fairseq_ssl.engines.translation_scorer import TranslationScorer
+
+WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
+Paths = tuple[Path | None, Path | None]
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is at hand; what is None is not measured. Of two, the first is the source's."""
+
+    vectors: tuple[Path, Path] | None = None
+    """Files of words' vectors."""
+    counts: tuple[Path, Path] | None = None
+    """Files of words' counts, for SIF."""
+    smoothing: float = 1e-3
+    tokenizers: tuple[str, str] = ("none", "none")
+    """What cuts lines into words."""
+    masked: tuple[Scoring, Scoring] | None = None
+    """Masked language models."""
+    translation: Scoring | None = None
+    """Of either direction."""
+    subwords: Paths = (None, None)
+    """What cuts lines for the models."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features, in their order."""
+        there = {WORDS: self.vectors, STATES: self.masked, ENTROPY: self.translation}
+        return tuple(name for name, given in there.items() if given is not None)
+
+    @property
+    def embedded(self) -> tuple[str, ...]:
+        """Those that compare vectors of both sides."""
+        return tuple(name for name in self.names if name != ENTROPY)
+
+    def words(self, line: str, side: int) -> list[str]:
+        """Cut a line into words."""
+        return _tokeniser(self.tokenizers[side])(line).split()
+
+    def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
+        """Return unit vectors of both sides, [pairs, source dim] and [pairs, target dim]."""
+        sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+        if name == WORDS:
+            made = [
+                _sentence_vectors(self, side)([self.words(line, side) for line in sides[side]])
+                for side in (0, 1)
+            ]
+        else:
+            made = [unit(self._states(side, sides[side])) for side in (0, 1)]
+        return made[0], made[1]
+
+    def sums(self, pairs: Pairs) -> dict[str, Sums]:
+        """Return what PHSIC learns from pairs, by feature."""
+        return {name: Sums.of(*self.directions(name, pairs)) for name in self.embedded}
+
+    def features(self, pairs: Pairs, learned: dict[str, Dependence]) -> Values:
+        """Return the features of pairs, [pairs, features]; all are higher for better pairs."""
+        columns = [learned[name].scores(*self.directions(name, pairs)) for name in self.embedded]
+        if self.translation is not None:
+            columns.append(self._log_probabilities(pairs))
+        return np.stack(columns, 1)
+
+    def _log_probabilities(self, pairs: Pairs) -> Values:
+        """Return the cross-entropy per token, negated, so that more is better."""
+        from fairseq_ssl.engines.nbest_scoring import checked
+
+        assert self.translation is not None
+        cut = [_cutter(path) for path in self.subwords]
+        scorer = _translation_scorer(self.translation, worker_number())
+        tokens = [(cut[0](source).split(), cut[1](target).split()) for source, target in pairs]
+        found = checked(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
+        return np.array([value for (value,) in found.values])
+
+    def _states(self, side: int, lines: Sequence[str]) -> Values:
+        assert self.masked is not None
+        cut = _cutter(self.subwords[side])
+        states = _masked_states(self.masked[side], worker_number())
+        return np.asarray(states.means([cut(line).split() for line in lines]))
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What workers do to learn PHSIC."""
+
+    measures: Measures
+
+    def __call__(self, block: PairBlock) -> dict[str, Sums]:
+        """Sum over a block of the bitext."""
+        return self.measures.sums(list(block.pairs()))
+
+
+@dataclass(frozen=True)
+class WordCounting:
+    """What workers do to know how often each word comes."""
+
+    measures: Measures
+
+    def __call__(self, block: PairBlock) -> tuple[Counter[str], Counter[str]]:
+        """Count the words of both sides."""
+        source, target = (
+            Counter(word for line in block.lines(side) for word in self.measures.words(line, side))
+            for side in (0, 1)
+        )
+        return source, target
+
+
+@lru_cache(maxsize=2)
+def _sentence_vectors(measures: Measures, side: int) -> SentenceVectors:
+    assert measures.vectors is not None
+    assert measures.counts is not None
+    counts = read_counts(measures.counts[side])
+    return SentenceVectors.of(measures.vectors[side], counts, measures.smoothing)
+
+
+@lru_cache(maxsize=2)
+def _masked_states(scoring: Scoring, worker: int) -> MaskedStates:
+    from fairseq_ssl.engines.masked_states import MaskedStates
+
+    return MaskedStates(scoring, worker)
+
+
+@lru_cache(maxsize=1)
+def _translation_scorer(scoring: Scoring, worker: int) -> TranslationScorer:
+    from fairseq_ssl.engines.translation_scorer import TranslationScorer
+
+    return TranslationScorer(scoring, worker)
+
+
+@lru_cache(maxsize=4)
+def _cutter(model: Path | None) -> Rewrite:
+    return str if model is None else encoder(model)
+
+
+@lru_cache(maxsize=4)
+def _tokeniser(name: str) -> Rewrite:
+    return str if name == "none" else BleuAim(name).tokenise

@@ -1,0 +1,60 @@
+"""Noisy pairs to learn from: clean ones with one side deleted from, replaced in and shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fairseq_ssl.learned_filter.features import Measures
+from fairseq_ssl.text.noise.block import Block
+from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.noise.filtering import FilteringNoise
+from fairseq_ssl.text.noise.unigrams import Unigrams
+
+Pair = tuple[str, str]
+
+
+def noised(
+    pairs: Sequence[Pair],
+    measures: Measures,
+    counts: Sequence[Mapping[str, int]],
+    seed: int,
+    copies: int = 1,
+) -> list[Pair]:
+    """Return so many noisy copies of each pair, of which chance chooses the side with noise.
+
+    Args:
+        pairs: clean ones
+        measures: what cuts lines into words
+        counts: of the words of both sides, by which words are drawn
+        seed: of all that is random
+        copies: of each pair
+    """
+    made: list[Pair] = []
+    for copy in range(copies):
+        sides = [
+            _noised([pair[side] for pair in pairs], measures, counts[side], side, (seed, copy))
+            for side in (0, 1)
+        ]
+        chosen = Draws.of((seed, copy, 2), len(pairs)).lines() < 0.5
+        made += [
+            (source, pair[1]) if first else (pair[0], target)
+            for pair, source, target, first in zip(pairs, *sides, chosen, strict=True)
+        ]
+    return made
+
+
+def _noised(
+    lines: Sequence[str],
+    measures: Measures,
+    counts: Mapping[str, int],
+    side: int,
+    seeds: tuple[int, ...],
+) -> list[str]:
+    """Return the lines of a side with noise; a line without spaces gets none."""
+    words = [" ".join(measures.words(line, side)) for line in lines]
+    noise = FilteringNoise(Unigrams.of(counts))
+    noisy = noise(Block.of_words(words), Draws.of((*seeds, side), len(lines))).block.to_lines()
+    return [
+        made if " " in line.strip() else made.replace(" ", "")
+        for line, made in zip(lines, noisy, strict=True)
+    ]

@@ -1,0 +1,134 @@
+"""A filter that is learned, in a folder: what it measures, PHSIC's sums, and the classifier."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.learned_filter.classifier import Classifier
+from fairseq_ssl.learned_filter.dependence import Dependence, Values
+from fairseq_ssl.learned_filter.features import Measures, Pairs
+from fairseq_ssl.text.pair_blocks import PairBlock
+
+FILTER = "filter.json"
+COUNTS = ("counts.source", "counts.target")
+
+
+@dataclass(frozen=True)
+class PairFilter:
+    """Tells how clean pairs are."""
+
+    measures: Measures
+    learned: dict[str, Dependence]
+    classifier: Classifier
+
+    def scores(self, pairs: Pairs) -> Values:
+        """Return how clean pairs are, [pairs]; above 0 they are more like the clean ones."""
+        return self.classifier.scores(self.measures.features(pairs, self.learned))
+
+    def write(self, folder: Path, signature: Mapping[str, Any]) -> None:
+        """Write it into a folder, where the counts are already."""
+        for name, one in self.learned.items():
+            one.write(folder / f"{name}.npz")
+        content = {
+            **signature,
+            "measures": _measures_to_json(self.measures),
+            "classifier": self.classifier.to_json(),
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        (folder / FILTER).write_text(f"{text}\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
+        """Read one; `computing` says on what its models run, as fields of a Scoring."""
+        try:
+            content = json.loads((folder / FILTER).read_text(encoding="utf-8"))
+            measures = _measures_of_json(content["measures"], folder, computing)
+            classifier = Classifier.of_json(content["classifier"])
+        except FileNotFoundError:
+            raise DataError(
+                f"{folder} is no filter: it has no {FILTER}. Make one with `fairseq-ssl filter "
+                "learned fit`."
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{folder / FILTER} can not be read: {error!r}. Fit it again."
+            ) from None
+        learned = {name: Dependence.read(folder / f"{name}.npz") for name in measures.embedded}
+        return cls(measures, learned, classifier)
+
+
+def _measures_to_json(measures: Measures) -> dict[str, Any]:
+    masked = measures.masked
+    return {
+        "vectors": measures.vectors and [str(path.resolve()) for path in measures.vectors],
+        "smoothing": measures.smoothing,
+        "tokenizers": list(measures.tokenizers),
+        "masked": masked and [_scoring_to_json(one) for one in masked],
+        "translation": measures.translation and _scoring_to_json(measures.translation),
+        "subwords": [path and str(path.resolve()) for path in measures.subwords],
+    }
+
+
+def _measures_of_json(
+    content: Mapping[str, Any], folder: Path, computing: Mapping[str, Any]
+) -> Measures:
+    def scoring(kind: str, given: Mapping[str, Any]) -> Scoring:
+        options = {
+            **given,
+            "models": tuple(map(Path, given["models"])),
+            "data_dir": given["data_dir"] and Path(given["data_dir"]),
+            "languages": tuple(given["languages"]),
+        }
+        return replace(Scoring(kind, name="", **options), **computing)
+
+    vectors, masked, translation = (content[name] for name in ("vectors", "masked", "translation"))
+    subwords = [path and Path(path) for path in content["subwords"]]
+    return Measures(
+        vectors=vectors and (Path(vectors[0]), Path(vectors[1])),
+        counts=(folder / COUNTS[0], folder / COUNTS[1]),
+        smoothing=float(content["smoothing"]),
+        tokenizers=(content["tokenizers"][0], content["tokenizers"][1]),
+        masked=masked and (scoring(MASKED_MODEL, masked[0]), scoring(MASKED_MODEL, masked[1])),
+        translation=translation and scoring(TRANSLATION, translation),
+        subwords=(subwords[0], subwords[1]),
+    )
+
+
+def _scoring_to_json(scoring: Scoring) -> dict[str, Any]:
+    return {
+        "models": [str(path.resolve()) for path in scoring.models],
+        "data_dir": scoring.data_dir and str(scoring.data_dir.resolve()),
+        "languages": list(scoring.languages),
+        "reverse": scoring.reverse,
+        "right_to_left": scoring.right_to_left,
+    }
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """The scores of a block, a line each."""
+
+    outputs: tuple[bytes, ...]
+    ends: tuple[int, ...]
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class PairScoring:
+    """What workers do to score pairs."""
+
+    filter: PairFilter
+
+    def __call__(self, block: PairBlock) -> ScoredPairs:
+        """Score a block."""
+        pairs = list(block.pairs())
+        scores = self.filter.scores(pairs).tolist()
+        text = "".join(f"{score:.9g}\n" for score in scores)
+        return ScoredPairs((text.encode("ascii"),), block.ends, len(pairs), block.share)

@@ -1,0 +1,170 @@
+"""``fairseq-ssl filter learned``: clean pairs found among noisy ones, kills, and wrong input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.learned_filter.pair_filter import PairFilter, PairScoring
+from fairseq_ssl.text import byte_blocks
+from tests.cli.rewriting import refused
+from tests.unit.engines import random_models
+
+pytest.importorskip("sklearn")
+
+WORDS = 40
+FIT = ("filter", "learned", "fit", "bitext.s", "bitext.t", "--clean", "clean.s", "clean.t")
+VECTORS = ("--vectors", "s.vec", "t.vec", "--jobs", "1")
+APPLY = ("filter", "learned", "apply", "made", "mono.s", "mono.t", "--jobs", "1")
+
+
+def pairs(count: int, seed: int, wrong: bool = False) -> list[tuple[str, str]]:
+    """Return pairs of sentences, each word beside its translation; or with all words by chance."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for length in draw.integers(3, 9, count):
+        words = draw.integers(0, WORDS, int(length))
+        others = draw.integers(0, WORDS, int(length)) if wrong else words
+        found.append((" ".join(f"s{n}" for n in words), " ".join(f"t{n}" for n in others)))
+    return found
+
+
+def write(name: str, made: list[tuple[str, str]]) -> None:
+    for side, letter in enumerate("st"):
+        text = "".join(f"{pair[side]}\n" for pair in made)
+        Path(f"{name}.{letter}").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with a bitext, clean pairs, and others of which every second is wrong."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(byte_blocks, "SIZE", 2000)
+    write("bitext", pairs(900, 1))
+    write("clean", pairs(120, 2))
+    good, bad = pairs(100, 3), pairs(100, 4, wrong=True)
+    write("mono", [pair for both in zip(good, bad, strict=True) for pair in both])
+    draw = np.random.default_rng(5)
+    for letter in "st":
+        rows = [
+            f"{letter}{n} {' '.join(f'{value:.4f}' for value in draw.normal(size=30))}"
+            for n in range(WORDS)
+        ]
+        Path(f"{letter}.vec").write_text("\n".join([f"{WORDS} 30", *rows]) + "\n")
+    return tmp_path
+
+
+def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    told = capsys.readouterr().err
+    assert "phsic-words:" in told
+    assert "120 clean and 120 noisy pairs are told right" in told
+    assert main([*APPLY, "--keep", "50", "-o", "kept.s", "kept.t"]) == 0
+    assert "kept 100 of 200 pairs" in capsys.readouterr().err
+    rows = list(zip(*(Path(f"mono.{x}").read_text().splitlines() for x in "st"), strict=True))
+    kept = list(zip(*(Path(f"kept.{x}").read_text().splitlines() for x in "st"), strict=True))
+    scores = [float(line) for line in Path("kept.s.scores").read_text().split()]
+    least = sorted(scores)[100]
+    assert kept == [row for row, score in zip(rows, scores, strict=True) if score >= least]
+    good = {row for place, row in enumerate(rows) if place % 2 == 0}
+    assert len(good & set(kept)) >= 90
+    signature = json.loads(Path("kept.s.json").read_text())
+    assert (signature["pairs"], signature["kept"], signature["keep"]) == (200, 100, 50)
+    words = [*APPLY, "--keep", "1.2", "-o", "less.s.gz", "less.t", "--scores", "kept.s.scores"]
+    assert main(words) == 0
+    assert "kept.s.scores is there already" in capsys.readouterr().err
+    lines = gzip.decompress(Path("less.s.gz").read_bytes()).decode().splitlines()
+    assert lines == [rows[place][0] for place in sorted(np.argsort(scores)[-2:])]
+
+
+def test_all_features_together(here: Path) -> None:
+    names = {"s": "SOURCE_WORDS", "t": "TARGET_WORDS"}
+    for letter, name in names.items():
+        words = getattr(random_models, name)
+        for stem in ("bitext", "clean", "mono"):
+            path = Path(f"{stem}.{letter}")
+            text = [[words[int(w[1:]) % 6] for w in line.split()] for line in _lines(path)]
+            path.write_text("".join(f"{' '.join(line)}\n" for line in text))
+        rows = [f"{w} {n} {n * n - 5}" for n, w in enumerate(words)]
+        Path(f"{letter}.vec").write_text("\n".join([f"{len(words)} 2", *rows]) + "\n")
+    data = random_models.data_folder(here / "data")
+    model = random_models.masked_model(here / "m.pt", data, 1)
+    trees = random_models.data_folder(here / "other")
+    (trees / "dict.txt").write_text((trees / "dict.src.txt").read_text())
+    other = random_models.masked_model(here / "o.pt", trees, 2)
+    back = random_models.translation(here / "b.pt", data, 3, reverse=True)
+    models = ("--masked-models", str(other), str(model), "--translation", str(back), "--reverse")
+    assert main([*FIT, *VECTORS, *models, "-o", "made", "-s", "trg", "-t", "src"]) == 0
+    found = PairFilter.read(here / "made", {"batch_tokens": 100})
+    assert found.classifier.names == ("phsic-words", "phsic-states", "cross-entropy")
+    sides = _lines(Path("mono.s")), _lines(Path("mono.t"))
+    both = list(zip(sides[0], sides[1], strict=True))
+    features = found.measures.features(both, found.learned)
+    assert features.shape == (200, 3)
+    assert (features.std(0) > 0).all()
+    assert main([*APPLY, "--keep", "25", "-o", "kept.s", "kept.t"]) == 0
+    scores = [float(line) for line in _lines(Path("kept.s.scores"))]
+    assert scores == pytest.approx(found.scores(both).tolist(), rel=1e-4, abs=1e-5)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_a_run_that_broke_off_goes_on(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([*FIT, *VECTORS, "-o", "made"]) == 0
+    words = [*APPLY, "--keep", "30", "-o"]
+    assert main([*words, "whole.s", "whole.t"]) == 0
+    calls = []
+    scored = PairScoring.__call__
+
+    def breaking(self: PairScoring, block: Any) -> Any:
+        calls.append(block.first)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return scored(self, block)
+
+    monkeypatch.setattr(PairScoring, "__call__", breaking)
+    assert main([*words, "kept.s", "kept.t"]) == 130
+    assert not Path("kept.s.scores").exists()
+    capsys.readouterr()
+    assert main([*words, "kept.s", "kept.t"]) == 0
+    assert f"going on after line {calls[2] - 1}" in capsys.readouterr().err
+    assert calls[3] == calls[2] > 1
+    for name in ("s", "t", "s.scores"):
+        assert Path(f"kept.{name}").read_bytes() == Path(f"whole.{name}").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ((*FIT, "-o", "made"), 2, "fit needs --vectors, --masked-models or --translation"),
+        ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse goes with --translation"),
+        ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "--penalty is 0.0; expected above"),
+        ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Pass --force"),
+        ((*FIT, "--vectors", "s.vec", "no.vec", "-o", "made"), 1, "no.vec"),
+        ((*APPLY, "--keep", "0", "-o", "a", "b"), 2, "--keep is 0.0; expected a share above 0"),
+        ((*APPLY, "--keep", "5", "-o", "a", "a"), 2, "must be different files"),
+        ((*APPLY, "--keep", "5", "-o", "a", "b"), 1, "made is no filter: it has no filter.json"),
+    ],
+)
+def test_wrong_requests_are_told(
+    here: Path, words: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused(capsys, code, *words)
+    assert not Path("made").exists()
+    assert not Path("a").exists()
+
+
+def test_a_file_of_that_name_is_filtered_by_its_path(here: Path) -> None:
+    Path("learned").write_text("a b\n\n", encoding="utf-8")
+    assert main(["filter", "./learned", "--filter", "clean", "-o", "out"]) == 0
+    assert Path("out").read_text() == "a b\n"

@@ -1,0 +1,31 @@
+"""Means of states beside those of each sentence alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from fairseq_ssl.engines.masked_states import MaskedStates
+from fairseq_ssl.engines.scoring import MASKED_MODEL, Scoring
+from tests.unit.engines import random_models
+
+SENTENCES = [line.split() for line in ("u v w", "x", "", "z y x w v u u u", "v unheard")]
+
+
+def test_the_mean_is_that_of_each_sentence_alone(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    path = random_models.masked_model(tmp_path / "m.pt", data, 1)
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    dictionary = task.source_dictionary
+    for most in (4000, 11, 1):
+        scoring = Scoring(MASKED_MODEL, (path,), "", batch_tokens=most)
+        found = MaskedStates(scoring, 0).means(SENTENCES)
+        for row, words in zip(found, SENTENCES, strict=True):
+            ids = [dictionary.bos(), *map(dictionary.index, words), dictionary.eos()]
+            with torch.no_grad():
+                states = models[0].eval()(torch.tensor([ids]), features_only=True)[0][0]
+            whole = [0.0] * 8 if not words else states[1:-1].double().mean(0).tolist()
+            assert row.tolist() == pytest.approx(whole, abs=1e-5)

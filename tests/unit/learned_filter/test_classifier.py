@@ -1,0 +1,46 @@
+"""The classifier: two kinds that one number tells apart, and what it does with another."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.learned_filter.classifier import Classifier, learned
+
+pytest.importorskip("sklearn")
+
+
+def test_it_learns_which_feature_tells_kinds_apart() -> None:
+    draw = np.random.default_rng(1)
+    clean, noisy = (
+        np.stack([draw.normal(place, 1, 300), draw.normal(50, 9, 300), np.ones(300)], 1)
+        for place in (2, -2)
+    )
+    found, right = learned(clean, noisy, ("good", "idle", "constant"))
+    assert 0.95 < right < 1
+    assert found.weights[0] > 10 * abs(found.weights[1])
+    scores = found.scores(np.concatenate([clean, noisy]))
+    assert ((scores > 0) == np.repeat([True, False], 300)).mean() > 0.95
+    again = Classifier.of_json(json.loads(json.dumps(found.to_json())))
+    assert again.scores(clean) == pytest.approx(found.scores(clean))
+    assert again.names == ("good", "idle", "constant")
+
+
+def test_the_scores_are_those_of_the_machine() -> None:
+    from sklearn.svm import LinearSVC
+
+    draw = np.random.default_rng(2)
+    clean, noisy = draw.normal(1, 1, (40, 2)), draw.normal(0, 2, (60, 2))
+    found, _ = learned(clean, noisy, ("a", "b"), penalty=0.3, seed=4)
+    both = np.concatenate([clean, noisy])
+    scaled = (both - both.mean(0)) / both.std(0)
+    machine = LinearSVC(C=0.3, dual=False, random_state=4).fit(scaled, [1] * 40 + [-1] * 60)
+    assert found.scores(both) == pytest.approx(machine.decision_function(scaled))
+
+
+def test_too_few_pairs_are_refused() -> None:
+    with pytest.raises(DataError, match="3 clean and 9 noisy pairs"):
+        learned(np.zeros((3, 1)), np.ones((9, 1)), ("a",))

@@ -1,0 +1,74 @@
+"""PHSIC beside the mean over a corpus of products of centred kernels, worked out pair by pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.learned_filter.dependence import Dependence, Sums, Values, unit
+
+
+def corpus(seed: int, pairs: int = 12) -> tuple[Values, Values]:
+    draw = np.random.default_rng(seed)
+    return draw.normal(size=(pairs, 4)), draw.normal(size=(pairs, 3))
+
+
+def cosine(one: Values, other: Values) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+def centred(rows: Values, one: int, point: Values) -> float:
+    """Return the cosine of a row and a point, both centred by all rows."""
+    own = [cosine(rows[one], row) for row in rows]
+    its = [cosine(point, row) for row in rows]
+    every = [cosine(row, other) for row in rows for other in rows]
+    mean = [sum(values) / len(values) for values in (own, its, every)]
+    return cosine(rows[one], point) - mean[0] - mean[1] + mean[2]
+
+
+def plain(sources: Values, targets: Values, x: Values, y: Values) -> float:
+    """Return the mean of products of centred kernels (Yokoi et al., 2018)."""
+    products = [centred(sources, n, x) * centred(targets, n, y) for n in range(len(sources))]
+    return sum(products) / len(products)
+
+
+def test_the_closed_form_is_the_mean_over_kernels() -> None:
+    sources, targets = corpus(1)
+    others = corpus(2, 5)
+    learned = Sums.of(unit(sources), unit(targets)).dependence()
+    found = learned.scores(unit(others[0]), unit(others[1])).tolist()
+    expected = [plain(sources, targets, x, y) for x, y in zip(*others, strict=True)]
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert len(set(found)) == 5
+
+
+def test_it_is_learned_in_parts(tmp_path: Path) -> None:
+    sources, targets = map(unit, corpus(3, 40))
+    whole = Sums.of(sources, targets).dependence()
+    parts = Sums.of(sources[:7], targets[:7])
+    for begin, end in ((7, 8), (8, 40)):
+        parts.add(Sums.of(sources[begin:end], targets[begin:end]))
+    parts.dependence().write(tmp_path / "p.npz")
+    again = Dependence.read(tmp_path / "p.npz")
+    assert again.scores(sources, targets) == pytest.approx(whole.scores(sources, targets))
+    (tmp_path / "p.npz").write_bytes(b"nothing")
+    with pytest.raises(DataError, match="Fit the filter again"):
+        Dependence.read(tmp_path / "p.npz")
+
+
+def test_pairs_that_go_together_score_higher() -> None:
+    sources = np.eye(4)[np.arange(80) % 4]
+    targets = np.eye(4)[np.arange(80) % 4]
+    learned = Sums.of(sources, targets).dependence()
+    right, wrong = (
+        learned.scores(np.eye(4), np.eye(4)[order]) for order in ([0, 1, 2, 3], [1, 0, 3, 2])
+    )
+    assert right == pytest.approx([0.1875] * 4)  # 1/4 of 3/4
+    assert wrong == pytest.approx([-0.0625] * 4)
+
+
+def test_what_has_no_direction_stays_zero() -> None:
+    assert unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]

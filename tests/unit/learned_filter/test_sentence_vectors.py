@@ -1,0 +1,27 @@
+"""SIF beside weights and sums worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.learned_filter.sentence_vectors import SentenceVectors
+
+
+def test_rare_words_count_more(tmp_path: Path) -> None:
+    (tmp_path / "v.vec").write_text("3 2\nthe 1 0\nowl 0 1\nunseen 1 1\n")
+    vectors = SentenceVectors.of(tmp_path / "v.vec", {"the": 90, "owl": 9, "lost": 1}, 0.1)
+    the, owl = 0.1 / (0.1 + 0.9), 0.1 / (0.1 + 0.09)
+    both = np.array([2 * the, owl])
+    sentences = [["the", "owl", "the"], [], ["lost", "unseen"], ["owl"]]
+    expected = [both / np.linalg.norm(both), [0, 0], [0, 0], [0, 1]]
+    assert vectors(sentences) == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "v.vec").write_text("1 2\neule 0 1\n")
+    with pytest.raises(DataError, match=r"v.vec has no word of the text. Expected vectors of its"):
+        SentenceVectors.of(tmp_path / "v.vec", {"owl": 1})
