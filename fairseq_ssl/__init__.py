@@ -14,6 +14,8 @@ Everything it adds to fairseq, by the flag that selects it:
         Transformers whose decoder sees the source as its future, one stack for both (PBD).
     pointer_transformer, pointer_transformer_tiny
         Transformers that generate from a vocabulary or copy from their source (PoDA).
+    bytenet, bytenet_simplified, bytenet_selu, bytenet_no_norm, bytenet_digits, bytenet_v2
+        Dilated convolutions, one stack upon the other, in linear time (ByteNet).
 --task
     copying_translation
         fairseq's translation for models that copy, words outside the vocabulary too (PoDA).

@@ -107,6 +107,14 @@ PAPERS = (
         key="bytenet",
         title="Semi-Supervised Neural Machine Translation for small bilingual datasets (ByteNet)",
         brings="linear-time translation trained on bilingual and monolingual text",
+        archs=(
+            "bytenet",
+            "bytenet_simplified",
+            "bytenet_selu",
+            "bytenet_no_norm",
+            "bytenet_digits",
+            "bytenet_v2",
+        ),
     ),
 )
 

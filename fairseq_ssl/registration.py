@@ -11,6 +11,7 @@ MODULES = (
     "fairseq_ssl.models.edit_tagger",
     "fairseq_ssl.models.pseudo_bidirectional_transformer",
     "fairseq_ssl.models.pointer_transformer",
+    "fairseq_ssl.models.bytenet",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
     "fairseq_ssl.tasks.edit_labelling",

@@ -1,0 +1,92 @@
+"""Make the synthetic digits of the slides: numbers in words, and the same in digits.
+
+    z e r o _ t w o    ->    0 2
+
+Two or three digits each, drawn as the slides' author draws them, with his seeds: of run i, 10 i
+for the labelled pairs, 10 i + 1 for the unlabelled words, 10 i + 2 for the test pairs. There are
+but 1,100 of them, so that many of the test are in training too. Therefore `unseen` holds all
+strings that are neither among the labelled nor the unlabelled ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+SPACE = "_"
+SHORTEST, LONGEST = 2, 3
+
+Digits = tuple[int, ...]
+
+
+def drawn(count: int, seed: int) -> list[Digits]:
+    """Draw `count` strings, as numpy's RandomState does with these types."""
+    state = np.random.RandomState(seed)
+    strings = []
+    for _ in range(count):
+        length = int(state.randint(SHORTEST, LONGEST + 1, dtype=np.uint8))
+        digits = state.randint(0, len(NAMES), size=length, dtype=np.int8)
+        strings.append(tuple(int(digit) for digit in digits))
+    return strings
+
+
+def every_string() -> list[Digits]:
+    """Return all strings there are, the shorter ones first."""
+    lengths = range(SHORTEST, LONGEST + 1)
+    return [
+        digits
+        for length in lengths
+        for digits in itertools.product(range(len(NAMES)), repeat=length)
+    ]
+
+
+def in_words(digits: Digits) -> str:
+    """Return the characters of the names, a space apart: ``t w o _ o n e``."""
+    return " ".join(SPACE.join(NAMES[digit] for digit in digits))
+
+
+def write(folder: Path, split: str, strings: Iterable[Digits], sides: tuple[str, ...]) -> None:
+    """Write SPLIT.words, SPLIT.digits."""
+    lines = {"words": [], "digits": []}  # type: dict[str, list[str]]
+    for digits in strings:
+        lines["words"].append(in_words(digits))
+        lines["digits"].append(" ".join(map(str, digits)))
+    for side in sides:
+        text = "".join(f"{line}\n" for line in lines[side])
+        (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Write all splits, and the dictionary."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").strip(), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--run", type=int, default=1, metavar="I", help="i above (default: 1)")
+    parser.add_argument("--labelled", type=int, default=128, metavar="N", help="(default: 128)")
+    parser.add_argument("--unlabelled", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--valid", type=int, default=128, metavar="N", help="(default: 128)")
+    parser.add_argument("--test", type=int, default=1024, metavar="N", help="(default: 1024)")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    pairs = ("words", "digits")
+    labelled = drawn(args.labelled, 10 * args.run)
+    unlabelled = drawn(args.unlabelled, 10 * args.run + 1)
+    write(args.folder, "train", labelled, pairs)
+    write(args.folder, "mono", unlabelled, pairs)
+    write(args.folder, "test", drawn(args.test, 10 * args.run + 2), pairs)
+    write(args.folder, "valid", drawn(args.valid, 10 * args.run + 3), pairs)
+    known = {*labelled, *unlabelled}
+    write(args.folder, "unseen", (one for one in every_string() if one not in known), pairs)
+    symbols = sorted({SPACE, *"".join(NAMES), *map(str, range(len(NAMES)))})
+    entries = "".join(f"{symbol} 1\n" for symbol in symbols)
+    (args.folder / "dict.txt").write_text(entries, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Print how many characters are wrong in what fairseq-generate wrote, as the slides count them.
+
+Of each sentence, the share of its characters, the end counted, that are not those at the same
+place of the reference; then the mean over the sentences. With it, the share of sentences with any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+END = "</s>"
+
+
+def misclassified(written: list[str], reference: list[str]) -> float:
+    """Return the share of what is written, and its end, that is wrong."""
+    made, wanted = [*written, END], [*reference, END]
+    right = sum(one == other for one, other in zip(made, wanted, strict=False))
+    return 1 - right / len(made)
+
+
+def read(text: str) -> list[tuple[list[str], list[str]]]:
+    """Return what was written, and the reference, of each sentence."""
+    wanted = dict(re.findall(r"^T-(\d+)\t(.*)$", text, re.M))
+    made = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", text, re.M))
+    return [(made[number].split(), line.split()) for number, line in wanted.items()]
+
+
+def main() -> None:
+    """Print the shares as JSON, so that a table can be made of many."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
+    parser.add_argument("generated", type=Path, help="what fairseq-generate printed")
+    args = parser.parse_args()
+    pairs = read(args.generated.read_text(encoding="utf-8"))
+    if not pairs:
+        parser.error(f"{args.generated} holds no T- and H- lines of fairseq-generate.")
+    shares = [misclassified(*pair) for pair in pairs]
+    wrong = sum(share > 0 for share in shares)
+    print(
+        json.dumps(
+            {
+                "misclassification": sum(shares) / len(shares),
+                "sentences_wrong": wrong / len(shares),
+                "sentences": len(shares),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""ByteNet in fairseq's own commands, as any model of translation."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PACKAGE, ROOT, Run, weights
+
+TRAINING = (
+    *("--user-dir", PACKAGE, "--arch", "bytenet_digits", "--optimizer", "adam", "--lr", "0.003"),
+    *("--criterion", "cross_entropy", "--sentence-avg", "--batch-size", "32", "--bytenet-sets"),
+    *("1", "--log-format", "simple", "--seed", "1", "--cpu"),
+)
+
+
+@pytest.fixture(scope="module")
+def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Digits in words, from digits."""
+    folder = tmp_path_factory.mktemp("digits")
+    sizes = ("--labelled", "300", "--valid", "20", "--test", "40")
+    run(sys.executable, ROOT / "examples/bytenet/digits.py", folder, *sizes)
+    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    dictionary = ("--srcdict", folder / "dict.txt", "--tgtdict", folder / "dict.txt")
+    languages = ("-s", "digits", "-t", "words")
+    run("fairseq-preprocess", *languages, *dictionary, *splits, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+def generated(run: Run, data: Path, path: str | Path, *flags: str) -> dict[str, tuple[float, str]]:
+    """Return score and text by line."""
+    words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--path", path, "--cpu", *flags)
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", run(*words).stdout, re.M)
+    assert len(found) == 40
+    return {line: (float(score), text) for line, score, text in found}
+
+
+def test_it_trains_resumes_and_translates_alone_in_batches_and_in_ensembles(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    steps = ("--max-update", "40", "--save-interval-updates", "15", "--save-dir", tmp_path / "one")
+    run("fairseq-train", data, *TRAINING, *steps)
+    state = weights(tmp_path / "one/checkpoint_last.pt")
+    slope, offset = state["encoder.unfolding.line"].tolist()
+    assert slope / 100 * 4 + offset >= 18  # 777, which ends, is five letters three times
+    begun = next((tmp_path / "one").glob("checkpoint_*_15.pt"))
+    again = ("--restore-file", begun, "--max-update", "40", "--save-dir", tmp_path / "two")
+    run("fairseq-train", data, *TRAINING, *again)
+    resumed = weights(tmp_path / "two/checkpoint_last.pt")
+    assert all((weight == resumed[name]).all() for name, weight in state.items())
+    one = tmp_path / "one/checkpoint_last.pt"
+    together = generated(run, data, one, "--beam", "3")
+    assert len({text for _, text in together.values()}) > 10
+    for path, flags in ((one, ("--batch-size", "1")), (f"{one}:{one}", ())):
+        other = generated(run, data, path, "--beam", "3", *flags)
+        for line, (score, text) in together.items():
+            assert other[line][1] == text
+            assert abs(other[line][0] - score) < 1e-4

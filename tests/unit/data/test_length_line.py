@@ -1,0 +1,58 @@
+"""The line above the lengths of nearly all targets."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ssl.data.length_line import fitted_line, training_lengths
+from fairseq_ssl.modules.unfolding import Unfolding
+
+
+def test_pairs_on_a_line_are_fitted_by_it() -> None:
+    sources = np.arange(3, 40)
+    slope, offset = fitted_line(sources, np.ceil(1.5 * sources + 4).astype(int))
+    assert slope == pytest.approx(1.5)
+    assert offset == 5
+
+
+def test_the_line_is_above_the_share_asked_for_and_as_low_as_can_be() -> None:
+    draw = np.random.default_rng(1)
+    sources = draw.integers(2, 50, 3000)
+    targets = draw.poisson(1.3 * sources) + 1
+    for share in (0.9, 0.999, 1.0):
+        slope, offset = fitted_line(sources, targets, share)
+        covered = targets <= slope * sources + offset + 1e-9
+        assert covered.mean() >= share
+        below = targets <= slope * sources + offset - 1 + 1e-9
+        assert below.mean() < share
+    assert fitted_line(sources, targets, 0.9) < fitted_line(sources, targets, 1.0)
+
+
+def test_a_slope_of_twentieths_is_kept_as_it_is() -> None:
+    sources = np.array([20, 40, 60])
+    assert fitted_line(sources, np.array([23, 46, 69])) == (1.15, 0.0)
+
+
+def test_columns_are_counted_in_whole_numbers_and_never_fewer_than_tokens() -> None:
+    unfolding = Unfolding(1.15, 0)
+    lengths = torch.tensor([1, 20, 40, 7])
+    assert unfolding(lengths).tolist() == [2, 23, 46, 9]
+    assert unfolding.to(torch.bfloat16)(lengths).tolist() == [2, 23, 46, 9]
+    assert Unfolding(0.25, 3)(torch.tensor([2, 40])).tolist() == [4, 40]
+    assert not Unfolding().is_known
+
+
+def test_without_training_pairs_there_are_no_lengths() -> None:
+    def load(split: str) -> None:
+        raise FileNotFoundError(split)
+
+    task = SimpleNamespace(cfg=SimpleNamespace(), datasets={}, load_dataset=load)
+    assert training_lengths(task) is None
+    task.datasets["train"] = SimpleNamespace(src_sizes=np.array([3]), tgt_sizes=None)
+    assert training_lengths(task) is None
+    task.datasets["train"].tgt_sizes = np.array([4])
+    assert training_lengths(task) == (np.array([3]), np.array([4]))

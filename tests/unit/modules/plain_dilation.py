@@ -1,0 +1,74 @@
+"""ByteNet's stack position by position, one sentence at a time, in plain loops."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fairseq_ssl.modules.dilated_convolution import DilatedConvolution
+from fairseq_ssl.modules.residual_block import DilatedStack, StackSizes
+
+
+def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:
+    """Convolve [time, dim], tap by tap."""
+    dim, time = convolution.dim, len(states)
+    weight, bias = convolution.linear.weight, convolution.linear.bias
+    last = convolution.kernel - 1
+    middle = last if convolution.is_causal else last // 2
+    out = []
+    for t in range(time):
+        total = bias.clone()
+        for tap in range(convolution.kernel):
+            place = t + (tap - middle) * convolution.dilation
+            if 0 <= place < time:
+                total = total + weight[:, tap * dim : (tap + 1) * dim] @ states[place]
+        out.append(total)
+    return torch.stack(out)
+
+
+def batch_normed(sentences: list[Tensor], bias: Tensor, eps: float = 1e-5) -> list[Tensor]:
+    """Normalise each channel by the mean and variance over the positions of all sentences."""
+    out = [torch.zeros_like(states) for states in sentences]
+    for channel in range(len(bias)):
+        values = [float(state[channel]) for states in sentences for state in states]
+        mean = sum(values) / len(values)
+        variance = sum((value - mean) ** 2 for value in values) / len(values)
+        for states, normed in zip(sentences, out, strict=True):
+            normed[:, channel] = (states[:, channel] - mean) / (variance + eps) ** 0.5
+            normed[:, channel] += bias[channel]
+    return out
+
+
+def layer_normed(sentences: list[Tensor], bias: Tensor, eps: float = 1e-5) -> list[Tensor]:
+    """Normalise each position by the mean and variance over its channels."""
+    return [
+        torch.stack([(s - s.mean()) / (s.var(unbiased=False) + eps) ** 0.5 + bias for s in states])
+        for states in sentences
+    ]
+
+
+def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> list[Tensor]:
+    """Run [time, dim] of each sentence through all blocks, with the statistics of training."""
+
+    def normed(states: list[Tensor], layer: torch.nn.Module) -> list[Tensor]:
+        norm = layer.norm
+        if sizes.norm == "batch":
+            states = batch_normed(states, norm.bias)  # type: ignore[union-attr, arg-type]
+        elif sizes.norm == "layer":
+            states = layer_normed(states, norm.bias)  # type: ignore[union-attr, arg-type]
+        function = torch.selu if sizes.activation == "selu" else torch.relu
+        return [function(one) for one in states]
+
+    for block in stack.blocks:
+        states = sentences
+        for part in (block.before, block.convolution, block.after):
+            if isinstance(part, DilatedConvolution):
+                states = [convolved(part, one) for one in states]
+                continue
+            for layer in part:  # type: ignore[union-attr]
+                is_linear = isinstance(layer, torch.nn.Linear)
+                states = [layer(one) for one in states] if is_linear else normed(states, layer)
+        sentences = [
+            one + sizes.scale * change for one, change in zip(sentences, states, strict=True)
+        ]
+    return sentences

@@ -1,0 +1,141 @@
+"""Stacks of dilated convolutions against plain loops, over padded batches and step by step."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_ssl.modules.batch_norm import ShiftedBatchNorm, kept_statistics
+from fairseq_ssl.modules.dilated_convolution import DilatedConvolution
+from fairseq_ssl.modules.real_positions import RealPositions
+from fairseq_ssl.modules.residual_block import DilatedStack, StackSizes
+from tests.unit.modules.plain_dilation import convolved, stacked
+
+LENGTHS = (7, 3, 1, 12)
+KINDS = {
+    "encoder": StackSizes(8, 5, 2, (1, 2, 4), is_causal=False, norm="batch"),
+    "decoder": StackSizes(8, 3, 2, (1, 2, 4), is_causal=True, norm="layer"),
+    "simplified": StackSizes(6, 3, 1, (1, 3), is_causal=False, is_compressed=False, norm="batch"),
+    "selu": StackSizes(
+        *(8, 3, 2, (1, 2)),
+        is_causal=True,
+        norm="none",
+        activation="selu",
+        init="lecun",
+        residual_scale=0,
+    ),
+    "no norm": StackSizes(8, 1, 1, (1, 2), is_causal=True, norm="none"),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def built(kind: str) -> DilatedStack:
+    """A stack whose shifts and biases are no zeros."""
+    torch.manual_seed(1)
+    stack = DilatedStack(KINDS[kind])
+    for name, weight in stack.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(weight)
+    return stack
+
+
+def sentences(dim: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    return [torch.randn(length, dim, generator=generator) for length in LENGTHS]
+
+
+def run(stack: DilatedStack, batch: list[Tensor], longer: int = 0) -> list[Tensor]:
+    """Run sentences through a stack as a padded batch."""
+    lengths = torch.tensor([len(one) for one in batch])
+    time = int(lengths.max()) + longer
+    padded = torch.full((len(batch), time, batch[0].size(1)), 9.0)
+    for row, one in enumerate(batch):
+        padded[row, : len(one)] = one
+    positions = RealPositions.of_lengths(lengths, time)
+    out = positions.spread(stack(positions.rows(padded), positions))
+    for row, length in enumerate(lengths):
+        assert not out[row, length:].any()
+    return [out[row, :length] for row, length in enumerate(lengths)]
+
+
+@pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (3, 4), (5, 2)])
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_a_convolution_is_the_one_in_loops(kernel: int, dilation: int, is_causal: bool) -> None:
+    torch.manual_seed(1)
+    convolution = DilatedConvolution(4, kernel, dilation, is_causal)
+    states = torch.randn(2, 9, 4)
+    plain = torch.stack([convolved(convolution, one) for one in states])
+    torch.testing.assert_close(convolution(states), plain)
+
+
+@every_kind
+def test_a_padded_batch_is_what_loops_make_of_each_sentence(kind: str) -> None:
+    stack = built(kind).train()
+    batch = sentences(KINDS[kind].dim)
+    with torch.no_grad():
+        plain = stacked(stack, KINDS[kind], batch)
+        for got, expected in zip(run(stack, batch, longer=2), plain, strict=True):
+            torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
+
+
+@every_kind
+def test_outside_training_a_sentence_is_the_same_alone(kind: str) -> None:
+    stack = built(kind)
+    batch = sentences(KINDS[kind].dim)
+    run(stack.train(), batch)  # for the running statistics
+    together = run(stack.eval(), batch, longer=3)
+    for one, expected in zip(batch, together, strict=True):
+        torch.testing.assert_close(run(stack, [one])[0], expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].is_causal])
+def test_step_by_step_it_is_the_same(kind: str) -> None:
+    stack, sizes = built(kind).eval(), KINDS[kind]
+    states = torch.randn(3, 40, sizes.dim)
+    positions = RealPositions.all_of(states[..., 0])
+    whole = positions.spread(stack(positions.rows(states), positions))
+    past = torch.zeros(3, stack.frames, stack.width)
+    for step in range(40):
+        made = stack.step(states[:, step], past, step)
+        torch.testing.assert_close(made, whole[:, step], atol=1e-5, rtol=1e-5)
+
+
+def test_the_running_statistics_are_those_of_real_positions() -> None:
+    norm = ShiftedBatchNorm(2, momentum=0.25)
+    rows = torch.tensor([[1.0, 2.0], [3.0, 6.0], [5.0, 4.0]])
+    norm(rows)
+    torch.testing.assert_close(norm.running_mean, torch.tensor([0.75, 1.0]))
+    torch.testing.assert_close(norm.running_var, torch.tensor([0.75 + 1.0, 0.75 + 1.0]))
+    with kept_statistics(torch.nn.Sequential(norm)):
+        kept = norm(rows + 7)
+    torch.testing.assert_close(kept, norm(rows))
+    torch.testing.assert_close(norm.running_mean[0], torch.tensor(0.75 * 0.75 + 0.25 * 3))
+
+
+def test_one_position_alone_can_be_trained_on() -> None:
+    norm = ShiftedBatchNorm(2)
+    torch.testing.assert_close(norm(torch.ones(1, 2)), torch.ones(1, 2), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("init", "variance"), [("he", 2.0), ("lecun", 1.0)])
+def test_weights_have_the_variance_of_their_initialisation(init: str, variance: float) -> None:
+    sizes = StackSizes(200, 3, 1, (1,), is_causal=True, norm="none", init=init)
+    for module in DilatedStack(sizes).modules():
+        if isinstance(module, torch.nn.Linear):
+            expected = variance / module.in_features
+            assert math.isclose(float(module.weight.detach().var()), expected, rel_tol=0.05)
+            assert float(module.weight.detach().abs().max()) <= math.sqrt(3 * expected)
+
+
+@pytest.mark.parametrize("kind", ["decoder", "selu"])
+def test_half_precision_by_autocast_stays_close(kind: str) -> None:
+    stack = built(kind).eval()
+    batch = sentences(KINDS[kind].dim)
+    exact = run(stack, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = run(stack, batch)
+    for got, expected in zip(rough, exact, strict=True):
+        assert float((got - expected).abs().max()) < 0.05 * float(expected.abs().max())
