@@ -25,12 +25,16 @@ Everything it adds to fairseq, by the flag that selects it:
         Correct text by labelling its tokens with edits, in rounds (PIE).
     local_transduction
         fairseq's translation, which can decode with the source as a draft (--aggressive).
+    reconstruction_translation
+        Two models, one for each direction, from pairs and monolingual text together (the slides).
     tagged_translation
         fairseq's translation from genuine and synthetic data at a ratio, with tags before the
         sources of some; and with a noisy beam and fluency boost to make such data.
 --criterion
     edit_cross_entropy
         Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).
+    reconstruction_loss
+        Cross-entropy both ways, and how well text survives being translated there and back.
     touched_cross_entropy
         Cross-entropy over the words that noise touched and a few of the others (PoDA).
 

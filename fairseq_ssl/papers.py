@@ -115,6 +115,9 @@ PAPERS = (
             "bytenet_digits",
             "bytenet_v2",
         ),
+        tasks=("reconstruction_translation",),
+        criterions=("reconstruction_loss",),
+        commands=("export --to translation",),
     ),
 )
 

@@ -14,10 +14,12 @@ MODULES = (
     "fairseq_ssl.models.bytenet",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
+    "fairseq_ssl.criterions.reconstruction_loss",
     "fairseq_ssl.tasks.edit_labelling",
     "fairseq_ssl.tasks.copying_translation",
     "fairseq_ssl.tasks.denoising_pretraining",
     "fairseq_ssl.tasks.local_transduction",
+    "fairseq_ssl.tasks.reconstruction_translation",
     "fairseq_ssl.tasks.tagged_translation",
 )
 

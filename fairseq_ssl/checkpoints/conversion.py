@@ -26,14 +26,21 @@ def to_stock(state: State) -> State:
     package, and with torch's protection on.
     """
     options = _stock_options(state)
+    plain = plain_state(state)
+    if plain["cfg"].get("common"):
+        plain["cfg"]["common"]["user_dir"] = None
+    plain["cfg"]["model"] = options
+    return plain
+
+
+def plain_state(state: State) -> State:
+    """Return a checkpoint in built-in types and tensors, without what only resuming needs."""
     plain = {key: _plain(state[key]) for key in KEPT if key in state}
-    cfg = {key: _plain(value) for key, value in (state.get("cfg") or {}).items() if key != "model"}
-    if cfg.get("common"):
-        cfg["common"]["user_dir"] = None
+    cfg = {key: _plain(value) for key, value in (state.get("cfg") or {}).items()}
     iterator = {"epoch": 1, "iterations_in_epoch": 0}
     return {
         "args": None,
-        "cfg": {**cfg, "model": options},
+        "cfg": cfg,
         **plain,
         "extra_state": {"train_iterator": iterator, "val_loss": None},
         "last_optimizer_state": None,

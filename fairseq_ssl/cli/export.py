@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
-SUMMARY = "turn a checkpoint into one of fairseq's own architecture, or a CTranslate2 model"
+SUMMARY = (
+    "turn a checkpoint into one of fairseq's own architecture, of one direction, or a CTranslate2 "
+    "model"
+)
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
-  fairseq-ssl export checkpoint_best.pt --to ctranslate2 --quantization int8 -o ct2-int8"""
+  fairseq-ssl export checkpoint_best.pt --to ctranslate2 --quantization int8 -o ct2-int8
+  fairseq-ssl export two_way.pt --to translation -s de -t en -o de-en.pt"""
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
 
@@ -21,14 +26,19 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the checkpoint, the target and its options."""
     parser.add_argument(
-        "checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint of a shape_transformer"
+        "checkpoint",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="a checkpoint of a shape_transformer or of fairseq's own, or of two models trained by "
+        "reconstruction_translation",
     )
     parser.add_argument(
         "--to",
-        choices=("fairseq", "ctranslate2"),
+        choices=("fairseq", "ctranslate2", "translation"),
         required=True,
         help="fairseq: a checkpoint of the stock transformer, a file; "
-        "ctranslate2: a folder for fast decoding",
+        "ctranslate2: a folder for fast decoding; translation: of two models of whatever "
+        "architecture the one for -s and -t, a file",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="PATH", help="what to write"
@@ -62,16 +72,15 @@ def run(args: argparse.Namespace) -> int:
     """Convert, write the result and its signature."""
     if args.output.exists() and not args.force:
         raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
-    given = args.data_dir or args.source_lang or args.target_lang
-    if args.to == "fairseq" and (given or args.quantization != "float32"):
-        raise UsageError("--data-dir, -s, -t and --quantization go with --to ctranslate2 only.")
+    if args.to != "ctranslate2" and (args.data_dir or args.quantization != "float32"):
+        raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
     from fairseq_ssl.checkpoints import reading
     from fairseq_ssl.checkpoints.conversion import to_stock
 
-    state = reading.read(args.checkpoint)
-    stock = to_stock(state)
+    state = _one_model(reading.read(args.checkpoint), args)
     parameters = {"to": args.to, "arch": reading.architecture(state)}
-    if args.to == "fairseq":
+    stock = state if args.to == "translation" else to_stock(state)
+    if args.to != "ctranslate2":
         reading.write(stock, args.output)
     else:
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
@@ -84,3 +93,21 @@ def run(args: argparse.Namespace) -> int:
     signature.write_beside(args.output)
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)
     return 0
+
+
+def _one_model(state: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Take the model that is wanted out of a checkpoint of two."""
+    from fairseq_ssl.checkpoints.directions import TASK, is_two_way, one_direction
+
+    if is_two_way(state):
+        return one_direction(state, args.source_lang, args.target_lang)
+    if args.to == "translation":
+        raise UsageError(
+            f"{args.checkpoint} holds one model already: --to translation is for those of --task "
+            f"{TASK}."
+        )
+    if args.to == "fairseq" and (args.source_lang or args.target_lang):
+        raise UsageError(
+            "-s and -t go with --to ctranslate2 or a checkpoint of two directions only."
+        )
+    return state

@@ -20,7 +20,7 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.real_positions import RealPositions
 from fairseq_ssl.modules.residual_block import (
     ACTIVATIONS,
-    GAINS,
+    INITS,
     NORMS,
     DilatedStack,
     StackSizes,
@@ -74,11 +74,11 @@ class ByteNetConfig(FairseqDataclass):
     bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
         default="relu", metadata={"help": "relu or selu (default: relu)"}
     )
-    bytenet_init: ChoiceEnum(list(GAINS)) = field(  # type: ignore[valid-type]
-        default="he",
+    bytenet_init: ChoiceEnum(list(INITS)) = field(  # type: ignore[valid-type]
+        default="author",
         metadata={
-            "help": "weights are uniform with the variance 2 / fan-in, he, or 1 / fan-in, lecun "
-            "(default: he)"
+            "help": "weights are uniform: he, with the variance 2 / fan-in; lecun, 1 / fan-in; "
+            "author, between +- (fan-in fan-out)^(-1/4) (default: author)"
         },
     )
     bytenet_residual_scale: float = field(
@@ -111,7 +111,7 @@ class ByteNetEncoder(FairseqEncoder):
     def __init__(self, cfg: ByteNetConfig, dictionary: Any, unfolding: Unfolding) -> None:
         super().__init__(dictionary)
         self.padding = dictionary.pad()
-        self.embed_tokens = _embedding(len(dictionary), cfg.bytenet_dim, self.padding)
+        self.embed_tokens = _embedding(len(dictionary), cfg, self.padding)
         self.stack = DilatedStack(_encoder_sizes(cfg))
         self.unfolding = unfolding
 
@@ -158,7 +158,7 @@ class ByteNetDecoder(FairseqIncrementalDecoder):
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
-        self.embed_tokens = _embedding(len(dictionary), cfg.bytenet_dim, dictionary.pad())
+        self.embed_tokens = _embedding(len(dictionary), cfg, dictionary.pad())
         sizes = _decoder_sizes(cfg)
         self.stack = DilatedStack(sizes)
         self.output = nn.Linear(sizes.dim, len(dictionary))
@@ -232,11 +232,6 @@ class ByteNet(FairseqEncoderDecoderModel):
     """An encoder and a decoder of dilated convolutions, one upon the other."""
 
     @classmethod
-    def hub_models(cls) -> dict[str, Any]:
-        """Return no models: none are published."""
-        return {}
-
-    @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
         """Make the model, and fit the line of its columns to the task's training pairs."""
         _check(cfg, task)
@@ -244,9 +239,11 @@ class ByteNet(FairseqEncoderDecoderModel):
         return cls(encoder, ByteNetDecoder(cfg, task.target_dictionary))
 
 
-def _embedding(size: int, dim: int, padding: int) -> nn.Embedding:
-    embedding = nn.Embedding(size, dim, padding)
-    nn.init.normal_(embedding.weight)
+def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
+    """Return embeddings; SELU asks for a variance of 1."""
+    embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
+    is_selu = str(cfg.bytenet_activation) == "selu"
+    nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)
     nn.init.zeros_(embedding.weight[padding])
     return embedding
 
@@ -354,7 +351,7 @@ def _check_choices(cfg: ByteNetConfig) -> None:
         "bytenet_encoder_norm": NORMS,
         "bytenet_decoder_norm": ("layer", "none"),
         "bytenet_activation": tuple(ACTIVATIONS),
-        "bytenet_init": tuple(GAINS),
+        "bytenet_init": INITS,
     }
     for name, words in choices.items():
         if str(getattr(cfg, name)) not in words:

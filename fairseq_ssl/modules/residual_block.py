@@ -19,8 +19,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "selu": functional.selu,
 }
+AUTHOR = "author"
 GAINS = {"he": 6.0, "lecun": 3.0}
 """Weights are drawn from +- sqrt(gain / fan-in)."""
+INITS = (AUTHOR, *GAINS)
 
 
 @dataclass(frozen=True)
@@ -168,10 +170,17 @@ class DilatedStack(nn.Module):
 
 
 def draw_weights(module: nn.Module, init: str) -> None:
-    """Draw the weights of all linear maps as He et al. or LeCun et al. do; biases are zero."""
+    """Draw the weights of all linear maps; biases are zero.
+
+    he and lecun are those of He et al. and LeCun et al. author is what the library of the slides'
+    author draws under the name of He et al.: +- (fan-in fan-out)^(-1/4), about half of it.
+    """
     for linear in module.modules():
         if isinstance(linear, nn.Linear):
-            bound = math.sqrt(GAINS[init] / linear.in_features)
+            if init == AUTHOR:
+                bound = (linear.in_features * linear.out_features) ** -0.25
+            else:
+                bound = math.sqrt(GAINS[init] / linear.in_features)
             nn.init.uniform_(linear.weight, -bound, bound)
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)

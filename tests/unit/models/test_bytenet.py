@@ -135,7 +135,7 @@ def test_step_by_step_and_through_reordering_the_logits_are_those_of_all_at_once
 
 @torch.no_grad()
 def test_what_one_writes_reaches_as_far_as_the_dilations_say() -> None:
-    model = build("bytenet_no_norm", bytenet_unfold="1,40").eval()  # 2 x 2 x (1 + 2 + 4) = 28
+    model = build("bytenet_selu", bytenet_unfold="1,40").eval()  # 2 x 2 x (1 + 2 + 4) = 28
     previous = torch.full((1, 40), 5)
     changed = previous.clone()
     changed[0, 3] = 6

@@ -12,12 +12,13 @@ from fairseq_ssl.modules.residual_block import DilatedStack, StackSizes
 def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:
     """Convolve [time, dim], tap by tap."""
     dim, time = convolution.dim, len(states)
-    weight, bias = convolution.linear.weight, convolution.linear.bias
+    weight = convolution.linear.weight
+    bias: Tensor | None = convolution.linear.bias
     last = convolution.kernel - 1
     middle = last if convolution.is_causal else last // 2
     out = []
     for t in range(time):
-        total = bias.clone()
+        total = torch.zeros(dim) if bias is None else bias.clone()
         for tap in range(convolution.kernel):
             place = t + (tap - middle) * convolution.dilation
             if 0 <= place < time:

@@ -115,6 +115,14 @@ def test_the_running_statistics_are_those_of_real_positions() -> None:
     torch.testing.assert_close(norm.running_mean[0], torch.tensor(0.75 * 0.75 + 0.25 * 3))
 
 
+def test_the_author_draws_by_both_fans() -> None:
+    sizes = StackSizes(8, 3, 1, (1,), is_causal=True, norm="none", init="author")
+    for module in DilatedStack(sizes).modules():
+        if isinstance(module, torch.nn.Linear):
+            bound = (module.in_features * module.out_features) ** -0.25
+            assert 0.8 * bound < float(module.weight.detach().abs().max()) <= bound
+
+
 def test_one_position_alone_can_be_trained_on() -> None:
     norm = ShiftedBatchNorm(2)
     torch.testing.assert_close(norm(torch.ones(1, 2)), torch.ones(1, 2), atol=1e-4, rtol=0)

@@ -1,0 +1,55 @@
+"""One direction of a checkpoint that holds two models of translation."""
+
+from __future__ import annotations
+
+from fairseq_ssl.checkpoints.conversion import plain_state
+from fairseq_ssl.checkpoints.reading import State, task_options
+from fairseq_ssl.errors import DataError, UsageError
+
+TASK = "reconstruction_translation"
+PREFIX = "models."
+
+
+def is_two_way(state: State) -> bool:
+    """Tell whether a checkpoint holds a model for each direction."""
+    return bool(task_options(state)["_name"] == TASK)
+
+
+def one_direction(state: State, source: str | None, target: str | None) -> State:
+    """Return a checkpoint of fairseq's own task `translation` with one of the two models."""
+    names = {name.removeprefix(PREFIX).partition(".")[0] for name in state["model"]}
+    wanted = f"{source}-{target}"
+    if wanted not in names:
+        ways = " or ".join("-s {} -t {}".format(*name.split("-")) for name in sorted(names))
+        raise UsageError(
+            f"The checkpoint holds two models, and none for -s {source} -t {target}. Give {ways}."
+        )
+    prefix = f"{PREFIX}{wanted}."
+    model = {
+        name.removeprefix(prefix): weight
+        for name, weight in state["model"].items()
+        if name.startswith(prefix)
+    }
+    if not state.get("cfg"):
+        raise DataError("The checkpoint does not say how it was trained: it has no cfg.")
+    plain = plain_state({**state, "model": model})
+    cfg = plain["cfg"]
+    task = {name: value for name, value in cfg["task"].items() if not _is_of_two(name)}
+    cfg["task"] = task | {"_name": "translation", "source_lang": source, "target_lang": target}
+    cfg["criterion"] = {"_name": "cross_entropy", "sentence_avg": True}
+    _name_in_model(cfg["model"])
+    return plain
+
+
+def _is_of_two(name: str) -> bool:
+    return name.startswith("reconstruction_") or name == "seed"
+
+
+def _name_in_model(options: State) -> None:
+    """A model's options repeat those of the task where fairseq keeps them as a Namespace."""
+    for name in [name for name in options if name.startswith("reconstruction_")]:
+        del options[name]
+    if "task" in options:
+        options["task"] = "translation"
+    if "criterion" in options:
+        options["criterion"] = "cross_entropy"

@@ -1,0 +1,127 @@
+"""Pairs for both directions, each with sentences that have no translation beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from fairseq.data import BaseWrapperDataset
+from numpy.typing import NDArray
+
+BACKWARD = "backward"
+
+
+class AccompaniedPairs(BaseWrapperDataset):
+    """Each pair comes with itself reversed, and with a sentence of each monolingual text.
+
+    An epoch is one pass over the pairs, however long the texts are. Those are gone through in an
+    order of their own, again and again, an epoch beginning where the last one ended. Within an
+    epoch long sentences come with long pairs, so that batches have little padding. All depends on
+    the seed and the epoch alone. A batch is one of the pairs, with more keys: `backward` and the
+    names of the texts.
+    """
+
+    def __init__(
+        self,
+        pairs: Any,
+        reversed_pairs: Any,
+        texts: Mapping[str, Any],
+        seed: int,
+        mixed_lengths: bool = False,
+    ) -> None:
+        """Set what goes together.
+
+        Args:
+            pairs: a LanguagePairDataset
+            reversed_pairs: the same with its sides changed
+            texts: monolingual text by name, LanguagePairDatasets of sentences and themselves
+            seed: of the order of the texts
+            mixed_lengths: let batches be of pairs of any length, and not of like ones
+        """
+        super().__init__(pairs)
+        self.mixed_lengths = mixed_lengths
+        self.reversed_pairs = reversed_pairs
+        self.texts = dict(texts)
+        self.seed = seed
+        self.by_length = np.argsort(_lengths(pairs), kind="stable")
+        self.set_epoch(1)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the sentences of an epoch."""
+        super().set_epoch(epoch)
+        self.chosen = {
+            name: self._chosen(text, number, epoch)
+            for number, (name, text) in enumerate(self.texts.items())
+        }
+
+    def _chosen(self, text: Any, number: int, epoch: int) -> NDArray[np.int64]:
+        """Return the sentence of `text` that each pair has with it [pairs]."""
+        count, size = len(self.dataset), len(text)
+        places = np.arange((epoch - 1) * count, epoch * count)
+        passes = places // size
+        picked = np.empty(count, np.int64)
+        for turn in np.unique(passes):
+            order = np.random.default_rng((self.seed, number, int(turn))).permutation(size)
+            picked[passes == turn] = order[places[passes == turn] % size]
+        chosen = np.empty(count, np.int64)
+        chosen[self.by_length] = picked[np.argsort(text.src_sizes[picked], kind="stable")]
+        return chosen
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return a pair and all that comes with it."""
+        others = {name: text[self.chosen[name][index]] for name, text in self.texts.items()}
+        backward = self.reversed_pairs[index]
+        return {"pair": self.dataset[index], BACKWARD: backward, **others}
+
+    def collater(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Make a batch of pairs with batches of the others in it."""
+        batch: dict[str, Any] = self.dataset.collater([sample["pair"] for sample in samples])
+        if not batch:
+            return batch
+        others = {BACKWARD: self.reversed_pairs, **self.texts}
+        for name, data in others.items():
+            batch[name] = data.collater([sample[name] for sample in samples])
+        return batch
+
+    def num_tokens(self, index: int) -> int:
+        """Return the length of the longest sentence that comes with a pair."""
+        return int(self.num_tokens_vec(np.array([index]))[0])
+
+    def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the same for many pairs."""
+        longest = _lengths(self.dataset)[indices]
+        for name, text in self.texts.items():
+            longest = np.maximum(longest, text.src_sizes[self.chosen[name][indices]])
+        return longest
+
+    def ordered_indices(self) -> Any:
+        """Return the pairs in the order in which batches are formed, a random one."""
+        if not self.mixed_lengths:
+            return super().ordered_indices()
+        return np.random.permutation(len(self)).astype(np.int64)  # fairseq has set the seed
+
+    def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
+        """Form batches by all that comes with a pair."""
+        # the wrapper would ask the pairs alone
+        return super(BaseWrapperDataset, self).batch_by_size(indices, *limits, **more_limits)
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        """Whether batches stay the same: no, each epoch has batches of its own."""
+        return False
+
+    @property
+    def src(self) -> Any:
+        """The sources, for fairseq-generate."""
+        return self.dataset.src
+
+    @property
+    def tgt(self) -> Any:
+        """The targets."""
+        return self.dataset.tgt
+
+
+def _lengths(pairs: Any) -> NDArray[np.int64]:
+    longest: NDArray[np.int64] = np.maximum(pairs.src_sizes, pairs.tgt_sizes).astype(np.int64)
+    return longest

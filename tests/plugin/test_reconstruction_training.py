@@ -1,0 +1,239 @@
+"""Two models trained on pairs and monolingual text, against each model on its own."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from torch import Tensor
+
+import fairseq_ssl
+from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET
+from fairseq_ssl.errors import ConfigurationError
+from tests.conftest import Run
+from tests.plugin import digit_pairs
+
+fairseq_ssl.register()
+
+PAD, EOS = 1, 2
+SMALL = {
+    "transformer_tiny": ("--dropout", "0"),
+    "lstm": (
+        *("--dropout", "0", "--encoder-embed-dim", "8", "--encoder-hidden-size", "8"),
+        *("--decoder-embed-dim", "8", "--decoder-hidden-size", "8", "--decoder-out-embed-dim", "8"),
+    ),
+    "bytenet_digits": ("--bytenet-encoder-norm", "layer", "--bytenet-sets", "1"),
+}
+every_arch = pytest.mark.parametrize("arch", SMALL)
+
+
+@pytest.fixture(scope="module")
+def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    digit_pairs.write(run, folder, labelled=24, unlabelled=60, valid=8, test=8)
+    return folder
+
+
+class Step:
+    """What fairseq's trainer is to a task: it goes back, and then one step."""
+
+    def __init__(self, model: Any) -> None:
+        self.adam = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def backward(self, loss: Tensor) -> None:
+        torch.autograd.backward(loss)
+
+    def step(self, size: float) -> None:
+        for group in self.adam.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    weight.grad /= size
+        self.adam.step()
+        self.adam.zero_grad()
+
+
+def built(folder: Path, arch: str, *flags: str, both: bool = True) -> tuple[Any, Any, Any]:
+    """A task with its training pairs, the model, the criterion."""
+    texts = [f"--reconstruction-source-text={folder}/mono/train"]
+    texts += [f"--reconstruction-target-text={folder}/mono/train"] * both
+    words = [str(folder / "bin"), "--task", "reconstruction_translation", "-s", "words"]
+    words += ["-t", "digits", "--criterion", "reconstruction_loss", "--arch", arch, *SMALL[arch]]
+    words += ["--reconstruction-beam", "3", *texts, *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    torch.manual_seed(1)
+    model = task.build_model(cfg.model)
+    task.load_dataset("train")
+    return task, model, task.build_criterion(cfg.criterion)
+
+
+def batches(task: Any, size: int = 6, epoch: int = 1) -> list[dict[str, Any]]:
+    iterator = task.get_batch_iterator(task.datasets["train"], max_sentences=size, epoch=epoch)
+    return list(iterator.next_epoch_itr(shuffle=False))
+
+
+def alone(model: Any, source: list[int], target: list[int]) -> Tensor:
+    """Return log P of one target of one source, with no padding anywhere."""
+    previous = torch.tensor([[EOS, *target[:-1]]])
+    scores = model(torch.tensor([source]), torch.tensor([len(source)]), previous)[0][0]
+    total: Tensor = scores.log_softmax(-1)[range(len(target)), target].sum()
+    return total
+
+
+def sentences(tokens: Tensor) -> list[list[int]]:
+    return [[word for word in row if word != PAD] for row in tokens.tolist()]
+
+
+@every_arch
+def test_the_gradient_is_that_of_each_candidate_by_its_share(folder: Path, arch: str) -> None:
+    """Notes of the slides: - sum_k w_k d(log P(y_k | x) + log P(x | y_k)), w their softmax."""
+    task, model, criterion = built(folder, arch, "--reconstruction-weight", "0.3")
+    sample = batches(task)[0]
+    there = {SOURCE: "words-digits", TARGET: "digits-words"}
+    expected = torch.zeros(())
+    for name, direction in there.items():
+        ways = model.models[direction], model.models["-".join(reversed(direction.split("-")))]
+        text = sentences(sample[name]["net_input"]["src_tokens"])
+        found = task._found(sample[name], model, direction)
+        for words, hypotheses in zip(text, found, strict=True):
+            assert len(hypotheses) == 3
+            made = [one["tokens"].tolist() for one in hypotheses]
+            both = torch.stack([alone(ways[0], words, y) + alone(ways[1], y, words) for y in made])
+            shares = both.detach().softmax(0)
+            expected = expected - 0.3 * (shares * both).sum()
+    source = sentences(sample["net_input"]["src_tokens"])
+    for words, digits in zip(source, sentences(sample["target"]), strict=True):
+        expected = expected - alone(model.models["words-digits"], words, digits)
+        expected = expected - alone(model.models["digits-words"], digits, words)
+    torch.autograd.backward(expected)
+    wanted = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    model.zero_grad()
+    size, log = task.train_step(sample, model, criterion, Step(model), 1)[1:]
+    assert (size, log["source_text_sentences"], log["target_text_sentences"]) == (6, 6, 6)
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.grad, wanted[name], atol=1e-4, rtol=1e-3, msg=name)
+
+
+def test_with_lambda_zero_each_model_learns_what_it_would_alone(folder: Path) -> None:
+    from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+
+    task, model, criterion = built(folder, "bytenet_digits", "--reconstruction-weight", "0")
+    apart = {name: copy.deepcopy(one) for name, one in model.models.items()}
+    step = Step(model)
+    for update, sample in enumerate(batches(task)):
+        assert task.train_step(sample, model, criterion, step, update)[1] == 6
+        step.step(6)
+    for name, one in apart.items():
+        own_task = task.directions[name]
+        own = CrossEntropyCriterion(own_task, sentence_avg=True)
+        step = Step(one)
+        for update, sample in enumerate(batches(task)):
+            pairs = own_task.datasets["train"]
+            sample = pairs.collater([pairs[int(i)] for i in sample["id"]])
+            own_task.train_step(sample, one, own, step, update)
+            step.step(6)
+        for weight, expected in one.state_dict().items():
+            found = model.models[name].state_dict()[weight]
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4, msg=weight)
+
+
+def test_candidates_leave_the_statistics_of_genuine_text_alone(folder: Path) -> None:
+    flags = ("--bytenet-encoder-norm", "batch")
+    statistics = []
+    for weight in ("0", "1"):
+        task, model, criterion = built(
+            folder, "bytenet_digits", *flags, "--reconstruction-weight", weight
+        )
+        task.train_step(batches(task)[0], model, criterion, Step(model), 1)
+        assert model.training
+        assert all(module.training for module in model.modules())
+        names = [name for name in model.state_dict() if "running" in name]
+        statistics.append([model.state_dict()[name] for name in names])
+    assert len(statistics[0]) == 2 * 2 * 3 * 5  # mean and variance, models, norms, blocks
+    for one, other in zip(*statistics, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_lambda_waits_for_its_update_and_each_text_has_its_own(folder: Path) -> None:
+    late = ("--reconstruction-start-update", "5", "--reconstruction-target-weight", "0")
+    task, model, criterion = built(folder, "transformer_tiny", *late)
+    sample = batches(task)[0]
+    logs = [task.train_step(sample, model, criterion, Step(model), at)[2] for at in (4, 5)]
+    assert [("source_text_loss" in log, "target_text_loss" in log) for log in logs] == [
+        (False, False),
+        (True, False),
+    ]
+
+
+@pytest.mark.parametrize("weighting", ["reinforce", "top1"])
+def test_other_weightings_train(folder: Path, weighting: str) -> None:
+    flags = ("--reconstruction-weighting", weighting, "--reconstruction-search", "sampling")
+    task, model, criterion = built(folder, "transformer_tiny", *flags)
+    loss, _, log = task.train_step(batches(task)[0], model, criterion, Step(model), 1)
+    assert torch.isfinite(loss)
+    assert float(log["source_text_loss"]) != 0
+
+
+def test_an_epoch_is_the_pairs_and_the_text_goes_round(folder: Path) -> None:
+    task, _, _ = built(folder, "transformer_tiny", both=False)
+    data = task.datasets["train"]
+    assert (len(data), len(data.texts[SOURCE])) == (24, 60)
+    seen: Counter[int] = Counter()
+    for epoch in range(1, 6):  # 120 sentences, twice the text
+        data.set_epoch(epoch)
+        seen.update(int(one) for one in data.chosen[SOURCE])
+        lengths = data.texts[SOURCE].src_sizes[data.chosen[SOURCE]][data.by_length]
+        assert (lengths[1:] >= lengths[:-1]).all()
+    assert set(seen.values()) == {2}
+    assert len(seen) == 60
+    data.set_epoch(2)
+    again = built(folder, "transformer_tiny", both=False)[0].datasets["train"]
+    again.set_epoch(2)
+    assert (again.chosen[SOURCE] == data.chosen[SOURCE]).all()
+    sample = batches(task, 5, epoch=2)[0]
+    assert TARGET not in sample
+    assert len(sample[SOURCE]["id"]) == len(sample["id"]) == len(sample["backward"]["id"])
+    assert data.num_tokens(0) == data.num_tokens_vec(torch.arange(1).numpy())[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--reconstruction-beam", "0"), "expected 1 or more"),
+        (("--reconstruction-search", "greedy"), "expected beam, sampling"),
+        (("--reconstruction-max-len", "2"), "expected auto, or a,b"),
+        (("--reconstruction-weight", "-1"), "expected a number of 0 or more"),
+        (("--label-smoothing", "1"), "expected a share"),
+        (("--eval-bleu",), "does not go with --eval-bleu"),
+        (("--num-batch-buckets", "3"), "does not go with --num-batch-buckets"),
+        (("--criterion", "cross_entropy"), "needs --criterion reconstruction_loss"),
+        (("--reconstruction-source-text", "nowhere/train"), "--only-source -s words"),
+    ],
+)
+def test_wrong_settings_are_refused(folder: Path, flags: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        built(folder, "transformer_tiny", *flags)
+
+
+def test_another_dictionary_and_another_task_are_refused(folder: Path, tmp_path: Path) -> None:
+    for path in (folder / "mono").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with (tmp_path / "dict.words.txt").open("a", encoding="utf-8") as file:
+        file.write("more 1\n")
+    text = f"--reconstruction-source-text={tmp_path}/train"
+    with pytest.raises(ConfigurationError, match="another dictionary"):
+        built(folder, "transformer_tiny", text)
+    words = [str(folder / "bin"), "--arch", "transformer_tiny", "--criterion"]
+    args = options.parse_args_and_arch(
+        options.get_training_parser(), [*words, "reconstruction_loss"]
+    )
+    cfg = convert_namespace_to_omegaconf(args)
+    with pytest.raises(ConfigurationError, match="--task reconstruction_translation"):
+        tasks.setup_task(cfg.task).build_criterion(cfg.criterion)

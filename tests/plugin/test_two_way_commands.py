@@ -1,0 +1,66 @@
+"""Two models in one checkpoint: trained, resumed, decoded and taken apart by commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_ssl.cli.main import main
+from tests.conftest import PACKAGE, Run, weights
+from tests.plugin import digit_pairs
+
+TASK = ("--user-dir", PACKAGE, "--task", "reconstruction_translation")
+
+
+def generated(run: Run, data: Path, path: Path, *flags: str | Path) -> list[tuple[str, ...]]:
+    words = ("fairseq-generate", data, "--path", path, "--cpu", "--beam", "2", *flags)
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", run(*words).stdout, re.M)
+    assert len(found) == 8
+    return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    digit_pairs.write(run, folder, labelled=24, unlabelled=30, valid=8, test=8)
+    return folder
+
+
+def test_two_models_train_resume_decode_and_are_exported(
+    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = folder / "bin"
+    training = (
+        *(data, *TASK, "-s", "words", "-t", "digits", "--criterion", "reconstruction_loss"),
+        *("--reconstruction-source-text", folder / "mono/train", "--reconstruction-beam", "2"),
+        *("--arch", "transformer_tiny", "--optimizer", "adam", "--lr", "0.003", "--cpu"),
+        *("--max-tokens", "200", "--max-update", "6", "--log-format", "simple"),
+    )
+    shown = run("fairseq-train", *training, "--save-interval-updates", "4", "--save-dir", tmp_path)
+    assert "source_text_loss" in shown.stdout + shown.stderr
+    assert re.search(r"valid on 'valid' subset.*backward_loss", shown.stdout + shown.stderr)
+    two = tmp_path / "checkpoint_last.pt"
+    (begun,) = tmp_path.glob("checkpoint_*_4.pt")
+    run("fairseq-train", *training, "--restore-file", begun, "--save-dir", tmp_path / "again")
+    resumed = weights(tmp_path / "again/checkpoint_last.pt")
+    assert all(torch.equal(weight, resumed[name]) for name, weight in weights(two).items())
+
+    backward = ("-s", "digits", "-t", "words")
+    words = ["export", str(two), "-o", str(tmp_path / "plain.pt")]
+    assert main([*words, "--to", "fairseq", *backward]) == 0
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "plain.pt") == []
+    plain = generated(run, data, tmp_path / "plain.pt", *backward)
+    assert plain == generated(run, data, two, *TASK, *backward)
+    assert main([*words, "--to", "translation", "--force", "-s", "words", "-t", "digits"]) == 0
+    one = generated(run, data, tmp_path / "plain.pt", "--user-dir", PACKAGE)
+    assert one != plain
+    capsys.readouterr()
+    assert main([*words, "--to", "translation", "--force"]) == 2
+    assert "Give -s digits -t words or -s words -t digits." in capsys.readouterr().err
+    again = ["export", str(tmp_path / "plain.pt"), "-o", str(tmp_path / "o.pt")]
+    assert main([*again, "--to", "translation"]) == 2
+    assert "holds one model already" in capsys.readouterr().err
+    assert main([*again, "--to", "fairseq", "-s", "words"]) == 2

@@ -1,0 +1,27 @@
+"""Weights that change while a model is trained."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_ssl.criterions.weight_schedule import WeightSchedule
+from fairseq_ssl.errors import ConfigurationError
+
+
+def test_a_number_holds_from_the_first_update_on() -> None:
+    schedule = WeightSchedule("0.2", "--weight", start=10)
+    assert [schedule.at(update) for update in (0, 9, 10, 9999)] == [0, 0, 0.2, 0.2]
+
+
+def test_between_updates_there_are_straight_lines() -> None:
+    schedule = WeightSchedule("10:0.5,20:0,40:1", "--weight")
+    updates = (0, 10, 15, 20, 25, 40, 50)
+    assert [schedule.at(update) for update in updates] == [0.5, 0.5, 0.25, 0, 0.25, 1, 1]
+    assert not schedule.is_zero
+    assert WeightSchedule("0:0,5:0", "--weight").is_zero
+
+
+@pytest.mark.parametrize("given", ["", "x", "-1", "nan", "5:1,5:2", "5:1,3:2", "1:2:3", "1:0,2"])
+def test_what_is_no_schedule_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match="--weight is"):
+        WeightSchedule(given, "--weight")

@@ -1,0 +1,75 @@
+"""The loss of the way there and back, against sums written out."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from fairseq_ssl.modules.round_trip import by_sentence, log_likelihood, lost_on_the_way
+
+THERE = [[-1.0, -2.5, -4.0], [-0.5, -3.0, -math.inf]]
+BACK = [[-6.0, -2.0, -9.0], [-4.0, -1.0, -math.inf]]
+
+
+def scores() -> tuple[torch.Tensor, torch.Tensor]:
+    return (
+        torch.tensor(THERE, requires_grad=True),
+        torch.tensor(BACK, requires_grad=True),
+    )
+
+
+def test_the_marginal_is_the_sum_and_its_gradient_the_shares() -> None:
+    there, back = scores()
+    lost = lost_on_the_way(there, back)
+    torch.autograd.backward(lost.sum())
+    assert there.grad is not None
+    assert back.grad is not None
+    for row in range(2):
+        products = [math.exp(f + b) for f, b in zip(THERE[row], BACK[row], strict=True)]
+        assert math.isclose(float(lost[row].detach()), -math.log(sum(products)), rel_tol=1e-6)
+        shares = torch.tensor([-product / sum(products) for product in products])
+        torch.testing.assert_close(there.grad[row], shares)
+        torch.testing.assert_close(back.grad[row], shares)
+
+
+def test_renormalised_the_candidates_are_all_there_is() -> None:
+    there, back = scores()
+    lost = lost_on_the_way(there, back, renormalise=True)
+    first = [math.exp(value) for value in THERE[0]]
+    expected = sum(p / sum(first) * math.exp(b) for p, b in zip(first, BACK[0], strict=True))
+    assert math.isclose(float(lost[0].detach()), -math.log(expected), rel_tol=1e-6)
+
+
+def test_with_rewards_both_ways_learn_from_each_candidate() -> None:
+    there, back = scores()
+    torch.autograd.backward(lost_on_the_way(there, back, "reinforce").sum())
+    assert there.grad is not None
+    assert back.grad is not None
+    mean, deviation = -17 / 3, math.sqrt(((1 / 3) ** 2 + (11 / 3) ** 2 + (10 / 3) ** 2) / 3)
+    rewards = [(value - mean) / deviation for value in BACK[0]]
+    torch.testing.assert_close(there.grad[0], torch.tensor([-reward / 3 for reward in rewards]))
+    torch.testing.assert_close(there.grad[1], torch.tensor([0.5, -0.5, 0.0]))
+    torch.testing.assert_close(back.grad, -torch.tensor([[1 / 3] * 3, [0.5, 0.5, 0.0]]))
+
+
+def test_back_translation_teaches_the_way_back_alone() -> None:
+    there, back = scores()
+    torch.autograd.backward(lost_on_the_way(there, back, "top1").sum())
+    assert there.grad is None
+    torch.testing.assert_close(back.grad, torch.tensor([[-1.0, 0, 0], [-1.0, 0, 0]]))
+
+
+def test_likelihoods_are_sums_over_words_and_the_end() -> None:
+    torch.manual_seed(1)
+    lprobs = torch.randn(2, 3, 5).log_softmax(2)
+    target = torch.tensor([[4, 3, 2], [3, 2, 1]])
+    found = log_likelihood(lprobs, target, padding=1)
+    first = sum(float(lprobs[0, place, word]) for place, word in enumerate((4, 3, 2)))
+    second = sum(float(lprobs[1, place, word]) for place, word in enumerate((3, 2)))
+    torch.testing.assert_close(found, torch.tensor([first, second]))
+
+
+def test_scores_come_to_their_sentences_and_ranks() -> None:
+    found = by_sentence(torch.tensor([7.0, 8.0, 9.0]), torch.tensor([3, 0, 1]), 2, 2)
+    assert found.tolist() == [[8.0, 9.0], [-math.inf, 7.0]]
