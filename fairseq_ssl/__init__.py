@@ -16,6 +16,14 @@ Everything it adds to fairseq, by the flag that selects it:
         Transformers that generate from a vocabulary or copy from their source (PoDA).
     bytenet, bytenet_simplified, bytenet_selu, bytenet_no_norm, bytenet_digits, bytenet_v2
         Dilated convolutions, one stack upon the other, in linear time (ByteNet).
+    lstm_classifier, lstm_classifier_categories
+        Experts: classifiers of texts, an LSTM and a perceptron (MEIN).
+    recurrent_lm
+        Language models that those start from, for fairseq's language_modeling (MEIN).
+    imitators
+        Convolutions that predict an expert's labels from windows of subwords (MEIN).
+    expert_and_imitators
+        An expert trained again with its imitators beside it (MEIN).
 --task
     copying_translation
         fairseq's translation for models that copy, words outside the vocabulary too (PoDA).
@@ -27,10 +35,18 @@ Everything it adds to fairseq, by the flag that selects it:
         fairseq's translation, which can decode with the source as a draft (--aggressive).
     reconstruction_translation
         Two models, one for each direction, from pairs and monolingual text together (the slides).
+    semi_supervised_classification
+        Classify texts with an expert, its imitators, or both: the steps of MEIN.
     tagged_translation
         fairseq's translation from genuine and synthetic data at a ratio, with tags before the
         sources of some; and with a noisy beam and fluency boost to make such data.
 --criterion
+    classification_cross_entropy
+        Cross-entropy over the classes of texts (MEIN).
+    adversarial_cross_entropy, virtual_adversarial_cross_entropy
+        The same with embeddings disturbed where it hurts most, with labels or without (MEIN).
+    imitation_cross_entropy
+        What imitators lose by not saying what the expert says (MEIN).
     edit_cross_entropy
         Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).
     reconstruction_loss

@@ -101,7 +101,17 @@ PAPERS = (
     Paper(
         key="mein",
         title="MEIN: Mixture of Expert/Imitator Networks (Kiyono et al., 2019)",
-        brings="text classification from unlabelled text",
+        brings="text classification from unlabelled text, by an expert and its imitators",
+        tasks=("semi_supervised_classification",),
+        archs=(
+            *("lstm_classifier", "lstm_classifier_categories", "recurrent_lm", "imitators"),
+            "expert_and_imitators",
+        ),
+        criterions=(
+            *("classification_cross_entropy", "adversarial_cross_entropy"),
+            *("virtual_adversarial_cross_entropy", "imitation_cross_entropy"),
+        ),
+        commands=("classify",),
     ),
     Paper(
         key="bytenet",

@@ -12,6 +12,12 @@ MODULES = (
     "fairseq_ssl.models.pseudo_bidirectional_transformer",
     "fairseq_ssl.models.pointer_transformer",
     "fairseq_ssl.models.bytenet",
+    "fairseq_ssl.models.recurrent_lm",
+    "fairseq_ssl.models.lstm_classifier",
+    "fairseq_ssl.models.imitators",
+    "fairseq_ssl.models.expert_and_imitators",
+    "fairseq_ssl.criterions.classification_cross_entropy",
+    "fairseq_ssl.criterions.imitation_cross_entropy",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
     "fairseq_ssl.criterions.reconstruction_loss",
@@ -20,6 +26,7 @@ MODULES = (
     "fairseq_ssl.tasks.denoising_pretraining",
     "fairseq_ssl.tasks.local_transduction",
     "fairseq_ssl.tasks.reconstruction_translation",
+    "fairseq_ssl.tasks.semi_supervised_classification",
     "fairseq_ssl.tasks.tagged_translation",
 )
 

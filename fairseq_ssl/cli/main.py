@@ -15,6 +15,7 @@ from fairseq_ssl.errors import FairseqSslError, UsageError, nearest
 VERBS = {
     "average": "fairseq_ssl.cli.average",
     "back-translate": "fairseq_ssl.cli.back_translate",
+    "classify": "fairseq_ssl.cli.classify",
     "confusion-sets": "fairseq_ssl.cli.confusion_sets",
     "detokenise": "fairseq_ssl.cli.detokenise",
     "doctor": "fairseq_ssl.cli.doctor",

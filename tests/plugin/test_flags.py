@@ -68,6 +68,58 @@ FLAGS = {
         "--bytenet-unfold-share": "default: 0.999",
         "--dropout": "default: 0",
     },
+    "lstm_classifier": {
+        "--recurrent-embed-dim": "default: 256",
+        "--recurrent-hidden-dim": "default: 1024",
+        "--recurrent-layers": "default: 1",
+        "--recurrent-dropout": "default: 0.5",
+        "--recurrent-dropout-by-text": "of all words of a text",
+        "--recurrent-normalise-embeddings": "mean 0 and variance 1",
+        "--recurrent-keep-denormals": "the smallest of numbers",
+        "--classifier-mlp-dim": "default: 30",
+        "--classifier-lm": "default: at random",
+        "--classifier-lm-dict": "default: dict.txt",
+    },
+    "recurrent_lm": {
+        "--recurrent-embed-dim": "default: 256",
+        "--lm-adaptive-cutoffs": "default: 2000,10000",
+        "--lm-adaptive-factor": "default: 4",
+    },
+    "imitators": {
+        "--imitator-windows": "default: 1,2,3,4",
+        "--imitator-embed-dim": "default: 512",
+        "--imitator-channels": "default: 512",
+        "--imitator-separate-embeddings": "default: one table",
+        "--imitator-form": "default: auto",
+    },
+    "expert_and_imitators": {
+        "--mixture-expert": "it is trained on",
+        "--mixture-imitators": "they stay as they are",
+        "--mixture-random": "default: 0",
+        "--mixture-random-seed": "default: 1",
+        "--mixture-lambda": "default: 0",
+        "--mixture-lambda-rate": "default: 1",
+        "--mixture-expert-options": "filled in",
+        "--mixture-imitator-options": "filled in",
+    },
+    "semi_supervised_classification": {
+        "--classification-stage": "default: supervised",
+        "--classification-longest": "default: all",
+        "--classification-unlabelled": "default: unlabelled",
+        "--classification-unlabelled-lines": "default: all",
+        "--classification-others": "default: 0",
+        "--imitator-teacher": "whom to imitate",
+    },
+    "adversarial_cross_entropy": {
+        "--adversarial-epsilon": "default: 5",
+        "--adversarial-weight": "default: 1",
+        "--adversarial-norm": "default: sentence",
+    },
+    "virtual_adversarial_cross_entropy": {
+        "--adversarial-epsilon": "default: 5",
+        "--adversarial-xi": "default: 0.1",
+    },
+    "imitation_cross_entropy": {"--imitator-average": "default: text"},
     "copying_translation": {
         "--truncate-source-words": "800 in PoDA",
         "--truncate-target-words": "130 in PoDA",
@@ -141,9 +193,15 @@ CRITERIONS = [
 ]
 
 
-@pytest.mark.parametrize("criterion", CRITERIONS)
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("task", TASKS)
+PAIRS = {
+    *((task, arch, CRITERIONS[0]) for task in TASKS for arch in ARCHS),
+    *((task, ARCHS[0], criterion) for task in TASKS for criterion in CRITERIONS),
+    *((TASKS[0], arch, criterion) for arch in ARCHS for criterion in CRITERIONS),
+}
+"""Every two of them meet: a flag clashes with another one."""
+
+
+@pytest.mark.parametrize(("task", "arch", "criterion"), sorted(PAIRS))
 def test_our_flags_are_there_with_our_help(task: str, arch: str, criterion: str) -> None:
     parser = options.get_training_parser(task)
     words = ["data-bin", "--task", task, "--arch", arch, "--criterion", criterion]

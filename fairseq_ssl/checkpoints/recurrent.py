@@ -1,0 +1,81 @@
+"""The weights of a recurrent language model for a classifier with another dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from fairseq_ssl.checkpoints.reading import architecture, model_options, read, task_options
+from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.text.lines import read_lines
+
+PREFIX = "decoder.encoder."
+EMBEDDING = "embedding.weight"
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+"""fairseq's own symbols, which its dictionary files leave out."""
+SIZES = ("embed_dim", "hidden_dim", "layers")
+
+
+def encoder_weights(
+    path: Path,
+    symbols: Sequence[str],
+    start: Mapping[str, Tensor],
+    dictionary: Path | None = None,
+) -> tuple[dict[str, Tensor], int]:
+    """Return the weights of a classifier's encoder, and how many of its words the model knew.
+
+    Args:
+        path: checkpoint of a recurrent_lm
+        symbols: of the classifier's dictionary, by id
+        start: the encoder's state; words that the language model lacks keep their embeddings
+        dictionary: that of the language model (default: dict.txt of the data it was trained on)
+    """
+    state = read(path)
+    if not architecture(state).startswith("recurrent_lm"):
+        raise ConfigurationError(
+            f"{path} holds a {architecture(state)}; expected a recurrent_lm, trained with --task "
+            "language_modeling."
+        )
+    found = {
+        name.removeprefix(PREFIX): weight
+        for name, weight in state["model"].items()
+        if name.startswith(PREFIX)
+    }
+    wrong = [
+        name
+        for name in start
+        if name not in (EMBEDDING, "embedding.shares")
+        and (name not in found or found[name].shape != start[name].shape)
+    ]
+    if wrong or found[EMBEDDING].shape[1:] != start[EMBEDDING].shape[1:]:
+        options = model_options(state)
+        sizes = " ".join(
+            f"--recurrent-{name.replace('_', '-')} {options.get(f'recurrent_{name}')}"
+            for name in SIZES
+        )
+        raise ConfigurationError(
+            f"The language model in {path} has other sizes than the classifier. Set {sizes}."
+        )
+    known = _symbols(dictionary or Path(str(task_options(state).get("data"))) / "dict.txt", path)
+    if len(known) != len(found[EMBEDDING]):
+        raise DataError(
+            f"The dictionary of {path} has {len(known)} symbols and its embeddings "
+            f"{len(found[EMBEDDING])} rows. Name the dictionary that it was trained with."
+        )
+    embedding = start[EMBEDDING].detach().clone()
+    rows = {symbol: row for row, symbol in enumerate(known)}
+    ids = [number for number, symbol in enumerate(symbols) if symbol in rows]
+    embedding[ids] = found[EMBEDDING][[rows[symbols[number]] for number in ids]].to(embedding)
+    taken = {name: found[name] for name in start if name.startswith("lstm.")}
+    return {**taken, EMBEDDING: embedding}, len(ids)
+
+
+def _symbols(path: Path, checkpoint: Path) -> list[str]:
+    if not path.is_file():
+        raise DataError(
+            f"{path}, the dictionary of the language model {checkpoint}, is missing. Name it with "
+            "--classifier-lm-dict."
+        )
+    return [*SPECIAL, *(line.rpartition(" ")[0] for line in read_lines(path) if line.strip())]

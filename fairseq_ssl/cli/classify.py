@@ -1,0 +1,24 @@
+"""``fairseq-ssl classify``: data for classifiers, a teacher's labels, predictions."""
+
+from __future__ import annotations
+
+import argparse
+
+from fairseq_ssl.cli import classify_prepare
+from fairseq_ssl.cli.sub_verbs import Steps, run_step
+
+SUMMARY = "make data for classifiers of texts, label texts for imitators, and classify texts"
+EXAMPLES = """\
+  fairseq-ssl classify prepare train.tsv --valid dev.tsv --test-share 0.1 \\
+      --unlabelled reviews.txt.gz -o data"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the steps."""
+    steps = Steps(parser)
+    classify_prepare.add(steps)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the step."""
+    return run_step(args)

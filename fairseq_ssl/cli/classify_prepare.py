@@ -1,0 +1,276 @@
+"""``fairseq-ssl classify prepare``: labelled and unlabelled text becomes a data folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.labelled import (
+    CUTS,
+    Labelled,
+    falls_within,
+    mark,
+    read_labelled,
+    view_of_words,
+)
+from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.subwords import sentencepiece_model
+from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
+from fairseq_ssl.text.whole_folder import whole_folder
+
+REFUSE, DROP, KEEP = "refuse", "drop", "keep"
+SUMMARY = (
+    "make the data folder of --task semi_supervised_classification from a file of labels and "
+    "texts, and unlabelled text"
+)
+
+
+def add(steps: Steps) -> None:
+    """Declare the step."""
+    parser = steps.add("prepare", SUMMARY, run)
+    parser.add_argument(
+        "labelled",
+        type=Path,
+        metavar="LABELLED",
+        help="training texts, each line a label, a tab and a text; .gz by suffix",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="what to make"
+    )
+    parser.add_argument(
+        "--unlabelled",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="texts without labels, one a line; .gz by suffix (default: none)",
+    )
+    for name in ("valid", "test"):
+        parser.add_argument(
+            f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, as LABELLED"
+        )
+        parser.add_argument(
+            f"--{name}-share",
+            type=float,
+            metavar="SHARE",
+            help=f"take the {name} texts out of LABELLED: a share of them, above 0 and below 1, "
+            "chosen by a hash of the text, so that they are always the same",
+        )
+    parser.add_argument(
+        "--train-lines",
+        type=int,
+        metavar="N",
+        help="keep the labels of so many texts of LABELLED, drawn by the same hash; the others "
+        "become unlabelled ones; 1 or more (default: all)",
+    )
+    parser.add_argument(
+        "--text-first", action="store_true", help="a line is a text, a tab and a label"
+    )
+    _add_views(parser)
+    parser.add_argument(
+        "--leaks",
+        choices=(REFUSE, DROP, KEEP),
+        default=REFUSE,
+        help="what to do where unlabelled or training texts stand in the valid or test texts too, "
+        "case, spaces and punctuation apart (default: %(default)s)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace FOLDER if it is there")
+
+
+def _add_views(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cut",
+        choices=CUTS,
+        default="words",
+        help="what words are, for the expert: letters and digits in a row and single marks, or "
+        "what stands between spaces (default: %(default)s)",
+    )
+    parser.add_argument("--lower", action="store_true", help="write words in lower case")
+    parser.add_argument(
+        "--least-count",
+        type=int,
+        default=2,
+        metavar="N",
+        help="rarer words, of labelled and unlabelled texts together, are unknown; 1 or more "
+        "(default: %(default)s, as in the thesis)",
+    )
+    parser.add_argument(
+        "--drop-unknown", action="store_true", help="leave unknown words out of the texts"
+    )
+    parser.add_argument(
+        "--pieces",
+        type=int,
+        default=20000,
+        metavar="N",
+        help="subwords, for the imitators: pieces of sentencepiece's byte-pair encoding, learned "
+        "on training and unlabelled texts; 1 or more (default: %(default)s; the thesis has as "
+        "many merges)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, check, cut and write."""
+    _check(args)
+    splits = _labelled_splits(args)
+    unlabelled = [line.strip() for path in args.unlabelled for line in read_lines(path)]
+    unlabelled += splits.pop("rest_texts")
+    leaks = _without_leaks(args, splits, unlabelled)
+    for name in ("train", "valid", "test"):
+        if name in splits and not splits[name]:
+            raise DataError(f"There are no {name} texts. Expected one or more.")
+    with whole_folder(args.output) as folder:
+        report = _write(args, folder, splits, unlabelled)
+        counts = {name: len(texts) for name, texts in splits.items()}
+        parameters = {
+            "labelled": str(args.labelled),
+            **counts,
+            "unlabelled": len(unlabelled),
+            "cut": args.cut,
+            "lower": args.lower,
+            "least_count": args.least_count,
+            "drop_unknown": args.drop_unknown,
+            **report,
+            "leaks": args.leaks,
+            "leaked": leaks,
+        }
+        signature = Signature("classify-prepare", parameters)
+        signature.write_beside(args.output)
+    print(f"{signature}\nwrote {args.output}", file=sys.stderr)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name in ("pieces", "least_count", "train_lines"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} is {value}; expected 1 or more.")
+    for name in ("valid", "test"):
+        share = getattr(args, f"{name}_share")
+        if share is not None and not 0 < share < 1:
+            raise UsageError(f"--{name}-share is {share}; expected above 0 and below 1.")
+        if share is not None and getattr(args, name) is not None:
+            raise UsageError(f"--{name} and --{name}-share both make {name} texts; pass one.")
+    if (args.valid_share or 0) + (args.test_share or 0) >= 1:
+        raise UsageError("--valid-share and --test-share together leave nothing to train on.")
+    if args.output.exists() and not args.force:
+        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
+
+
+def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the labelled texts by split, and under rest_texts those that lose their labels."""
+    splits: dict[str, Any] = {"train": []}
+    given = {name: getattr(args, name) for name in ("valid", "test") if getattr(args, name)}
+    for name, path in given.items():
+        splits[name] = list(read_labelled(path, args.text_first))
+    test, valid = args.test_share or 0.0, args.valid_share or 0.0
+    for name, share in (("valid", valid), ("test", test)):
+        if share:
+            splits[name] = []
+    for one in read_labelled(args.labelled, args.text_first):
+        if test and falls_within(one.text, test):
+            splits["test"].append(one)
+        elif valid and falls_within(one.text, test + valid):
+            splits["valid"].append(one)
+        else:
+            splits["train"].append(one)
+    splits["rest_texts"] = []
+    if args.train_lines is not None and args.train_lines < len(splits["train"]):
+        # By the end of the mark: its beginning decides about the test texts.
+        order = sorted(splits["train"], key=lambda one: mark(one.text)[::-1])
+        kept = set(map(id, order[: args.train_lines]))
+        splits["rest_texts"] = [one.text for one in splits["train"] if id(one) not in kept]
+        splits["train"] = [one for one in splits["train"] if id(one) in kept]
+    return splits
+
+
+def _without_leaks(
+    args: argparse.Namespace, splits: dict[str, list[Labelled]], unlabelled: list[str]
+) -> int:
+    """Find training and unlabelled texts that are valid or test texts; drop them or refuse."""
+    held = {mark(one.text): name for name in ("valid", "test") for one in splits.get(name, [])}
+    leaked = [text for text in unlabelled if mark(text) in held]
+    trained = [one.text for one in splits["train"] if mark(one.text) in held]
+    both = leaked + trained
+    if both and args.leaks == REFUSE:
+        raise DataError(
+            f"{len(leaked)} unlabelled and {len(trained)} training texts are among the "
+            f"{held[mark(both[0])]} texts or the like, as {both[0][:80]!r}: what is measured on "
+            "those would not be new to the model. Pass --leaks drop to leave them out of "
+            "training, or --leaks keep."
+        )
+    if both and args.leaks == DROP:
+        unlabelled[:] = [text for text in unlabelled if mark(text) not in held]
+        splits["train"] = [one for one in splits["train"] if mark(one.text) not in held]
+    return len(both)
+
+
+def _write(
+    args: argparse.Namespace,
+    folder: Path,
+    splits: dict[str, list[Labelled]],
+    unlabelled: list[str],
+) -> dict[str, Any]:
+    """Write all views; return what a signature tells of them."""
+    from fairseq_ssl.data import classification_folder as views
+
+    texts = {name: [one.text for one in found] for name, found in splits.items()}
+    if unlabelled:
+        texts[views.UNLABELLED] = unlabelled
+    learned = [*texts["train"], *unlabelled]
+    counts = _counts(_words(args, learned))
+    words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
+    known = set(words.dictionary.symbols) if args.drop_unknown else None
+    trained = sentencepiece_model.train(iter(learned), folder / "pieces", args.pieces)
+    model = SentencepieceModel(trained.model)
+    pieces = views.ViewWriter(
+        folder / views.PIECES,
+        views.dictionary_of(_counts(" ".join(model.cut(text)) for text in learned)),
+    )
+    labels = sorted({one.label for one in splits["train"]})
+    if len(labels) < 2:
+        raise DataError(f"All training texts have the label {labels[0]}. Expected two or more.")
+    _check_labels(splits, labels)
+    label = views.ViewWriter(folder / views.LABEL, views.dictionary_of(Counter(labels)))
+    unknown = {}
+    for name, found in texts.items():
+        lines = watched(_words(args, found, known), f"classify prepare, {name}", "texts")
+        unknown[name] = words.write(name, lines)
+        pieces.write(name, (" ".join(model.cut(text)) for text in found))
+        if name in splits:
+            label.write(name, (one.label for one in splits[name]))
+    views.link_language_model(folder)
+    return {
+        "classes": len(labels),
+        "words": len(words.dictionary),
+        "pieces": len(pieces.dictionary),
+        "unknown_words": unknown,
+    }
+
+
+def _words(
+    args: argparse.Namespace, texts: Iterable[str], known: set[str] | None = None
+) -> Iterator[str]:
+    return view_of_words(texts, CUTS[args.cut], args.lower, known)
+
+
+def _counts(lines: Iterable[str]) -> Counter[str]:
+    return Counter(chain.from_iterable(line.split() for line in lines))
+
+
+def _check_labels(splits: dict[str, list[Labelled]], labels: list[str]) -> None:
+    for name, found in splits.items():
+        for number, one in enumerate(found, 1):
+            if one.label not in labels:
+                raise DataError(
+                    f"{name} text {number} has the label {one.label!r}, which no training text "
+                    f"has. Expected one of {', '.join(labels)}."
+                )

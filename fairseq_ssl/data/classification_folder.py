@@ -1,0 +1,77 @@
+"""A folder of labelled and unlabelled texts in two views, binarised as fairseq-preprocess does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+
+from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
+from fairseq_ssl.errors import DataError
+
+LABEL, LANGUAGE_MODEL = "label", "lm"
+UNLABELLED = "unlabelled"
+
+
+def dictionary_of(counts: Mapping[str, int], least: int = 1) -> Any:
+    """Return fairseq's dictionary of what comes so often at least, more frequent ones first."""
+    found = Dictionary()
+    for word, count in counts.items():
+        found.add_symbol(word, n=count)
+    found.finalize(threshold=least, nwords=-1, padding_factor=1)
+    return found
+
+
+class ViewWriter:
+    """Writes the splits of one view, and its dictionary."""
+
+    def __init__(self, folder: Path, dictionary: Any) -> None:
+        self.folder = folder
+        self.dictionary = dictionary
+        folder.mkdir(parents=True)
+        dictionary.save(str(folder / "dict.txt"))
+
+    def write(self, split: str, lines: Iterable[str]) -> int:
+        """Write a split; return how many words of it are unknown."""
+        prefix = str(self.folder / split)
+        dtype = indexed_dataset.best_fitting_int_dtype(len(self.dictionary))
+        builder = MMapIndexedDatasetBuilder(indexed_dataset.data_file_path(prefix), dtype=dtype)
+        unknown, count = 0, 0
+        for line in lines:
+            ids = self.dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
+            unknown += int((ids == self.dictionary.unk()).sum())
+            builder.add_item(ids)
+            count += 1
+        builder.finalize(indexed_dataset.index_file_path(prefix))
+        if not count:
+            raise DataError(f"The split {split} has no lines. Expected a line or more.")
+        return unknown
+
+
+def link_language_model(folder: Path) -> None:
+    """Make what --task language_modeling trains on: the words, labelled or not, without copies.
+
+    fairseq takes train and train1 for one training set.
+    """
+    target = folder / LANGUAGE_MODEL
+    target.mkdir()
+    names = {"train": "train", "train1": UNLABELLED, "valid": "valid", "test": "test"}
+    (target / "dict.txt").symlink_to(Path("..") / WORDS / "dict.txt")
+    for name, split in names.items():
+        for suffix in ("bin", "idx"):
+            if (folder / WORDS / f"{split}.{suffix}").exists():
+                (target / f"{name}.{suffix}").symlink_to(Path("..") / WORDS / f"{split}.{suffix}")
+
+
+__all__ = [
+    "LABEL",
+    "PIECES",
+    "UNLABELLED",
+    "WORDS",
+    "ViewWriter",
+    "dictionary_of",
+    "link_language_model",
+]

@@ -1,0 +1,80 @@
+"""Texts with labels: read, cut into words, told apart, divided by what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.lines import read_lines
+
+Cut = Callable[[str], list[str]]
+
+WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A text and what it is."""
+
+    label: str
+    text: str
+
+
+def read_labelled(path: Path, text_first: bool = False) -> Iterator[Labelled]:
+    """Yield the lines of a file with a label, a tab and a text, or the other way round."""
+    for number, line in enumerate(read_lines(path), 1):
+        label, tab, text = line.partition("\t")
+        if text_first:
+            text, tab, label = line.rpartition("\t")
+        label = label.strip()
+        if not tab or not label or label.split() != [label]:
+            wanted = "a text, a tab and a label" if text_first else "a label, a tab and a text"
+            raise DataError(
+                f"{path}:{number} is {line[:80]!r}; expected {wanted}, the label without spaces."
+            )
+        yield Labelled(label, text.strip())
+
+
+def normalised(text: str) -> str:
+    """Return what two texts share that differ only in case, spaces, punctuation and its form."""
+    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def mark(text: str) -> bytes:
+    """Return 16 bytes that tell a normalised text from others."""
+    return hashlib.blake2b(normalised(text).encode(), digest_size=16).digest()
+
+
+def falls_within(text: str, share: float) -> bool:
+    """Tell whether a text is of a share, 0 to 1, of all texts: always the same ones.
+
+    Texts that are equal when normalised fall on the same side.
+    """
+    return int.from_bytes(mark(text)[:8], "big") < share * 2**64
+
+
+def cut_by_words(text: str) -> list[str]:
+    """Return words and single marks: letters and digits hold together, apostrophes in them too."""
+    return WORD.findall(text)
+
+
+def cut_by_spaces(text: str) -> list[str]:
+    """Return what stands between spaces, of text that is tokenised already."""
+    return text.split()
+
+
+CUTS: dict[str, Cut] = {"words": cut_by_words, "spaces": cut_by_spaces}
+
+
+def view_of_words(
+    lines: Iterable[str], cut: Cut, lower: bool, known: set[str] | None = None
+) -> Iterator[str]:
+    """Yield lines of words with spaces between; with `known`, without the other words."""
+    for line in lines:
+        words = cut(line.lower() if lower else line)
+        yield " ".join(words if known is None else [word for word in words if word in known])

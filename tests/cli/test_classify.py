@@ -1,0 +1,115 @@
+"""fairseq-ssl classify: data folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary, data_utils
+
+from fairseq_ssl.cli.main import main
+
+TRAIN = [f"{'good' if number % 2 else 'bad'}\tfilm number {number} is fine" for number in range(40)]
+VALID = ["good\tA Fine, film", "bad\tnumber"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "train").write_text("\n".join(TRAIN) + "\n")
+    (tmp_path / "valid").write_text("\n".join(VALID) + "\n")
+    (tmp_path / "more").write_text("a film unseen\nunseen is this\n\nthis number\n")
+    return tmp_path
+
+
+def prepare(folder: Path, *words: str) -> int:
+    files = ["--unlabelled", str(folder / "more"), "-o", str(folder / "data"), "--pieces", "60"]
+    return main(["classify", "prepare", str(folder / "train"), *files, *words])
+
+
+def lines(folder: Path, view: str, split: str) -> list[str]:
+    words = Dictionary.load(str(folder / view / "dict.txt"))
+    found = data_utils.load_indexed_dataset(str(folder / view / split), words, None)
+    return [words.string(found[number]) for number in range(len(found))]
+
+
+def test_prepare_makes_two_views_and_labels(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert prepare(text, "--valid", str(text / "valid"), "--test-share", "0.25") == 0
+    data = text / "data"
+    test = lines(data, "words", "test")
+    train = lines(data, "words", "train")
+    assert len(train) + len(test) == 40
+    assert 3 < len(test) < 18
+    assert not set(lines(data, "pieces", "test")) & set(lines(data, "pieces", "train"))
+    valid = lines(data, "words", "valid")
+    assert valid == ["<unk> <unk> <unk> film", "number"], "A, Fine and the comma are rare"
+    assert lines(data, "words", "unlabelled") == [
+        "<unk> film unseen",
+        "unseen is this",
+        "",
+        "this number",
+    ]
+    assert lines(data, "label", "valid") == ["good", "bad"]
+    pieces = [
+        "".join(one.split()).replace("▁", " ").strip()
+        for one in lines(data, "pieces", "unlabelled")
+    ]
+    assert pieces == ["a film unseen", "unseen is this", "", "this number"]
+    assert (data / "lm/train1.bin").samefile(data / "words/unlabelled.bin")
+    told = json.loads((text / "data.json").read_text())
+    assert (told["classes"], told["valid"], told["unlabelled"]) == (2, 2, 4)
+
+
+def test_test_texts_among_the_unlabelled_are_refused_unless_told(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (text / "more").open("a") as file:
+        file.write("a fine FILM !\n")
+    assert prepare(text, "--valid", str(text / "valid")) == 1
+    assert "1 unlabelled and 0 training texts are among the valid" in capsys.readouterr().err
+    assert not (text / "data").exists()
+    assert prepare(text, "--valid", str(text / "valid"), "--leaks", "drop") == 0
+    assert len(lines(text / "data", "words", "unlabelled")) == 4
+    assert prepare(text, "--valid", str(text / "valid"), "--leaks", "keep", "--force") == 0
+    assert len(lines(text / "data", "words", "unlabelled")) == 5
+
+
+def test_labels_can_be_taken_from_some(text: Path) -> None:
+    """Fewer are among more, and the others become unlabelled."""
+    kept: list[set[str]] = []
+    for count in (5, 12):
+        assert prepare(text, "--train-lines", str(count), "--force", "--least-count", "1") == 0
+        kept.append(set(lines(text / "data", "words", "train")))
+        assert len(lines(text / "data", "words", "unlabelled")) == 4 + 40 - count
+        assert len(lines(text / "data", "label", "train")) == count
+    assert kept[0] < kept[1]
+
+
+def test_unknown_words_can_be_dropped(text: Path) -> None:
+    assert prepare(text, "--valid", str(text / "valid"), "--drop-unknown", "--lower") == 0
+    assert lines(text / "data", "words", "valid") == ["fine film", "number"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--test-share", "1"), 2, "--test-share is 1.0; expected above 0 and below 1"),
+        (("--pieces", "0"), 2, "--pieces is 0"),
+        (("--valid", "x", "--valid-share", "0.1"), 2, "--valid and --valid-share both"),
+        (("--valid-share", "0.6", "--test-share", "0.6"), 2, "leave nothing to train on"),
+        (("--valid", "nowhere"), 1, "nowhere does not exist"),
+    ],
+)
+def test_a_wrong_request_is_told(
+    words: tuple[str, ...], code: int, told: str, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepare(text, *words) == code
+    assert told in capsys.readouterr().err
+
+
+def test_labels_that_only_valid_has_are_refused(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text / "valid").write_text("fair\ta film\n")
+    assert prepare(text, "--valid", str(text / "valid")) == 1
+    assert "valid text 1 has the label 'fair'" in capsys.readouterr().err

@@ -1,0 +1,95 @@
+"""What tests of classifiers share: a small data folder, and trainings in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import train as fairseq_train  # noqa: E402
+
+from fairseq_ssl.cli.main import main  # noqa: E402
+from tests.conftest import PACKAGE  # noqa: E402
+
+SIZES = ("--recurrent-embed-dim", "8", "--recurrent-hidden-dim", "6")
+IMITATORS = ("--imitator-embed-dim", "8", "--imitator-channels", "6", "--imitator-windows", "1,2")
+ALWAYS = (
+    *("--optimizer", "adam", "--lr", "0.01", "--batch-size", "8", "--cpu", "--seed", "1"),
+    *("--no-epoch-checkpoints", "--distributed-world-size", "1", "--log-format", "none"),
+    *("--num-workers", "0", "--disable-validation"),
+)
+
+
+def data_folder(folder: Path) -> Path:
+    """Texts whose label is one of their words."""
+    kinds = ("good fine", "bad poor")
+    lines = [
+        f"{kind.split()[0]}\tthe film number {number % 7} is {kind.split()[number % 2]}\n"
+        for number in range(12)
+        for kind in kinds
+    ]
+    (folder / "train.tsv").write_text("".join(lines))
+    (folder / "valid.tsv").write_text("".join(lines[:9]))
+    texts = [f"this film {number} was {kind}\n" for number in range(15) for kind in kinds]
+    (folder / "unlabelled.txt").write_text("".join(texts))
+    words = ["classify", "prepare", folder / "train.tsv", "--valid", folder / "valid.tsv"]
+    words += ["--unlabelled", folder / "unlabelled.txt", "--pieces", "60", "-o", folder / "data"]
+    assert main([*map(str, words), "--leaks", "keep"]) == 0
+    return folder / "data"
+
+
+def train(data: Path, save: Path, *flags: str | Path, stage: str = "supervised") -> Path:
+    """Run fairseq-train in this process; returns the last checkpoint."""
+    words: list[str | Path] = [
+        data,
+        "--user-dir",
+        PACKAGE,
+        "--task",
+        "semi_supervised_classification",
+    ]
+    words += ["--classification-stage", stage, "--save-dir", save]
+    return run(save, *words, *flags)
+
+
+def run(save: Path, *words: str | Path) -> Path:
+    """Run fairseq-train with these words and what all trainings here have."""
+    given = [str(word) for word in (*ALWAYS, "--save-dir", save, *words)]
+    args = options.parse_args_and_arch(options.get_training_parser(), given)
+    torch.manual_seed(1)
+    fairseq_train.main(convert_namespace_to_omegaconf(args))
+    return save / "checkpoint_last.pt"
+
+
+def expert(data: Path, save: Path, *flags: str | Path, epochs: int = 2) -> Path:
+    """Train an expert."""
+    words = ("--arch", "lstm_classifier", *SIZES, "--criterion", "classification_cross_entropy")
+    return train(data, save, *words, "--max-epoch", str(epochs), *flags)
+
+
+def imitators(data: Path, save: Path, teacher: Path, *flags: str | Path) -> Path:
+    """Train imitators of a teacher."""
+    words = ("--arch", "imitators", *IMITATORS, "--criterion", "imitation_cross_entropy")
+    more = ("--imitator-teacher", teacher, "--max-epoch", "2")
+    return train(data, save, *words, *more, *flags, stage="imitate")
+
+
+def mixture(data: Path, save: Path, expert: Path, *flags: str | Path) -> Path:
+    """Train an expert again, beside imitators."""
+    words = ("--arch", "expert_and_imitators", "--mixture-expert", expert, "--max-epoch", "2")
+    more = ("--criterion", "classification_cross_entropy", *flags)
+    return train(data, save, *words, *more, stage="mixture")
+
+
+def loaded(checkpoint: Path, data: Path) -> tuple[Any, Any]:
+    """Return the model of a checkpoint, ready to be asked, and its task."""
+    from fairseq import checkpoint_utils
+
+    overrides = {"data": str(data)}
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], overrides)
+    return models[0].eval(), task

@@ -1,0 +1,186 @@
+"""The three steps of algorithm 1 as trainings of fairseq's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
+from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.modules.imitators import averaged
+from tests.conftest import PACKAGE, weights
+from tests.plugin import classification as made
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made.data_folder(tmp_path_factory.mktemp("classification"))
+
+
+@pytest.fixture(scope="module")
+def expert(data: Path) -> Path:
+    return made.expert(data, data.parent / "expert")
+
+
+@pytest.fixture(scope="module")
+def imitators(data: Path, expert: Path) -> Path:
+    return made.imitators(data, data.parent / "imitators", expert)
+
+
+@pytest.fixture(scope="module")
+def mixture(data: Path, expert: Path, imitators: Path) -> Path:
+    return made.mixture(data, data.parent / "mixture", expert, "--mixture-imitators", imitators)
+
+
+def test_each_step_trains_its_part_and_leaves_the_other(
+    expert: Path, imitators: Path, mixture: Path
+) -> None:
+    first, second, last = weights(expert), weights(imitators), weights(mixture)
+    assert all(name.startswith("imitators.") for name in second)
+    for name, weight in second.items():
+        kept = last[f"groups.0.{name.removeprefix('imitators.')}"]
+        assert torch.equal(weight, kept), name
+    moved = [not torch.equal(one, last[f"expert.{name}"]) for name, one in first.items()]
+    assert all(moved)
+    assert last["lambda_steps"].ne(0).all()
+    state = torch.load(mixture, weights_only=False)["last_optimizer_state"]["state"]
+    assert len(state) == len(first) + 1, "imitators are in no optimiser"
+
+
+def test_a_finished_checkpoint_needs_none_of_those_before(
+    data: Path, mixture: Path, expert: Path, imitators: Path, tmp_path: Path
+) -> None:
+    """And its prediction is equation 3.6, text by text."""
+    shutil.copy(mixture, tmp_path / "alone.pt")
+    hidden = [path.rename(path.with_suffix(".away")) for path in (mixture, expert, imitators)]
+    try:
+        model, task = made.loaded(tmp_path / "alone.pt", data)
+    finally:
+        for path in hidden:
+            path.rename(path.with_suffix(".pt"))
+    texts = task.unlabelled("unlabelled", [WORDS, PIECES])
+    batch = texts.collater([texts[index] for index in range(6)])["net_input"]
+    with torch.no_grad():
+        found = model(**batch)
+        logits = model.expert(batch["src_tokens"], batch["src_lengths"])
+        windows = model.groups[0](batch["piece_tokens"])
+        for number, one in enumerate(windows.logits):
+            logits = logits + model.lambdas()[number].sigmoid() * averaged(one, windows)
+        torch.testing.assert_close(found, logits)
+        for index in range(6):
+            alone = texts.collater([texts[index]])["net_input"]
+            torch.testing.assert_close(
+                found[index : index + 1], model(**alone), rtol=1e-4, atol=1e-5
+            )
+
+
+def test_without_weight_the_mixture_is_its_expert(
+    data: Path, expert: Path, imitators: Path, tmp_path: Path
+) -> None:
+    flags = ("--mixture-imitators", imitators, "--mixture-lambda=-inf", "--lr", "0")
+    mixture, task = made.loaded(made.mixture(data, tmp_path / "run", expert, *flags), data)
+    alone, _ = made.loaded(expert, data)
+    texts = task.unlabelled("unlabelled", [WORDS, PIECES])
+    batch = texts.collater([texts[index] for index in range(6)])["net_input"]
+    assert torch.equal(mixture(**batch), alone(**batch))
+
+
+def test_imitators_trained_apart_and_the_control(data: Path, expert: Path, tmp_path: Path) -> None:
+    apart = []
+    for window in ("1", "3"):
+        flags = ("--imitator-windows", window, "--imitator-average", "window")
+        apart.append(made.imitators(data, tmp_path / window, expert, *flags))
+    both = ":".join(map(str, apart))
+    found = made.mixture(data, tmp_path / "both", expert, "--mixture-imitators", both)
+    model, _ = made.loaded(found, data)
+    assert [one.windows for one in model.groups] == [(1,), (3,)]
+    flags = ("--mixture-random", "4", "--mixture-lambda-rate", "10")
+    model, _ = made.loaded(made.mixture(data, tmp_path / "random", expert, *flags), data)
+    assert model.alphas(torch.tensor([[5, 6]])).shape == (4, 1, 2)
+    assert model.weights().sub(0.5).abs().max() > 0.01
+
+
+def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_path: Path) -> None:
+    """It says of each text what its label is, which imitators learn."""
+    teacher = tmp_path / "teacher"
+    teacher.mkdir()
+    np.save(teacher / "unlabelled.npy", np.array([[0.0, 1.0], [1.0, 0.0]] * 15, np.float16))
+    flags = ("--max-epoch", "15", "--classification-unlabelled-lines", "26")
+    model, task = made.loaded(made.imitators(data, tmp_path / "run", teacher, *flags), data)
+    task.stage = "supervised"
+    texts = task.unlabelled("unlabelled", [PIECES])
+    batch = texts.collater([texts[index] for index in range(30)])["net_input"]
+    said = sum(model.imitators.alphas(batch["piece_tokens"])).argmax(-1)
+    assert (said == torch.tensor([1, 0] * 15)).float().mean() > 0.9
+    np.save(teacher / "unlabelled.npy", np.full((29, 2), 0.5))
+    with pytest.raises(DataError, match="30 lines of pieces and 29 of probabilities"):
+        made.imitators(data, tmp_path / "other", teacher)
+
+
+def test_an_expert_starts_from_a_language_model_by_the_names_of_words(
+    data: Path, tmp_path: Path
+) -> None:
+    save = tmp_path / "lm"
+    words = (data / "lm", "--user-dir", PACKAGE, "--task", "language_modeling")
+    flags = ("--arch", "recurrent_lm", *made.SIZES, "--criterion", "adaptive_loss")
+    more = ("--sample-break-mode", "eos", "--max-epoch", "1", "--ddp-backend", "legacy_ddp")
+    lm = made.run(save, *words, *flags, *more, "--tokens-per-sample", "50")
+    other = tmp_path / "other"
+    shutil.copytree(data, other, symlinks=True)
+    lines = (data / "words/dict.txt").read_text().splitlines()
+    (other / "words/dict.txt").write_text("\n".join(["unheard 1", *reversed(lines)]) + "\n")
+    shutil.copy(data / "words/dict.txt", tmp_path / "lm.txt")
+    start = ("--classifier-lm", lm, "--classifier-lm-dict", tmp_path / "lm.txt", "--lr", "0")
+    found = weights(made.expert(other, tmp_path / "run", *start, epochs=1))
+    known = weights(lm)
+    table, theirs = found["encoder.embedding.weight"], known["decoder.encoder.embedding.weight"]
+    torch.testing.assert_close(table[5:], theirs[4:].flip(0))
+    assert torch.equal(table[:4], theirs[:4])
+    name = "lstm.weight_hh_l0"
+    assert torch.equal(found[f"encoder.{name}"], known[f"decoder.encoder.{name}"])
+    with pytest.raises(ConfigurationError, match="Set --recurrent-embed-dim 8 --recurrent-hidden"):
+        made.expert(data, tmp_path / "no", *start, "--recurrent-hidden-dim", "7")
+
+
+@pytest.mark.parametrize("criterion", ["adversarial", "virtual_adversarial"])
+def test_adversarial_trainings_learn(data: Path, criterion: str, tmp_path: Path) -> None:
+    flags = ("--criterion", f"{criterion}_cross_entropy", "--recurrent-normalise-embeddings")
+    more = ("--classification-others", "2", "--clip-norm", "5", "--lr", "0.03")
+    found = made.expert(data, tmp_path / "run", *flags, *more, epochs=20)
+    model, task = made.loaded(found, data)
+    task.load_dataset("valid")
+    texts = task.dataset("valid")
+    batch = texts.collater([texts[index] for index in range(9)])
+    assert (model(**batch["net_input"]).argmax(-1) == batch["target"]).all()
+
+
+def test_what_does_not_fit_is_refused_before_the_first_batch(
+    data: Path, expert: Path, imitators: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(data, other, symlinks=True)
+    with (other / "pieces/dict.txt").open("a") as file:
+        file.write("more 1\n")
+    with pytest.raises(ConfigurationError, match="--imitator-teacher goes with"):
+        made.expert(data, tmp_path, "--imitator-teacher", expert)
+    words: tuple[str, ...] = ("--arch", "imitators", "--criterion", "imitation_cross_entropy")
+    with pytest.raises(ConfigurationError, match="is for imitate, and"):
+        made.train(data, tmp_path, *words)
+    with pytest.raises(ConfigurationError, match="needs --imitator-teacher"):
+        made.train(data, tmp_path, *words, stage="imitate")
+    with pytest.raises(ConfigurationError, match=r"another pieces/dict\.txt"):
+        made.mixture(other, tmp_path, expert, "--mixture-imitators", imitators)
+    with pytest.raises(ConfigurationError, match="either --mixture-imitators, or"):
+        made.mixture(data, tmp_path, expert)
+    with pytest.raises(ConfigurationError, match="expected imitators"):
+        made.mixture(data, tmp_path, expert, "--mixture-imitators", expert)
+    with pytest.raises(ConfigurationError, match="expected a classifier"):
+        made.mixture(data, tmp_path, imitators, "--mixture-imitators", imitators)
+    with pytest.raises(ConfigurationError, match="--imitator-windows is '1,0'"):
+        made.imitators(data, tmp_path, expert, "--imitator-windows", "1,0")
+    with pytest.raises(ConfigurationError, match="there are 30 lines"):
+        made.imitators(data, tmp_path, expert, "--classification-unlabelled-lines", "31")

@@ -1,0 +1,163 @@
+"""The losses of classification against plain versions of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
+    AdversarialCrossEntropy,
+    ClassificationCrossEntropy,
+    VirtualAdversarialCrossEntropy,
+)
+from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
+from fairseq_ssl.errors import ConfigurationError  # noqa: E402
+from fairseq_ssl.modules.imitators import Imitators  # noqa: E402
+
+TASK = SimpleNamespace(stage="imitate", target_dictionary=None)
+PAD = 1
+
+
+class Scorer(nn.Module):
+    """A smooth model whose words, the padding too, would all count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.table = nn.Embedding(9, 4)
+        self.output = nn.Linear(4, 3)
+
+    def embed(self, src_tokens: Tensor) -> Tensor:
+        found: Tensor = self.table(src_tokens)
+        return found
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor, embedded: Tensor | None = None
+    ) -> Tensor:
+        embedded = self.embed(src_tokens) if embedded is None else embedded
+        scores: Tensor = self.output(embedded.sum(1).tanh())
+        return scores
+
+
+def inputs() -> dict[str, Tensor]:
+    tokens = torch.tensor([[4, 5, 6], [7, 8, PAD]])
+    return {"src_tokens": tokens, "src_lengths": torch.tensor([3, 2])}
+
+
+def sample(**more: Any) -> dict[str, Any]:
+    batch = {"target": torch.tensor([0, 2]), "nsentences": 2, "ntokens": 5}
+    return {**batch, "net_input": inputs(), **more}
+
+
+def gradient_of(loss: Tensor, model: nn.Module) -> Tensor:
+    return torch.cat([one.flatten() for one in torch.autograd.grad(loss, [*model.parameters()])])
+
+
+def cross_entropy(logits: Tensor) -> Tensor:
+    return -logits.log_softmax(-1)[[0, 1], [0, 2]].sum()
+
+
+def moved(embedded: Tensor, gradient: Tensor, length: float) -> Tensor:
+    """Add a disturbance of this length to each text by itself."""
+    rows = []
+    for row, words in enumerate((3, 2)):
+        direction = gradient[row].clone()
+        direction[words:] = 0
+        rows.append(embedded[row] + length * direction / direction.norm())
+    return torch.stack(rows)
+
+
+def test_cross_entropy_and_its_counts() -> None:
+    model = Scorer()
+    loss, size, log = ClassificationCrossEntropy(TASK)(model, sample())
+    torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
+    right = (model(**inputs()).argmax(-1) == torch.tensor([0, 2])).sum()
+    assert (size, log["right"], log["extra_loss"]) == (2, right, 0)
+    with pytest.raises(ConfigurationError, match="needs labels"):
+        ClassificationCrossEntropy(TASK)(model, {"net_input": inputs()})
+
+
+def test_adversarial_loss_is_that_of_the_moved_embeddings() -> None:
+    model = Scorer()
+    found = AdversarialCrossEntropy(TASK, 0.7, 2.0, "sentence")(model, sample())[0]
+    embedded = model.embed(inputs()["src_tokens"])
+    clean = cross_entropy(model(**inputs()))
+    (gradient,) = torch.autograd.grad(
+        cross_entropy(model(**inputs(), embedded=embedded)), embedded, retain_graph=True
+    )
+    disturbed = model(**inputs(), embedded=moved(embedded, gradient, 0.7))
+    expected = clean + 2.0 * cross_entropy(disturbed)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient_of(found, model), gradient_of(expected, model))
+
+
+def test_adversarial_loss_is_of_training_alone() -> None:
+    model = Scorer()
+    for criterion in (
+        AdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence"),
+        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence", 0.1),
+    ):
+        loss = criterion.eval()(model, sample())[0]
+        torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_virtual_adversarial_loss(has_others: bool) -> None:
+    """For small xi the worst direction is the main axis of the divergence's curvature."""
+    model = Scorer()
+    more = {"others": inputs()} if has_others else {}
+    criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, "sentence", 0.1)
+    torch.manual_seed(5)
+    found = criterion(model, sample(**more))[0]
+    torch.manual_seed(5)
+    embedded = model.embed(inputs()["src_tokens"])
+    believed = model(**inputs()).detach().log_softmax(-1)
+
+    def divergence(at: Tensor) -> Tensor:
+        said = model(**inputs(), embedded=at).log_softmax(-1)
+        found: Tensor = (believed.exp() * (believed - said)).sum()
+        return found
+
+    first = torch.randn_like(embedded)
+    tried = moved(torch.zeros_like(embedded), first, 0.1).requires_grad_()
+    (gradient,) = torch.autograd.grad(divergence(embedded.detach() + tried), tried)
+    added = divergence(moved(embedded, gradient, 0.7))
+    assert added > 0
+    expected = cross_entropy(model(**inputs())) + added
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient_of(found, model), gradient_of(expected, model))
+
+
+@pytest.mark.parametrize(("average", "size"), [("text", 2), ("window", 5)])
+def test_imitation_loss_is_equation_3_11(average: str, size: int) -> None:
+    torch.manual_seed(1)
+    model = Imitators(9, 3, (1, 2), PAD, 4, 5)
+    tokens = torch.tensor([[4, 5, 6], [7, 8, PAD]])
+    teacher = torch.tensor([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0]])
+    batch = {"net_input": {"piece_tokens": tokens}, "teacher": teacher, "nsentences": 2}
+    loss, found_size, log = ImitationCrossEntropy(TASK, average)(
+        lambda piece_tokens: model(piece_tokens), batch
+    )
+    found = model(tokens)
+    expected = 0.0
+    for logits in found.logits:
+        for place, text in enumerate([0, 0, 0, 1, 1]):
+            said = logits[place].log_softmax(-1)
+            expected -= (teacher[text] * said).sum().item()
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    assert found_size == size
+    assert min(log["kl_1"], log["kl_2"]) > 0
+
+
+def test_values_out_of_range_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="--adversarial-epsilon is 0"):
+        AdversarialCrossEntropy(TASK, 0.0, 1.0, "sentence")
+    with pytest.raises(ConfigurationError, match="--adversarial-xi is -1"):
+        VirtualAdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence", -1.0)

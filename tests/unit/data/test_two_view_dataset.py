@@ -1,0 +1,130 @@
+"""Two views of the same lines, in batches of like lengths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq_ssl.data.teacher_labels import teacher_labels  # noqa: E402
+from fairseq_ssl.data.two_view_dataset import (  # noqa: E402
+    GROWTH,
+    PIECES,
+    WORDS,
+    TwoViewDataset,
+    View,
+)
+from fairseq_ssl.errors import DataError  # noqa: E402
+
+PAD, EOS = 1, 2
+
+
+class Texts(list[Tensor]):
+    """What fairseq reads: ids, and how many of each text."""
+
+    def __init__(self, texts: list[list[int]]) -> None:
+        super().__init__(torch.tensor([*text, EOS]) for text in texts)
+        self.sizes = np.array([len(text) for text in self])
+
+
+def view(name: str, texts: list[list[int]]) -> View:
+    return View(name, Texts(texts), PAD, EOS)
+
+
+def test_a_batch_has_both_views_padded_on_the_right() -> None:
+    data = TwoViewDataset(
+        [view(WORDS, [[4, 5, 6], [7], []]), view(PIECES, [[8, 9, 10, 11], [12, 13], []])],
+        labels=np.array([1, 0, 1]),
+        longest=3,
+    )
+    batch = data.collater([data[index] for index in range(3)])
+    assert batch["net_input"]["src_tokens"].tolist() == [[5, 6, 2], [7, 2, PAD], [2, PAD, PAD]]
+    assert batch["net_input"]["src_lengths"].tolist() == [3, 2, 1]
+    pieces = [[8, 9, 10, 11], [12, 13, PAD, PAD], [2, PAD, PAD, PAD]]
+    assert batch["net_input"]["piece_tokens"].tolist() == pieces
+    assert batch["target"].tolist() == [1, 0, 1]
+    assert (batch["nsentences"], batch["ntokens"]) == (3, 6)
+    assert data.sizes.tolist() == [4, 2, 1]
+
+
+def test_texts_of_like_length_come_together_in_an_order_of_the_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(0, 60, 200)
+    data = TwoViewDataset([view(WORDS, [[4] * int(length) for length in lengths])], seed=3)
+    orders = []
+    for epoch in (1, 2, 1):
+        data.set_epoch(epoch)
+        orders.append(data.ordered_indices())
+        assert sorted(orders[-1]) == list(range(200))
+        sizes = data.sizes[orders[-1]]
+        assert (np.maximum.accumulate(sizes) / sizes).max() < GROWTH
+    assert orders[0].tolist() == orders[2].tolist() != orders[1].tolist()
+    plain = TwoViewDataset(data.views, shuffle=False)
+    assert (np.diff(plain.sizes[plain.ordered_indices()]) >= 0).all()
+
+
+def test_views_of_other_lines_are_refused() -> None:
+    with pytest.raises(DataError, match="2 lines of words and 1 of pieces"):
+        TwoViewDataset([view(WORDS, [[4], [5]]), view(PIECES, [[4]])])
+    with pytest.raises(DataError, match="1 lines of words and 2 of labels"):
+        TwoViewDataset([view(WORDS, [[4]])], labels=np.array([0, 1]))
+
+
+def test_others_are_drawn_anew_in_each_epoch() -> None:
+    others = TwoViewDataset([view(WORDS, [[4 + one] for one in range(50)])], shuffle=False)
+    data = TwoViewDataset([view(WORDS, [[4], [5, 6]])], others=others, others_per_text=3)
+    found = []
+    for epoch in (1, 2, 1):
+        data.set_epoch(epoch)
+        batch = data.collater([data[0], data[1]])
+        assert batch["others"]["src_tokens"].shape == (6, 2)
+        found.append(batch["others"]["src_tokens"].tolist())
+    assert found[0] == found[2] != found[1]
+
+
+def test_a_teacher_in_an_array_in_shards_or_in_text(tmp_path: Path) -> None:
+    rows = np.array([[0.25, 0.75], [1, 0], [0.5, 0.5]])
+    np.save(tmp_path / "whole.npy", rows.astype(np.float16))
+    np.save(tmp_path / "parts.1-of-2.npy", rows[:1].astype(np.float16))
+    np.save(tmp_path / "parts.2-of-2.npy", rows[1:].astype(np.float32))
+    (tmp_path / "text.txt").write_text("0.25 0.75\n1\t0\n5e-1 0.5\n")
+    found = None
+    for split in ("whole", "parts", "text"):
+        found = teacher_labels(tmp_path, split, 2)
+        assert found is not None
+        assert np.array_equal(np.stack([found[line] for line in range(len(found))]), rows)
+    assert teacher_labels(tmp_path, "none", 2) is None
+    data = TwoViewDataset([view(PIECES, [[4], [5], [6]])], teacher=found, lines=np.array([0, 2]))
+    batch = data.collater([data[0], data[1]])
+    assert batch["teacher"].tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    assert batch["net_input"]["piece_tokens"].tolist() == [[4], [6]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.npy", np.array([[0.5, 0.4]]), r"line 1 is .*add up to 1"),
+        ("a.npy", np.array([[1.5, -0.5]]), "line 1 is"),
+        ("a.npy", np.array([[np.nan, 1.0]]), "line 1 is"),
+        ("a.npy", np.array([[1.0, 0.0, 0.0]]), r"of the shape \(1, 3\); expected \(lines, 2\)"),
+        ("a.npy", np.array([[1, 0]]), "numbers of type int64"),
+        ("a.1-of-3.npy", np.array([[1.0, 0.0]]), "Expected all shards"),
+        ("a.txt", "1 0\nx 1\n", "a.txt:2 is 'x 1'"),
+        ("a.txt", "1 0\n1\n", "a.txt:2 has 1 numbers"),
+    ],
+)
+def test_what_are_no_probabilities_is_refused(
+    name: str, content: object, told: str, tmp_path: Path
+) -> None:
+    if isinstance(content, str):
+        (tmp_path / name).write_text(content)
+    else:
+        assert isinstance(content, np.ndarray)
+        np.save(tmp_path / name, content)
+    with pytest.raises(DataError, match=told):
+        teacher_labels(tmp_path, "a", 2)

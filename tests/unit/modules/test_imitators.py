@@ -1,0 +1,135 @@
+"""Imitators: equations 3.7 and 3.8, window for window, in both forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fairseq_ssl.modules.imitators import Imitators, RandomImitators
+
+PAD, VOCABULARY, CLASSES = 1, 30, 3
+TOKENS = torch.tensor([[4, 5, 6, 4, 4, 7, 8], [9, 4, 5, PAD, PAD, PAD, PAD], [8] + 6 * [PAD]])
+
+
+def made(*windows: int, separate: bool = False) -> Imitators:
+    torch.manual_seed(3)
+    return Imitators(VOCABULARY, CLASSES, windows, PAD, 5, 6, separate).double()
+
+
+def plain(model: Imitators, number: int, text: list[int]) -> Tensor:
+    """p_ij of one text, each window by itself [windows, classes]."""
+    window, convolution = model.windows[number], model.convolutions[number]
+    assert isinstance(convolution, torch.nn.Conv1d)
+    assert convolution.bias is not None
+    table = model.get_parameter(f"embeddings.{number % len(model.embeddings)}.weight")
+    zero = torch.zeros_like(table[0])
+    rows = []
+    for place in range(len(text)):
+        hidden = convolution.bias
+        for offset in range(-window, window + 1):
+            inside = 0 <= place + offset < len(text)
+            embedded = table[text[place + offset]] if inside else zero
+            hidden = hidden + convolution.weight[:, :, offset + window] @ embedded
+        hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
+        rows.append(model.outputs[number](hidden).softmax(-1))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("by_types", [True, False])
+@pytest.mark.parametrize("separate", [True, False])
+def test_windows_are_computed_as_one_by_one(by_types: bool, separate: bool) -> None:
+    model = made(1, 3, separate=separate)
+    model.by_types = by_types
+    found = model(TOKENS)
+    assert found.counts.tolist() == [7, 3, 1]
+    assert found.texts.tolist() == 7 * [0] + 3 * [1] + [2]
+    for number, logits in enumerate(found.logits):
+        texts = [[int(one) for one in row if one != PAD] for row in TOKENS]
+        expected = torch.cat([plain(model, number, text) for text in texts])
+        torch.testing.assert_close(logits.softmax(-1), expected)
+
+
+def test_alpha_is_the_logarithm_of_the_mean() -> None:
+    model = made(1, 2)
+    alphas = model.alphas(TOKENS)
+    assert alphas.shape == (2, 3, CLASSES)
+    for number in range(2):
+        expected = plain(model, number, [9, 4, 5]).mean(0).log()
+        torch.testing.assert_close(alphas[number, 1].double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(alphas.exp().sum(-1), torch.ones(2, 3))
+
+
+def test_both_forms_have_the_same_gradients() -> None:
+    gradients = []
+    for by_types in (True, False):
+        model = made(1, 2, 4)
+        model.by_types = by_types
+        loss = sum(functional.log_softmax(one, -1)[:, 0].sum() for one in model(TOKENS).logits)
+        assert isinstance(loss, Tensor)
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients.append({name: one.grad for name, one in model.named_parameters()})
+    for name, gradient in gradients[0].items():
+        assert gradient is not None
+        assert gradient.abs().sum() > 0, name
+        torch.testing.assert_close(gradient, gradients[1][name])
+
+
+def test_the_faster_form_is_chosen_by_the_share_of_distinct_subwords(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    model = made(1)
+    real = torch.nn.Conv1d.forward
+
+    def counted(self: torch.nn.Conv1d, embedded: Tensor) -> Tensor:
+        calls.append(1)
+        return real(self, embedded)
+
+    monkeypatch.setattr(torch.nn.Conv1d, "forward", counted)
+    model(torch.tensor([[4, 4, 4, 5, 4, 4]]))
+    assert not calls
+    model(torch.tensor([[4, 5, 6, 7, 8, 9]]))
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("by_types", [True, False])
+def test_a_window_sees_2c_plus_1_subwords(by_types: bool) -> None:
+    model = made(2)
+    model.by_types = by_types
+    text = torch.arange(4, 14).unsqueeze(0)
+    other = text.clone()
+    other[0, 5] = 20
+    changed = (model(text).logits[0] - model(other).logits[0]).abs().sum(-1) > 1e-9
+    assert changed.nonzero().flatten().tolist() == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("by_types", [True, False])
+def test_padding_changes_nothing(by_types: bool) -> None:
+    model = made(1, 4)
+    model.by_types = by_types
+    together = model.alphas(TOKENS)
+    alone = torch.cat([model.alphas(TOKENS[1:2, :3]), model.alphas(TOKENS[2:, :1])], dim=1)
+    torch.testing.assert_close(together[:, 1:], alone)
+
+
+def test_random_vectors_are_those_of_the_text() -> None:
+    model = RandomImitators(CLASSES, 4, PAD)
+    found = model.alphas(TOKENS)
+    assert found.shape == (4, 3, CLASSES)
+    torch.testing.assert_close(found.exp().sum(-1), torch.ones(4, 3))
+    assert torch.equal(found[:, 1:2], model.alphas(TOKENS[1:2, :3]))
+    other = model.alphas(torch.tensor([[9, 5, 4]]))
+    assert (found[:, 1:2] - other).abs().min() > 1e-4
+    assert not torch.equal(found, RandomImitators(CLASSES, 4, PAD, seed=2).alphas(TOKENS))
+
+
+def test_random_vectors_are_normal() -> None:
+    """The difference of two standard normal numbers has the variance 2."""
+    texts = torch.arange(4, 8004).view(-1, 2)
+    alphas = RandomImitators(2, 3, PAD).alphas(texts)
+    differences = alphas[..., 0] - alphas[..., 1]
+    assert differences.mean().abs() < 0.06
+    assert 1.9 < differences.var() < 2.1
+    assert torch.corrcoef(differences).fill_diagonal_(0).abs().max() < 0.06

@@ -1,0 +1,74 @@
+"""Word embeddings, normalised or not, the LSTM's last state, and disturbances."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_ssl.modules.disturbance import of_length
+from fairseq_ssl.modules.recurrent_encoder import (
+    NormalisedEmbedding,
+    RecurrentEncoder,
+    RecurrentSizes,
+)
+
+PAD = 1
+COUNTS = [1, 1, 1, 1, 40, 7, 2, 9]
+
+
+def encoder(**options: object) -> RecurrentEncoder:
+    torch.manual_seed(1)
+    sizes = RecurrentSizes(8, 4, 5, **{"dropout": 0.0, **options})  # type: ignore[arg-type]
+    return RecurrentEncoder(sizes, PAD)
+
+
+def test_the_last_state_is_that_of_the_text_alone() -> None:
+    model = encoder()
+    tokens = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
+    found = model.last(model.embed(tokens), torch.tensor([4, 2]))
+    for row, length in enumerate((4, 2)):
+        alone = model.embed(tokens[row : row + 1, :length])
+        torch.testing.assert_close(found[row], model.lstm(alone)[1][0][-1, 0])
+
+
+def test_the_gate_that_forgets_begins_open_by_one() -> None:
+    model = encoder()
+    bias = model.lstm.get_parameter("bias_ih_l0")
+    assert bias.tolist() == 5 * [0.0] + 5 * [1.0] + 10 * [0.0]
+    assert not model.lstm.get_parameter("bias_hh_l0").any()
+
+
+def test_normalised_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> None:
+    torch.manual_seed(1)
+    embedding = NormalisedEmbedding(COUNTS, 6, PAD)
+    words = [word for word, count in enumerate(COUNTS) if word != PAD for _ in range(count)]
+    found = embedding(torch.tensor([words]))[0]
+    torch.testing.assert_close(found.mean(0), torch.zeros(6), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.var(0, unbiased=False), torch.ones(6))
+    assert not embedding(torch.tensor([[PAD]])).any()
+    embedding.weight.data *= 10
+    torch.testing.assert_close(embedding(torch.tensor([words]))[0], found)
+
+
+@pytest.mark.parametrize("by_text", [True, False])
+def test_dropout_is_of_each_word_or_of_the_text(by_text: bool) -> None:
+    model = encoder(dropout=0.5, same_for_all_words=by_text).train()
+    gone = model.embed(torch.full((3, 50), 4)).eq(0)
+    assert gone.any()
+    assert bool((gone == gone[:, :1]).all()) == by_text
+    assert not model.eval().embed(torch.full((3, 50), 4)).eq(0).any()
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1.0, 1e10])
+@pytest.mark.parametrize("by_token", [True, False])
+def test_a_disturbance_has_its_length_whatever_the_gradient(scale: float, by_token: bool) -> None:
+    torch.manual_seed(1)
+    gradient = scale * torch.randn(2, 3, 4)
+    is_word = torch.tensor([[True, True, False], [True, True, True]])
+    found = of_length(gradient, 5.0, is_word, by_token)
+    assert not found[0, 2].any()
+    norm = found.norm(dim=2) if by_token else found.flatten(1).norm(dim=1)
+    expected = 5.0 * is_word if by_token else torch.full((2,), 5.0)
+    torch.testing.assert_close(norm, expected)
+    assert torch.equal(found[1].sign(), gradient[1].sign())
+    assert not of_length(torch.zeros(1, 2, 3), 5.0, is_word[:1, :2]).any()

@@ -1,0 +1,71 @@
+"""Labelled lines, and when two texts are one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.labelled import (
+    Labelled,
+    cut_by_words,
+    falls_within,
+    mark,
+    normalised,
+    read_labelled,
+    view_of_words,
+)
+
+
+def test_lines_in_both_orders(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("pos\tIt's good\twith a tab\nneg\t\n")
+    (tmp_path / "b").write_text("with\ta tab\tpos\n")
+    assert list(read_labelled(tmp_path / "a")) == [
+        Labelled("pos", "It's good\twith a tab"),
+        Labelled("neg", ""),
+    ]
+    assert list(read_labelled(tmp_path / "b", True)) == [Labelled("pos", "with\ta tab")]
+
+
+@pytest.mark.parametrize("line", ["no tab", "two words\ttext", "\ttext"])
+def test_a_line_without_a_label_is_told(line: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(f"1\tfine\n{line}\n")
+    with pytest.raises(DataError, match=r"a:2 is .*expected a label, a tab and a text"):
+        list(read_labelled(tmp_path / "a"))
+
+
+def test_texts_are_the_same_whatever_their_case_spaces_and_punctuation() -> None:
+    assert (
+        normalised("  It\u2019s GOOD ,  really!")
+        == normalised("it's good really")
+        == "it s good really"
+    )
+    assert mark("\uff26\uff55\uff4c\uff4c width") == mark("full WIDTH.")
+    assert mark("not good") != mark("good not")
+
+
+def test_a_share_of_texts_is_always_the_same_and_grows() -> None:
+    texts = [f"text {number}" for number in range(2000)]
+    small = {text for text in texts if falls_within(text, 0.1)}
+    large = {text for text in texts if falls_within(text, 0.3)}
+    assert small < large
+    assert 150 < len(small) < 250
+    assert 520 < len(large) < 680
+    assert falls_within("TEXT 1!", 0.5) == falls_within("text 1", 0.5)
+
+
+def test_words() -> None:
+    assert cut_by_words("Don't (ever) 3.5 stars!") == [
+        "Don't",
+        "(",
+        "ever",
+        ")",
+        "3",
+        ".",
+        "5",
+        "stars",
+        "!",
+    ]
+    lines = view_of_words(["Good, BAD"], cut_by_words, True, {"good", ","})
+    assert list(lines) == ["good ,"]
