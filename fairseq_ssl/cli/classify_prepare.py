@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ from fairseq_ssl.text.labelled import (
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.subwords import sentencepiece_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
+from fairseq_ssl.text.whole_file import whole_file
 from fairseq_ssl.text.whole_folder import whole_folder
 
 REFUSE, DROP, KEEP = "refuse", "drop", "keep"
@@ -248,12 +250,24 @@ def _write(
         if name in splits:
             label.write(name, (one.label for one in splits[name]))
     views.link_language_model(folder)
+    _write_text(args, folder, splits, views.VIEWS_FILE)
     return {
         "classes": len(labels),
         "words": len(words.dictionary),
         "pieces": len(pieces.dictionary),
         "unknown_words": unknown,
     }
+
+
+def _write_text(
+    args: argparse.Namespace, folder: Path, splits: dict[str, list[Labelled]], views_file: str
+) -> None:
+    """Write the labelled splits as text too, and how words were cut."""
+    for name, found in splits.items():
+        with whole_file(folder / "text" / f"{name}.tsv") as file:
+            file.writelines(f"{one.label}\t{one.text}\n" for one in found)
+    settings = {"cut": args.cut, "lower": args.lower, "drop_unknown": args.drop_unknown}
+    (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
 def _words(

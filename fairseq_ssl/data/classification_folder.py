@@ -14,6 +14,8 @@ from fairseq_ssl.errors import DataError
 
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELLED = "unlabelled"
+VIEWS_FILE = "views.json"
+"""How words were cut, for those who cut other texts alike."""
 
 
 def dictionary_of(counts: Mapping[str, int], least: int = 1) -> Any:
@@ -70,6 +72,7 @@ __all__ = [
     "LABEL",
     "PIECES",
     "UNLABELLED",
+    "VIEWS_FILE",
     "WORDS",
     "ViewWriter",
     "dictionary_of",

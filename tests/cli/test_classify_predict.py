@@ -1,0 +1,159 @@
+"""fairseq-ssl classify label, predict and score, on trained models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_ssl.analysis.classification import Classifier, leads_lost
+from fairseq_ssl.cli import classify_predict
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
+from tests.plugin import classification as made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An expert and a mixture, trained a little."""
+    folder = tmp_path_factory.mktemp("classify")
+    data = made.data_folder(folder)
+    expert = made.expert(data, folder / "expert", epochs=8)
+    imitators = made.imitators(data, folder / "imitators", expert)
+    made.mixture(data, folder / "mixture", expert, "--mixture-imitators", imitators)
+    return folder
+
+
+def call(folder: Path, step: str, model: str, *words: str | Path) -> int:
+    path = folder / model / "checkpoint_last.pt"
+    given = ["classify", step, "--model", path, "--device", "cpu", "--batch-size", "4", *words]
+    return main([str(word) for word in given])
+
+
+def labels(path: Path) -> np.ndarray:
+    found: np.ndarray = np.load(path, mmap_mode="r")
+    return found
+
+
+def expected(folder: Path) -> np.ndarray:
+    """The expert's probabilities, text by text."""
+    model, task = made.loaded(folder / "expert/checkpoint_last.pt", folder / "data")
+    texts = task.unlabelled("unlabelled", [WORDS])
+    rows = []
+    with torch.no_grad():
+        for number in range(len(texts)):
+            inputs = texts.collater([texts[number]])["net_input"]
+            rows.append(model(**inputs).softmax(-1)[0].numpy())
+    return np.stack(rows)
+
+
+def test_labels_are_those_of_the_expert_whole_or_in_parts(folder: Path, tmp_path: Path) -> None:
+    assert call(folder, "label", "expert", "-o", tmp_path) == 0
+    whole = labels(tmp_path / "unlabelled.npy")
+    assert whole.dtype == np.float16
+    np.testing.assert_allclose(whole, expected(folder), atol=1e-3)
+    for part in ("1/3", "2/3", "3/3"):
+        assert call(folder, "label", "expert", "-o", tmp_path / "parts", "--shard", part) == 0
+    names = [f"unlabelled.{part}-of-3.npy" for part in (1, 2, 3)]
+    parts = np.concatenate([labels(tmp_path / "parts" / name) for name in names])
+    np.testing.assert_allclose(parts, whole, atol=1e-3)
+    told = json.loads((tmp_path / "unlabelled.npy.json").read_text())
+    assert (told["classes"], told["lines"]) == (["bad", "good"], [0, 30])
+
+
+def test_a_killed_labelling_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classify_predict, "BLOCK", 7)
+    real, asked = Classifier.probabilities, []
+
+    def stops(self: Classifier, dataset: object, first: int, *more: int) -> np.ndarray:
+        asked.append(first)
+        if first == 14 and asked.count(14) == 1:
+            raise KeyboardInterrupt
+        return real(self, dataset, first, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Classifier, "probabilities", stops)
+    assert call(folder, "label", "expert", "-o", tmp_path) == 130
+    assert not (tmp_path / "unlabelled.npy").exists()
+    assert call(folder, "label", "expert", "-o", tmp_path) == 0
+    assert asked == [0, 7, 14, 14, 21, 28]
+    np.testing.assert_allclose(labels(tmp_path / "unlabelled.npy"), expected(folder), atol=1e-3)
+
+
+def test_predictions_are_printed_and_scored(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = folder / "data/text/valid.tsv"
+    for model, words in (("expert", ()), ("mixture", ("--windows", "2"))):
+        output = tmp_path / f"{model}.txt"
+        assert call(folder, "predict", model, gold, "--labelled", "-o", output, *words) == 0
+    wanted = [line.partition("\t")[0] for line in gold.read_text().splitlines()]
+    rows = [line.split("\t") for line in (tmp_path / "mixture.txt").read_text().splitlines()]
+    assert len(rows) == len(wanted) == 9
+    for label, named, windows in rows:
+        values = dict(one.split("=") for one in named.split())
+        assert max(values, key=lambda name: float(values[name])) == label
+        assert sum(map(float, values.values())) == pytest.approx(1, abs=1e-3)
+        assert len(windows.split(" | ")) <= 2
+    capsys.readouterr()
+    given = [f"one={tmp_path / 'expert.txt'}", f"two={tmp_path / 'mixture.txt'}"]
+    flags = ["--baseline", "one", "--format", "json", "--samples", "50"]
+    assert main(["classify", "score", str(gold), *given, *flags]) == 0
+    told = json.loads(capsys.readouterr().out)["systems"]
+    wrong = sum(row[0] != label for row, label in zip(rows, wanted, strict=True))
+    assert told["two"]["error"]["mean"] == pytest.approx(100 * wrong / 9)
+    assert sum(map(sum, told["two"]["confusion"])) == 9
+    assert told["two"]["against"]["baseline"] == "one"
+
+
+def test_python_gives_the_same(folder: Path) -> None:
+    classifier = Classifier.load(folder / "mixture/checkpoint_last.pt", folder / "data")
+    texts = ["the film number 3 is good", "this is poor", ""]
+    together = classifier.classify(texts, windows=3)
+    for text, one in zip(texts, together, strict=True):
+        (alone,) = classifier.classify([text], windows=3)
+        assert alone.label == one.label
+        assert alone.probabilities == pytest.approx(one.probabilities, abs=1e-5)
+    assert any(together[0].windows)
+    split = classifier.split("valid")
+    assert [view.name for view in split.views] == [WORDS, PIECES]
+
+
+def test_a_windows_weight_is_what_the_lead_loses_without_it() -> None:
+    torch.manual_seed(1)
+    probabilities = torch.rand(4, 3).softmax(-1)
+    texts, best = torch.tensor([0, 0, 0, 1]), torch.tensor([[2, 0], [1, 2]])
+    found = leads_lost(probabilities, texts, torch.tensor([3, 1]), best)
+    for place in range(3):
+        rest = [row for row in range(3) if row != place]
+        lead = probabilities[:3].mean(0).log() - probabilities[rest].mean(0).log()
+        assert found[place].item() == pytest.approx((lead[2] - lead[0]).item(), abs=1e-6)
+    alone = probabilities[3].log()
+    assert found[3].item() == pytest.approx((alone[1] - alone[2]).item(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("step", "model", "words", "code", "told"),
+    [
+        ("label", "expert", ("--shard", "4/3"), 2, "--shard is '4/3'; expected I/N"),
+        ("label", "expert", ("--split", "nowhere"), 1, "nowhere.idx is missing"),
+        ("label", "imitators", (), 1, "holds no classifier"),
+        ("predict", "expert", ("--windows", "2"), 2, "--windows is for a model with imitators"),
+    ],
+)
+def test_a_wrong_request_is_told(
+    step: str,
+    model: str,
+    words: tuple[str, ...],
+    code: int,
+    told: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call(folder, step, model, "-o", tmp_path / "out", *words) == code
+    assert told in capsys.readouterr().err
