@@ -37,6 +37,12 @@ BENCHMARKS = {
     "mixing_memory": ("--sentences", "2000", "--epoch-pairs", "500"),
     "denoising_items": ("--sentences", "4", "--batches", "2", "--against", "denoising"),
     "denoising_training": (*TINY, "--sentences", "2", "--steps", "2", "--vocabulary", "100"),
+    "bytenet_decoding": ("--arch", "bytenet_digits", "--steps", "2"),
+    "bytenet_training": (
+        *("--arch", "bytenet_digits", "--against", "transformer_tiny"),
+        *("--tokens", "60"),
+    ),
+    "reconstruction_training": ("--arch", "transformer_tiny", "--batch", "2", "--steps", "1"),
     "rerank_search": (
         *("--sentences", "20", "--candidates", "3", "--features", "3", "--parts", "4"),
         *("--points", "2", "--jobs", "1"),

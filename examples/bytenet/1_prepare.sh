@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Text in WORK/text, binarised with one dictionary for both languages in WORK/data; text without
+# translations in WORK/data/NAME/mono.AMOUNT or mono.
+# shellcheck source=examples/bytenet/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+SUBWORDS="$HERE/../common/subwords.py"
+
+binarise() { # DESTINATION DICTIONARY SOURCE TARGET FLAGS...
+  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$3" -t "$4" --srcdict "$2" \
+    --tgtdict "$2" --destdir "$1" "${@:5}"
+}
+binarise_alone() { # DESTINATION DICTIONARY LANGUAGE TEXT
+  quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source -s "$3" --srcdict "$2" \
+    --trainpref "$4" --destdir "$1"
+}
+
+digits() { # LABELLED SEED
+  local text="$WORK/text/digits.$1.$2" data most=0 amount
+  data="$(digit_data "$1" "$2")"
+  have "$data" && return
+  for amount in $UNLABELLED; do ((amount > most)) && most="$amount"; done
+  run python "$HERE/digits.py" "$text" --run "$2" --labelled "$1" --unlabelled "$most" --test "$TEST"
+  run rm -rf "$data.tmp"
+  binarise "$data.tmp" "$text/dict.txt" words digits --trainpref "$text/train" \
+    --testpref "$text/test,$text/unseen"
+  for amount in $UNLABELLED; do
+    [[ "$amount" == 0 ]] && continue
+    into "$text/mono.$amount.words" head -n "$amount" "$text/mono.words"
+    binarise_alone "$data.tmp/mono.$amount" "$text/dict.txt" words "$text/mono.$amount"
+  done
+  run mv "$data.tmp" "$data"
+}
+
+# Characters, _ between words.
+characters() { # FROM TO LINES
+  # shellcheck disable=SC2016  # for the shell that runs it
+  into "$2" bash -c 'gzip -dcf "$1" | head -n "$2" | tr " " "_" | sed "s/./& /g; s/ $//"' \
+    characters "$1" "$3"
+}
+
+memorise() {
+  local text="$WORK/text/memorise" language
+  have "$DATA/memorise" && return
+  : "${DATA_DIR:?folder with memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k}"
+  for language in "$SOURCE" "$TARGET"; do
+    local from="$DATA_DIR/memorise.$language.gz"
+    [[ -e "$from" || "$SCALE" == paper ]] || from="$DATA_DIR/multi30k/train.$language.gz"
+    characters "$from" "$text/train.$language" "$MEMORISE_PAIRS"
+  done
+  run rm -rf "$DATA/memorise.tmp"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+    --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorise.tmp"
+  run mv "$DATA/memorise.tmp" "$DATA/memorise"
+}
+
+# Where the text is: pairs, and sentences whose translations are not looked at.
+text_file() { # SPLIT LANGUAGE
+  if [[ "$SCALE" == paper ]]; then echo "$DATA_DIR/$1.$2.gz" && return; fi
+  case "$1" in
+    valid) echo "$DATA_DIR/multi30k/val.$2.gz" ;;
+    test) echo "$DATA_DIR/multi30k/test_2016_flickr.$2.gz" ;;
+    *) echo "$DATA_DIR/multi30k/train.$2.gz" ;;
+  esac
+}
+
+text() {
+  local raw="$WORK/raw" out="$WORK/text/text" language split skip=1
+  have "$DATA/text" && return
+  : "${DATA_DIR:?folder with multi30k; or train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz}"
+  if [[ "$SCALE" != paper ]]; then skip="$((PAIRS + 1))"; fi # what follows the pairs
+  for language in "$SOURCE" "$TARGET"; do
+    for split in train valid test mono; do
+      local first=1 most=1000000000
+      if [[ "$split" == train ]]; then most="$PAIRS"; fi
+      if [[ "$split" == mono ]]; then first="$skip" most="$MONO"; fi
+      # shellcheck disable=SC2016
+      into "$raw/$split.$language" bash -c 'gzip -dc "$1" | tail -n "+$2" | head -n "$3"' \
+        text "$(text_file "$split" "$language")" "$first" "$most"
+    done
+  done
+  run python "$SUBWORDS" train "$WORK/bpe" "$raw/train.$SOURCE" "$raw/train.$TARGET" \
+    "$raw/mono.$SOURCE" "$raw/mono.$TARGET" --size "$VOCABULARY"
+  into "$WORK/dict.txt" python "$SUBWORDS" dictionary "$WORK/bpe"
+  for split in train valid test mono; do
+    for language in "$SOURCE" "$TARGET"; do
+      into "$out/$split.$language" python "$SUBWORDS" encode "$WORK/bpe" "$raw/$split.$language"
+    done
+  done
+  run rm -rf "$DATA/text.tmp"
+  binarise "$DATA/text.tmp" "$WORK/dict.txt" "$SOURCE" "$TARGET" --trainpref "$out/train" \
+    --validpref "$out/valid" --testpref "$out/test" --workers "$(nproc)"
+  for language in "$SOURCE" "$TARGET"; do
+    binarise_alone "$DATA/text.tmp/mono" "$WORK/dict.txt" "$language" "$out/mono"
+  done
+  run mv "$DATA/text.tmp" "$DATA/text"
+}
+
+for task in $TASKS; do
+  headline "1/4 $task ($SCALE): text, binarised"
+  if [[ "$task" != digits ]]; then
+    "$task"
+    continue
+  fi
+  for labelled in $LABELLED; do
+    for seed in $SEEDS; do digits "$labelled" "$seed"; done
+  done
+done

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# What every model makes of the test sets: SET.generate in its folder.
+# shellcheck source=examples/bytenet/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+decode() { # FOLDER DATA SPLIT NAME SOURCE TARGET FLAGS...
+  have "$1/$4.generate" && return
+  # shellcheck disable=SC2086  # words apart
+  quietly "$1/$4.log" into "$1/$4.generate" fairseq-generate "$2" --user-dir "$USER_DIR" \
+    -s "$5" -t "$6" --path "$1/model.pt" --gen-subset "$3" "${@:7}" ${DECODING_FLAGS:-}
+}
+
+for task in $TASKS; do
+  headline "3/4 $task: decoding"
+  case "$task" in
+    digits)
+      while read -ra setting; do
+        for set in $SETS; do
+          split="$([[ "$set" == test ]] && echo test || echo test1)"
+          spawn decode "$(digit_run "${setting[@]}")" "$(digit_data "${setting[1]}" "${setting[4]}")" \
+            "$split" "$set" words digits --beam 1 --batch-size 128
+        done
+      done < <(digit_runs)
+      ;;
+    memorise)
+      for arch in $MEMORISE_ARCHS; do
+        spawn decode "$RUNS/memorise/$arch" "$DATA/memorise" train train "$SOURCE" "$TARGET" \
+          --beam 5 --batch-size 32 --max-len-a 2 --max-len-b 20
+      done
+      ;;
+    text)
+      for kind in $KINDS; do
+        for seed in $SEEDS; do
+          for set in valid test; do
+            spawn decode "$RUNS/text/$kind.$seed" "$DATA/text" "$set" "$set" "$SOURCE" "$TARGET" \
+              --beam 5 --max-tokens 4000
+          done
+        done
+      done
+      ;;
+  esac
+  settle
+done

@@ -1,0 +1,66 @@
+"""Print how many characters are wrong, mean and deviation over the seeds, as Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+PUBLISHED = {
+    **{("64", "0", "0"): 0.4195, ("128", "0", "0"): 0.2914, ("256", "0", "0"): 0.1634},
+    **{("64", "512", "0.01"): 0.4188, ("64", "512", "0.1"): 0.3689, ("64", "512", "0.2"): 0.3562},
+    **{("64", "1024", "0.01"): 0.4102, ("64", "1024", "0.1"): 0.3736},
+    **{("64", "1024", "0.2"): 0.3481, ("128", "512", "0.01"): 0.2683},
+    **{("128", "512", "0.1"): 0.2375, ("128", "512", "0.2"): 0.2086},
+    **{("128", "1024", "0.01"): 0.2545, ("128", "1024", "0.1"): 0.2235},
+    **{("128", "1024", "0.2"): 0.2071, ("256", "512", "0.01"): 0.1420},
+    **{("256", "512", "0.1"): 0.1030, ("256", "512", "0.2"): 0.0959},
+    **{("256", "1024", "0.01"): 0.1338, ("256", "1024", "0.1"): 0.1038},
+    **{("256", "1024", "0.2"): 0.0949},
+}
+"""The author's, from his results, by labelled, unlabelled and lambda."""
+
+Setting = tuple[str, str, str, str]
+"""Architecture, labelled, unlabelled, lambda."""
+
+
+def collect(runs: Path, name: str) -> dict[Setting, list[float]]:
+    """Read RUNS/ARCH-LABELLED-UNLABELLED-LAMBDA-SEED/NAME.json."""
+    found: dict[Setting, list[float]] = defaultdict(list)
+    for path in sorted(runs.glob(f"*/{name}.json")):
+        arch, labelled, unlabelled, weight, _ = path.parent.name.rsplit("-", 4)
+        score = json.loads(path.read_text(encoding="utf-8"))["misclassification"]
+        found[arch, labelled, unlabelled, weight].append(score)
+    return found
+
+
+def cell(values: list[float]) -> str:
+    """Show mean, sample deviation and how many seeds."""
+    if not values:
+        return "not run"
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):.3f} ± {deviation:.3f} ({len(values)})"
+
+
+def main() -> None:
+    """Print a row for each setting that has a score."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
+    parser.add_argument("runs", type=Path, help="WORK/runs/digits")
+    parser.add_argument("--sets", nargs="+", required=True)
+    args = parser.parse_args()
+    scores = {name: collect(args.runs, name) for name in args.sets}
+    settings = {setting for found in scores.values() for setting in found}
+    heads = ["model", "labelled", "unlabelled", "lambda", "the author's", *args.sets]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    for setting in sorted(settings, key=lambda one: (one[0], *map(float, one[1:]))):
+        published = PUBLISHED.get(setting[1:])
+        author = "" if published is None else f"{published:.3f}"
+        shown = [cell(scores[name].get(setting, [])) for name in args.sets]
+        print(f"| {' | '.join([*setting, author, *shown])} |")
+    print("\nmean ± sample deviation (seeds) of the share of characters that are wrong")
+
+
+if __name__ == "__main__":
+    main()

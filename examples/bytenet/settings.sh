@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. What the slides do not tell is from their author's code and results.
+#
+# SCALE     tiny   few digits, a CPU, minutes: shows that all steps work
+#           small  the slides' experiment with digits, as it was; memorising, and captions of Multi30k
+#                  in DATA_DIR; two CPU cores, hours
+#           paper  Europarl and WMT, German to English, GPUs
+# TASKS     digits    words of 2 or 3 digits to digits: pairs, and words alone
+#           memorise  pairs learned by heart: BLEU on what was trained on
+#           text      few pairs and much text without translation
+# FLAGS, DECODING_FLAGS   more flags of fairseq-train and fairseq-generate; they come last
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+
+SCALE="${SCALE:-tiny}"
+WORK="${WORK:-work/bytenet/$SCALE}"
+SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # of memorise and text
+expect SCALE "tiny small paper" "$SCALE"
+case "$SCALE" in
+  tiny)
+    TASKS="${TASKS:-digits}" LABELLED="${LABELLED:-16}" UNLABELLED="${UNLABELLED:-0 16}"
+    WEIGHTS="${WEIGHTS:-0.2}" SEEDS="${SEEDS:-1}" EPOCHS="${EPOCHS:-3}" TEST="${TEST:-32}"
+    ;;
+  small)
+    TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
+    MEMORISE_FLAGS="${MEMORISE_FLAGS:---bytenet-dim 128}" PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
+    VOCABULARY="${VOCABULARY:-4000}" TEXT_ARCH="${TEXT_ARCH:-transformer_iwslt_de_en}"
+    TEXT_FLAGS="${TEXT_FLAGS:---encoder-layers 3 --decoder-layers 3 --encoder-embed-dim 256
+      --decoder-embed-dim 256 --encoder-ffn-embed-dim 512 --decoder-ffn-embed-dim 512
+      --dropout 0.3 --share-all-embeddings}"
+    ;;
+  paper) TASKS="${TASKS:-memorise text}" SEEDS="${SEEDS:-1 2 3}" ;;
+esac
+# shellcheck disable=SC2086  # words apart
+expect TASKS "digits memorise text" $TASKS
+
+# Digits. The grid, d = 20, batches of 8, Adam at 1e-3, 300 epochs, greedy search: the author's.
+ARCHS="${ARCHS:-bytenet_digits}"              # of any kind; their flags in ARCH_FLAGS
+ARCH_FLAGS="${ARCH_FLAGS:-}"
+LABELLED="${LABELLED:-64 128 256}"
+UNLABELLED="${UNLABELLED:-0 512 1024}"
+WEIGHTS="${WEIGHTS:-0.01 0.1 0.2}"            # lambda
+EPOCHS="${EPOCHS:-300}" BATCH="${BATCH:-8}" LR="${LR:-0.001}" BEAM="${BEAM:-5}"
+TEST="${TEST:-1024}"
+SETS="${SETS:-test unseen}"                   # unseen: strings that are in no training text
+
+# Memorising: 3,003 pairs of newstest2014, 120 epochs; characters.
+MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet}"
+MEMORISE_FLAGS="${MEMORISE_FLAGS:-}"
+MEMORISE_PAIRS="${MEMORISE_PAIRS:-3003}" MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-120}"
+MEMORISE_LR="${MEMORISE_LR:-3e-4}" MEMORISE_BATCH="${MEMORISE_BATCH:-16}"
+
+# Text: the slides' conclusion, a Transformer in the place of ByteNet.
+KINDS="${KINDS:-supervised backtranslation reconstruction}"
+# shellcheck disable=SC2086
+expect KINDS "supervised backtranslation reconstruction" $KINDS
+PAIRS="${PAIRS:-1920209}" MONO="${MONO:-10000000}" VOCABULARY="${VOCABULARY:-32000}"
+TEXT_ARCH="${TEXT_ARCH:-transformer}"
+TEXT_FLAGS="${TEXT_FLAGS:---share-all-embeddings}"
+TEXT_LR="${TEXT_LR:-5e-4}" WARMUP="${WARMUP:-1000}" MAX_TOKENS="${MAX_TOKENS:-4000}"
+UPDATES="${UPDATES:-$([[ "$SCALE" == paper ]] && echo 100000 || echo 6000)}"
+START="${START:-$((UPDATES / 3))}"            # reconstruction begins here
+TEXT_WEIGHT="${TEXT_WEIGHT:-0.1}" TEXT_BEAM="${TEXT_BEAM:-4}"
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
+
+# How often to save: so that the last epoch is among those saved.
+save_interval() { # EPOCHS
+  local every
+  for every in 50 10 1; do
+    if (($1 % every == 0)); then echo "$every" && return; fi
+  done
+}
+
+DATA="$WORK/data" RUNS="$WORK/runs"
+digit_data() { echo "$DATA/digits.$1.$2"; } # LABELLED SEED
+# All settings of digits, one a line: ARCH LABELLED UNLABELLED WEIGHT SEED. Without text there is no
+# lambda.
+digit_runs() {
+  local arch labelled unlabelled weight seed
+  for arch in $ARCHS; do
+    for labelled in $LABELLED; do
+      for unlabelled in $UNLABELLED; do
+        for weight in $([[ "$unlabelled" == 0 ]] && echo 0 || echo "$WEIGHTS"); do
+          for seed in $SEEDS; do echo "$arch $labelled $unlabelled $weight $seed"; done
+        done
+      done
+    done
+  done
+}
+digit_run() { echo "$RUNS/digits/$1-$2-$3-$4-$5"; } # as in a line of digit_runs

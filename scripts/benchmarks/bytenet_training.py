@@ -1,0 +1,38 @@
+"""Target tokens a second while they learn: ByteNet over another architecture, as fconv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import harness
+import models
+
+CHARACTERS = 200
+
+
+def learner(arch: str, args: Any) -> harness.Run:
+    """Return a run of training steps."""
+    unfold = {"bytenet_unfold": "1,0"} if arch.startswith("bytenet") else {}
+    return models.trainer(arch, args, CHARACTERS, **unfold)
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--arch", default="bytenet")
+    options.add_argument("--against", default="transformer_iwslt_de_en")
+    options.add_argument("--length", type=int, default=100, help="characters in a sentence")
+    options.add_argument("--tokens", type=int, default=800, help="trained on at a time")
+    options.add_argument("--steps", type=int, default=1, help="of training in one run")
+    options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
+    args = harness.parse(options)
+    comparison = harness.Comparison(
+        "bytenet_training", args.arch, args.against, "target tokens/s", 1.0, vars(args)
+    )
+    first, second = learner(args.arch, args), learner(args.against, args)
+    harness.compare(comparison, first, second, args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Updates a second with monolingual text over those without: the search, and scoring both ways."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import harness
+import models
+import torch
+from fairseq.data import LanguagePairDataset
+
+from fairseq_ssl.criterions.reconstruction_loss import SOURCE, ReconstructionLoss
+from fairseq_ssl.data.accompanied_pairs import AccompaniedPairs
+from fairseq_ssl.models.two_way_model import TwoWayModel
+from fairseq_ssl.tasks.reconstruction_translation import (
+    ReconstructionTranslationConfig,
+    ReconstructionTranslationTask,
+)
+
+GOAL = 1 / 4
+"""The slides' author: 1 / 5.5."""
+
+
+class Optimizer:
+    """What a task asks of one."""
+
+    def __init__(self, model: Any) -> None:
+        self.adam = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def backward(self, loss: Any) -> None:
+        """Go back from the loss."""
+        torch.autograd.backward(loss)
+
+    def step(self) -> None:
+        """Change the weights."""
+        self.adam.step()
+        self.adam.zero_grad()
+
+
+def task_of(args: Any) -> ReconstructionTranslationTask:
+    """Return the task over a dictionary of made-up words."""
+    words = models.words(args.vocabulary)
+    cfg = ReconstructionTranslationConfig(
+        source_lang="one",
+        target_lang="other",
+        reconstruction_beam=args.beam,
+        reconstruction_max_len=f"0,{args.target_length}",
+        train_subset="train",
+        seed=1,
+    )
+    return ReconstructionTranslationTask(cfg, words.source_dictionary, words.target_dictionary)
+
+
+def sides(args: Any, *lengths: int) -> list[tuple[list[Any], list[int]]]:
+    """Return random sentences of a length for each side, and their sizes."""
+    made = [models.sentences(args.batch, length, args.vocabulary) for length in lengths]
+    return [(list(tokens), [tokens.size(1)] * len(tokens)) for tokens in made]
+
+
+def updates(args: Any, weight: float) -> harness.Run:
+    """Return a run of updates, with lambda 0 without any text."""
+    task = task_of(args)
+    unfold = {"bytenet_unfold": "1,0"} if args.arch.startswith("bytenet") else {}
+    ways = {
+        name: models.build(args.arch, one, **unfold)[0] for name, one in task.directions.items()
+    }
+    model = TwoWayModel(ways).to(args.device).train()
+    criterion = ReconstructionLoss(task, str(weight), None, 0, "marginal", False, 0.0)
+    source, target, text = sides(args, args.length, args.target_length, args.length)
+    dictionary = task.source_dictionary
+
+    def pairs(one: Any, other: Any) -> LanguagePairDataset:
+        return LanguagePairDataset(*one, dictionary, *other, dictionary)
+
+    texts = {SOURCE: pairs(text, text)} if weight else {}
+    data = AccompaniedPairs(pairs(source, target), pairs(target, source), texts, seed=1)
+    sample = _moved(data.collater([data[i] for i in range(len(data))]), args.device)
+    optimizer = Optimizer(model)
+
+    def run() -> int:
+        for update in range(args.steps):
+            task.train_step(sample, model, criterion, optimizer, update)
+            optimizer.step()
+        return int(args.steps)
+
+    return run
+
+
+def _moved(sample: Any, device: str) -> Any:
+    if isinstance(sample, dict):
+        return {name: _moved(value, device) for name, value in sample.items()}
+    return sample.to(device) if torch.is_tensor(sample) else sample
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--arch", default="bytenet_digits")
+    options.add_argument("--length", type=int, default=13, help="tokens of a source, its end too")
+    options.add_argument("--target-length", type=int, default=4, help="the same of a target")
+    options.add_argument("--batch", type=int, default=8, help="pairs, and sentences of text")
+    options.add_argument("--vocabulary", type=int, default=32)
+    options.add_argument("--beam", type=int, default=5)
+    options.add_argument("--steps", type=int, default=10, help="updates in one run")
+    args = harness.parse(options)
+    comparison = harness.Comparison(
+        *("reconstruction_training", "with monolingual text", "without", "updates/s"),
+        *(GOAL, vars(Namespace(**vars(args)))),
+    )
+    harness.compare(comparison, updates(args, 0.2), updates(args, 0.0), args.pairs)
+    harness.publish(comparison)
+
+
+if __name__ == "__main__":
+    main()
