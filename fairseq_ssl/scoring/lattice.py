@@ -17,7 +17,6 @@ Tables = tuple[list[int], list[int], list[int]]
 """By column, in whose rows a cheapest way can pair words, delete, insert: a bit for a row."""
 
 DEAREST = 1_000_000
-NEVER = (0, 0)
 
 
 class TooWideError(Exception):
@@ -49,53 +48,84 @@ class Lattice:
 
 def lattice(source: Sequence[str], output: Sequence[str], most: int = DEAREST) -> Lattice:
     """Find all steps of the cheapest ways from source to output; at most so many cells."""
+    lead = _surely_kept(source, output)
+    rest = _surely_kept(source[lead:][::-1], output[lead:][::-1])
+    end, width = len(source) - rest, len(output) + 1
     places: dict[str, int] = {}
-    for number, word in enumerate(source, 1):
+    for number, word in enumerate(source[lead:end], 1):
         places[word] = places.get(word, 0) | 1 << number
-    matches = [places.get(word, 0) for word in output]
-    tables = (_by_price_one(matches, len(source)), _by_price_two(matches, len(source)))
-    steps = _steps(*tables, len(source), most)
+    matches = [places.get(word, 0) for word in output[lead : len(output) - rest]]
+    tables = (_by_price_one(matches, end - lead), _by_price_two(matches, end - lead))
+    steps = _steps(*tables, end - lead, (lead, lead, width), most)
+    diagonal = width + 1
+    for cell in range(diagonal, (lead + 1) * diagonal, diagonal):
+        steps[cell] = {cell - diagonal: 2}
+    last = len(source) * width + len(output)
+    for cell in range(last, last - rest * diagonal, -diagonal):
+        steps[cell] = {cell - diagonal: 2}
+    if lead:
+        steps[0] = {}
     return Lattice(source, output, sorted(steps), steps)
 
 
-def _steps(first: Tables, second: Tables, length: int, most: int) -> dict[Cell, dict[Cell, int]]:
-    """Go back from the end over every step that a cheapest way of either table takes."""
+def _surely_kept(source: Sequence[str], output: Sequence[str]) -> int:
+    """Return how many of the first words every cheapest way keeps.
+
+    A word that stands once in either sentence, behind the same words, is kept by all of them:
+    without it a way has to change the number of words once more on either side of it.
+    """
+    alike = 0
+    for one, other in zip(source, output, strict=False):
+        if one != other:
+            break
+        alike += 1
+    while alike and not source.count(source[alike - 1]) == output.count(source[alike - 1]) == 1:
+        alike -= 1
+    return alike
+
+
+def _steps(
+    first: Tables, second: Tables, length: int, at: tuple[int, int, int], most: int
+) -> dict[Cell, dict[Cell, int]]:
+    """Go back from the end over every step that a cheapest way of either table takes.
+
+    The tables are of a part of the lattice: `at` has its first row and column, and the whole
+    width.  They are looked up as one, the second above the first, so that two bits tell in which
+    of them a cheapest way comes to a cell.
+    """
+    above = length + 1
     pairs, deletes, inserts = (
-        list(zip(*both, strict=True)) for both in zip(first, second, strict=True)
+        [one | two << above for one, two in zip(*both, strict=True)]
+        for both in zip(first, second, strict=True)
     )
-    width = len(pairs)
+    top, left, width = at
+    both = 1 | 1 << above
+    times = {1: 1, 1 << above: 1, both: 2}
     steps: dict[Cell, dict[Cell, int]] = {}
-    row_above: dict[int, tuple[int, int]] = {width - 1: (1, 1)}
+    row_above = {len(pairs) - 1: both}
+    begin = (top + length) * width + left
     for row in range(length, -1, -1):
         here, row_above = row_above, {}
         waiting = sorted(here)
         while waiting:
             column = waiting.pop()
-            one, two = here[column]
-            cell = row * width + column
+            come = here[column]
+            cell = begin + column
             into = steps[cell] = {}
-            a, b = pairs[column]
-            a, b = one & a >> row, two & b >> row
-            if a or b:
-                into[cell - width - 1] = a + b
-                x, y = row_above.get(column - 1, NEVER)
-                row_above[column - 1] = (x | a, y | b)
-            a, b = deletes[column]
-            a, b = one & a >> row, two & b >> row
-            if a or b:
-                into[cell - width] = a + b
-                x, y = row_above.get(column, NEVER)
-                row_above[column] = (x | a, y | b)
-            a, b = inserts[column]
-            a, b = one & a >> row, two & b >> row
-            if a or b:
-                into[cell - 1] = a + b
-                x, y = here.get(column - 1, NEVER)
+            if taken := pairs[column] >> row & come:
+                into[cell - width - 1] = times[taken]
+                row_above[column - 1] = row_above.get(column - 1, 0) | taken
+            if taken := deletes[column] >> row & come:
+                into[cell - width] = times[taken]
+                row_above[column] = row_above.get(column, 0) | taken
+            if taken := inserts[column] >> row & come:
+                into[cell - 1] = times[taken]
                 if column - 1 not in here:
                     waiting.append(column - 1)
-                here[column - 1] = (x | a, y | b)
+                here[column - 1] = here.get(column - 1, 0) | taken
         if len(steps) > most:
             raise TooWideError
+        begin -= width
     return steps
 
 

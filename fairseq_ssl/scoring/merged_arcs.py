@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -98,8 +97,9 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) 
                 if kept + same > unchanged:
                     continue
                 found = into[head]
-                if tail not in found or length + 1 < found[tail][0]:
-                    if tail in found:
+                before = found.get(tail)
+                if before is None or length + 1 < before[0]:
+                    if before is not None:
                         copies[tail, head] = copies.get((tail, head), 1) + 1
                     found[tail] = (length + 1, kept + same)
                     order.append((tail, head))
@@ -112,49 +112,51 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) 
 
 def _kept_ends(lattice: Lattice) -> tuple[int, int]:
     """Return how many words can be cut off at either end."""
-    lengths = []
-    for cells in (lattice.cells, lattice.cells[::-1]):
-        length = 0
-        for one, other in pairwise(cells):
-            before, after = min(one, other), max(one, other)
-            if lattice.steps[after] != {before: 2} or not lattice.is_same(before, after):
-                break
-            length += 1
-        if length == len(cells) - 1:
-            return 0, 0
-        lengths.append(max(0, length - KEPT))
-    return lengths[0], lengths[1]
+    cells, steps, diagonal = lattice.cells, lattice.steps, lattice.width + 1
+    source, output, last = lattice.source, lattice.output, len(lattice.cells) - 1
+    lead = rest = 0
+    while (
+        lead < last
+        and steps[cells[lead + 1]] == {lead * diagonal: 2}
+        and cells[lead + 1] == (lead + 1) * diagonal
+        and source[lead] == output[lead]
+    ):
+        lead += 1
+    if lead == last:
+        return 0, 0
+    end = cells[last]
+    while (
+        cells[last - rest - 1] == end - (rest + 1) * diagonal
+        and steps[end - rest * diagonal] == {end - (rest + 1) * diagonal: 2}
+        and source[-rest - 1] == output[-rest - 1]
+    ):
+        rest += 1
+    return max(0, lead - KEPT), max(0, rest - KEPT)
 
 
 def _single(
     lattice: Lattice,
 ) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
     """Return the steps: by the cell they come to, by the cell they leave, and in order."""
-    cells, width = lattice.cells, lattice.width
+    cells, source, output = lattice.cells, lattice.source, lattice.output
     number = {cell: place for place, cell in enumerate(cells)}
-    found = []
-    for head, cell in enumerate(cells):
-        for before, times in lattice.steps[cell].items():
-            if before not in number:
-                continue
-            row, column = divmod(before, width)
-            same = int(
-                cell - before > width
-                and column + 1 < width
-                and lattice.source[row] == lattice.output[column]
-            )
-            found.append((number[before], head, times, same))
-    found.sort()
     into: list[dict[int, Merged]] = [{} for _ in cells]
     onward: list[list[tuple[int, int]]] = [[] for _ in cells]
-    order: list[Arc] = []
     copies: dict[Arc, int] = {}
-    for tail, head, times, same in found:
-        into[head][tail] = (1, same)
-        onward[tail].append((head, same))
-        order.append((tail, head))
-        if times > 1:
-            copies[tail, head] = times
+    for head, cell in enumerate(cells):
+        for before, times in lattice.steps[cell].items():
+            tail = number.get(before)
+            if tail is None:
+                continue
+            same = 0
+            if cell - before > lattice.width:
+                row, column = divmod(before, lattice.width)
+                same = int(source[row] == output[column])
+            into[head][tail] = (1, same)
+            onward[tail].append((head, same))
+            if times > 1:
+                copies[tail, head] = times
+    order = [(tail, head) for tail, heads in enumerate(onward) for head, _ in heads]
     return into, onward, order, copies
 
 
@@ -182,15 +184,22 @@ class Paths:
 
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
-        self._plain: dict[Arc, float] = {}
-        for arc in arcs.order:
-            steps, kept = arcs.into[arc[1]][arc[0]]
-            self._plain[arc] = steps if steps == kept else steps + SMALL
+        into = arcs.into
+        self._place = {arc: place for place, arc in enumerate(arcs.order)}
+        self._plain = [
+            (tail, head, steps if steps == kept else steps + SMALL)
+            for tail, head in arcs.order
+            for steps, kept in (into[head][tail],)
+        ]
+        dearer = {}
         for arc, times in arcs.copies.items():
-            steps, kept = arcs.into[arc[1]][arc[0]]
+            steps, kept = into[arc[1]][arc[0]]
             if kept < steps:
+                dearer[arc] = steps + SMALL
                 for _ in range(times - 1):  # one by one: a product rounds in another way
-                    self._plain[arc] += SMALL
+                    dearer[arc] += SMALL
+        if dearer:
+            self._plain = self._weighed(dearer)
         self._heads: dict[int, list[int]] = {}
         width = arcs.lattice.width
         for head, cell in enumerate(arcs.lattice.cells):
@@ -202,8 +211,17 @@ class Paths:
         favoured = self._favoured(gold)
         key = frozenset(favoured.items())
         if key not in self._found:
-            self._found[key] = self._path(self._shortest({**self._plain, **favoured}))
+            self._found[key] = self._path(self._shortest(favoured))
         return self._found[key]
+
+    def _weighed(self, weights: dict[Arc, float]) -> list[tuple[int, int, float]]:
+        """Return all arcs with their weights, of which some are others."""
+        if len(self._place) < len(self._plain):  # some arc is listed twice
+            return [(t, h, weights.get((t, h), weight)) for t, h, weight in self._plain]
+        arcs = self._plain.copy()
+        for arc, weight in weights.items():
+            arcs[self._place[arc]] = (*arc, weight)
+        return arcs
 
     def _path(self, came: list[int]) -> list[Edit]:
         node, path = len(came) - 1, []
@@ -231,14 +249,25 @@ class Paths:
         low = -self.arcs.count
         for span in {edit[:2] for edit in gold}:
             wanted = [edit for edit in gold if edit[:2] == span]
-            edits = {arc: self.arcs.edit(arc) for arc in self._at(*span)}
-            if span[0] == span[1]:
+            here = self._at(*span)
+            if span[0] == span[1] and here:
+                edits = {arc: self.arcs.edit(arc) for arc in here}
                 found.update(self._insertions(edits, wanted, low))
                 continue
-            for arc, edit in edits.items():
-                if any(each.fits(edit) for each in wanted):
+            lengths = {words_of(text) for edit in wanted for text in edit.alternatives}
+            for arc in here:
+                if self._written(arc, span) not in lengths:
+                    continue
+                done = self.arcs.edit(arc)
+                if any(each.fits(done) for each in wanted):
                     found[arc] = low
         return found
+
+    def _written(self, arc: Arc, span: tuple[int, int]) -> int:
+        """Return how many words an arc of this span writes."""
+        lattice = self.arcs.lattice
+        distance = lattice.cells[arc[1]] - lattice.cells[arc[0]]
+        return distance - (span[1] - span[0]) * lattice.width
 
     def _insertions(
         self, edits: dict[Arc, Edit], wanted: Sequence[GoldEdit], low: int
@@ -254,13 +283,13 @@ class Paths:
             found[arc] += SMALL
         return found
 
-    def _shortest(self, weights: dict[Arc, float]) -> list[int]:
+    def _shortest(self, favoured: dict[Arc, float]) -> list[int]:
         """Return for each cell where the shortest path to it comes from.
 
         Of equal ones that which sweeps over the list find first, as in the script, with its
         rounding.  Sweeps end when one changes nothing; that is soon, as the list is in order.
         """
-        arcs = [(*arc, weights[arc]) for arc in self.arcs.order]
+        arcs = self._weighed(favoured) if favoured else self._plain
         distances = [self.arcs.before] + [inf] * (len(self.arcs.into) - 1)
         came = [0] * len(distances)
         changed = True
@@ -273,6 +302,11 @@ class Paths:
                     came[head] = tail
                     changed = True
         return came
+
+
+def words_of(text: str) -> int:
+    """Count the words of a text with single spaces between them."""
+    return text.count(" ") + 1 if text else 0
 
 
 def shared_out(

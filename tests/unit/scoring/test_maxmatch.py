@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -106,6 +107,46 @@ def test_it_is_the_direct_way(
 ) -> None:
     found = chosen(MaxMatch(unchanged, beta, ignore_case)(pairs), beta)
     assert found == direct(pairs, unchanged, beta, ignore_case)
+
+
+def cheapest(source: list[str], output: list[str], price: int) -> set[tuple[int, int]]:
+    """The steps of all cheapest ways, by the whole table from both ends."""
+
+    def costs(one: list[str], other: list[str]) -> dict[tuple[int, int], int]:
+        table = {(0, 0): 0}
+        for i in range(len(one) + 1):
+            for j in range(len(other) + 1):
+                ways = [table[i - 1, j] + 1] if i else []
+                ways += [table[i, j - 1] + 1] if j else []
+                if i and j:
+                    ways.append(table[i - 1, j - 1] + (one[i - 1] != other[j - 1]) * price)
+                table[i, j] = min(ways, default=0)
+        return table
+
+    begun, ended = costs(source, output), costs(source[::-1], output[::-1])
+    rows, columns = len(source), len(output)
+    found = set()
+    for i, j in begun:
+        for down, right in ((1, 1), (1, 0), (0, 1)):
+            x, y = i + down, j + right
+            if x <= rows and y <= columns:
+                paired = down and right
+                cost = (source[i] != output[j]) * price if paired else 1
+                way = begun[i, j] + cost + ended[rows - x, columns - y]
+                if way == begun[rows, columns]:
+                    found.add((i * (columns + 1) + j, x * (columns + 1) + y))
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(*[st.lists(st.sampled_from("abcde"), max_size=6)] * 2, *[st.text("abcxyz", max_size=4)] * 2)
+def test_the_lattice_has_the_steps_of_all_cheapest_ways(
+    source: list[str], output: list[str], before: str, after: str
+) -> None:
+    source, output = ([*before, *words, *after] for words in (source, output))
+    wanted = Counter([*cheapest(source, output, 1), *cheapest(source, output, 2)])
+    steps = lattice(source, output).steps
+    assert {(a, b): times for b, into in steps.items() for a, times in into.items()} == wanted
 
 
 @settings(max_examples=150, deadline=None)
