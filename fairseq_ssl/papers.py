@@ -46,11 +46,11 @@ PAPERS = (
     Paper(
         key="gec_pseudo_data",
         title="Pseudo Data for Grammatical Error Correction (Kiyono et al., 2019)",
-        brings="noisy back-translation, direct, spell and character noise",
+        brings="noisy back-translation; direct, spell and character noise; right-to-left models",
         tasks=("tagged_translation",),
         commands=(
             *("noise --noise direct", "noise --noise spell", "noise --noise spelling"),
-            "back-translate --noisy-beam-beta",
+            *("back-translate --noisy-beam-beta", "score errant --by type"),
         ),
     ),
     Paper(

@@ -12,10 +12,10 @@ sentences() {
   have "$clean/done" && return
   run mkdir -p "$clean"
   if [[ "$SCALE" == tiny ]]; then
-    run python "$HERE/toy_sentences.py" "$clean/all.txt" --seed "$SEED"
+    run python "$HERE/../common/toy_sentences.py" "$clean/all.txt" --seed "$SEED"
   else
     : "${DATA_DIR:?folder with multi30k, small_parallel_enja and rotten_tomatoes}"
-    run python "$HERE/small_text.py" "$DATA_DIR" "$clean/all.txt"
+    run python "$HERE/../common/small_text.py" "$DATA_DIR" "$clean/all.txt"
   fi
   run python "$HERE/split.py" "$clean/all.txt" "$clean" --seed "$SEED" \
     --lines "train=$TUNING_LINES" "valid=$HELD_OUT" "test=$HELD_OUT"

@@ -18,6 +18,8 @@ from fairseq_ssl.text.lines import read_lines
 
 NOTHING = "-NONE-"
 NOOP = "noop"
+NOT_CORRECTED = ("UNK", "Um")
+"""Types of what annotators only marked."""
 FIELDS = 6
 
 
@@ -97,6 +99,27 @@ def m2_lines(sentence: M2Sentence) -> Iterator[str]:
                 f"{NOTHING}|||{annotator}"
             )
     yield ""
+
+
+def corrected(sentence: M2Sentence, annotator: int, name: str) -> str:
+    """Return the sentence as an annotator, who may not have seen it, wants it.
+
+    What was marked and not corrected stays; of alternatives the first is taken.
+    """
+    edits = [
+        edit for edit in sentence.annotators.get(annotator, []) if edit.type not in NOT_CORRECTED
+    ]
+    words: list[str] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < done:
+            raise DataError(
+                f"{name}:{sentence.line} has two edits of annotator {annotator} at word "
+                f"{edit.start}. Expected edits apart from each other."
+            )
+        words += [*sentence.words[done : edit.start], *edit.alternatives[0].split()]
+        done = edit.end
+    return " ".join([*words, *sentence.words[done:]])
 
 
 def _complete(sentence: M2Sentence) -> M2Sentence:

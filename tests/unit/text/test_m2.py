@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.m2 import M2Edit, m2_lines, parsed_m2, read_m2
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, corrected, m2_lines, parsed_m2, read_m2
 
 GOLD = """\
 S This are a sentence .
@@ -61,3 +61,27 @@ def test_what_is_wrong_is_told_with_its_line(text: str, message: str) -> None:
     with pytest.raises(DataError) as caught:
         list(parsed_m2(text.splitlines(), "gold.m2"))
     assert message in str(caught.value)
+
+
+BLOCK = """\
+S a cat sit at on the mat
+A 0 0|||M:ADV|||Now ,|||REQUIRED|||-NONE-|||0
+A 2 3|||R:VERB|||sits||sat|||REQUIRED|||-NONE-|||0
+A 3 4|||U:PREP|||-NONE-|||REQUIRED|||-NONE-|||0
+A 6 7|||UNK|||mat|||REQUIRED|||-NONE-|||0
+A 1 2|||R:NOUN|||dog|||REQUIRED|||-NONE-|||1
+"""
+
+
+def test_a_sentence_is_corrected_as_an_annotator_wants_it() -> None:
+    (sentence,) = parsed_m2(BLOCK.splitlines(), "gold.m2")
+    assert corrected(sentence, 0, "gold.m2") == "Now , a cat sits on the mat"
+    assert corrected(sentence, 1, "gold.m2") == "a dog sit at on the mat"
+    assert corrected(sentence, 2, "gold.m2") == "a cat sit at on the mat"
+    assert corrected(M2Sentence(("a",), {0: [M2Edit(0, 1, "U", "")]}), 0, "") == ""
+
+
+def test_edits_that_overlap_can_not_be_applied() -> None:
+    edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
+    with pytest.raises(DataError, match=r"gold\.m2:3 has two edits of annotator 0 at word 1"):
+        corrected(M2Sentence(("a", "b"), {0: edits}, 3), 0, "gold.m2")

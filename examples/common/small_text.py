@@ -1,0 +1,56 @@
+"""Put English sentences of three small corpora together: lower case, tokenised, each once."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+from sacremoses import MosesTokenizer
+
+TEXTS = {"phrases": "small_parallel_enja/train.en", "films": "rotten_tomatoes/unlabelled.txt"}
+"""Short sentences of a phrase book, and sentences of film reviews."""
+
+
+def captions(folder: Path) -> Iterator[str]:
+    """Yield the captions of Multi30k, tokenised."""
+    tokenizer = MosesTokenizer(lang="en")
+    with gzip.open(folder / "multi30k/train.en.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield tokenizer.tokenize(line, return_str=True, escape=False)
+
+
+def corpora(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the sentences of each, none of which was in one before."""
+    seen = {""}
+    for name in ("captions", *TEXTS):
+        if name in TEXTS:
+            text = (folder / TEXTS[name]).read_text(encoding="utf-8").split("\n")
+        else:
+            text = list(captions(folder))
+        whole = dict.fromkeys(" ".join(line.lower().split()) for line in text)
+        yield name, [line for line in whole if line not in seen]
+        seen.update(whole)
+
+
+def main() -> None:
+    """Write one file, or one for each corpus."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("output", type=Path, help="a file; with --apart, a folder")
+    parser.add_argument(
+        "--apart", action="store_true", help="write captions.txt, phrases.txt and films.txt"
+    )
+    args = parser.parse_args()
+    texts = {name: "".join(f"{line}\n" for line in lines) for name, lines in corpora(args.folder)}
+    if not args.apart:
+        args.output.write_text("".join(texts.values()), encoding="utf-8")
+        return
+    args.output.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (args.output / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

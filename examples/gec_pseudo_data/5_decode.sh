@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Corrections of every set by every model, as text: RUNS/SYSTEM.SEED/SET.txt (tables 4.2 and 4.3).
+# shellcheck source=examples/gec_pseudo_data/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+decode() { # SYSTEM SEED SET
+  local out="$RUNS/$1.$2/$3"
+  have "$out.txt" && return
+  quietly "$out.log" into "$out.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
+    --task tagged_translation -s src -t trg --path "$(model "$1" "$2")" --gen-subset "$(subset "$3")" \
+    --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000
+  into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords subword-nmt
+}
+
+headline "5/8 correcting with a beam of $BEAM"
+for set in $SETS; do
+  have "$RUNS/untouched.1/$set.txt" || into "$RUNS/untouched.1/$set.txt" cat "$WORK/words/$set.src"
+  for seed in $SEEDS; do
+    # shellcheck disable=SC2086  # words apart
+    for system in $SYSTEMS; do spawn decode "$system" "$seed" "$set"; done
+  done
+done
+settle

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# MaxMatch and ERRANT of every set with edits, GLEU of JFLEG, and the table: mean and deviation over
+# the seeds.
+# shellcheck source=examples/gec_pseudo_data/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+score() { # FOLDER SET
+  local out="$1/$2" number metric flags references=()
+  if [[ "$2" == jfleg ]]; then
+    for number in 0 1 2 3; do references+=(--reference "$GOLD/jfleg.ref$number"); done
+    have "$out.gleu.json" || into "$out.gleu.json" fairseq-ssl score gleu "$out.txt" \
+      --source "$GOLD/jfleg.src" "${references[@]}" --format json
+    return
+  fi
+  for metric in $METRICS; do
+    flags=()
+    [[ "$metric" == errant ]] && flags=("${ERRANT[@]}")
+    have "$out.$metric.json" || into "$out.$metric.json" fairseq-ssl score "$metric" "$out.txt" \
+      --gold "$GOLD/$2.m2" "${flags[@]}" --format json
+  done
+}
+
+headline "7/8 scoring"
+folders=("$RUNS/untouched.1")
+for seed in $SEEDS; do
+  # shellcheck disable=SC2086  # words apart
+  for system in $SYSTEMS; do folders+=("$RUNS/$system.$seed"); done
+done
+if [[ "$FINAL" != none ]]; then
+  for seeds in $ENSEMBLES; do
+    number="$(tr + '\n' <<<"$seeds" | wc -l)"
+    folders+=("$RUNS/ensemble$number.$seeds" "$RUNS/reranked$number.$seeds")
+  done
+fi
+for folder in "${folders[@]}"; do
+  for set in $SETS; do spawn score "$folder" "$set"; done
+done
+settle
+# shellcheck disable=SC2086  # words apart
+run python "$HERE/results.py" "$RUNS" --rows untouched $SYSTEMS --sets $SETS

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The analyses of 4.5 and the curves of 4.4, of the validation set, as far as SYSTEMS has what they
+# compare: WORK/figures, each figure with its numbers beside it.
+# shellcheck source=examples/gec_pseudo_data/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+figures="$WORK/figures"
+
+# Which systems a pattern matches, in the order of SYSTEMS.
+matching() { # PATTERN
+  # shellcheck disable=SC2086  # words apart
+  printf '%s\n' $SYSTEMS | grep -Ex -e "$1" || true
+}
+
+# F of systems, by error type or level.
+compare() { # NAME type|level SYSTEM...
+  local system seed outputs=() levels=()
+  (($# > 2)) || return 0
+  have "$figures/$1.json" && return
+  for system in "${@:3}"; do
+    for seed in $SEEDS; do outputs+=("$system=$RUNS/$system.$seed/valid.txt"); done
+  done
+  [[ "$2" == level ]] && levels=(--levels "$GOLD/valid.levels")
+  into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$GOLD/valid.m2" \
+    "${ERRANT[@]}" --by "$2" "${levels[@]}" --figure "$figures/$1.png" --format json
+}
+
+headline "8/8 analyses"
+run mkdir -p "$figures"
+mapfile -t corpora < <(matching 'joint-direct-[^-]+-[0-9]+' | sort -t - -s -k 4,4n | awk -F - \
+  'NR == 1 { least = $4 } $4 == least')
+mapfile -t amounts < <(matching '(baseline|pretrain-noisy-[^-]+-[0-9]+)')
+mapfile -t strong < <(matching "(baseline|$FINAL|${FINAL%-sse})")
+if [[ "${ERRANT[0]}" != --untyped ]]; then
+  compare types-of-corpora type "${corpora[@]}" # figure 4.5
+  compare types-of-final type "${strong[@]}"    # figure 4.9
+  have "$figures/shares.json" || into "$figures/shares.json" fairseq-ssl score errant \
+    "$RUNS/untouched.1/valid.txt" --gold "$GOLD/valid.m2" "${ERRANT[@]}" --by share \
+    --levels "$GOLD/valid.levels" --figure "$figures/shares.png" --format json # figure 4.6
+fi
+compare levels-of-corpora level "${corpora[@]}" # figure 4.7
+compare levels-of-amounts level "${amounts[@]}" # figure 4.10
+run python "$HERE/figures.py" "$RUNS" "$figures" # figures 4.2 to 4.4

@@ -1,0 +1,129 @@
+"""The corpora of the recipe: m2 files to pairs and back, and small ones cut up."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.scoring.errant import Annotator
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.m2 import corrected, m2_lines, read_m2
+from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
+
+ERRORS = (20, 40, 25, 10, 5)
+"""Per cent of the sentences with 0, 1, 2, 3 and 4 errors of a learner."""
+LEAST, MOST = 3, 25
+"""Words of a sentence."""
+
+
+def pairs(sources: Sequence[Path], prefix: Path, drop_identical: bool) -> None:
+    """Write PREFIX.src and PREFIX.trg from m2 files, by their first annotator."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    read = 0
+    for path in sources:
+        for sentence in read_m2(path):
+            read += 1
+            before, after = " ".join(sentence.words), corrected(sentence, 0, str(path))
+            if before and after and not (drop_identical and before == after):
+                sides[0].append(before)
+                sides[1].append(after)
+    print(f"{len(sides[0])} pairs of the {read} sentences of {len(sources)} files")
+    for side, lines in zip(("src", "trg"), sides, strict=True):
+        _write(prefix.with_name(f"{prefix.name}.{side}"), lines)
+
+
+def gold(prefix: Path) -> None:
+    """Write PREFIX.m2 from PREFIX.src and PREFIX.trg; the edits have no types."""
+    find = Annotator(None)
+    sides = (read_lines(prefix.with_name(f"{prefix.name}.{side}")) for side in ("src", "trg"))
+    blocks = (m2_lines(find.sentence(src, (trg,))) for src, trg in zip(*sides, strict=True))
+    _write(prefix.with_name(f"{prefix.name}.m2"), [line for block in blocks for line in block])
+
+
+def learner_words(path: Path) -> None:
+    """Write the list of learner words that genuine errors are made by."""
+    words = replace(HAND_MADE, errors=ERRORS)
+    words.write(path, Signature("learner-words", {"made": "by hand"}))
+
+
+def split(texts: Sequence[Path], folder: Path, genuine: int, held_out: int) -> None:
+    """Share out clean sentences: train, valid and test, in sections; what is left is a seed corpus.
+
+    Args:
+        texts: the sections of train, valid and test, in this order
+        folder: gets SET.clean, SET.levels, NAME.txt for each text, and all.txt
+        genuine: sentences to train on of all texts together
+        held_out: sentences of valid, and as many of test
+    """
+    sizes = {"train": genuine, "valid": held_out, "test": held_out}
+    parts: dict[str, list[str]] = {name: [] for name in sizes}
+    levels: dict[str, list[str]] = {name: [] for name in sizes}
+    rest: list[str] = []
+    draw = random.Random(1)
+    for path in texts:
+        lines = [line for line in read_lines(path) if LEAST <= len(line.split()) <= MOST]
+        draw.shuffle(lines)
+        for name, size in sizes.items():
+            count = size // len(texts)
+            parts[name] += lines[:count]
+            levels[name] += [path.stem] * len(lines[:count])
+            lines = lines[count:]
+        _write(folder / f"{path.stem}.txt", lines)
+        rest += lines
+    draw.shuffle(rest)
+    _write(folder / "all.txt", rest)
+    for name in sizes:
+        _write(folder / f"{name}.clean", parts[name])
+        _write(folder / f"{name}.levels", levels[name])
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.tmp")
+    aside.write_text("".join(_ended(lines)), encoding="utf-8", newline="\n")
+    aside.replace(path)
+
+
+def _ended(lines: list[str]) -> Iterator[str]:
+    return (f"{line}\n" for line in lines)
+
+
+def main() -> None:
+    """Do one of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    steps = parser.add_subparsers(dest="step", required=True)
+    step = steps.add_parser("pairs", help=pairs.__doc__)
+    step.add_argument("m2", type=Path, nargs="+")
+    step.add_argument("--to", type=Path, required=True, metavar="PREFIX")
+    step.add_argument("--drop-identical", action="store_true")
+    step = steps.add_parser("gold", help=gold.__doc__)
+    step.add_argument("prefix", type=Path)
+    step = steps.add_parser("learner-words", help=learner_words.__doc__)
+    step.add_argument("output", type=Path)
+    step = steps.add_parser("split", help=(split.__doc__ or "").splitlines()[0])
+    step.add_argument("text", type=Path, nargs="+")
+    step.add_argument("--to", type=Path, required=True, metavar="FOLDER")
+    step.add_argument("--genuine", type=int, required=True)
+    step.add_argument("--held-out", type=int, required=True)
+    args = parser.parse_args()
+    try:
+        if args.step == "pairs":
+            pairs(args.m2, args.to, args.drop_identical)
+        elif args.step == "gold":
+            gold(args.prefix)
+        elif args.step == "learner-words":
+            learner_words(args.output)
+        else:
+            split(args.text, args.to, args.genuine, args.held_out)
+    except FairseqSslError as error:
+        sys.exit(f"corpora.py: {error}")
+
+
+if __name__ == "__main__":
+    main()

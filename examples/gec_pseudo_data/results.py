@@ -1,0 +1,63 @@
+"""Print a table of precision, recall and F, and of GLEU: mean and deviation over the seeds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+Scores = dict[str, dict[str, list[float]]]
+"""By system and column, a number for each seed."""
+
+NAMES = {"m2": "M2", "errant": "ERRANT", "gleu": ""}
+
+
+def collect(runs: Path, sets: list[str]) -> tuple[Scores, list[str], set[str]]:
+    """Read RUNS/SYSTEM.SEED/SET.METRIC.json; returns also the columns and the signatures."""
+    scores: Scores = defaultdict(lambda: defaultdict(list))
+    columns: dict[str, None] = {}
+    signatures = set()
+    for name in sets:
+        for metric, shown in NAMES.items():
+            for path in sorted(runs.glob(f"*/{name}.{metric}.json")):
+                found = json.loads(path.read_text(encoding="utf-8"))
+                signatures.add(found.pop("signature"))
+                kept = {"GLEU": found["GLEU"]} if metric == "gleu" else found
+                for value, number in kept.items():
+                    column = " ".join(filter(None, (name, shown, value)))
+                    columns[column] = None
+                    scores[path.parent.name.rpartition(".")[0]][column].append(number)
+    return scores, list(columns), signatures
+
+
+def cell(values: list[float]) -> str:
+    """Show the mean and the sample deviation; what has no score was not run."""
+    if not values:
+        return "not run"
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{deviation}"
+
+
+def main() -> None:
+    """Print a row for each system with a score; ensembles come last."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
+    parser.add_argument("runs", type=Path, help="WORK/runs")
+    parser.add_argument("--rows", nargs="+", required=True, help="systems, in their order")
+    parser.add_argument("--sets", nargs="+", required=True)
+    args = parser.parse_args()
+    scores, columns, signatures = collect(args.runs, args.sets)
+    last = [name for name in sorted(scores) if name.startswith(("ensemble", "reranked"))]
+    heads = ["system", "runs", *columns]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    for row in dict.fromkeys([*args.rows, *last]):
+        if row in scores:
+            seeds = max(len(values) for values in scores[row].values())
+            cells = [cell(scores[row][column]) for column in columns]
+            print(f"| {' | '.join([row, str(seeds), *cells])} |")
+    print(f"\nmean ± sample deviation; {', '.join(sorted(signatures))}")
+
+
+if __name__ == "__main__":
+    main()
