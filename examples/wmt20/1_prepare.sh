@@ -14,6 +14,10 @@ tiny() {
 }
 
 small() {
+  if ! together; then
+    small_japanese
+    return
+  fi
   : "${DATA_DIR:?folder with multi30k/train.en.gz, val.en.gz, test_2016_flickr.en.gz, and .de.gz}"
   split_off "$DATA_DIR/multi30k/train" "gzip -dc" .gz
   for language in "$SOURCE" "$TARGET"; do
@@ -21,6 +25,31 @@ small() {
       into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/multi30k/${pair#*:}.$language.gz"
     done
   done
+}
+
+# The corpus is of tokens: English gets its text back from Moses' detokeniser, Japanese without spaces.
+small_japanese() {
+  : "${DATA_DIR:?folder with small_parallel_enja/train.en, dev.en, and .ja}"
+  local corpus="$DATA_DIR/small_parallel_enja" own="$WORK/corpus" language pair
+  for language in "$SOURCE" "$TARGET"; do
+    into "$own/train.$language" plain "$language" "$corpus/train.$language"
+    into "$own/dev.$language" plain "$language" "$corpus/dev.$language"
+    if [[ -e "$corpus/test.$language" ]]; then
+      into "$own/test.$language" plain "$language" "$corpus/test.$language"
+    else
+      into "$own/test.$language" tail -n 500 "$own/train.$language"
+      into "$own/others.$language" head -n -500 "$own/train.$language"
+      run mv "$own/others.$language" "$own/train.$language"
+    fi
+    for pair in $SETS; do
+      into "$WORK/raw/${pair%:*}.$language" cat "$own/${pair#*:}.$language"
+    done
+  done
+  split_off "$own/train" cat
+}
+
+plain() { # LANGUAGE FILE
+  if [[ "$1" == ja ]]; then sed 's/ //g' "$2"; else fairseq-ssl detokenise "$2" --subwords none --moses "$1"; fi
 }
 
 # The first pairs are genuine; of the others both sides are monolingual text.
@@ -47,14 +76,14 @@ paper() {
   done
 }
 
-headline "1/6 the corpora ($SCALE)"
+headline "1/9 the corpora ($SCALE)"
 if ! have "$WORK/raw/done"; then
   run mkdir -p "$WORK"
   "$SCALE"
   into "$WORK/raw/done" date
 fi
 
-headline "1/6 filtered"
+headline "1/9 filtered"
 filtered="$WORK/filtered"
 read -ra filters <<<"$(pair_filters genuine | paste -sd ' ')"
 quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/genuine.$SOURCE" "$WORK/raw/genuine.$TARGET" \
@@ -69,7 +98,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/6 truecased"
+headline "1/9 truecased"
 for language in "$SOURCE" "$TARGET"; do
   if cased "$language"; then
     have "$WORK/case.$language" ||
@@ -85,7 +114,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/6 in subwords"
+headline "1/9 in subwords"
 learn() { # MODEL CHARACTER-COVERAGE TEXT...
   have "$1.model" ||
     quietly "$WORK/subwords.log" run fairseq-ssl subwords train "${@:3}" \
@@ -107,7 +136,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/6 the genuine pairs, binarised"
+headline "1/9 the genuine pairs, binarised"
 if ! have "$DATA/genuine"; then
   prefixes() { # valid|test
     grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,

@@ -4,7 +4,7 @@
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-headline "2/6 models of the genuine pairs"
-if needs "bt|tagged|tagged-ft|noisy"; then spawn train reverse 1 "$TARGET" "$SOURCE"; fi
+headline "2/9 models of the genuine pairs"
+if needs "bt|tagged|tagged-ft|noisy|deep"; then spawn train reverse 1 "$TARGET" "$SOURCE"; fi
 if needs "ft|tagged-ft"; then spawn train base 1 "$SOURCE" "$TARGET"; fi
 settle

@@ -47,16 +47,16 @@ synthesise() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
   if [[ -z "${SHARD:-}" ]]; then binarise "$1" "$4" "$5"; fi
 }
 
-if needs "bt|tagged|tagged-ft"; then
-  headline "3/6 back-translation"
+if needs "bt|tagged|tagged-ft|deep"; then
+  headline "3/9 back-translation"
   synthesise bt "mono.$TARGET" "$(model reverse 1)" made given "${ENGINE[@]}" -s "$TARGET" -t "$SOURCE"
 fi
 if needs noisy; then
-  headline "3/6 noisy back-translation, beta $BETA"
+  headline "3/9 noisy back-translation, beta $BETA"
   synthesise noisy "mono.$TARGET" "$(model reverse 1)" made given "${NOISY_ENGINE[@]}" \
     --noisy-beam-beta "$BETA" -s "$TARGET" -t "$SOURCE"
 fi
 if needs "ft|tagged-ft"; then
-  headline "3/6 forward-translation"
+  headline "3/9 forward-translation"
   synthesise ft "mono.$SOURCE" "$(model base 1)" given made "${ENGINE[@]}" -s "$SOURCE" -t "$TARGET"
 fi

@@ -3,7 +3,7 @@
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-headline "4/6 training: $SYSTEMS; seeds $SEEDS"
+headline "4/9 training: $SYSTEMS; seeds $SEEDS"
 for seed in $SEEDS; do
   for system in $SYSTEMS; do spawn train "$system" "$seed" "$SOURCE" "$TARGET"; done
 done

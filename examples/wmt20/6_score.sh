@@ -3,7 +3,7 @@
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-headline "6/6 scoring"
+headline "6/9 scoring"
 tokens=()
 [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
 for set in $HELD_OUT; do

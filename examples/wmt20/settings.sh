@@ -3,8 +3,10 @@
 # default of the SCALE. Sections and tables are those of the thesis, chapter 5.
 #
 # SCALE     tiny   the bundled toy corpus, a CPU, two minutes: shows that all steps work
-#           small  Multi30k English to German, 5,000 pairs genuine, two CPU cores, hours
+#           small  Multi30k English-German, 5,000 pairs genuine, or small_parallel_enja
+#                  English-Japanese, 10,000; either way, by SOURCE and TARGET; two CPU cores, hours
 #           paper  WMT'20 English-German or English-Japanese, 8 GPUs
+# ROWS             of table 5.5; steps 7 to 9 take them as arguments as well; see system.sh
 # SYSTEMS SEEDS    narrow them to run one cell of the table, say in a Slurm array
 # SHARD=I/N        with 3_generate.sh: translate that part of the monolingual text, and end
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -14,11 +16,11 @@ source "$HERE/../common/recipe.sh"
 source "$HERE/../common/launch.sh"
 
 SCALE="${SCALE:-tiny}"
-WORK="${WORK:-work/wmt20/$SCALE}"
 SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; noisy: 4.3.1
 SEEDS="${SEEDS:-1 2 3}"
 BT="<BT>" FT="<FT>"                                    # 5.3.3, 5.5.2
 BEAM="${BEAM:-6}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # 5.3.3
+DEEP_LAYERS="${DEEP_LAYERS:-9}"                        # of the system deep, 5.3.3
 BETA="${BETA:-6}"                                      # beta_random, 4.3.1
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 5.1
 DROPOUT="${DROPOUT:-0.3}"                              # table 5.1
@@ -31,25 +33,29 @@ case "$SCALE" in
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
     GENUINE="${GENUINE:-500}"
     SEEDS="${SEEDS% 2 3}"
-    SETS="valid:valid test:test"
+    SETS="${SETS:-valid:valid test:test}"
     VOCABULARY="${VOCABULARY:-50}"
     UPDATES="${UPDATES:-60}"
-    TRAINING=(--arch transformer_tiny --optimizer adam --lr 0.003
-      --lr-scheduler inverse_sqrt --warmup-updates 20 --max-tokens 1000
-      --save-interval-updates 30)
+    MODEL=(--arch transformer_tiny)
+    SCHEDULE=(--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt
+      --warmup-updates 20 --max-tokens 1000 --save-interval-updates 30)
     CHOSEN="${CHOSEN:-best}"
     ;;
   small)
     SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"
-    GENUINE="${GENUINE:-5000}"         # pairs; of the other 24,000 each side is monolingual text
     SETS="valid:val test:test_2016_flickr"
+    if [[ "$SOURCE$TARGET" == *ja* ]]; then
+      SETS="valid:dev test:test" # the corpus' own test set, or else the last 500 pairs of train
+      GENUINE="${GENUINE:-10000}" VOCABULARY="${VOCABULARY:-4000}"
+    fi
+    GENUINE="${GENUINE:-5000}"         # pairs; of the other 24,000 each side is monolingual text
     VOCABULARY="${VOCABULARY:-2000}"
     UPDATES="${UPDATES:-6000}"
-    TRAINING=(--arch transformer_tiny --share-decoder-input-output-embed
+    MODEL=(--arch transformer_tiny --share-decoder-input-output-embed
       --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
       --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
-      --encoder-normalize-before --decoder-normalize-before
-      --optimizer adam --adam-betas "(0.9, 0.98)"
+      --encoder-normalize-before --decoder-normalize-before)
+    SCHEDULE=(--optimizer adam --adam-betas "(0.9, 0.98)"
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
       --total-num-update "$UPDATES" --max-tokens 1000 --save-interval-updates 500)
     CHOSEN="${CHOSEN:-best}"           # on the validation set: few pairs are soon known by heart
@@ -61,13 +67,13 @@ case "$SCALE" in
     VOCABULARY="${VOCABULARY:-32000}"                  # 5.3.2
     [[ "$SOURCE$TARGET" == *ja* ]] && UPDATES="${UPDATES:-80000}"
     UPDATES="${UPDATES:-40000}"                        # table 5.1
-    LAYERS="${LAYERS:-6}"                              # 5.3.3: 9 in the end
+    LAYERS="${LAYERS:-6}"                              # of all but deep
     LAUNCH="${LAUNCH:-node}"
     GPUS="${GPUS:-8}" MAX_TOKENS="${MAX_TOKENS:-4000}" # 512k tokens a batch, table 5.1
-    TRAINING=(--arch transformer_vaswani_wmt_en_de_big --share-decoder-input-output-embed
+    MODEL=(--arch transformer_vaswani_wmt_en_de_big --share-decoder-input-output-embed
       --encoder-ffn-embed-dim 8192 --decoder-ffn-embed-dim 8192    # 5.3.1
-      --encoder-layers "$LAYERS" --decoder-layers "$LAYERS"
-      --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
+      --encoder-layers "$LAYERS" --decoder-layers "$LAYERS")
+    SCHEDULE=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --lr 0.001 --lr-scheduler inverse_sqrt --warmup-updates 4000
       --max-tokens "$MAX_TOKENS" --update-freq "$((512000 / (GPUS * MAX_TOKENS)))" --fp16
       --save-interval-updates 2000 --keep-interval-updates 10)
@@ -77,7 +83,14 @@ case "$SCALE" in
     ;;
 esac
 # shellcheck disable=SC2086  # words apart
-expect SYSTEMS "base bt tagged ft tagged-ft noisy" $SYSTEMS
+expect SYSTEMS "base bt tagged ft tagged-ft noisy deep" $SYSTEMS
+
+# Each direction but the first of a scale works in a folder of its own.
+if [[ "$SOURCE-$TARGET" =~ ^(en-de|words-digits)$ ]]; then
+  WORK="${WORK:-work/wmt20/$SCALE}"
+else
+  WORK="${WORK:-work/wmt20/$SCALE-$SOURCE-$TARGET}"
+fi
 
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
 RUNS="$WORK/runs" # RUNS/SYSTEM.SEED, and RUNS/reverse.1
@@ -115,13 +128,19 @@ pair_filters() { # genuine|synthetic
 # that it sees them and the synthetic ones at 1:1 (5.3.3), or at 1:0.5:0.5 (5.5.2).
 mixture() { # SYSTEM
   local bt="../bt/train" ft="../ft/train" noisy="../noisy/train"
-  case "$1" in
+  case "${1%-r2l}" in
     bt) echo --mix-weights "train=1,$bt=1" ;;
-    tagged) echo --mix-weights "train=1,$bt=1" --source-tags "$bt=$BT" ;;
+    tagged | deep) echo --mix-weights "train=1,$bt=1" --source-tags "$bt=$BT" ;;
     ft) echo --mix-weights "train=1,$ft=1" --source-tags "$ft=$FT" ;;
     tagged-ft) echo --mix-weights "train=1,$bt=0.5,$ft=0.5" --source-tags "$bt=$BT,$ft=$FT" ;;
     noisy) echo --mix-weights "train=1,$noisy=1" --source-tags "$noisy=$BT" ;;
   esac
+}
+
+# What tells a system's model from others: its depth (5.3.3), and its order (5.3.6).
+shape() { # SYSTEM
+  [[ "${1%-r2l}" == deep ]] && echo --encoder-layers "$DEEP_LAYERS" --decoder-layers "$DEEP_LAYERS"
+  if [[ "$1" == *-r2l ]]; then echo --right-to-left; fi
 }
 
 # Whether one of these systems is asked for.
@@ -131,9 +150,9 @@ needs() { [[ " $SYSTEMS " =~ \ ($1)\  ]]; } # SYSTEM|SYSTEM...
 train() { # SYSTEM SEED FROM TO
   local folder="$RUNS/$1.$2" flags
   have "$(model "$1" "$2")" && return
-  read -ra flags <<<"$(mixture "$1")"
+  read -ra flags <<<"$({ mixture "$1" && shape "$1"; } | paste -sd ' ')"
   quietly "$folder/train.log" launch_train "$DATA/genuine" --user-dir "$USER_DIR" \
-    --task tagged_translation "${TRAINING[@]}" "${flags[@]}" -s "$3" -t "$4" \
+    --task tagged_translation "${MODEL[@]}" "${SCHEDULE[@]}" "${flags[@]}" -s "$3" -t "$4" \
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --dropout "$DROPOUT" --max-update "$UPDATES" --seed "$2" --save-dir "$folder" \
     --validate-interval 100000 --no-epoch-checkpoints --log-format simple --log-interval 50

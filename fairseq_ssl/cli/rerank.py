@@ -17,8 +17,8 @@ EXAMPLES = """\
       --source-subwords bpe.en --subwords bpe.de -o dev.t2s.nbest
   fairseq-ssl rerank features dev.nbest --language-model lm.pt --subwords bpe.de -o dev.lm.nbest
   fairseq-ssl rerank features dev.nbest --masked-model mlm.pt --subwords bpe.de -o dev.mlm.nbest
-  fairseq-ssl rerank merge dev.s2t.nbest dev.t2s.nbest dev.lm.nbest dev.mlm.nbest \\
-      -o dev.scored.nbest
+  fairseq-ssl rerank merge s2t=dev.s2t.nbest t2s=dev.t2s.nbest lm=dev.lm.nbest \\
+      mlm=dev.mlm.nbest -o dev.scored.nbest
   fairseq-ssl rerank tune dev.scored.nbest --reference dev.de -o weights.json
   fairseq-ssl rerank tune dev.scored.nbest --reference dev.de --method grid --step 0.1 --jobs 2
   fairseq-ssl rerank report dev.scored.nbest --reference dev.de --figure worth.pdf

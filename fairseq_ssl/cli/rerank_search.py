@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ssl.cli.detokenise import add_rewriting
 from fairseq_ssl.cli.line_stream import check_output, stream
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.rerank_lists import add_nbest, groups_of, read_weights
@@ -17,6 +18,7 @@ from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.cli.work_options import add_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.detokenise import detokeniser
 from fairseq_ssl.text.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of sacreBLEU's, for bleu, as 13a, ja-mecab, zh, none (default: %(default)s)",
     )
+    add_rewriting(parser)
+    parser.set_defaults(subwords="none")
     parser.add_argument(
         "--features",
         metavar="NAME,NAME,...",
@@ -322,7 +326,8 @@ def _read(
             )
     lists = [[one.scores for one in group.candidates] for group in groups]
     candidates = Candidates.of(lists, list(dict.fromkeys(names)), str(args.nbest_list))
-    texts = [[one.text for one in group.candidates] for group in groups]
+    plain = detokeniser(args.subwords, args.moses)
+    texts = [[plain(one.text) for one in group.candidates] for group in groups]
     return candidates, Statistics.of(aim, texts, references)
 
 

@@ -211,6 +211,25 @@ def test_report(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert one["features"]["good"]["without"] is None
 
 
+def test_subwords_are_joined_before_they_are_scored(
+    dev: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words: list[str | Path] = ["rerank", "tune", dev / "nbest", "--reference", dev / "ref"]
+    words += ["--restarts", "0", "--folds", "0"]
+    plain = json.loads(shown(capsys, *words))
+    lines = (dev / "nbest").read_text(encoding="utf-8").splitlines()
+    cut = [re.sub(r"(?<=\|\|\| )(\w( \w)*)", _marked, line, count=1) for line in lines]
+    (dev / "nbest").write_text("\n".join(cut) + "\n", encoding="utf-8")
+    assert json.loads(shown(capsys, *words))["scores"] != plain["scores"]
+    joined = json.loads(shown(capsys, *words, "--subwords", "sentencepiece"))
+    assert joined["scores"] == plain["scores"]
+
+
+def _marked(words: re.Match[str]) -> str:
+    """Write words as sentencepiece's tokens."""
+    return " ".join(f"\u2581{word}" for word in words[0].split())
+
+
 def test_post_ensemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in (("a", "n\ne\nw z\n"), ("b", "e\ne\nn n\n"), ("c", "e e\ne\nn e\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")

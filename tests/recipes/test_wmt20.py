@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from pathlib import Path
 
 import pytest
 
 import fairseq_ssl
+from fairseq_ssl.text.nbest import read_nbest
 from tests.conftest import ROOT
 from tests.recipes.recipe import called, printed, step
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 
+from fairseq_ssl.tasks.tagged_translation import TaggedTranslationConfig  # noqa: E402
+
 RECIPE = ROOT / "examples/wmt20"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
+R2L = "yes" if "right_to_left" in TaggedTranslationConfig.__dataclass_fields__ else ""
+"""Whether the task has right-to-left models."""
 
 
 def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
@@ -30,7 +37,7 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     step(STEPS[2], {**settings, "SHARD": "1/2"})
     assert "1 of 2 parts of bt.made are there" in step(STEPS[2], settings, code=1).stderr
     step(STEPS[2], {**settings, "SHARD": "2/2"})
-    for path in STEPS[2:]:
+    for path in STEPS[2:6]:
         shown = step(path, settings).stdout
     assert all(f"| {system} |" in shown for system in systems.split())
     for name, language in (("bt", "digits"), ("noisy", "digits"), ("ft", "words")):
@@ -43,11 +50,40 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     assert min(bt, ft) > 100
     assert f" {2 * max(bt, ft)} pairs an epoch of the 500 of train" in told
     assert f"{max(bt, ft)} pairs an epoch of the {ft} of ../ft/train, <FT> before each" in told
-    for path in STEPS[1:5]:
+    all_is_there(STEPS[1:5], settings)
+    the_rows_of_the_system(tmp_path, settings)
+
+
+def all_is_there(steps: list[Path], settings: dict[str, str]) -> None:
+    for path in steps:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
         assert all(line.startswith("there already: ") for line in done), again
+
+
+def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
+    """Make rows of table 5.5 from what the first steps have left, with ensembles of one."""
+    rows = "d f p" + (" e" if R2L else "")
+    settings = {**settings, "SYSTEM": "tagged-ft", "MEMBERS": "1", "R2L": R2L}
+    settings |= {"ROWS": rows, "SETS": "valid:valid"}
+    shown = ""
+    for path in STEPS[6:]:
+        shown = step(path, settings).stdout
+    assert all(f"| {row} |" in shown for row in rows.split())
+    weights = json.loads((work / "weights.json").read_text())
+    both = ["s2t", "s2t-r2l", "t2s", "t2s-r2l"] if R2L else ["s2t", "t2s"]
+    assert list(weights["weights"]) == [*both, "lm", "lm-slor", "mlm", "mlm-penlp"]
+    told = json.loads((work / "rows/f.1/valid.bleu.json").read_text())["score"]
+    assert told == pytest.approx(weights["scores"]["these weights"], abs=1e-3)
+    with (work / "nbest/valid.scored.nbest").open() as file:
+        groups = list(read_nbest(map(str.rstrip, file), "scored"))
+    own = [one.scores for group in groups for one in group.candidates if "l2r" in one.scores]
+    assert len(groups) == 60
+    assert len(own) > 300
+    searched = [one["l2r"] * math.log(2) for one in own]  # fairseq-generate prints log2
+    assert [one["s2t"] for one in own] == pytest.approx(searched, abs=1e-3)
+    all_is_there(STEPS[6:8], settings)
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
@@ -116,6 +152,85 @@ def test_back_translation_is_that_of_section_5_3_3() -> None:
     for words in decoding:
         args = options.parse_args_and_arch(options.get_generation_parser(), words)
         assert (args.beam, args.lenpen) == (6, 1.0)
+
+
+def test_each_training_of_the_system_is_understood_by_fairseq() -> None:
+    for scale, source, target in (
+        *(("tiny", "words", "digits"), ("small", "de", "en"), ("small", "en", "ja")),
+        *(("paper", "en", "de"), ("paper", "ja", "en")),
+    ):
+        settings = {"SOURCE": source, "TARGET": target, "MEMBERS": "1 2 3 4", "R2L": R2L}
+        commands = called(dry(scale, "system", **settings), "fairseq-train")
+        tasks = []
+        for words in commands:
+            args = options.parse_args_and_arch(options.get_training_parser(), words)
+            tasks.append(args.task)
+        stages = 2 if "ja" in (source, target) and scale == "paper" else 1
+        members = 4 * (1 + stages) * (2 if R2L else 1) + (2 if R2L else 1) + 1
+        assert tasks.count("tagged_translation") == members
+        assert tasks.count("language_modeling") == tasks.count("masked_lm") == 1
+        for words in called(dry(scale, "rerank", **settings), "fairseq-generate"):
+            options.parse_args_and_arch(options.get_generation_parser(), words)
+
+
+def test_the_system_is_that_of_table_5_1_and_section_5_3() -> None:
+    args = {}
+    for words in called(dry("paper", "system", GPUS="8", R2L=R2L), "fairseq-train"):
+        one = options.parse_args_and_arch(options.get_training_parser(), words)
+        args["/".join(Path(one.save_dir).parts[-2:])] = one
+    deep, fine = args["runs/deep.2"], args["fine.2/news"]
+    assert (deep.encoder_layers, deep.decoder_layers) == (9, 9)
+    assert deep.source_tags == "../bt/train=<BT>"
+    assert (fine.encoder_layers, fine.lr, fine.max_update) == (9, [1e-5], 200)
+    assert 8 * fine.max_tokens * fine.update_freq[0] == 20000
+    assert (fine.save_interval_updates, fine.lr_scheduler) == (20, "fixed")
+    assert fine.finetune_from_model.endswith("runs/deep.2/final.pt")
+    lm, mlm = args["runs/lm.1"], args["runs/mlm.1"]
+    assert (lm.arch, lm.decoder_layers, lm.max_update) == ("transformer_lm_big", 12, 50000)
+    assert (8 * lm.max_tokens * lm.update_freq[0], lm.lr, lm.weight_decay) == (512000, [5e-4], 0)
+    assert (mlm.arch, mlm.warmup_updates, mlm.max_update) == ("roberta_base", 10000, 125000)
+    assert (8 * mlm.batch_size * mlm.update_freq[0], mlm.weight_decay) == (2048, 0.01)
+    german = called(dry("paper", "system", SOURCE="de", TARGET="en", R2L=R2L), "fairseq-train")
+    rates = {words[words.index("--lr") + 1] for words in german if "fixed" in words}
+    assert rates == {"1e-6"}
+    japanese = " ".join(
+        word
+        for words in called(dry("paper", "system", SOURCE="en", TARGET="ja"), "fairseq-train")
+        for word in words
+    )
+    stages = r"data/clean .*?--max-update 2000 .*?deep.1/final.pt .*?data/news .*?fine.1/clean.pt"
+    assert re.search(stages, japanese)
+
+
+def test_rows_are_made_of_the_models_that_they_name() -> None:
+    searched = called(dry("paper", "rerank", ROWS="a b c d", SETS="valid:v"), "fairseq-generate")
+    paths = [words[words.index("--path") + 1].split(":") for words in searched]
+    names = [[Path(path).parent.name for path in one] for one in paths]
+    ensemble = [f"fine.{member}" for member in (1, 2, 3, 4)]
+    assert names == [["base.1"], ["deep.1"], ["fine.1"], ensemble]
+    commands = dry("paper", "rerank", ROWS="f", SETS="valid:v", TUNING="--method grid --step 0.1")
+    scores = [words for words in said(commands, "rerank") if words.startswith("rerank features")]
+    flags = "s2t --fp16 --translation", "s2t-r2l --fp16", "t2s --fp16", "t2s-r2l", "lm", "mlm"
+    assert [f"--name {flag} " in words for flag, words in zip(flags, scores, strict=True)] == (
+        [True] * 6
+    )
+    assert ["--right-to-left" in words for words in scores] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    (tuned,) = [words for words in said(commands, "rerank") if "rerank tune" in words]
+    assert "--method grid --step 0.1 --features s2t,s2t-r2l,t2s,t2s-r2l,lm," in tuned
+    japanese = dry("paper", "rerank", ROWS="p", SOURCE="en", TARGET="ja", SETS="valid:v")
+    assert all("ja-mecab" in words for words in said(japanese, "rerank") if "tune" in words)
+
+
+def test_a_wrong_row_is_refused() -> None:
+    refusal = step(STEPS[6], {"SCALE": "tiny", "ROWS": "a g"}, 2).stderr
+    assert "ROWS has 'g'; expected a, b, c, d, e, f, p." in refusal
 
 
 @pytest.mark.parametrize(

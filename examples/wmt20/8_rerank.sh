@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# The translations of table 5.5: 8_rerank.sh a b c d e f p, or some of these rows; OUT/ROW.1/SET.txt.
+# shellcheck source=examples/wmt20/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+# shellcheck source=examples/wmt20/system.sh
+source "$HERE/system.sh"
+# shellcheck source=examples/wmt20/translating.sh
+source "$HERE/translating.sh"
+
+# The n best of the ensemble of one order, of which the first are row d (5.3.5).
+best() { # SET l2r|r2l
+  local kind=fine
+  [[ "$2" == r2l ]] && kind=fine-r2l
+  search "$LISTS/$1.$2" "$1" "$(ensemble "$kind")" --nbest "$NBEST"
+}
+
+ensembled() { # SET
+  local out="$OUT/d.1/$1"
+  have "$out.txt" && return
+  into "$out.subwords" fairseq-ssl detokenise "$LISTS/$1.l2r.generate" --field H --subwords none
+  finish "$out" "$1"
+}
+
+# Those of both orders, without doubles; all in the models' own subwords.
+candidates() { # SET
+  local lists=("l2r=$LISTS/$1.l2r.generate") turned=()
+  [[ -n "$R2L" ]] && lists+=("r2l=$LISTS/$1.r2l.generate") turned=("${TURNED[@]}")
+  have "$LISTS/$1.nbest" ||
+    quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" "${turned[@]}" \
+      --subwords none -o "$LISTS/$1.nbest"
+}
+
+# What a model finds of each candidate, as LISTS/SET.NAME.nbest; killed, it goes on.
+feature() { # SET NAME FLAGS...
+  have "$LISTS/$1.$2.nbest" ||
+    quietly "$LISTS/$1.$2.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
+      "${SCORING[@]}" "${@:3}" -o "$LISTS/$1.$2.nbest"
+}
+
+translation() { # SET NAME MODELS FLAGS...
+  local models
+  read -ra models <<<"$3"
+  feature "$1" "$2" --translation "${models[@]}" --source "$WORK/text/$1.$SOURCE" "${@:4}"
+}
+
+# The scores of 5.3.7, each by a model of its own, in one list.
+scored() { # SET
+  local name lists=()
+  have "$LISTS/$1.scored.nbest" && return
+  for name in $(names); do lists+=("$name=$LISTS/$1.$name.nbest"); done
+  quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" --subwords none \
+    -o "$LISTS/$1.scored.nbest"
+}
+
+names() { # of what rows e and f need
+  echo s2t ${R2L:+s2t-r2l}
+  if row "f|p"; then echo t2s ${R2L:+t2s-r2l} lm mlm; fi
+}
+
+features_of() { # SET
+  local set="$1"
+  translation "$set" s2t "$(ensemble fine ' ')"
+  if [[ -n "$R2L" ]]; then translation "$set" s2t-r2l "$(ensemble fine-r2l ' ')" --right-to-left; fi
+  row "f|p" || return 0
+  translation "$set" t2s "$REVERSE" --reverse
+  if [[ -n "$R2L" ]]; then
+    translation "$set" t2s-r2l "$REVERSE_R2L" --reverse --right-to-left
+  fi
+  feature "$set" lm --language-model "$(model lm 1)" --data-dir "$LM_DATA"
+  feature "$set" mlm --masked-model "$(model mlm 1)" --data-dir "$LM_DATA"
+}
+
+# The sum of both orders' scores, among what the left-to-right models wrote (5.3.6).
+both_orders() { # SET
+  local out="$OUT/e.1/$1"
+  have "$out.txt" && return
+  into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.scored.nbest"
+  into "$out.subwords" fairseq-ssl rerank apply "$out.nbest" --weight s2t=1 --weight s2t-r2l=1
+  finish "$out" "$1"
+}
+
+# Weights for all scores, found on the set valid (5.3.7).
+weights() {
+  local tokens=() flags
+  read -ra flags <<<"$TUNING"
+  [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
+  flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
+    --subwords sentencepiece "${tokens[@]}")
+  have "$WORK/weights.json" ||
+    quietly "$WORK/tune.log" run fairseq-ssl rerank tune "$LISTS/valid.scored.nbest" \
+      "${flags[@]}" -o "$WORK/weights.json"
+  if [[ "$SCALE" != tiny ]] && ! have "$WORK/worth.txt"; then
+    into "$WORK/worth.txt" fairseq-ssl rerank report "$LISTS/valid.scored.nbest" "${flags[@]}" \
+      --figure "$WORK/worth.pdf"
+  fi
+}
+
+reranked() { # SET
+  local out="$OUT/f.1/$1"
+  have "$out.txt" && return
+  into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.scored.nbest" --weights "$WORK/weights.json"
+  finish "$out" "$1"
+}
+
+post_ensemble() { # SET
+  local systems=("$OUT/f.1/$1.txt") tokens=()
+  have "$OUT/p.1/$1.txt" && return
+  [[ -n "$R2L" ]] && systems+=("$OUT/e.1/$1.txt")
+  systems+=("$OUT/d.1/$1.txt")
+  [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
+  into "$OUT/p.1/$1.txt" fairseq-ssl rerank post-ensemble "${systems[@]}" \
+    --vectors "$WORK/words.vec" "${tokens[@]}"
+}
+
+headline "8/9 the translations of rows $ROWS"
+for set in $HELD_OUT; do
+  if row a; then spawn translate "$OUT/a.1/$set" "$set" "$(model base 1)"; fi
+  if row b; then spawn translate "$OUT/b.1/$set" "$set" "$(model "$SYSTEM" "$(first_member)")"; fi
+  if row c; then spawn translate "$OUT/c.1/$set" "$set" "$(model fine "$(first_member)")"; fi
+  if row "d|e|f|p"; then spawn best "$set" l2r; fi
+  if row "e|f|p" && [[ -n "$R2L" ]]; then spawn best "$set" r2l; fi
+done
+settle
+if row "d|p"; then
+  for set in $HELD_OUT; do ensembled "$set"; done
+fi
+
+if row "e|f|p"; then
+  headline "8/9 candidates and their scores"
+  for set in $HELD_OUT; do
+    candidates "$set"
+    features_of "$set"
+    scored "$set"
+    if row "e|p" && [[ -n "$R2L" ]]; then both_orders "$set"; fi
+  done
+fi
+if row "f|p"; then
+  headline "8/9 weights"
+  weights
+  for set in $HELD_OUT; do reranked "$set"; done
+fi
+if row p; then
+  for set in $HELD_OUT; do post_ensemble "$set"; done
+fi

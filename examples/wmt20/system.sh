@@ -1,0 +1,100 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# The settings of the whole system, rows (a) to (f) of table 5.5, and p, the post-ensemble (5.3.9).
+# To be sourced after settings.sh, with the rows that a step is asked for.
+#
+#   a   BASE                                        one model (5.3.1)
+#   b   SYSTEM: tagged back-translation, deep       one model (5.3.3)
+#   c   b, fine-tuned                               one model (5.3.4)
+#   d   c, MEMBERS together                         an ensemble (5.3.5)
+#   e   d, with as many right-to-left models        that score d's n best too (5.3.6)
+#   f   e, the n best of both, six models, weights  found on the set valid (5.3.7)
+#   p   the most common of d, e and f               by word vectors (5.3.9)
+ROWS="${*:-${ROWS:-a b c d e f p}}"
+R2L="${R2L-yes}"                       # empty: no right-to-left models, so no row e
+NBEST="${NBEST:-$BEAM}"                # n of 5.3.7, which the thesis does not tell
+REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7: several, with spaces, are an ensemble
+REVERSE_R2L="${REVERSE_R2L:-$RUNS/reverse-r2l.1/final.pt}"
+TUNING="${TUNING:---method mert}"      # the thesis' grid: --method grid --step 0.1
+# What fairseq-generate prints of right-to-left models is turned round here.
+TURNED=(--right-to-left r2l)
+FEATURES="s2t,${R2L:+s2t-r2l,}t2s,${R2L:+t2s-r2l,}lm,lm-slor,mlm,mlm-penlp"
+
+# shellcheck disable=SC2086  # words apart
+expect ROWS "a b c d e f p" $ROWS
+case "$SCALE" in
+  tiny)
+    SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2}"
+    STAGES="${STAGES:-genuine:20}"
+    FINE=(--lr 0.0001 --max-tokens 1000 --save-interval-updates 3)
+    FINE_AVERAGE=2
+    LM=(--arch transformer_lm --decoder-layers 1 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64
+      --decoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens 1000
+      --max-update 60 --tokens-per-sample 64)
+    MLM=(--arch roberta_base --encoder-layers 1 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64
+      --encoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens 1000
+      --max-update 60 --tokens-per-sample 64)
+    VECTORS=(--dimensions 10 --buckets 1000)
+    SCORING=(--jobs 1)
+    ;;
+  small)
+    SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2 3 4}"
+    STAGES="${STAGES:-genuine:200}"    # the held-out sets are of the genuine pairs' kind
+    FINE=(--lr 0.0002 --max-tokens 1000 --save-interval-updates 15)
+    FINE_AVERAGE=8                     # 5.3.4
+    LM=(--arch transformer_lm --decoder-layers 3 --decoder-embed-dim 128
+      --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
+      --share-decoder-input-output-embed --optimizer adam --adam-betas "(0.9, 0.98)"
+      --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.1 --clip-norm 1.0
+      --max-tokens 2000 --max-update 4000 --tokens-per-sample 256 --save-interval-updates 500)
+    MLM=(--arch roberta_base --encoder-layers 3 --encoder-embed-dim 128
+      --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
+      --optimizer adam --adam-betas "(0.9, 0.98)"
+      --lr 0.001 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 8000
+      --dropout 0.1 --clip-norm 1.0 --weight-decay 0.01
+      --max-tokens 2000 --max-update 8000 --tokens-per-sample 256 --save-interval-updates 1000)
+    VECTORS=(--dimensions 100 --buckets 100000)
+    SCORING=()
+    ;;
+  paper)
+    SYSTEM="${SYSTEM:-deep}" MEMBERS="${MEMBERS:-1 2 3 4}"   # 5.3.5
+    RATE=1e-5                                                # 5.3.4
+    [[ "$SOURCE-$TARGET" == de-en ]] && RATE=1e-6
+    [[ "$SOURCE$TARGET" == *ja* ]] && STAGES="${STAGES:-clean:2000 news:200}"
+    STAGES="${STAGES:-news:200}"
+    FINE=(--lr "$RATE" --max-tokens "$((20000 / GPUS))" --fp16
+      --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
+      --save-interval-updates 20 --keep-interval-updates 8)
+    FINE_AVERAGE=8
+    LM=(--arch transformer_lm_big --share-decoder-input-output-embed   # table 5.1
+      --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
+      --lr 0.0005 --lr-scheduler inverse_sqrt --warmup-updates 4000 --dropout 0.1
+      --weight-decay 0.0 --max-tokens "$MAX_TOKENS"
+      --update-freq "$((512000 / (GPUS * MAX_TOKENS)))" --fp16
+      --max-update 50000 --tokens-per-sample 512 --save-interval-updates 2000
+      --keep-interval-updates 1)
+    MLM=(--arch roberta_base                                           # table 5.1
+      --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
+      --lr 0.0005 --lr-scheduler polynomial_decay --warmup-updates 10000
+      --total-num-update 125000 --dropout 0.1 --weight-decay 0.01
+      --batch-size 32 --update-freq "$((2048 / (GPUS * 32)))" --fp16
+      --max-update 125000 --tokens-per-sample 512 --save-interval-updates 5000
+      --keep-interval-updates 1)
+    VECTORS=(--dimensions 300)                                         # 5.3.9
+    SCORING=(--fp16)
+    ;;
+esac
+# shellcheck disable=SC2086  # words apart
+expect SYSTEM "tagged deep bt ft tagged-ft noisy base" $SYSTEM
+
+OUT="$WORK/rows"     # OUT/ROW.1/SET.txt
+LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.scored.nbest
+LM_DATA="$DATA/lm"
+
+row() { [[ " $ROWS " =~ \ ($1)\  ]]; } # ROW|ROW...
+
+# The members of an ensemble, as fairseq-generate wants them, and as a list.
+ensemble() { # KIND
+  local member
+  for member in $MEMBERS; do model "$1" "$member"; done | paste -sd "${2:-:}"
+}
+first_member() { echo "${MEMBERS%% *}"; }

@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# How held-out sets are translated. To be sourced after settings.sh.
+#
+#   search OUT SET MODELS FLAGS...     what fairseq-generate prints, as OUT.generate; several MODELS,
+#                                      with : between, are an ensemble (5.3.5)
+#   finish OUT SET                     plain text, OUT.txt, of the tokens in OUT.subwords (5.3.8)
+#   translate OUT SET MODELS           both
+
+search() { # OUT SET MODELS FLAGS...
+  have "$1.generate" ||
+    quietly "$1.log" into "$1.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
+      -s "$SOURCE" -t "$TARGET" --path "$3" --gen-subset "$2" \
+      --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${@:4}"
+}
+
+# What a target language asks for (5.3.8).
+postprocessing() { # SET
+  case "$SOURCE-$TARGET" in
+    *-ja) echo --japanese-punctuation ;;
+    ja-*) echo --unknown-to "|" --detruecase ;;
+    words-digits) ;;
+    *)
+      echo --copy-unknown --source "$WORK/text/$1.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt" \
+        --target-dict "$DATA/genuine/dict.$TARGET.txt" --detruecase
+      ;;
+  esac
+}
+
+finish() { # OUT SET
+  local flags
+  read -ra flags <<<"$(postprocessing "$2")"
+  into "$1.txt" fairseq-ssl postprocess "$1.subwords" --subwords sentencepiece "${flags[@]}"
+}
+
+translate() { # OUT SET MODELS
+  have "$1.txt" && return
+  search "$1" "$2" "$3"
+  into "$1.subwords" fairseq-ssl detokenise "$1.generate" --field H --subwords none
+  finish "$1" "$2"
+}
