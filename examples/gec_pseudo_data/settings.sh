@@ -69,8 +69,8 @@ case "$SCALE" in
       pretrain-noisy-all-100000 pretrain-direct-all-100000 pretrain-noisy-all-100000-sse}"
     FINAL="${FINAL:-pretrain-noisy-all-100000-sse}" ENSEMBLES="${ENSEMBLES:-1 2 3 1+2+3}"
     MERGES="${MERGES:-2000}"
-    UPDATES="${UPDATES:-6000}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-6000}"
-    TUNING_UPDATES="${TUNING_UPDATES:-1500}"
+    UPDATES="${UPDATES:-5000}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000}"
+    TUNING_UPDATES="${TUNING_UPDATES:-1000}"
     SIZE=(--arch transformer_tiny --share-all-embeddings
       --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
       --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
