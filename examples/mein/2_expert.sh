@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Step 1 of algorithm 1: a language model of each task, if an expert starts from it, and all
+# experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Killed, a training goes on from its last checkpoint.
+# shellcheck source=examples/mein/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent-dropout "$DROPOUT")
+[[ -n "$NORMALISE" ]] && SIZES+=("$NORMALISE")
+
+language_model() { # TASK
+  local folder="$RUNS/$1.lm"
+  have "$folder/final.pt" && return
+  # shellcheck disable=SC2086  # words apart
+  quietly "$folder/train.log" launch_train "$(data "$1")/lm" --user-dir "$USER_DIR" \
+    --task language_modeling --sample-break-mode none --tokens-per-sample "$LM_TOKENS" \
+    --arch recurrent_lm "${SIZES[@]}" --criterion adaptive_loss --ddp-backend legacy_ddp \
+    --optimizer adam --clip-norm 5 --lr "$LM_LR" --batch-size "$BATCH" --max-epoch "$LM_EPOCHS" \
+    --seed 1 --save-dir "$folder" --no-epoch-checkpoints --log-format simple --log-interval 100 \
+    ${LM_FLAGS:-}
+  into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
+}
+
+expert() { # TASK EXPERT SEED
+  local folder criterion=(--criterion classification_cross_entropy) start=()
+  folder="$(run_of "$@" alone)"
+  have "$folder/final.pt" && return
+  [[ "$2" != lstm ]] && start=(--classifier-lm "$RUNS/$1.lm/final.pt")
+  case "$2" in
+    adv) criterion=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
+    vat) criterion=(--criterion virtual_adversarial_cross_entropy --adversarial-epsilon "$EPSILON"
+      --classification-others 1) ;;
+  esac
+  [[ "$2" == adv || "$2" == vat ]] && criterion+=(--ddp-backend legacy_ddp)
+  # shellcheck disable=SC2086  # words apart
+  quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \
+    --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
+    --classifier-mlp-dim "$(mlp "$1")" "${start[@]}" "${criterion[@]}" \
+    --lr "$LR" --lr-decay "$DECAY" --max-epoch "$EPOCHS" --seed "$3" --save-dir "$folder" \
+    ${EXPERT_FLAGS:-}
+  into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
+}
+
+headline "2/5 experts: $EXPERTS; of $TASKS"
+if [[ "$EXPERTS" != lstm ]]; then
+  for task in $TASKS; do spawn language_model "$task"; done
+  settle
+fi
+each expert

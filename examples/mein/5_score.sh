@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The test texts classified by every model, error rates over the seeds against the expert alone in
+# WORK/scores, the table of all, and figures 3.3 and 3.4 where there are models for them.
+# shellcheck source=examples/mein/settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+
+predict() { # TASK EXPERT SEED
+  local kind folder
+  for kind in $(kinds "$1"); do
+    folder="$(run_of "$@" "$kind")"
+    have "$folder/test.txt" && continue
+    quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1")/text/test.tsv" \
+      --labelled --model "$folder/final.pt" --data "$(data "$1")" -o "$folder/test.txt"
+  done
+}
+
+score() { # TASK EXPERT
+  local kind seed systems=()
+  for kind in $(kinds "$1"); do
+    for seed in $SEEDS; do systems+=("$kind=$(run_of "$1" "$2" "$seed" "$kind")/test.txt"); done
+  done
+  into "$WORK/scores/$1.$2.json" fairseq-ssl classify score "$(data "$1")/text/test.tsv" \
+    "${systems[@]}" --baseline alone --samples "$SAMPLES" --format json
+}
+
+headline "5/5 scoring"
+each predict
+for task in $TASKS; do
+  for expert in $EXPERTS; do score "$task" "$expert"; done
+done
+run python "$HERE/table.py" "$WORK/scores" --figures "$WORK/figures"

@@ -1,0 +1,108 @@
+# shellcheck shell=bash disable=SC2034  # the steps use them
+# Every setting of this recipe. All can be given in the environment; what is set here is the
+# default of the SCALE. Tables and sections are those of the thesis, chapter 3.
+#
+# SCALE     tiny   toy reviews, a CPU, minutes: shows that all steps work
+#           small  rotten and pros in DATA_DIR, two CPU cores, hours: smaller networks
+#           paper  elec, imdb, rotten and rcv1 in DATA_DIR at the sizes of table 3.2, a GPU each
+# TASKS     which of those. DATA_DIR has for each a folder with train.tsv (a label, a tab, a text),
+#           dev.tsv (or a part of train.tsv is taken), test.tsv (the same) and unlabelled.txt
+# EXPERTS   lstm; lm: from a language model; adv: with adversarial training too; vat: virtual
+# KINDS     alone: the expert; imitators: with those; random: with random vectors, table 3.3;
+#           lines.N: imitators of N unlabelled texts, figure 3.3; windows.1-2: of windows 1 and 2,
+#           figure 3.4 and table 3.5
+# SEEDS     of all trainings but the language models
+# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   more flags of fairseq-train, which come
+#           last, so that they replace those set here
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=examples/common/recipe.sh
+source "$HERE/../common/recipe.sh"
+# shellcheck source=examples/common/launch.sh
+source "$HERE/../common/launch.sh"
+
+SCALE="${SCALE:-tiny}"
+expect SCALE "tiny small paper" "$SCALE"
+WORK="${WORK:-work/mein/$SCALE}"
+WINDOWS="${WINDOWS:-1,2,3,4}"                 # table 3.2: c = 1 to 4
+case "$SCALE" in
+  tiny)
+    KNOWN=toy EXPERTS="${EXPERTS:-lm}" KINDS="${KINDS:-alone imitators random}" SEEDS="${SEEDS:-1}"
+    WINDOWS="${TINY_WINDOWS:-1,2}" PIECES="${PIECES:-1000}"
+    DIM="${DIM:-32}" HIDDEN="${HIDDEN:-32}" IMITATOR_DIM="${IMITATOR_DIM:-32}"
+    LM_EPOCHS="${LM_EPOCHS:-1}" EPOCHS="${EPOCHS:-8}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-2}"
+    FINE_EPOCHS="${FINE_EPOCHS:-3}" LR="${LR:-0.003}" IMITATOR_LR="${IMITATOR_LR:-0.003}"
+    ;;
+  small)
+    KNOWN="rotten pros" EXPERTS="${EXPERTS:-lstm lm adv}" SEEDS="${SEEDS:-1 2 3}"
+    DIM="${DIM:-128}" HIDDEN="${HIDDEN:-256}" IMITATOR_DIM="${IMITATOR_DIM:-256}"
+    LM_EPOCHS="${LM_EPOCHS:-5}" EPOCHS="${EPOCHS:-12}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"
+    FINE_EPOCHS="${FINE_EPOCHS:-6}"
+    ;;
+  paper)
+    KNOWN="elec imdb rotten rcv1" EXPERTS="${EXPERTS:-lstm lm adv vat}" SEEDS="${SEEDS:-1 2 3 4 5}"
+    ;;
+esac
+TASKS="${TASKS:-$KNOWN}"
+# shellcheck disable=SC2086  # words apart
+expect TASKS "$KNOWN" $TASKS
+# shellcheck disable=SC2086
+expect EXPERTS "lstm lm adv vat" $EXPERTS
+PIECES="${PIECES:-20000}"                     # 3.6.3, where they are merges
+LEAST_COUNT="${LEAST_COUNT:-2}"               # 3.6.3
+DIM="${DIM:-256}" HIDDEN="${HIDDEN:-1024}"    # table 3.2: D and H
+IMITATOR_DIM="${IMITATOR_DIM:-512}"           # table 3.2: embeddings and N
+DROPOUT="${DROPOUT:-0.5}"                     # table 3.2
+LR="${LR:-0.001}" FINE_LR="${FINE_LR:-0.0001}" DECAY="${DECAY:-0.9998}" BATCH="${BATCH:-32}" # table 3.2
+EPOCHS="${EPOCHS:-30}" FINE_EPOCHS="${FINE_EPOCHS:-30}" # table 3.2: at most, the best on dev is taken
+IMITATOR_LR="${IMITATOR_LR:-0.001}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}" # these: not in the thesis
+LM_LR="${LM_LR:-0.001}" LM_EPOCHS="${LM_EPOCHS:-10}" LM_TOKENS="${LM_TOKENS:-100}" # in a row
+LAMBDA="${LAMBDA:-0}" LAMBDA_RATE="${LAMBDA_RATE:-1}" # at first, and times the learning rate
+EPSILON="${EPSILON:-5}"                       # of adv and vat, Miyato et al. (2017)
+NORMALISE="${NORMALISE---recurrent-normalise-embeddings}" # of all experts alike; NORMALISE= : off
+LONGEST="${LONGEST:-400}"                     # words of a text that an expert reads, the last ones
+PROS_LABELS="${PROS_LABELS:-1000}"            # of pros; the other training texts are unlabelled
+TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # where there is no test.tsv, no dev.tsv
+SAMPLES="${SAMPLES:-1000}"                    # of the bootstrap
+
+RUNS="$WORK/runs" # RUNS/TASK.lm, RUNS/TASK.EXPERT.SEED.KIND
+data() { echo "$WORK/data/$1"; }              # TASK
+run_of() { echo "$RUNS/$1.$2.$3.$4"; }        # TASK EXPERT SEED KIND
+mlp() { if [[ "$1" == rcv1 ]]; then echo 128; else echo 30; fi; } # TASK: M of table 3.2
+kinds() { # TASK: figure 3.3 is drawn of pros at the small scale, of elec and rcv1 at the paper's
+  if [[ -n "${KINDS:-}" ]]; then
+    echo "$KINDS"
+    return
+  fi
+  case "$SCALE.$1" in
+    small.pros) echo "alone lines.5000 lines.10000 lines.20000 imitators random" ;;
+    paper.elec) echo "alone imitators random lines.5000 lines.20000 lines.50000 lines.100000" \
+      "windows.1 windows.1-2 windows.1-2-3 windows.2-3-4 windows.3-4 windows.4 windows.1-2-3-4-5" ;;
+    paper.rcv1) echo "alone imitators random lines.5000 lines.50000 lines.250000 lines.500000" \
+      "windows.1 windows.1-2 windows.1-2-3" ;;
+    paper.*) echo "alone imitators random windows.1 windows.1-2 windows.1-2-3" ;;
+    *) echo "alone imitators random" ;;
+  esac
+}
+
+# shellcheck disable=SC2046  # words apart
+for kind in $(for task in $TASKS; do kinds "$task"; done); do
+  [[ "$kind" =~ ^(alone|imitators|random|lines\.[0-9]+|windows\.[0-9]+(-[0-9]+)*)$ ]] ||
+    expect KINDS "alone imitators random lines.N windows.1-2" "$kind"
+done
+
+# What all trainings of classifiers and imitators share; the data folder comes before it.
+COMMON=(--user-dir "$USER_DIR" --task semi_supervised_classification
+  --classification-longest "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
+  --lr-scheduler step --lr-deacy-period 1 --batch-size "$BATCH" --no-epoch-checkpoints
+  --log-format simple --log-interval 100)
+BEST=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
+
+each() { # FUNCTION: call it with each TASK EXPERT SEED
+  local task expert seed
+  for task in $TASKS; do
+    for expert in $EXPERTS; do
+      for seed in $SEEDS; do spawn "$1" "$task" "$expert" "$seed"; done
+    done
+  done
+  settle
+}

@@ -1,0 +1,84 @@
+"""The error rates of all models side by side, and figures 3.3 and 3.4 where there is something."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+Systems = dict[str, Any]
+"""By kind: its error over the seeds, and how it compares with the expert alone."""
+
+
+def rows(name: str, systems: Systems) -> list[str]:
+    """Return a table's rows of one expert on one task."""
+    task, _, expert = name.partition(".")
+    found = []
+    for kind, told in systems.items():
+        error, against = told["error"], told.get("against")
+        difference = ""
+        if against is not None:
+            low, high = against["interval"]
+            difference = f"{against['difference']:+.2f} ({low:+.2f} to {high:+.2f})"
+        deviation = f" ± {error['sd']:.2f}" if told["seeds"] > 1 else ""
+        mean = f"{error['mean']:.2f}{deviation}"
+        found.append(f"| {task} | {expert} | {kind} | {mean} | {difference} | {told['seeds']} |")
+    return found
+
+
+def points(systems: Systems, prefix: str) -> list[tuple[str, float, float]]:
+    """Return the kinds that begin so, with means and deviations of their errors."""
+    return [
+        (kind.removeprefix(prefix), told["error"]["mean"], told["error"]["sd"])
+        for kind, told in systems.items()
+        if kind.startswith(prefix)
+    ]
+
+
+def draw(path: Path, systems: Systems, prefix: str, axis: str) -> None:
+    """Draw errors over what differs, and the expert's own as a line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    found = points(systems, prefix)
+    if prefix == "lines.":
+        found.sort(key=lambda one: int(one[0]))
+    if "imitators" in systems:
+        whole = systems["imitators"]["error"]
+        found.append(("all", whole["mean"], whole["sd"]))
+    names, means, deviations = zip(*found, strict=True)
+    figure, axes = pyplot.subplots(figsize=(5, 3.5))
+    axes.errorbar(names, means, yerr=deviations, marker="o", capsize=3, label="with imitators")
+    if "alone" in systems:
+        axes.axhline(systems["alone"]["error"]["mean"], linestyle="--", label="expert alone")
+    axes.set_xlabel(axis)
+    axes.set_ylabel("error (%)")
+    axes.legend()
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    """Print the table and draw."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("scores", type=Path, help="folder of TASK.EXPERT.json")
+    options.add_argument("--figures", type=Path, help="folder to draw in")
+    args = options.parse_args()
+    print("| task | expert | kind | error (%) | against alone (95 %) | seeds |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for path in sorted(args.scores.glob("*.json")):
+        systems = json.loads(path.read_text(encoding="utf-8"))["systems"]
+        for row in rows(path.stem, systems):
+            print(row)
+        for prefix, axis in (("lines.", "unlabelled texts"), ("windows.", "windows")):
+            if args.figures is not None and points(systems, prefix):
+                draw(args.figures / f"{path.stem}.{prefix}png", systems, prefix, axis)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Toy reviews: short phrases carry the label, each text has a few, and most are rare.
+
+A text is what its phrases mostly are: of PHRASES invented ones, half good and half bad, it has
+5, most of them of its own kind, among words that say nothing. Few labelled texts show few
+of the phrases; the others stand beside them in unlabelled texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo")
+FILLERS, LENGTH = 100, 12
+
+
+def word(draw: random.Random) -> str:
+    """Invent a word."""
+    return "".join(draw.choice(SYLLABLES) for _ in range(3))
+
+
+def review(draw: random.Random, phrases: list[list[str]], fillers: list[str]) -> tuple[int, str]:
+    """Write a text; returns its label too."""
+    label = draw.randrange(2)
+    kinds = [label if draw.random() < 0.8 else 1 - label for _ in range(5)]
+    parts = [draw.choice(phrases[kind]) for kind in kinds]
+    parts += [draw.choice(fillers) for _ in range(LENGTH)]
+    draw.shuffle(parts)
+    return label, " ".join(parts)
+
+
+def main() -> None:
+    """Write train.tsv, dev.tsv, test.tsv and unlabelled.txt."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("folder", type=Path)
+    options.add_argument("--train", type=int, default=300)
+    options.add_argument("--held-out", type=int, default=500, help="texts of dev and of test")
+    options.add_argument("--unlabelled", type=int, default=4000)
+    options.add_argument("--phrases", type=int, default=300)
+    options.add_argument("--seed", type=int, default=1)
+    args = options.parse_args()
+    draw = random.Random(args.seed)
+    fillers = [word(draw) for _ in range(FILLERS)]
+    made = [f"{word(draw)} {word(draw)}" for _ in range(args.phrases)]
+    phrases = [made[::2], made[1::2]]
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for name, count in (
+        ("train", args.train),
+        *((one, args.held_out) for one in ("dev", "test")),
+    ):
+        texts = [review(draw, phrases, fillers) for _ in range(count)]
+        lines = [f"{'good' if label else 'bad'}\t{text}\n" for label, text in texts]
+        (args.folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    texts = [review(draw, phrases, fillers) for _ in range(args.unlabelled)]
+    unlabelled = "".join(f"{text}\n" for _, text in texts)
+    (args.folder / "unlabelled.txt").write_text(unlabelled, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
