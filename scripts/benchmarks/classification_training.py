@@ -1,0 +1,139 @@
+"""How many tokens a second classifiers and imitators train on (thesis, table 3.4).
+
+Random weights, and texts whose tokens are distributed as words are (Zipf). Each of --what is
+measured over a plain LSTM classifier in turn: adv and vat, whose every labelled text comes with
+an unlabelled one, and imitators with windows 1 to the number given. As in the thesis forward and
+backward are counted; with --optimiser the step of Adam as well. The teacher's labels are made
+before.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import harness
+import torch
+from torch import Tensor, nn
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+
+from fairseq.data import Dictionary  # noqa: E402
+
+from fairseq_ssl.criterions import classification_cross_entropy as losses  # noqa: E402
+from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
+from fairseq_ssl.models.lstm_classifier import LstmClassifier, LstmClassifierConfig  # noqa: E402
+from fairseq_ssl.modules.imitators import Imitators  # noqa: E402
+
+GOALS = {"adv": 0.40, "vat": 0.30, "1": 15.0, "2": 7.0, "3": 3.5, "4": 2.5}
+FORMS = {"auto": None, "types": True, "convolution": False}
+CLASSES = 2
+
+
+class Pieces(nn.Module):
+    """Imitators under the name that a batch has for subwords."""
+
+    def __init__(self, imitators: Imitators) -> None:
+        super().__init__()
+        self.imitators = imitators
+
+    def forward(self, piece_tokens: Tensor) -> Any:
+        """Return the logits of all windows."""
+        return self.imitators(piece_tokens)
+
+
+def main() -> None:
+    """Measure and publish."""
+    options = harness.parser((__doc__ or "").splitlines()[0])
+    options.add_argument("--what", choices=GOALS, default="4")
+    options.add_argument("--form", choices=FORMS, default="auto", help="of the imitators")
+    options.add_argument("--length", type=int, default=200, help="tokens of a text")
+    options.add_argument("--batch", type=int, default=32, help="texts at a time")
+    options.add_argument("--steps", type=int, default=1, help="of training in one run")
+    options.add_argument("--vocabulary", type=int, default=20000, help="words, and subwords")
+    options.add_argument("--dim", type=int, default=256, help="D")
+    options.add_argument("--hidden", type=int, default=1024, help="H")
+    options.add_argument(
+        "--channels", type=int, default=512, help="N, and the imitators' embeddings"
+    )
+    options.add_argument("--optimiser", action="store_true", help="count Adam's step too")
+    args = harness.parse(options)
+    comparison = harness.Comparison(
+        *("classification_training", args.what, "lstm", "tokens/s", GOALS[args.what]), vars(args)
+    )
+    first, second = trainer(args.what, args), trainer("lstm", args)
+    harness.compare(comparison, first, second, args.pairs)
+    harness.publish(comparison)
+
+
+def trainer(what: str, args: Any) -> harness.Run:
+    """Return what trains for some steps and tells how many tokens it has read."""
+    torch.manual_seed(1)
+    task: Any = SimpleNamespace(stage="imitate", target_dictionary=None)
+    task.source_dictionary, task.classes = dictionary(args.vocabulary), list(range(CLASSES))
+    tokens = texts(args)
+    batch: dict[str, Any] = {"nsentences": args.batch, "ntokens": tokens.numel()}
+    if what.isdigit():
+        windows = range(1, int(what) + 1)
+        sizes = (args.vocabulary, CLASSES, windows, 1, args.channels, args.channels)
+        imitators = Imitators(*sizes)
+        imitators.by_types = FORMS[args.form]
+        model: nn.Module = Pieces(imitators)
+        criterion: Any = ImitationCrossEntropy(task, "text")
+        batch["net_input"] = {"piece_tokens": tokens}
+        batch["teacher"] = torch.rand(args.batch, CLASSES, device=args.device).softmax(-1)
+    else:
+        model, criterion = expert(what, args, task)
+        lengths = torch.full((args.batch,), args.length, device=args.device)
+        batch["net_input"] = {"src_tokens": tokens, "src_lengths": lengths}
+        batch["target"] = torch.randint(0, CLASSES, (args.batch,), device=args.device)
+        if what == "vat":
+            batch["others"] = {"src_tokens": texts(args), "src_lengths": lengths}
+    model = model.to(args.device).train()
+    adam = torch.optim.Adam(model.parameters(), 1e-3) if args.optimiser else None
+
+    def run() -> int:
+        for _ in range(args.steps):
+            model.zero_grad()
+            criterion(model, batch)[0].backward()
+            if adam is not None:
+                adam.step()
+        return int(args.steps * tokens.numel())
+
+    return run
+
+
+def expert(what: str, args: Any, task: Any) -> tuple[nn.Module, Any]:
+    """Return a classifier and its loss."""
+    cfg = LstmClassifierConfig(
+        recurrent_embed_dim=args.dim,
+        recurrent_hidden_dim=args.hidden,
+        recurrent_normalise_embeddings=what != "lstm",
+    )
+    kinds: dict[str, Any] = {
+        "lstm": lambda: losses.ClassificationCrossEntropy(task),
+        "adv": lambda: losses.AdversarialCrossEntropy(task, 5.0, 1.0, "sentence"),
+        "vat": lambda: losses.VirtualAdversarialCrossEntropy(task, 5.0, 1.0, "sentence", 0.1),
+    }
+    return LstmClassifier.build_model(cfg, task), kinds[what]()
+
+
+def texts(args: Any) -> Tensor:
+    """Return ids whose ranks have the frequencies of words [batch, length]."""
+    weights = 1 / torch.arange(1, args.vocabulary - 3).float()
+    drawn = torch.multinomial(weights, args.batch * args.length, replacement=True)
+    return (drawn + 4).view(args.batch, args.length).to(args.device)
+
+
+def dictionary(size: int) -> Dictionary:
+    """Return a dictionary of so many entries."""
+    found = Dictionary()
+    for number in range(size - len(found)):
+        found.add_symbol(f"w{number}", n=size // (number + 1) + 1)
+    return found
+
+
+if __name__ == "__main__":
+    main()
