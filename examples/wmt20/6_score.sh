@@ -15,4 +15,4 @@ for set in $HELD_OUT; do
   done
 done
 run python "$HERE/../common/bleu_table.py" "$RUNS" --heads system \
-  --rows base bt tagged ft tagged-ft noisy
+  --rows base bt tagged ft tagged-ft noisy deep

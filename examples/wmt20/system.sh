@@ -15,7 +15,7 @@ NBEST="${NBEST:-$BEAM}"                # n of 5.3.7, which the thesis does not t
 REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7: several, with spaces, are an ensemble
 REVERSE_R2L="${REVERSE_R2L:-$RUNS/reverse-r2l.1/final.pt}"
 TUNING="${TUNING:---method mert}"      # the thesis' grid: --method grid --step 0.1
-# What fairseq-generate prints of right-to-left models is turned round here.
+# fairseq-generate's own task prints what a right-to-left model writes, the last token first.
 TURNED=(--right-to-left r2l)
 FEATURES="s2t,${R2L:+s2t-r2l,}t2s,${R2L:+t2s-r2l,}lm,lm-slor,mlm,mlm-penlp"
 

@@ -78,11 +78,12 @@ def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
     assert told == pytest.approx(weights["scores"]["these weights"], abs=1e-3)
     with (work / "nbest/valid.scored.nbest").open() as file:
         groups = list(read_nbest(map(str.rstrip, file), "scored"))
-    own = [one.scores for group in groups for one in group.candidates if "l2r" in one.scores]
     assert len(groups) == 60
-    assert len(own) > 300
-    searched = [one["l2r"] * math.log(2) for one in own]  # fairseq-generate prints log2
-    assert [one["s2t"] for one in own] == pytest.approx(searched, abs=1e-3)
+    for name, score in {"l2r": "s2t", **({"r2l": "s2t-r2l"} if R2L else {})}.items():
+        own = [one.scores for group in groups for one in group.candidates if name in one.scores]
+        assert len(own) > 300
+        searched = [one[name] * math.log(2) for one in own]  # fairseq-generate prints log2
+        assert [one[score] for one in own] == pytest.approx(searched, abs=1e-3)
     all_is_there(STEPS[6:8], settings)
 
 
