@@ -17,12 +17,8 @@ from tests.recipes.recipe import called, printed, step
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 
-from fairseq_ssl.tasks.tagged_translation import TaggedTranslationConfig  # noqa: E402
-
 RECIPE = ROOT / "examples/wmt20"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
-R2L = "yes" if "right_to_left" in TaggedTranslationConfig.__dataclass_fields__ else ""
-"""Whether the task has right-to-left models."""
 
 
 def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
@@ -64,22 +60,22 @@ def all_is_there(steps: list[Path], settings: dict[str, str]) -> None:
 
 def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
     """Make rows of table 5.5 from what the first steps have left, with ensembles of one."""
-    rows = "d f p" + (" e" if R2L else "")
-    settings = {**settings, "SYSTEM": "tagged-ft", "MEMBERS": "1", "R2L": R2L}
+    rows = "d e f p"
+    settings = {**settings, "SYSTEM": "tagged-ft", "MEMBERS": "1"}
     settings |= {"ROWS": rows, "SETS": "valid:valid"}
     shown = ""
     for path in STEPS[6:]:
         shown = step(path, settings).stdout
     assert all(f"| {row} |" in shown for row in rows.split())
     weights = json.loads((work / "weights.json").read_text())
-    both = ["s2t", "s2t-r2l", "t2s", "t2s-r2l"] if R2L else ["s2t", "t2s"]
+    both = ["s2t", "s2t-r2l", "t2s", "t2s-r2l"]
     assert list(weights["weights"]) == [*both, "lm", "lm-slor", "mlm", "mlm-penlp"]
     told = json.loads((work / "rows/f.1/valid.bleu.json").read_text())["score"]
     assert told == pytest.approx(weights["scores"]["these weights"], abs=1e-3)
     with (work / "nbest/valid.scored.nbest").open() as file:
         groups = list(read_nbest(map(str.rstrip, file), "scored"))
     assert len(groups) == 60
-    for name, score in {"l2r": "s2t", **({"r2l": "s2t-r2l"} if R2L else {})}.items():
+    for name, score in (("l2r", "s2t"), ("r2l", "s2t-r2l")):
         own = [one.scores for group in groups for one in group.candidates if name in one.scores]
         assert len(own) > 300
         searched = [one[name] * math.log(2) for one in own]  # fairseq-generate prints log2
@@ -160,15 +156,14 @@ def test_each_training_of_the_system_is_understood_by_fairseq() -> None:
         *(("tiny", "words", "digits"), ("small", "de", "en"), ("small", "en", "ja")),
         *(("paper", "en", "de"), ("paper", "ja", "en")),
     ):
-        settings = {"SOURCE": source, "TARGET": target, "MEMBERS": "1 2 3 4", "R2L": R2L}
+        settings = {"SOURCE": source, "TARGET": target, "MEMBERS": "1 2 3 4"}
         commands = called(dry(scale, "system", **settings), "fairseq-train")
         tasks = []
         for words in commands:
             args = options.parse_args_and_arch(options.get_training_parser(), words)
             tasks.append(args.task)
         stages = 2 if "ja" in (source, target) and scale == "paper" else 1
-        members = 4 * (1 + stages) * (2 if R2L else 1) + (2 if R2L else 1) + 1
-        assert tasks.count("tagged_translation") == members
+        assert tasks.count("tagged_translation") == 2 * 4 * (1 + stages) + 2 + 1
         assert tasks.count("language_modeling") == tasks.count("masked_lm") == 1
         for words in called(dry(scale, "rerank", **settings), "fairseq-generate"):
             options.parse_args_and_arch(options.get_generation_parser(), words)
@@ -176,7 +171,7 @@ def test_each_training_of_the_system_is_understood_by_fairseq() -> None:
 
 def test_the_system_is_that_of_table_5_1_and_section_5_3() -> None:
     args = {}
-    for words in called(dry("paper", "system", GPUS="8", R2L=R2L), "fairseq-train"):
+    for words in called(dry("paper", "system", GPUS="8"), "fairseq-train"):
         one = options.parse_args_and_arch(options.get_training_parser(), words)
         args["/".join(Path(one.save_dir).parts[-2:])] = one
     deep, fine = args["runs/deep.2"], args["fine.2/news"]
@@ -191,7 +186,7 @@ def test_the_system_is_that_of_table_5_1_and_section_5_3() -> None:
     assert (8 * lm.max_tokens * lm.update_freq[0], lm.lr, lm.weight_decay) == (512000, [5e-4], 0)
     assert (mlm.arch, mlm.warmup_updates, mlm.max_update) == ("roberta_base", 10000, 125000)
     assert (8 * mlm.batch_size * mlm.update_freq[0], mlm.weight_decay) == (2048, 0.01)
-    german = called(dry("paper", "system", SOURCE="de", TARGET="en", R2L=R2L), "fairseq-train")
+    german = called(dry("paper", "system", SOURCE="de", TARGET="en"), "fairseq-train")
     rates = {words[words.index("--lr") + 1] for words in german if "fixed" in words}
     assert rates == {"1e-6"}
     japanese = " ".join(
