@@ -40,7 +40,8 @@ feature() { # SET NAME FLAGS...
 translation() { # SET NAME MODELS FLAGS...
   local models
   read -ra models <<<"$3"
-  feature "$1" "$2" --translation "${models[@]}" --source "$WORK/text/$1.$SOURCE" "${@:4}"
+  feature "$1" "$2" --translation "${models[@]}" --data-dir "$DATA/genuine" \
+    --source "$WORK/text/$1.$SOURCE" "${@:4}"
 }
 
 # The scores of 5.3.7, each by a model of its own, in one list.
