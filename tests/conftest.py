@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -90,6 +90,13 @@ def run_command(
     shown = f"{' '.join(map(str, words))}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     assert done.returncode == code, shown
     return done
+
+
+@pytest.fixture(autouse=True)
+def exact_numbers() -> Iterator[None]:
+    """Let no test leave the processor flushing denormal numbers, as recurrent models make it."""
+    yield
+    torch.set_flush_denormal(False)
 
 
 @pytest.fixture(scope="session")

@@ -75,9 +75,11 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    logging.root.handlers.clear()  # fairseq's import made one, after those of its commands
     sys.argv = words
-    module = importlib.import_module(f"fairseq_cli.{Path(words[0]).name.removeprefix('fairseq-')}")
+    name = Path(words[0]).name.removeprefix("fairseq-")
+    if name == "train":
+        logging.root.handlers.clear()  # as it is before the import of fairseq, which makes one
+    module = importlib.import_module(f"fairseq_cli.{name}")
     sys.exit(module.cli_main())
 
 

@@ -30,7 +30,8 @@ def test_the_transcript_can_be_replayed(run: Run, tmp_path: Path) -> None:
     steps = transcript()
     assert len(steps) >= 6
     for command, shown in steps:
-        done = run("bash", "-c", f"{{ {command} }} 2>&1", cwd=tmp_path)
+        words = ("bash", "-c", f"{{ {command} }} 2>&1")
+        done = run(*words, cwd=tmp_path, REAL_COMMANDS="1")
         assert done.stdout == shown, command
 
 
