@@ -107,7 +107,7 @@ def _in_our_words(error: RuntimeError, text: _Text, size: int) -> DataError:
     most = re.search(r"too high.*<= (\d+)", str(error))
     if most:
         return DataError(
-            f"The text has too few different pieces for a model of {size}; expected at most {most[1]}."
+            f"The text has too few different pieces to have {size}; expected at most {most[1]}."
         )
     return DataError(f"sentencepiece could not train: {' '.join(str(error).split())}")
 

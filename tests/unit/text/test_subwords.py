@@ -186,7 +186,7 @@ def broken() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("lines", "size", "message"),
     [
-        (drawn(300), 9999, r"too few different pieces for a model of 9999; expected at most \d+"),
+        (drawn(300), 9999, r"too few different pieces to have 9999; expected at most \d+"),
         (drawn(300), 3, "could not train: .*size"),
         ([], 40, "no text to train on"),
         (["", "x" * 5000], 40, "could not train|no text to train on"),
