@@ -7,14 +7,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli import work_options
+from fairseq_ssl.cli import device_options, work_options
 from fairseq_ssl.cli.back_translation_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.block_input import BlockInput, of_shard, shard_of
 from fairseq_ssl.cli.export import QUANTIZATIONS, add_languages
 from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.local import cores
 from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.corpus import MOST_TOKENS
@@ -184,22 +183,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "fast; with ray: on all machines of a Ray cluster, where the paths must be the same "
         "(default: %(default)s)",
     )
-    work.add_argument(
-        "--device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto: the GPUs where there are some (default: %(default)s)",
-    )
-    work_options.add_jobs(work, "one for each GPU, or core")
-    work.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="of each process (default: 1)"
-    )
-    work.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help="tokens of a batch, padding included (default: 2000 on a CPU, 16000 on a GPU)",
-    )
+    device_options.add_device(work)
     work.add_argument(
         "--block",
         type=int,
@@ -278,7 +262,6 @@ def _engines(args: argparse.Namespace) -> tuple[str, bool]:
 
 
 def _decoding(args: argparse.Namespace) -> Decoding:
-    device = _device(args)
     options = shlex.split(args.fairseq_options)
     if args.noisy_beam_beta:
         options += ["--noisy-beam-beta", str(args.noisy_beam_beta)]
@@ -299,28 +282,22 @@ def _decoding(args: argparse.Namespace) -> Decoding:
         top_k=args.sampling_topk,
         temperature=args.temperature,
         longest=args.max_len_b,
-        batch_tokens=args.max_tokens or (16_000 if device == "cuda" else 2_000),
+        batch_tokens=device_options.batch_tokens(args, GPUS[_engines(args)[0]]),
         compute_type=args.compute_type,
-        device=device,
+        device=_device(args),
         threads=args.threads,
         options=tuple(options),
     )
 
 
 def _device(args: argparse.Namespace) -> str:
-    if args.device == "cpu":
-        return "cpu"
-    found = GPUS[_engines(args)[0]]() > 0
-    if args.device == "cuda" and not found:
-        raise UsageError("--device is cuda, but there is no CUDA device here.")
-    return "cuda" if found else "cpu"
+    return device_options.device(args, GPUS[_engines(args)[0]])
 
 
 def _engine(args: argparse.Namespace) -> Engine:
-    cuda = _device(args) == "cuda"
-    if _engines(args)[1]:
+    decoder, is_cluster = _engines(args)
+    if is_cluster:
         work_options.check_no_jobs(args)
-        return RayEngine(args.address, cpus=args.threads, gpus=float(cuda))
-    if cuda:
-        return work_options.local_engine(args, GPUS[_engines(args)[0]]())
-    return work_options.local_engine(args, max(1, cores() // args.threads))
+        gpus = float(_device(args) == "cuda")
+        return RayEngine(args.address, cpus=args.threads, gpus=gpus)
+    return device_options.engine(args, GPUS[decoder])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_ssl.cli import work_options
+from fairseq_ssl.cli import device_options
 from fairseq_ssl.cli.export import add_languages
 from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.local import cores
+from fairseq_ssl.engines.fairseq_decoder import gpus
 from fairseq_ssl.engines.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
@@ -21,24 +21,9 @@ from fairseq_ssl.errors import UsageError
 
 def add_device(work: argparse._ActionsContainer) -> None:
     """Declare on what the models compute, and how much at a time."""
-    work.add_argument(
-        "--device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto: the GPUs where there are some (default: %(default)s)",
-    )
+    device_options.add_device(work)
     work.add_argument(
         "--fp16", action="store_true", help="compute in half precision: on GPUs twice as fast"
-    )
-    work_options.add_jobs(work, "one for each GPU, or core")
-    work.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="of each process (default: 1)"
-    )
-    work.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help="tokens of a batch, padding included (default: 2000 on a CPU, 16000 on a GPU)",
     )
 
 
@@ -55,26 +40,17 @@ def add_data(parser: argparse._ActionsContainer) -> None:
 
 def batch_tokens(args: argparse.Namespace) -> int:
     """Return how many tokens make a batch."""
-    return args.max_tokens or (16_000 if device(args) == "cuda" else 2_000)
+    return device_options.batch_tokens(args, gpus)
 
 
 def device(args: argparse.Namespace) -> str:
     """Return what --device asks for, as torch calls it."""
-    import torch
-
-    if args.device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device is cuda, but there is no CUDA device here.")
-    chosen = "cuda" if torch.cuda.is_available() else "cpu"
-    return chosen if args.device == "auto" else str(args.device)
+    return device_options.device(args, gpus)
 
 
 def engine(args: argparse.Namespace) -> Engine:
     """Return the processes that do the work."""
-    if device(args) == "cpu":
-        return work_options.local_engine(args, max(1, cores() // args.threads))
-    import torch
-
-    return work_options.local_engine(args, torch.cuda.device_count())
+    return device_options.engine(args, gpus)
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:
