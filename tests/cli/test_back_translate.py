@@ -6,14 +6,12 @@ import gzip
 import io
 import json
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from fairseq_ssl.cli.main import main
+from tests.cli.killing import kill
 from tests.conftest import run_command
 
 pytest.importorskip("ctranslate2")
@@ -151,16 +149,7 @@ def test_a_killed_run_goes_on(here: Path) -> None:
     base = ["back-translate", "mono", "--model", "m.pt", *CTRANSLATE2, "--block", "1"]
     base += ["--jobs", "1", "--given", "given", "-o"]
     whole = made_by(*CTRANSLATE2)
-    eager = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
-    run = f"from fairseq_ssl.cli.main import main; main({[*base, 'killed']})"
-    process = subprocess.Popen([sys.executable, "-c", eager + run], stderr=subprocess.DEVNULL)
-    note = Path("killed.progress")
-    while not note.exists():
-        assert process.poll() is None, "it ended before it was killed"
-        time.sleep(0.001)
-    process.kill()
-    process.wait()
-    assert 0 < json.loads(note.read_text())["sizes"][0] < len(whole)
+    assert 0 < kill([*base, "killed"], "killed") < len(whole)
     assert main([*base, "killed"]) == 0
     assert Path("killed").read_bytes() == whole
     assert Path("given").read_bytes() == Path("mono").read_bytes()

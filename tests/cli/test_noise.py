@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.text import byte_blocks, growing_files
 from fairseq_ssl.text.noise import corpus
 from fairseq_ssl.text.noise.corpus import CorpusNoise
+from tests.cli.killing import kill
 
 LINES = [f"w{n % 7} w{n % 11} a b c x{n % 1000} ." for n in range(3000)]
 
@@ -144,18 +144,7 @@ def test_a_killed_run_goes_on(text: Path) -> None:
     write_large(120)
     base = ["noise", "large", "--noise", "spelling:rate=0.5", "--jobs", "2", "-o"]
     assert main([*base, "whole"]) == 0
-    eager = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
-    run = f"from fairseq_ssl.cli.main import main; main({[*base, 'killed']})"
-    note, sizes = Path("killed.progress"), []
-    for _ in range(2):
-        before = note.stat().st_mtime_ns if note.exists() else 0
-        process = subprocess.Popen([sys.executable, "-c", eager + run], stderr=subprocess.DEVNULL)
-        while not note.exists() or note.stat().st_mtime_ns == before:
-            assert process.poll() is None, "it ended before it was killed"
-            time.sleep(0.001)
-        process.kill()
-        process.wait()
-        sizes.append(json.loads(note.read_text())["sizes"][0])
+    sizes = [kill([*base, "killed"], "killed") for _ in range(2)]
     assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
     assert main([*base, "killed"]) == 0
     assert Path("killed").read_bytes() == Path("whole").read_bytes()

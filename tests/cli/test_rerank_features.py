@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.engines import language_model_scorers, nbest_scoring, translation_scorer
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.text.nbest import read_nbest
+from tests.cli.killing import kill
 from tests.cli.rewriting import given, refused, shown
 from tests.unit.engines import random_models
 from tests.unit.engines.random_models import SOURCE_WORDS, TARGET_WORDS
@@ -144,15 +142,7 @@ def test_a_killed_run_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) ->
     Path("list").write_text(text + _later(text, 20))
     Path("source").write_text(Path("source").read_text() * 21)
     words = [*FEATURES, *TRANSLATED, "-o"]
-    eager = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
-    run = f"from fairseq_ssl.cli.main import main; main({[*words, 'killed']})"
-    process = subprocess.Popen([sys.executable, "-c", eager + run], stderr=subprocess.DEVNULL)
-    note = Path("killed.progress")
-    while not note.exists():
-        assert process.poll() is None, "it ended before it was killed"
-        time.sleep(0.001)
-    process.kill()
-    process.wait()
+    kill([*words, "killed"], "killed")
     assert not Path("killed").exists()
     assert main([*words, "killed"]) == 0
     assert "going on after line" in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""What tests of verbs that go on after a kill share: to kill one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+EAGER = "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
+"""Lets a verb note after each block how far it is."""
+
+
+def kill(words: Sequence[str], output: str) -> int:
+    """SIGKILL a verb once it has noted how far its `output` is; return the bytes of that."""
+    note = Path(f"{output}.progress")
+    before = note.stat().st_mtime_ns if note.exists() else 0
+    run = f"{EAGER}from fairseq_ssl.cli.main import main; main({[*words]})"
+    process = subprocess.Popen([sys.executable, "-c", run], stderr=subprocess.DEVNULL)
+    while not note.exists() or note.stat().st_mtime_ns == before:
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    size: int = json.loads(note.read_text())["sizes"][0]
+    return size
