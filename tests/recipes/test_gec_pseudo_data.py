@@ -69,28 +69,29 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
 
 
 def reranked_as_it_should_be(work: Path) -> None:
-    """Add up what fairseq-generate printed of both directions, and look for the best."""
+    """Add up the scores of both directions, and look for the best."""
     runs = work / "runs"
-    found: dict[int, list[tuple[float, str]]] = {}
-    left = re.findall(
+    left: dict[int, list[tuple[str, str]]] = {}
+    for number, score, text in re.findall(
         r"^H-(\d+)\t(\S+)\t(.*)$", (runs / "ensemble1.1/valid.generate").read_text(), re.M
-    )
-    right = re.findall(
-        r"^H-(\d+)\t(\S+)\t(.*)$", (runs / "reranked1.1/valid.generate").read_text(), re.M
-    )
-    backwards = {int(number): (float(score), text) for number, score, text in right}
-    seen: Counter[int] = Counter()
-    for number, score, text in left:
-        sentence = int(number)
-        other, reverse = backwards[sentence * 5 + seen[sentence]]
-        seen[sentence] += 1
-        assert reverse.split() == text.split()[::-1]
-        found.setdefault(sentence, []).append((float(score) + other, text.replace("@@ ", "")))
-    assert set(seen.values()) == {5}
+    ):
+        left.setdefault(int(number), []).append((score, text))
+    assert {len(candidates) for candidates in left.values()} == {5}
     chosen = lines(runs / "reranked1.1/valid.txt")
-    for sentence, candidates in found.items():
-        best = max(score for score, _ in candidates)
-        assert chosen[sentence] in [text for score, text in candidates if score > best - 1e-4]
+    both = [line.split(" ||| ") for line in lines(runs / "reranked1.1/valid.nbest")]
+    best: dict[int, list[tuple[float, str]]] = {}
+    for number, text, scores, *_ in both:
+        ahead, back = re.fullmatch(r"l2r= (\S+) r2l= (\S+)", scores.strip()).groups()  # type: ignore[union-attr]
+        assert any(
+            text == other and float(ahead) == pytest.approx(float(score), abs=1e-3)
+            for score, other in left[int(number)]
+        )
+        assert float(back) < 0
+        best.setdefault(int(number), []).append((float(ahead) + float(back), text))
+    for sentence, candidates in best.items():
+        most = max(score for score, _ in candidates)
+        texts = [text.replace("@@ ", "") for score, text in candidates if score > most - 1e-4]
+        assert chosen[sentence] in texts
     told = json.loads((runs / "reranked1.1/valid.m2.json").read_text())
     assert 0 <= told["F_0.5"] <= 100
 
