@@ -18,6 +18,8 @@ Everything it adds to fairseq, by the flag that selects it:
         Dilated convolutions, one stack upon the other, in linear time (ByteNet).
     lstm_classifier, lstm_classifier_categories
         Experts: classifiers of texts, an LSTM and a perceptron (MEIN).
+    encoder_classifier, bert_classifier
+        Experts of the encoder of any translation model, or of a BERT in a folder (MEIN).
     recurrent_lm
         Language models that those start from, for fairseq's language_modeling (MEIN).
     imitators

@@ -105,7 +105,7 @@ PAPERS = (
         tasks=("semi_supervised_classification",),
         archs=(
             *("lstm_classifier", "lstm_classifier_categories", "recurrent_lm", "imitators"),
-            "expert_and_imitators",
+            *("encoder_classifier", "bert_classifier", "expert_and_imitators"),
         ),
         criterions=(
             *("classification_cross_entropy", "adversarial_cross_entropy"),

@@ -14,6 +14,8 @@ MODULES = (
     "fairseq_ssl.models.bytenet",
     "fairseq_ssl.models.recurrent_lm",
     "fairseq_ssl.models.lstm_classifier",
+    "fairseq_ssl.models.encoder_classifier",
+    "fairseq_ssl.models.bert_classifier",
     "fairseq_ssl.models.imitators",
     "fairseq_ssl.models.expert_and_imitators",
     "fairseq_ssl.criterions.classification_cross_entropy",

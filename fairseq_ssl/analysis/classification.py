@@ -16,11 +16,11 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.reading import read, task_options
-from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS
+from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cut_named
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.modules.imitators import Imitators
-from fairseq_ssl.text.labelled import CUTS, view_of_words
+from fairseq_ssl.text.labelled import view_of_words
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 TASK = "semi_supervised_classification"
@@ -86,7 +86,7 @@ class Classifier:
         """Cut texts as those of the data folder were cut."""
         settings = self._settings()
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        words = view_of_words(lines, CUTS[settings["cut"]], settings["lower"], known)
+        words = view_of_words(lines, cut_named(settings["cut"]), settings["lower"], known)
         found = _Ids(self.task.source_dictionary, list(words))
         if not self.has_imitators:
             return self.task.inference_dataset(found, None)  # type: ignore[no-any-return]

@@ -8,13 +8,11 @@ from pathlib import Path
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import architecture, model_options, read, task_options
+from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.text.lines import read_lines
 
 PREFIX = "decoder.encoder."
 EMBEDDING = "embedding.weight"
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-"""fairseq's own symbols, which its dictionary files leave out."""
 SIZES = ("embed_dim", "hidden_dim", "layers")
 
 
@@ -58,24 +56,13 @@ def encoder_weights(
         raise ConfigurationError(
             f"The language model in {path} has other sizes than the classifier. Set {sizes}."
         )
-    known = _symbols(dictionary or Path(str(task_options(state).get("data"))) / "dict.txt", path)
+    dictionary = dictionary or Path(str(task_options(state).get("data"))) / "dict.txt"
+    known = symbols_of(dictionary, path, "--classifier-lm-dict")
     if len(known) != len(found[EMBEDDING]):
         raise DataError(
             f"The dictionary of {path} has {len(known)} symbols and its embeddings "
             f"{len(found[EMBEDDING])} rows. Name the dictionary that it was trained with."
         )
-    embedding = start[EMBEDDING].detach().clone()
-    rows = {symbol: row for row, symbol in enumerate(known)}
-    ids = [number for number, symbol in enumerate(symbols) if symbol in rows]
-    embedding[ids] = found[EMBEDDING][[rows[symbols[number]] for number in ids]].to(embedding)
+    embedding, count = rows_by_symbol(found[EMBEDDING], known, symbols, start[EMBEDDING])
     taken = {name: found[name] for name in start if name.startswith("lstm.")}
-    return {**taken, EMBEDDING: embedding}, len(ids)
-
-
-def _symbols(path: Path, checkpoint: Path) -> list[str]:
-    if not path.is_file():
-        raise DataError(
-            f"{path}, the dictionary of the language model {checkpoint}, is missing. Name it with "
-            "--classifier-lm-dict."
-        )
-    return [*SPECIAL, *(line.rpartition(" ")[0] for line in read_lines(path) if line.strip())]
+    return {**taken, EMBEDDING: embedding}, count

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labelled import (
-    CUTS,
     Labelled,
     falls_within,
     mark,
@@ -91,19 +90,19 @@ def add(steps: Steps) -> None:
 def _add_views(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cut",
-        choices=CUTS,
         default="words",
-        help="what words are, for the expert: letters and digits in a row and single marks, or "
-        "what stands between spaces (default: %(default)s)",
+        metavar="HOW",
+        help="what words are, for the expert: words: letters and digits in a row and single "
+        "marks; spaces: what stands between those; bert:FOLDER: the tokens of a BERT or RoBERTa, "
+        "for --arch bert_classifier, none of them too rare (default: %(default)s)",
     )
     parser.add_argument("--lower", action="store_true", help="write words in lower case")
     parser.add_argument(
         "--least-count",
         type=int,
-        default=2,
         metavar="N",
         help="rarer words, of labelled and unlabelled texts together, are unknown; 1 or more "
-        "(default: %(default)s, as in the thesis)",
+        "(default: 2, as in the thesis; 1 with --cut bert:)",
     )
     parser.add_argument(
         "--drop-unknown", action="store_true", help="leave unknown words out of the texts"
@@ -121,6 +120,8 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, check, cut and write."""
+    if args.least_count is None:
+        args.least_count = 1 if args.cut.startswith("bert:") else 2
     _check(args)
     splits = _labelled_splits(args)
     unlabelled = [line.strip() for path in args.unlabelled for line in read_lines(path)]
@@ -224,11 +225,12 @@ def _write(
     """Write all views; return what a signature tells of them."""
     from fairseq_ssl.data import classification_folder as views
 
+    cut = views.cut_named(args.cut)
     texts = {name: [one.text for one in found] for name, found in splits.items()}
     if unlabelled:
         texts[views.UNLABELLED] = unlabelled
     learned = [*texts["train"], *unlabelled]
-    counts = _counts(_words(args, learned))
+    counts = _counts(view_of_words(learned, cut, args.lower))
     words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
     trained = sentencepiece_model.train(iter(learned), folder / "pieces", args.pieces)
@@ -244,7 +246,9 @@ def _write(
     label = views.ViewWriter(folder / views.LABEL, views.dictionary_of(Counter(labels)))
     unknown = {}
     for name, found in texts.items():
-        lines = watched(_words(args, found, known), f"classify prepare, {name}", "texts")
+        lines = watched(
+            view_of_words(found, cut, args.lower, known), f"classify prepare, {name}", "texts"
+        )
         unknown[name] = words.write(name, lines)
         pieces.write(name, (" ".join(model.cut(text)) for text in found))
         if name in splits:
@@ -268,12 +272,6 @@ def _write_text(
             file.writelines(f"{one.label}\t{one.text}\n" for one in found)
     settings = {"cut": args.cut, "lower": args.lower, "drop_unknown": args.drop_unknown}
     (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
-
-
-def _words(
-    args: argparse.Namespace, texts: Iterable[str], known: set[str] | None = None
-) -> Iterator[str]:
-    return view_of_words(texts, CUTS[args.cut], args.lower, known)
 
 
 def _counts(lines: Iterable[str]) -> Counter[str]:

@@ -146,7 +146,8 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="PHSIC of sentences as means of the last states of these checkpoints of masked_lm",
+        help="PHSIC of sentences as means of the last states of these checkpoints of masked_lm, "
+        "or folders of a BERT or RoBERTa",
     )
     measures.add_argument(
         "--translation",

@@ -71,7 +71,8 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="CHECKPOINT",
-        help="of fairseq's task masked_lm, as roberta_base: the sum of log P of each token where "
+        help="of fairseq's task masked_lm, as roberta_base, or folders of transformers', as BERT "
+        "and RoBERTa, which cut plain text by themselves: the sum of log P of each token where "
         "it is masked, by length as NAME, and PenLP as NAME-penlp",
     )
     scorer_options.add_data(models)

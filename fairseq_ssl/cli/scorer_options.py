@@ -65,7 +65,8 @@ def loader(scoring: Scoring) -> Loader:
     """Return what loads a scorer of this kind; what it can not be is refused here."""
     from fairseq_ssl.engines import language_model_scorers, loaded_models, translation_scorer
 
-    loaded_models.checked(scoring)
+    if not (scoring.kind == MASKED_MODEL and any(path.is_dir() for path in scoring.models)):
+        loaded_models.checked(scoring)
     if scoring.kind == TRANSLATION:
         loaded_models.writes_right_to_left(scoring)
         return translation_scorer.load

@@ -9,13 +9,27 @@ from typing import Any
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
+from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.text.labelled import CUTS, Cut
 
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELLED = "unlabelled"
 VIEWS_FILE = "views.json"
 """How words were cut, for those who cut other texts alike."""
+
+
+def cut_named(name: str) -> Cut:
+    """Return how words are cut: words, spaces, or bert:FOLDER as that language model cuts them."""
+    kind, _, folder = name.partition(":")
+    if kind == "bert" and folder:
+        return pretrained.cutter(Path(folder).expanduser())
+    if name not in CUTS:
+        raise ConfigurationError(
+            f"Words are cut by {name!r}; expected {', '.join(CUTS)} or bert:FOLDER."
+        )
+    return CUTS[name]
 
 
 def dictionary_of(counts: Mapping[str, int], least: int = 1) -> Any:
@@ -75,6 +89,7 @@ __all__ = [
     "VIEWS_FILE",
     "WORDS",
     "ViewWriter",
+    "cut_named",
     "dictionary_of",
     "link_language_model",
 ]

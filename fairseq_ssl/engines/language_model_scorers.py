@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
+from fairseq_ssl.engines.masked_models import masked_models
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring, packed
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.rerank.length_norms import (
@@ -75,13 +76,12 @@ class MaskedModelScorer:
 
     def __init__(self, scoring: Scoring, worker: int) -> None:
         self.scoring = scoring
-        self.loaded = loaded(scoring, worker)
-        self.dictionary = self.loaded.task.source_dictionary
-        self.mask = self.loaded.task.mask_idx
+        self.masked = masked_models(scoring, worker)
 
     def score(self, pairs: Sequence[Pair]) -> Scored:
         """Return log P / length and PenLP of each sentence; its two ends are not scored."""
-        rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 2)
+        found = self.masked.rows([target for _, target in pairs])
+        rows, unknown, cut = _cut(found, self.masked.special.unknown, self.masked.longest() - 2)
         lengths = np.array([len(row) for row in rows], np.float64)
         sums = np.zeros(len(rows))
         for places, values in self._masked(rows):
@@ -116,23 +116,23 @@ class MaskedModelScorer:
         """Return the score of the token at `where` of the sentence `which`, [tokens]."""
         import torch
 
-        bos, eos = self.dictionary.bos(), self.dictionary.eos()
-        device = self.loaded.device
-        whole = padded([[bos, *row, eos] for row in rows], self.dictionary.pad()).to(device)
+        special, device = self.masked.special, self.masked.loaded.device
+        ended = [[special.start, *row, special.end] for row in rows]
+        whole = padded(ended, special.pad).to(device)
         block = whole[torch.from_numpy(which).to(device)]
         masked = torch.zeros_like(block, dtype=torch.bool)
         masked[torch.arange(len(block)), torch.from_numpy(where).to(device) + 1] = True
         tokens = block[masked]
-        block = block.masked_fill(masked, self.mask)
+        block = block.masked_fill(masked, special.mask)
         each = []
         with torch.inference_mode():
-            for model in self.loaded.models:
-                scores = model(block, masked_tokens=masked)[0].float()
+            for model in self.masked.loaded.models:
+                scores = self.masked.scores(model, block, masked).float()
                 found = scores.gather(1, tokens[:, None])[:, 0]
                 each.append(found if self.scoring.logits else found - scores.logsumexp(1))
             if self.scoring.logits:
                 return torch.stack(each).mean(0).double().cpu().numpy()
-            return self.loaded.average(each).double().cpu().numpy()
+            return self.masked.loaded.average(each).double().cpu().numpy()
 
 
 def load(scoring: Scoring, worker: int) -> Scorer:
@@ -171,5 +171,10 @@ def symbol_counts(dictionary: Any, path: Path | None) -> Any:
 def _rows(pairs: Sequence[Pair], dictionary: Any, most: int) -> tuple[list[list[int]], int, int]:
     """Return the translations as numbers, how many are unknown, and how many are cut."""
     rows = [numbers(dictionary, target) for _, target in pairs]
-    unknown = sum(row.count(dictionary.unk()) for row in rows)
-    return [row[:most] for row in rows], unknown, sum(len(row) > most for row in rows)
+    return _cut(rows, dictionary.unk(), most)
+
+
+def _cut(rows: list[list[int]], unknown: int, most: int) -> tuple[list[list[int]], int, int]:
+    """Return the beginnings of the rows, how many ids are unknown, and how many rows are cut."""
+    count = sum(row.count(unknown) for row in rows)
+    return [row[:most] for row in rows], count, sum(len(row) > most for row in rows)

@@ -97,9 +97,7 @@ def loaded(scoring: Scoring, worker: int) -> Loaded:
     from fairseq import checkpoint_utils
 
     torch.set_num_threads(scoring.threads)
-    device = torch.device("cpu")
-    if scoring.device == "cuda":
-        device = torch.device("cuda", worker % torch.cuda.device_count())
+    device = device_of(scoring, worker)
     paths = [str(path) for path in scoring.models]
     try:
         models, _, task = checkpoint_utils.load_model_ensemble_and_task(paths, checked(scoring))
@@ -111,6 +109,15 @@ def loaded(scoring: Scoring, worker: int) -> Loaded:
     for model in models:
         model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()
     return Loaded(list(models), task, device)
+
+
+def device_of(scoring: Scoring, worker: int) -> Any:
+    """Return where the process of this number, from 0, computes."""
+    import torch
+
+    if scoring.device == "cuda":
+        return torch.device("cuda", worker % torch.cuda.device_count())
+    return torch.device("cpu")
 
 
 def numbers(dictionary: Any, tokens: Sequence[str]) -> list[int]:

@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
+from fairseq_ssl.engines.loaded_models import padded
+from fairseq_ssl.engines.masked_models import masked_models
 from fairseq_ssl.engines.scoring import Scoring, packed
 
 
 class MaskedStates:
-    """A model of fairseq's masked_lm, asked for its states."""
+    """A masked language model, asked for its states."""
 
     def __init__(self, scoring: Scoring, worker: int) -> None:
         self.scoring = scoring
-        self.loaded = loaded(scoring, worker)
-        self.dictionary = self.loaded.task.source_dictionary
+        self.masked = masked_models(scoring, worker)
 
     def means(self, sentences: Sequence[list[str]]) -> Any:
         """Return the mean state of each sentence's tokens, [sentences, dim], without the ends'.
 
         An empty sentence has 0, and a long one counts by its beginning.
         """
-        most = self.loaded.longest() - 2
-        rows = [numbers(self.dictionary, sentence)[:most] for sentence in sentences]
+        most = self.masked.longest() - 2
+        rows = [row[:most] for row in self.masked.rows(sentences)]
         sizes = [len(row) + 2 for row in rows]
         order = sorted(range(len(rows)), key=lambda place: -sizes[place])
         found: Any = None
@@ -39,13 +39,13 @@ class MaskedStates:
     def _batch(self, rows: list[list[int]]) -> Any:
         import torch
 
-        bos, eos, pad = self.dictionary.bos(), self.dictionary.eos(), self.dictionary.pad()
-        device = self.loaded.device
-        block = padded([[bos, *row, eos] for row in rows], pad).to(device)
+        special, device = self.masked.special, self.masked.loaded.device
+        whole = [[special.start, *row, special.end] for row in rows]
+        block = padded(whole, special.pad).to(device)
         lengths = torch.tensor(list(map(len, rows)), device=device)[:, None]
         places = torch.arange(block.shape[1], device=device)
         words = (places > 0) & (places <= lengths)
         with torch.inference_mode():
-            states = self.loaded.models[0](block, features_only=True)[0].double()
+            states = self.masked.states(block).double()
         sums = (states * words[..., None]).sum(1)
         return (sums / lengths.clamp(min=1)).cpu().numpy()

@@ -11,7 +11,13 @@ from fairseq_ssl.checkpoints.reading import model_options, read
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.text_classifier import TextClassifier
 
-STARTS = ("classifier_lm", "classifier_lm_dict", "classifier_bert")
+STARTS = (
+    "classifier_lm",
+    "classifier_lm_dict",
+    "classifier_bert",
+    "classifier_encoder",
+    "classifier_encoder_dict",
+)
 """Options that tell what a model starts from; its checkpoint does without them."""
 
 

@@ -2,13 +2,13 @@
 
 import hashlib
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import ConcatDataset, Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
@@ -16,7 +16,7 @@ from omegaconf import II
 from fairseq_ssl.data.teacher_labels import TeacherLabels, teacher_labels
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS, Ids, TwoViewDataset, View
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.models import expert
+from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
 from fairseq_ssl.models.expert_and_imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 
@@ -68,8 +68,8 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     classification_others: int = field(
         default=0,
         metadata={
-            "help": "unlabelled texts drawn for each labelled one, for the criterion "
-            "virtual_adversarial_cross_entropy; 0 or more (default: 0)"
+            "help": "texts drawn for each labelled one, unlabelled and labelled ones alike, for "
+            "the criterion virtual_adversarial_cross_entropy; 0 or more (default: 0)"
         },
     )
     imitator_teacher: Optional[str] = field(  # noqa: UP045
@@ -147,10 +147,8 @@ class SemiSupervisedClassificationTask(FairseqTask):
             for name in (*expert.STARTS, "mixture_expert", "mixture_imitators"):
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
-        elif getattr(cfg, "mixture_expert", None):
-            cfg.mixture_expert_options = expert.options_of(Path(cfg.mixture_expert))
-            if cfg.mixture_imitators:
-                cfg.mixture_imitator_options = imitator_options(cfg.mixture_imitators, self)
+        else:
+            self._record(cfg)
         model = super().build_model(cfg, from_checkpoint)
         stages = getattr(model, "stages", ())
         if self.stage not in stages:
@@ -160,6 +158,17 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 f"is {self.stage}."
             )
         return model
+
+    def _record(self, cfg: Any) -> None:
+        """Write into the options what the files to start from tell, for the checkpoint to keep."""
+        if getattr(cfg, "mixture_expert", None):
+            cfg.mixture_expert_options = expert.options_of(Path(cfg.mixture_expert))
+            if cfg.mixture_imitators:
+                cfg.mixture_imitator_options = imitator_options(cfg.mixture_imitators, self)
+        if getattr(cfg, "classifier_bert", None):
+            cfg.classifier_bert_config = bert_classifier.config_of(cfg.classifier_bert)
+        if getattr(cfg, "classifier_encoder", None):
+            cfg.classifier_encoder_options = encoder_classifier.options_of(cfg.classifier_encoder)
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
@@ -268,10 +277,17 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _others(self, split: str) -> TwoViewDataset:
-        """Return unlabelled texts to draw from, in the views of the labelled ones."""
-        name = self.cfg.classification_unlabelled
-        views = self._views(name, [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES])
-        lines = self._some_lines(len(views[0].texts))
+        """Return texts to draw from whose labels do not count: unlabelled ones, and a split's."""
+        names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
+        unlabelled = self._views(self.cfg.classification_unlabelled, names)
+        count = len(unlabelled[0].texts)
+        views = [
+            replace(one, texts=ConcatDataset([one.texts, other.texts]))
+            for one, other in zip(unlabelled, self._views(split, names), strict=True)
+        ]
+        some = self._some_lines(count)
+        some = np.arange(count) if some is None else some
+        lines = np.concatenate([some, np.arange(count, len(views[0].texts))])
         return TwoViewDataset(
             views, lines=lines, longest=self.cfg.classification_longest, shuffle=False
         )

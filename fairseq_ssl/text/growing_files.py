@@ -179,12 +179,17 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
 
 
 def identity(path: Path) -> list[int]:
-    """Return what tells a file from what it may become: its size and when it was written."""
+    """Return what tells a file from what it may become: its size and when it was written.
+
+    Of a folder, the size of its files together, and when the last was written.
+    """
     try:
-        stat = path.stat()
+        parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
+        stats = [part.stat() for part in parts]
     except OSError as error:
         raise DataError(f"{path} can not be read: {error.strerror}.") from None
-    return [stat.st_size, stat.st_mtime_ns]
+    last = max((stat.st_mtime_ns for stat in stats), default=0)
+    return [sum(stat.st_size for stat in stats), last]
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

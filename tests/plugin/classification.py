@@ -26,7 +26,7 @@ ALWAYS = (
 )
 
 
-def data_folder(folder: Path) -> Path:
+def data_folder(folder: Path, *flags: str) -> Path:
     """Texts whose label is one of their words."""
     kinds = ("good fine", "bad poor")
     lines = [
@@ -40,7 +40,7 @@ def data_folder(folder: Path) -> Path:
     (folder / "unlabelled.txt").write_text("".join(texts))
     words = ["classify", "prepare", folder / "train.tsv", "--valid", folder / "valid.tsv"]
     words += ["--unlabelled", folder / "unlabelled.txt", "--pieces", "60", "-o", folder / "data"]
-    assert main([*map(str, words), "--leaks", "keep"]) == 0
+    assert main([*map(str, words), "--leaks", "keep", *flags]) == 0
     return folder / "data"
 
 

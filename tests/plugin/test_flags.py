@@ -80,6 +80,19 @@ FLAGS = {
         "--classifier-lm": "default: at random",
         "--classifier-lm-dict": "default: dict.txt",
     },
+    "encoder_classifier": {
+        "--classifier-encoder": "found by their names",
+        "--classifier-encoder-dict": "default: that of the data",
+        "--classifier-encoder-options": "as JSON",
+        "--classifier-pool": "mean of its states",
+        "--classifier-dropout": "default: 0.1",
+        "--classifier-mlp-dim": "default: 30",
+    },
+    "bert_classifier": {
+        "--classifier-bert": "folder",
+        "--classifier-bert-config": "filled in",
+        "--classifier-pool": "mean of its states",
+    },
     "recurrent_lm": {
         "--recurrent-embed-dim": "default: 256",
         "--lm-adaptive-cutoffs": "default: 2000,10000",

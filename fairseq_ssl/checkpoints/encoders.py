@@ -1,0 +1,63 @@
+"""The weights of an encoder for a model with another dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from fairseq_ssl.checkpoints.reading import architecture, task_options
+from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
+from fairseq_ssl.checkpoints.training_data import training_data
+from fairseq_ssl.errors import DataError
+
+PREFIX = "encoder."
+EMBEDDING = "embed_tokens.weight"
+
+
+def encoder_weights(
+    state: Mapping[str, Any],
+    path: Path,
+    symbols: Sequence[str],
+    start: Mapping[str, Tensor],
+    dictionary: Path | None = None,
+) -> tuple[dict[str, Tensor], int]:
+    """Return the weights of an encoder, and how many of its words the checkpoint knew.
+
+    Args:
+        state: the checkpoint
+        path: where it was read
+        symbols: of the new dictionary, by id
+        start: the encoder's state; words that the checkpoint lacks keep their embeddings
+        dictionary: that of its source (default: of the data it was trained on)
+    """
+    found = {
+        name.removeprefix(PREFIX): weight
+        for name, weight in state["model"].items()
+        if name.startswith(PREFIX)
+    }
+    wrong = [
+        name
+        for name, weight in start.items()
+        if name not in found or (name != EMBEDDING and found[name].shape != weight.shape)
+    ]
+    if wrong:
+        raise DataError(
+            f"{path}, a {architecture(dict(state))}, has no weight {PREFIX}{wrong[0]} as its "
+            "options tell. Take another checkpoint of the run."
+        )
+    known = symbols_of(dictionary or _dictionary(dict(state)), path, "--classifier-encoder-dict")
+    embedding, count = rows_by_symbol(found[EMBEDDING], known, symbols, start[EMBEDDING])
+    return {**{name: found[name] for name in start}, EMBEDDING: embedding}, count
+
+
+def _dictionary(state: dict[str, Any]) -> Path:
+    """Return the dictionary of a checkpoint's source, or dict.txt where it knows no languages."""
+    task = task_options(state)
+    folder = Path(str(task.get("data") or "").split(":")[0])
+    source = task.get("source_lang")
+    if not source and not (folder / "dict.txt").is_file():
+        source = training_data(state, None).source
+    return folder / (f"dict.{source}.txt" if source else "dict.txt")

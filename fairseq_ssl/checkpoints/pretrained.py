@@ -1,0 +1,99 @@
+"""Language models in local folders, as the package transformers stores and loads them.
+
+Nothing is looked for on the network, and no code that a folder holds is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.checkpoints.hugging_face import CONFIG
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.needed_package import needed
+
+Cut = Callable[[str], list[str]]
+
+
+def model(folder: Path, has_head: bool = False) -> Any:
+    """Return the model of a folder, with its head for masked tokens if that is wanted."""
+    loaders = _transformers(folder)
+    loader = loaders.AutoModelForMaskedLM if has_head else loaders.AutoModel
+    found, told = _loaded(loader, folder, output_loading_info=True)
+    lacking = [name for name in told["missing_keys"] if "pooler" not in name]
+    if lacking:
+        raise DataError(
+            f"{folder} has no weight {lacking[0]}{' and others' if len(lacking) > 1 else ''}. "
+            f"Expected a model that was saved {'with its head for masked tokens' * has_head}"
+            f"{'whole' * (not has_head)}."
+        )
+    return found.eval()
+
+
+def config(folder: Path) -> dict[str, Any]:
+    """Return the settings of a folder's model that are not what they are by themselves."""
+    found: dict[str, Any] = _loaded(_transformers(folder).AutoConfig, folder).to_diff_dict()
+    return found
+
+
+def of_config(given: dict[str, Any]) -> Any:
+    """Return a model of the settings in a config.json, with random weights."""
+    loaders = _transformers(None)
+    kind = str(given["model_type"])
+    settings = {name: value for name, value in given.items() if name != "model_type"}
+    return loaders.AutoModel.from_config(loaders.AutoConfig.for_model(kind, **settings))
+
+
+def tokeniser(folder: Path) -> Any:
+    """Return what cuts text for the model of a folder."""
+    return _loaded(_transformers(folder).AutoTokenizer, folder)
+
+
+def cutter(folder: Path) -> Cut:
+    """Return what cuts a text into the model's own tokens, without those of start and end."""
+    found = tokeniser(folder)
+
+    def cut(text: str) -> list[str]:
+        tokens: list[str] = found.tokenize(text)
+        return tokens
+
+    return cut
+
+
+def ends(found: Any) -> tuple[int, int]:
+    """Return the ids that stand before and after a text, of a tokeniser."""
+    first = found.bos_token_id if found.cls_token_id is None else found.cls_token_id
+    last = found.eos_token_id if found.sep_token_id is None else found.sep_token_id
+    if first is None or last is None:
+        raise DataError(
+            f"The tokeniser in {found.name_or_path} has no tokens for the start and the end of a "
+            "text. Expected a BERT, a RoBERTa or the like."
+        )
+    return int(first), int(last)
+
+
+def longest(found: Any) -> int:
+    """Return how many tokens a model reads, those of start and end counted."""
+    most = int(getattr(found.config, "max_position_embeddings", 10**9))
+    embeddings = getattr(found.base_model, "embeddings", None)
+    positions = getattr(embeddings, "position_embeddings", None)
+    padding = getattr(positions, "padding_idx", None)  # a RoBERTa counts on from there
+    return most - (0 if padding is None else padding + 1)
+
+
+def _transformers(folder: Path | None) -> Any:
+    purpose = "A model of transformers" if folder is None else f"Reading {folder}"
+    return needed("transformers", purpose, "bert")
+
+
+def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
+    if not (folder / CONFIG).is_file():
+        raise DataError(
+            f"{folder} has no {CONFIG}. Expected a model that transformers' save_pretrained wrote."
+        )
+    try:
+        return loader.from_pretrained(str(folder), local_files_only=True, **options)
+    except Exception as error:  # each of the formats has its own
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{folder} can not be loaded: {first}") from None

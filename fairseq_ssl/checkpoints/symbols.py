@@ -1,0 +1,49 @@
+"""Embeddings found by the names of their words, for a model with another dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.lines import read_lines
+
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+"""fairseq's own symbols, which its dictionary files leave out."""
+
+OVERWRITE = " #fairseq:overwrite"
+"""Ends a line of a symbol that stands twice in a dictionary file."""
+
+
+def symbols_of(path: Path, checkpoint: Path, flag: str) -> list[str]:
+    """Read the symbols of the dictionary that a checkpoint was trained with.
+
+    Args:
+        path: the dictionary
+        checkpoint: whose it is
+        flag: that names another
+    """
+    if not path.is_file():
+        raise DataError(f"{path}, the dictionary of {checkpoint}, is missing. Name it with {flag}.")
+    lines = (line.removesuffix(OVERWRITE) for line in read_lines(path) if line.strip())
+    return [*SPECIAL, *(line.rpartition(" ")[0] for line in lines)]
+
+
+def rows_by_symbol(
+    weight: Tensor, known: Sequence[str], symbols: Sequence[str], start: Tensor
+) -> tuple[Tensor, int]:
+    """Return embeddings [symbols, dim], and how many of them were known.
+
+    Args:
+        weight: of the checkpoint [known or fewer, dim]
+        known: its symbols, by id; a model may have embeddings of the first ones alone
+        symbols: of the new dictionary, by id
+        start: its embeddings, kept where the symbol is not known
+    """
+    rows = {symbol: row for row, symbol in enumerate(known[: len(weight)])}
+    ids = [number for number, symbol in enumerate(symbols) if symbol in rows]
+    found = start.detach().clone()
+    found[ids] = weight[[rows[symbols[number]] for number in ids]].to(found)
+    return found, len(ids)

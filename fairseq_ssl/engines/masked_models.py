@@ -1,0 +1,129 @@
+"""Masked language models asked alike, be they fairseq's or in a folder of transformers'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from fairseq_ssl.checkpoints import pretrained
+from fairseq_ssl.engines.loaded_models import Loaded, device_of, loaded, numbers
+from fairseq_ssl.engines.scoring import Scoring, Tokens
+from fairseq_ssl.errors import DataError, UsageError
+
+
+class Special(NamedTuple):
+    """The ids of what is no word."""
+
+    start: int
+    end: int
+    pad: int
+    unknown: int
+    mask: int
+
+
+class MaskedModels(Protocol):
+    """One model, or several that have their symbols in common."""
+
+    special: Special
+    loaded: Loaded
+
+    def rows(self, sentences: Sequence[Tokens]) -> list[list[int]]:
+        """Return sentences as ids, without those of start and end."""
+
+    def longest(self) -> int:
+        """Return how many tokens a sentence may have, start and end counted."""
+
+    def states(self, block: Any) -> Any:
+        """Return the first model's last states [rows, time, dim] of ids [rows, time]."""
+
+    def scores(self, model: Any, block: Any, masked: Any) -> Any:
+        """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
+
+
+def masked_models(scoring: Scoring, worker: int) -> MaskedModels:
+    """Load the models: folders are transformers', and files fairseq's."""
+    folders = [path.is_dir() for path in scoring.models]
+    if any(folders) and not all(folders):
+        raise UsageError(
+            "Some masked models are folders and some checkpoints of fairseq's; they have no "
+            "symbols in common. Score with each kind by itself."
+        )
+    return FolderModels(scoring, worker) if any(folders) else FairseqModels(scoring, worker)
+
+
+class FairseqModels:
+    """Models of fairseq's task masked_lm."""
+
+    def __init__(self, scoring: Scoring, worker: int) -> None:
+        self.loaded = loaded(scoring, worker)
+        self.dictionary = self.loaded.task.source_dictionary
+        own = self.dictionary
+        self.special = Special(
+            own.bos(), own.eos(), own.pad(), own.unk(), int(self.loaded.task.mask_idx)
+        )
+
+    def rows(self, sentences: Sequence[Tokens]) -> list[list[int]]:
+        """Look tokens up in the dictionary."""
+        return [numbers(self.dictionary, sentence) for sentence in sentences]
+
+    def longest(self) -> int:
+        """Return how many tokens a sentence may have, start and end counted."""
+        return self.loaded.longest()
+
+    def states(self, block: Any) -> Any:
+        """Return the first model's last states [rows, time, dim] of ids [rows, time]."""
+        return self.loaded.models[0](block, features_only=True)[0]
+
+    def scores(self, model: Any, block: Any, masked: Any) -> Any:
+        """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
+        return model(block, masked_tokens=masked)[0]
+
+
+class FolderModels:
+    """Models of transformers', which cut plain text by themselves."""
+
+    def __init__(self, scoring: Scoring, worker: int) -> None:
+        import torch
+
+        torch.set_num_threads(scoring.threads)
+        self.tokeniser = pretrained.tokeniser(scoring.models[0])
+        symbols = self.tokeniser.get_vocab()
+        for folder in scoring.models[1:]:
+            if pretrained.tokeniser(folder).get_vocab() != symbols:
+                raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
+        device = device_of(scoring, worker)
+        kind = torch.float16 if scoring.half else torch.float32
+        models = [pretrained.model(folder, has_head=True) for folder in scoring.models]
+        self.loaded = Loaded([one.to(device=device, dtype=kind) for one in models], None, device)
+        own = self.tokeniser
+        if own.mask_token_id is None:
+            raise DataError(f"The tokeniser in {scoring.models[0]} has no token for a mask.")
+        self.special = Special(
+            *pretrained.ends(own), own.pad_token_id, own.unk_token_id, own.mask_token_id
+        )
+
+    def rows(self, sentences: Sequence[Tokens]) -> list[list[int]]:
+        """Cut plain text, of which the words came apart."""
+        if not sentences:
+            return []
+        texts = [" ".join(sentence) for sentence in sentences]
+        found: list[list[int]] = self.tokeniser(
+            texts, add_special_tokens=False, return_attention_mask=False, verbose=False
+        )["input_ids"]
+        return found
+
+    def longest(self) -> int:
+        """Return how many tokens a sentence may have, start and end counted."""
+        return min(pretrained.longest(model) for model in self.loaded.models)
+
+    def states(self, block: Any) -> Any:
+        """Return the first model's last states [rows, time, dim] of ids [rows, time]."""
+        model = self.loaded.models[0].base_model
+        return model(block, attention_mask=self._is_word(block)).last_hidden_state
+
+    def scores(self, model: Any, block: Any, masked: Any) -> Any:
+        """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
+        return model(block, attention_mask=self._is_word(block)).logits[masked]
+
+    def _is_word(self, block: Any) -> Any:
+        return block.ne(self.special.pad).long()

@@ -1,0 +1,221 @@
+"""Experts of a BERT, and of the encoders of translation models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq import models as fairseq_models  # noqa: E402
+from fairseq.data import Dictionary  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
+
+from fairseq_ssl.checkpoints.symbols import symbols_of  # noqa: E402
+from fairseq_ssl.cli.main import main  # noqa: E402
+from fairseq_ssl.errors import ConfigurationError, DataError  # noqa: E402
+from tests import pretrained  # noqa: E402
+from tests.conftest import weights  # noqa: E402
+from tests.plugin import classification as made  # noqa: E402
+from tests.unit.engines import random_models  # noqa: E402
+
+WORDS = tuple("abcdefg")
+SMALL = {
+    **{
+        f"{side}_{name}": 1 if name == "layers" else 8
+        for side in ("encoder", "decoder")
+        for name in ("layers", "embed_dim", "ffn_embed_dim")
+    },
+    **{f"{side}_attention_heads": 2 for side in ("encoder", "decoder")},
+}
+ENCODERS: dict[str, dict[str, Any]] = {
+    "transformer": SMALL,
+    "shape_transformer": {**SMALL, "shape_positions": "relative"},
+    "pointer_transformer_tiny": {**SMALL, "copy_vocabulary": 6},
+    "pseudo_bidirectional_transformer_small": {
+        name: value for name, value in SMALL.items() if name.startswith("encoder")
+    },
+    "bytenet_digits": {"bytenet_dim": 8, "bytenet_unfold": "1,0"},
+}
+
+
+def task() -> Any:
+    dictionary = Dictionary()
+    for word in WORDS:
+        dictionary.add_symbol(word)
+    return SimpleNamespace(source_dictionary=dictionary, classes=["bad", "fine", "good"])
+
+
+def built(arch: str, for_task: Any, **options: Any) -> Any:
+    torch.manual_seed(1)
+    cfg = OmegaConf.create({"_name": arch, **options})
+    return fairseq_models.build_model(cfg, for_task)
+
+
+@pytest.mark.parametrize("arch", ENCODERS)
+def test_a_text_alone_is_what_it_is_in_a_batch(arch: str) -> None:
+    options = json.dumps({"arch": arch, **ENCODERS[arch]})
+    for pool in ("mean", "first"):
+        model = built(
+            "encoder_classifier", task(), classifier_encoder_options=options, classifier_pool=pool
+        ).eval()
+        texts = [[4, 5, 6, 7, 2], [8, 2], [9, 10, 4, 2]]
+        block = torch.full((3, 5), 1)
+        for row, text in enumerate(texts):
+            block[row, : len(text)] = torch.tensor(text)
+        lengths = torch.tensor([len(text) for text in texts])
+        with torch.no_grad():
+            together = model(block, lengths)
+            for row, text in enumerate(texts):
+                alone = model(torch.tensor([text]), lengths[row : row + 1])
+                torch.testing.assert_close(together[row], alone[0], rtol=1e-4, atol=1e-5)
+        assert together.shape == (3, 3)
+        assert not torch.allclose(together[0], together[1])
+
+
+@pytest.mark.parametrize("arch", ENCODERS)
+def test_embeddings_can_be_disturbed_and_have_a_gradient(arch: str) -> None:
+    options = json.dumps({"arch": arch, **ENCODERS[arch], "dropout": 0.0})
+    model = built(
+        "encoder_classifier", task(), classifier_encoder_options=options, classifier_dropout=0.0
+    )
+    tokens, lengths = torch.tensor([[4, 5, 6, 2], [7, 8, 2, 1]]), torch.tensor([4, 3])
+    embedded = model.embed(tokens)
+    logits = model(tokens, lengths, embedded=embedded)
+    torch.testing.assert_close(logits, model(tokens, lengths))
+    (gradient,) = torch.autograd.grad(logits[:, 0].sum(), embedded, retain_graph=True)
+    assert gradient[:, :3].abs().sum(-1).gt(0).all()
+    assert gradient[1, 3].abs().sum() == 0, "the padding is nothing to the text"
+    moved = model(tokens, lengths, embedded=embedded + gradient)
+    assert not torch.allclose(moved, logits)
+    moved.sum().backward()
+    assert model.encoder.embed_tokens.weight.grad.abs().sum() > 0
+    assert not model.encoder.embed_tokens._forward_hooks
+
+
+def test_an_encoder_starts_from_a_translation_model_by_the_names_of_words(tmp_path: Path) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    path = random_models.translation(tmp_path / "t.pt", data, 1)
+    for_task = task()
+    other = Dictionary()
+    for word in ("new", *reversed(random_models.SOURCE_WORDS)):
+        other.add_symbol(word)
+    for_task.source_dictionary = other
+    model = built("encoder_classifier", for_task, classifier_encoder=str(path)).eval()
+    from fairseq import checkpoint_utils
+
+    (translator,), _, was = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    text = ["g", "a", "c"]
+    ours = torch.tensor([[*map(other.index, text), other.eos()]])
+    theirs = torch.tensor([[*map(was.source_dictionary.index, text), was.source_dictionary.eos()]])
+    lengths = torch.tensor([4])
+    with torch.no_grad():
+        wanted = translator.eval().encoder(theirs, lengths)["encoder_out"][0]
+        torch.testing.assert_close(model.encoder(ours, lengths)["encoder_out"][0], wanted)
+    (data / "dict.src.txt").rename(data / "away.txt")
+    with pytest.raises(DataError, match="--classifier-encoder-dict"):
+        built("encoder_classifier", for_task, classifier_encoder=str(path))
+    again = built(
+        "encoder_classifier",
+        for_task,
+        classifier_encoder=str(path),
+        classifier_encoder_dict=str(data / "away.txt"),
+    )
+    torch.testing.assert_close(again.encoder.state_dict(), model.encoder.state_dict())
+
+
+def test_a_symbol_that_stands_twice_is_read(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("a 3\n<unk> 2 #fairseq:overwrite\n")
+    assert symbols_of(tmp_path / "dict.txt", tmp_path, "--x")[4:] == ["a", "<unk>"]
+
+
+def test_what_can_not_be_an_encoder_is_refused() -> None:
+    for options, message in (
+        ("", "needs --classifier-encoder"),
+        ("{", "is no JSON"),
+        ('{"arch": "unheard"}', "needs --classifier-encoder"),
+        ('{"arch": "transformer_lm"}', "no encoder and decoder"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            built("encoder_classifier", task(), classifier_encoder_options=options)
+    fine = '{"arch": "transformer_tiny"}'
+    with pytest.raises(ConfigurationError, match="--classifier-mlp-dim is 0"):
+        built("encoder_classifier", task(), classifier_encoder_options=fine, classifier_mlp_dim=0)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A BERT, a RoBERTa, and data cut by each."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    found = {}
+    for kind in (pretrained.bert, pretrained.roberta):
+        name = kind.__name__
+        found[name] = kind(folder / name)
+        (folder / f"{name}-text").mkdir()
+        found[f"{name}-data"] = made.data_folder(
+            folder / f"{name}-text", "--cut", f"bert:{found[name]}"
+        )
+    return found
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_bert_scores_as_it_does_in_transformers(kind: str, folders: dict[str, Path]) -> None:
+    folder, data = folders[kind], folders[f"{kind}-data"]
+    save = data.parent / "expert"
+    flags = ("--arch", "bert_classifier", "--classifier-bert", folder, "--max-epoch", "2")
+    more = ("--criterion", "adversarial_cross_entropy", "--classifier-dropout", "0")
+    path = made.train(data, save, *flags, *more)
+    away = folder.rename(folder.with_suffix(".away"))
+    try:
+        model, for_task = made.loaded(path, data)
+    finally:
+        away.rename(folder)
+    tokeniser = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = for_task.unlabelled("unlabelled", ["words"])
+    batch = texts.collater([texts[index] for index in range(4)])["net_input"]
+    lines = (data.parent / "unlabelled.txt").read_text().splitlines()[:4]
+    with torch.no_grad():
+        found = model(**batch)
+        for row, line in enumerate(lines):
+            ids = torch.tensor([tokeniser(line)["input_ids"]])
+            states = model.encoder(ids).last_hidden_state
+            wanted = model.classes(states, torch.ones_like(ids, dtype=torch.bool))
+            torch.testing.assert_close(found[row], wanted[0], rtol=1e-4, atol=1e-5)
+    start = transformers.AutoModel.from_pretrained(folder).state_dict()
+    learned = weights(path)
+    moved = [
+        name for name, one in start.items() if not torch.equal(one, learned[f"encoder.{name}"])
+    ]
+    assert len(moved) > len(start) / 2
+
+
+def test_a_bert_has_imitators_and_predicts_from_plain_text(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = folders["bert-data"]
+    flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
+    more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
+    expert = made.train(data, tmp_path / "expert", *flags, *more)
+    imitators = made.imitators(data, tmp_path / "imitators", expert)
+    mixture = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
+    shutil.copy(mixture, tmp_path / "alone.pt")
+    text = tmp_path / "text.txt"
+    text.write_text("the film is good\na b c unheard\n")
+    words = ["classify", "predict", "--model", str(tmp_path / "alone.pt"), str(text)]
+    assert main(words) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_tokens_of_another_tokeniser_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
+    more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
+    with pytest.raises(DataError, match="--cut bert:"):
+        made.train(folders["roberta-data"], tmp_path, *flags, *more)

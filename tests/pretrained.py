@@ -1,0 +1,52 @@
+"""Tiny language models in folders, with random weights, as transformers saves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+SIZES: dict[str, Any] = {
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 40,
+}
+
+
+def bert(folder: Path, seed: int = 1) -> Path:
+    """Save a BERT that reads letters."""
+    folder.mkdir()
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{x}" for x in LETTERS)]
+    (folder / "vocab.txt").write_text("\n".join([*pieces, "good", "bad", "film"]) + "\n")
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    config = transformers.BertConfig(vocab_size=len(pieces) + 3, **SIZES)
+    return _saved(transformers.BertForMaskedLM, config, folder, seed)
+
+
+def roberta(folder: Path, seed: int = 1) -> Path:
+    """Save a RoBERTa that reads letters; its ids of <pad> and positions are not 0."""
+    folder.mkdir()
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", *LETTERS, "<mask>"]
+    rows = {symbol: row for row, symbol in enumerate(symbols)}
+    (folder / "vocab.json").write_text(json.dumps(rows))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    files = (str(folder / "vocab.json"), str(folder / "merges.txt"))
+    transformers.RobertaTokenizerFast(*files).save_pretrained(folder)
+    config = transformers.RobertaConfig(vocab_size=len(symbols), pad_token_id=1, **SIZES)
+    return _saved(transformers.RobertaForMaskedLM, config, folder, seed)
+
+
+def _saved(model: Any, config: Any, folder: Path, seed: int) -> Path:
+    torch.manual_seed(seed)
+    made = model(config)
+    with torch.no_grad():
+        for weight in made.parameters():  # as they come they are all but zero
+            weight.mul_(8)
+    made.save_pretrained(folder)
+    return folder

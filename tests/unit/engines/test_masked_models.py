@@ -1,0 +1,90 @@
+"""Masked models in folders, beside the same asked for one token of one sentence at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from fairseq_ssl.cli import scorer_options
+from fairseq_ssl.engines import language_model_scorers
+from fairseq_ssl.engines.masked_states import MaskedStates
+from fairseq_ssl.engines.scoring import MASKED_MODEL, Pair, Scoring
+from fairseq_ssl.errors import DataError, UsageError
+from tests import pretrained
+
+TEXTS = ("good film", "bad", "a b c d", "abc", "", "a film that is good . @")
+PAIRS: list[Pair] = [([], text.split()) for text in TEXTS]
+BATCHES = (4000, 13, 1)
+KINDS = (pretrained.bert, pretrained.roberta)
+Make = Callable[..., Path]
+
+
+def slow(folders: list[Path], text: str) -> tuple[list[float], torch.Tensor]:
+    """Return log P of each token where it is masked, and the mean of the first model's states."""
+    tokeniser = transformers.AutoTokenizer.from_pretrained(folders[0])
+    loaded = transformers.AutoModelForMaskedLM
+    models = [loaded.from_pretrained(folder).eval() for folder in folders]
+    ids = tokeniser(text)["input_ids"]
+    found = []
+    with torch.no_grad():
+        for place in range(1, len(ids) - 1):
+            masked = list(ids)
+            masked[place] = tokeniser.mask_token_id
+            each = [model(torch.tensor([masked])).logits[0, place].softmax(-1) for model in models]
+            found.append(float(torch.stack(each).mean(0)[ids[place]].log()))
+        states = models[0].base_model(torch.tensor([ids])).last_hidden_state[0, 1:-1]
+    return found, states.mean(0) if len(states) else torch.zeros(states.size(-1))
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("count", [1, 2])
+def test_scores_are_those_of_one_token_at_a_time(make: Make, count: int, tmp_path: Path) -> None:
+    folders = [make(tmp_path / f"m{seed}", seed) for seed in range(1, count + 1)]
+    wanted = [slow(folders, text)[0] for text in TEXTS]
+    for most in BATCHES:
+        scoring = Scoring(MASKED_MODEL, tuple(folders), "mlm", batch_tokens=most)
+        scored = scorer_options.loader(scoring)(scoring, 0).score(PAIRS)
+        for (mean, penalised), values in zip(scored.values, wanted, strict=True):
+            size = len(values)
+            assert mean == pytest.approx(sum(values) / size if size else 0.0, abs=1e-4)
+            penalty = ((5 + size) / 6) ** 0.8
+            assert penalised == pytest.approx(sum(values) / penalty, abs=1e-4)
+        assert scored.tokens == sum(map(len, wanted))
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_states_are_those_of_each_sentence_alone(make: Make, tmp_path: Path) -> None:
+    folder = make(tmp_path / "m")
+    scoring = Scoring(MASKED_MODEL, (folder,), "", batch_tokens=20)
+    found = MaskedStates(scoring, 0).means([words for _, words in PAIRS])
+    for row, text in zip(found, TEXTS, strict=True):
+        assert row.tolist() == pytest.approx(slow([folder], text)[1].tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_long_text_is_scored_by_its_beginning(make: Make, tmp_path: Path) -> None:
+    folder = make(tmp_path / "m")
+    scoring = Scoring(MASKED_MODEL, (folder,), "mlm")
+    long: list[Pair] = [([], ["a"] * 60)]
+    scored = language_model_scorers.load(scoring, 0).score(long)
+    assert (scored.cut, scored.tokens < 60) == (1, True)
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    folder = pretrained.bert(tmp_path / "bert")
+    other = pretrained.roberta(tmp_path / "roberta")
+    with pytest.raises(DataError, match="other symbols"):
+        language_model_scorers.load(Scoring(MASKED_MODEL, (folder, other), ""), 0)
+    (tmp_path / "m.pt").touch()
+    with pytest.raises(UsageError, match="some checkpoints"):
+        language_model_scorers.load(Scoring(MASKED_MODEL, (folder, tmp_path / "m.pt"), ""), 0)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"has no config\.json"):
+        language_model_scorers.load(Scoring(MASKED_MODEL, (tmp_path / "empty",), ""), 0)
+    (folder / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(DataError, match="can not be loaded"):
+        language_model_scorers.load(Scoring(MASKED_MODEL, (folder,), ""), 0)
