@@ -55,6 +55,9 @@ Everything it adds to fairseq, by the flag that selects it:
         Cross-entropy both ways, and how well text survives being translated there and back.
     touched_cross_entropy
         Cross-entropy over the words that noise touched and a few of the others (PoDA).
+--optimizer
+    touched_adam
+        Adam that moves only those rows of a table of embeddings that a batch has touched (MEIN).
 
 ``--user-dir`` registers all of it. A program that imports this package before
 fairseq calls :func:`register` itself; calling it again does no harm.

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 from torch.nn import functional
 
+from fairseq_ssl.criterions.config import CriterionConfig
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.disturbance import of_length
 
@@ -21,12 +22,12 @@ Inputs = dict[str, Tensor]
 
 
 @dataclass
-class ClassificationCrossEntropyConfig(FairseqDataclass):
+class ClassificationCrossEntropyConfig(CriterionConfig):
     """It has no options."""
 
 
 @dataclass
-class AdversarialConfig(FairseqDataclass):
+class AdversarialConfig(CriterionConfig):
     """The options of both kinds of adversarial training."""
 
     adversarial_epsilon: float = field(

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_ssl.criterions.config import CriterionConfig
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.imitators import averaged
 
@@ -19,7 +20,7 @@ TEXT, WINDOW = "text", "window"
 
 
 @dataclass
-class ImitationCrossEntropyConfig(FairseqDataclass):
+class ImitationCrossEntropyConfig(CriterionConfig):
     """The options of the loss."""
 
     imitator_average: ChoiceEnum([TEXT, WINDOW]) = field(  # type: ignore[valid-type]

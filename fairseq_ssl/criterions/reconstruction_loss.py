@@ -9,10 +9,11 @@ import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_ssl.criterions.config import CriterionConfig
 from fairseq_ssl.criterions.weight_schedule import WeightSchedule
 from fairseq_ssl.data.accompanied_pairs import BACKWARD
 from fairseq_ssl.data.candidates import round_trip
@@ -31,7 +32,7 @@ SOURCE, TARGET = "source_text", "target_text"
 
 
 @dataclass
-class ReconstructionLossConfig(FairseqDataclass):
+class ReconstructionLossConfig(CriterionConfig):
     """The options of the loss."""
 
     reconstruction_weight: str = field(

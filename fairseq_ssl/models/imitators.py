@@ -42,6 +42,14 @@ class ImitatorsConfig(FairseqDataclass):
             "batch once; convolution: each place; auto: what is faster (default: auto)"
         },
     )
+    imitator_touched_rows: bool = field(
+        default=False,
+        metadata={
+            "help": "update only the embeddings of subwords that a batch has, for --optimizer "
+            "touched_adam: where the vocabulary is large an update is cheaper; in one process, "
+            "not with --fp16 (default: all)"
+        },
+    )
 
 
 @register_model("imitators", dataclass=ImitatorsConfig)
@@ -95,6 +103,7 @@ def made(cfg: Any, task: Any) -> modules.Imitators:
         cfg.imitator_embed_dim,
         cfg.imitator_channels,
         cfg.imitator_separate_embeddings,
+        bool(getattr(cfg, "imitator_touched_rows", False)),
     )
     found.by_types = FORMS[cfg.imitator_form]
     return found

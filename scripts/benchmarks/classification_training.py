@@ -3,8 +3,8 @@
 Random weights, and texts whose tokens are distributed as words are (Zipf). Each of --what is
 measured over a plain LSTM classifier in turn: adv and vat, whose every labelled text comes with
 an unlabelled one, and imitators with windows 1 to the number given. As in the thesis forward and
-backward are counted; with --optimiser the step of Adam as well. The teacher's labels are made
-before.
+backward are counted; with --optimiser the step of Adam as well, and with --touched-rows that of
+the imitators' embeddings for the rows that a batch has. The teacher's labels are made before.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fairseq_ssl.criterions import classification_cross_entropy as losses  # noq
 from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
 from fairseq_ssl.models.lstm_classifier import LstmClassifier, LstmClassifierConfig  # noqa: E402
 from fairseq_ssl.modules.imitators import Imitators  # noqa: E402
+from fairseq_ssl.optimisers.touched_adam import RowAdam  # noqa: E402
 
 GOALS = {"adv": 0.40, "vat": 0.30, "1": 15.0, "2": 7.0, "3": 3.5, "4": 2.5}
 FORMS = {"auto": None, "types": True, "convolution": False}
@@ -59,6 +60,9 @@ def main() -> None:
         "--channels", type=int, default=512, help="N, and the imitators' embeddings"
     )
     options.add_argument("--optimiser", action="store_true", help="count Adam's step too")
+    options.add_argument(
+        "--touched-rows", action="store_true", help="which moves no embeddings but those in use"
+    )
     args = harness.parse(options)
     comparison = harness.Comparison(
         *("classification_training", args.what, "lstm", "tokens/s", GOALS[args.what]), vars(args)
@@ -78,7 +82,7 @@ def trainer(what: str, args: Any) -> harness.Run:
     if what.isdigit():
         windows = range(1, int(what) + 1)
         sizes = (args.vocabulary, CLASSES, windows, 1, args.channels, args.channels)
-        imitators = Imitators(*sizes)
+        imitators = Imitators(*sizes, touched_rows=args.touched_rows)
         imitators.by_types = FORMS[args.form]
         model: nn.Module = Pieces(imitators)
         criterion: Any = ImitationCrossEntropy(task, "text")
@@ -92,7 +96,7 @@ def trainer(what: str, args: Any) -> harness.Run:
         if what == "vat":
             batch["others"] = {"src_tokens": texts(args), "src_lengths": lengths}
     model = model.to(args.device).train()
-    adam = torch.optim.Adam(model.parameters(), 1e-3) if args.optimiser else None
+    adam = RowAdam(model.parameters(), 1e-3) if args.optimiser else None
 
     def run() -> int:
         for _ in range(args.steps):

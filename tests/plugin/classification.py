@@ -19,11 +19,12 @@ from tests.conftest import PACKAGE  # noqa: E402
 
 SIZES = ("--recurrent-embed-dim", "8", "--recurrent-hidden-dim", "6")
 IMITATORS = ("--imitator-embed-dim", "8", "--imitator-channels", "6", "--imitator-windows", "1,2")
-ALWAYS = (
+TRAINING = (
     *("--optimizer", "adam", "--lr", "0.01", "--batch-size", "8", "--cpu", "--seed", "1"),
-    *("--no-epoch-checkpoints", "--distributed-world-size", "1", "--log-format", "none"),
-    *("--num-workers", "0", "--disable-validation"),
+    *("--no-epoch-checkpoints", "--log-format", "none", "--num-workers", "0"),
+    "--disable-validation",
 )
+ALWAYS = (*TRAINING, "--distributed-world-size", "1")
 
 
 def data_folder(folder: Path, *flags: str) -> Path:

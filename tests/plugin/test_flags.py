@@ -104,6 +104,7 @@ FLAGS = {
         "--imitator-channels": "default: 512",
         "--imitator-separate-embeddings": "default: one table",
         "--imitator-form": "default: auto",
+        "--imitator-touched-rows": "touched_adam",
     },
     "expert_and_imitators": {
         "--mixture-expert": "it is trained on",

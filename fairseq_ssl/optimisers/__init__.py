@@ -1,0 +1,1 @@
+"""What --optimizer selects."""

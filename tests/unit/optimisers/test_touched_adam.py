@@ -1,0 +1,103 @@
+"""Rows that are touched move as Adam moves them; others stay."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from fairseq.optim.adam import Adam, FairseqAdamConfig
+from torch import nn
+from torch.nn import functional
+
+from fairseq_ssl.optimisers.touched_adam import RowAdam, TouchedAdam
+
+ROWS, DIM = 7, 3
+SETTINGS: dict[str, Any] = {"lr": 0.1, "betas": (0.9, 0.98), "eps": 1e-6, "weight_decay": 0.01}
+
+
+def network(sparse: bool) -> Any:
+    torch.manual_seed(1)
+    return nn.ModuleDict(
+        {"table": nn.Embedding(ROWS, DIM, sparse=sparse), "linear": nn.Linear(DIM, 2)}
+    )
+
+
+def loss(net: Any, ids: list[int]) -> Any:
+    hidden = net["linear"](net["table"](torch.tensor(ids)))
+    return functional.cross_entropy(hidden, torch.tensor([one % 2 for one in ids]))
+
+
+def test_where_all_rows_are_touched_it_is_adam() -> None:
+    ours, theirs = network(sparse=True), network(sparse=False)
+    fast, slow = RowAdam(ours.parameters(), **SETTINGS), Adam(theirs.parameters(), **SETTINGS)
+    for step in range(5):
+        for net, optimiser in ((ours, fast), (theirs, slow)):
+            net.zero_grad()
+            loss(net, [*range(ROWS), step, step]).backward()
+            optimiser.step()
+    assert ours["table"].weight.grad.is_sparse
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+    mine, other = fast.state_dict()["state"], slow.state_dict()["state"]
+    torch.testing.assert_close(mine, other)
+
+
+def test_a_row_moves_only_where_it_is_touched() -> None:
+    """Beside each row by itself, Adam's formula written out."""
+    net = network(sparse=True)
+    optimiser = RowAdam(net.parameters(), **SETTINGS)
+    rate, (first, second), tiny = SETTINGS["lr"], SETTINGS["betas"], SETTINGS["eps"]
+    mean, square = torch.zeros(ROWS, DIM), torch.zeros(ROWS, DIM)
+    for step, ids in enumerate(([1, 2, 2], [3, 2], [1, 5], [2, 2, 2]), 1):
+        before = net["table"].weight.detach().clone()
+        net.zero_grad()
+        loss(net, ids).backward()
+        gradient = net["table"].weight.grad.to_dense()
+        optimiser.step()
+        after = net["table"].weight.detach()
+        for row in range(ROWS):
+            if row not in ids:
+                assert torch.equal(after[row], before[row])
+                continue
+            mean[row] = first * mean[row] + (1 - first) * gradient[row]
+            square[row] = second * square[row] + (1 - second) * gradient[row] ** 2
+            size = rate * (1 - second**step) ** 0.5 / (1 - first**step)
+            kept = before[row] * (1 - rate * SETTINGS["weight_decay"])
+            wanted = kept - size * mean[row] / (square[row].sqrt() + tiny)
+            torch.testing.assert_close(after[row], wanted)
+
+
+def test_it_goes_on_from_its_state() -> None:
+    net = network(sparse=True)
+    optimiser = RowAdam(net.parameters(), **SETTINGS)
+
+    def advance(of: Any, by: RowAdam, ids: list[int]) -> None:
+        of.zero_grad()
+        loss(of, ids).backward()
+        by.step()
+
+    advance(net, optimiser, [1, 2])
+    other = copy.deepcopy(net)
+    resumed = RowAdam(other.parameters(), **SETTINGS)
+    resumed.load_state_dict(copy.deepcopy(optimiser.state_dict()))
+    for one, by in ((net, optimiser), (other, resumed)):
+        advance(one, by, [2, 3])
+    assert all(map(torch.equal, net.parameters(), other.parameters()))
+
+
+def test_gradients_are_clipped_and_scaled_together() -> None:
+    ours, theirs = network(sparse=True), network(sparse=False)
+    made = TouchedAdam(FairseqAdamConfig(lr=[0.1], adam_betas="(0.9, 0.98)"), [*ours.parameters()])
+    for net in (ours, theirs):
+        loss(net, [1, 2, 2]).backward()
+    made.multiply_grads(10.0)
+    for weight in theirs.parameters():
+        weight.grad.mul_(10)
+    norm = made.clip_grad_norm(0.5)
+    torch.testing.assert_close(norm, nn.utils.clip_grad_norm_(theirs.parameters(), 0.5))
+    torch.testing.assert_close(
+        ours["table"].weight.grad.to_dense(), theirs["table"].weight.grad, rtol=1e-4, atol=1e-6
+    )
+    torch.testing.assert_close(
+        ours["linear"].weight.grad, theirs["linear"].weight.grad, rtol=1e-4, atol=1e-6
+    )
