@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The models that make synthetic pairs, from the genuine ones: one of the reverse direction, and
-# where there are forward-translations the first of BASE.
+# where there are forward-translations, or filtered pairs, the first of BASE.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 headline "2/9 models of the genuine pairs"
-if needs "bt|tagged|tagged-ft|noisy|deep"; then spawn train reverse 1 "$TARGET" "$SOURCE"; fi
-if needs "ft|tagged-ft"; then spawn train base 1 "$SOURCE" "$TARGET"; fi
+if needs "bt|tagged|tagged@[0-9]+|tagged-ft|noisy|deep"; then spawn train reverse 1 "$TARGET" "$SOURCE"; fi
+if needs "ft|tagged-ft|tagged@[0-9]+"; then spawn train base 1 "$SOURCE" "$TARGET"; fi
 settle

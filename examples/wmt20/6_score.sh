@@ -4,7 +4,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 headline "6/9 scoring"
-tokens=()
+tokens=() filtered=()
+for system in $SYSTEMS; do
+  if [[ "$system" == tagged@* ]]; then filtered+=("$system"); fi
+done
 [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
 for set in $HELD_OUT; do
   for system in $SYSTEMS; do
@@ -15,4 +18,4 @@ for set in $HELD_OUT; do
   done
 done
 run python "$HERE/../common/bleu_table.py" "$RUNS" --heads system \
-  --rows base bt tagged ft tagged-ft noisy deep
+  --rows base bt tagged "${filtered[@]}" ft tagged-ft noisy deep

@@ -106,9 +106,5 @@ fi
 
 if row p; then
   headline "7/9 word vectors"
-  tokens=()
-  [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
-  have "$WORK/words.vec" ||
-    quietly "$WORK/vectors.log" run fairseq-ssl rerank vectors "$WORK/true/mono.$TARGET" \
-      "${VECTORS[@]}" "${tokens[@]}" -o "$WORK/words.vec"
+  word_vectors "$TARGET"
 fi

@@ -110,7 +110,7 @@ post_ensemble() { # SET
   systems+=("$OUT/d.1/$1.txt")
   [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
   into "$OUT/p.1/$1.txt" fairseq-ssl rerank post-ensemble "${systems[@]}" \
-    --vectors "$WORK/words.vec" "${tokens[@]}"
+    --vectors "$WORK/words.$TARGET.vec" "${tokens[@]}"
 }
 
 headline "8/9 the translations of rows $ROWS"

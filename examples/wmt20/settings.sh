@@ -16,7 +16,8 @@ source "$HERE/../common/recipe.sh"
 source "$HERE/../common/launch.sh"
 
 SCALE="${SCALE:-tiny}"
-SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; noisy: 4.3.1
+SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; noisy: 4.3.1;
+                                                       # tagged@50, tagged@33, tagged@25: table 5.7
 SEEDS="${SEEDS:-1 2 3}"
 BT="<BT>" FT="<FT>"                                    # 5.3.3, 5.5.2
 BEAM="${BEAM:-6}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # 5.3.3
@@ -40,6 +41,7 @@ case "$SCALE" in
     SCHEDULE=(--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt
       --warmup-updates 20 --max-tokens 1000 --save-interval-updates 30)
     CHOSEN="${CHOSEN:-best}"
+    VECTORS=(--dimensions 10 --buckets 1000)
     ;;
   small)
     SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"
@@ -50,7 +52,7 @@ case "$SCALE" in
     fi
     GENUINE="${GENUINE:-5000}"         # pairs; of the other 24,000 each side is monolingual text
     VOCABULARY="${VOCABULARY:-2000}"
-    UPDATES="${UPDATES:-6000}"
+    UPDATES="${UPDATES:-3000}"
     MODEL=(--arch transformer_tiny --share-decoder-input-output-embed
       --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
       --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
@@ -59,6 +61,7 @@ case "$SCALE" in
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
       --total-num-update "$UPDATES" --max-tokens 1000 --save-interval-updates 500)
     CHOSEN="${CHOSEN:-best}"           # on the validation set: few pairs are soon known by heart
+    VECTORS=(--dimensions 100 --buckets 100000)
     ;;
   paper)
     SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"
@@ -78,12 +81,16 @@ case "$SCALE" in
       --max-tokens "$MAX_TOKENS" --update-freq "$((512000 / (GPUS * MAX_TOKENS)))" --fp16
       --save-interval-updates 2000 --keep-interval-updates 10)
     CHOSEN="${CHOSEN:-10}"                             # average of the last 10, table 5.1
+    VECTORS=(--dimensions 300)                         # 5.3.9
     ENGINE=(--engine ctranslate2 --compute-type float16)
     NOISY_ENGINE=(--engine fairseq --compute-type float16)
     ;;
 esac
 # shellcheck disable=SC2086  # words apart
-expect SYSTEMS "base bt tagged ft tagged-ft noisy deep" $SYSTEMS
+for system in $SYSTEMS; do
+  [[ "$system" =~ ^tagged@([1-9][0-9]?)$ ]] ||
+    expect SYSTEMS "base bt tagged tagged@PERCENT ft tagged-ft noisy deep" "$system"
+done
 
 # Each direction but the first of a scale works in a folder of its own.
 if [[ "$SOURCE-$TARGET" =~ ^(en-de|words-digits)$ ]]; then
@@ -130,6 +137,10 @@ mixture() { # SYSTEM
   local bt="../bt/train" ft="../ft/train" noisy="../noisy/train"
   case "${1%-r2l}" in
     bt) echo --mix-weights "train=1,$bt=1" ;;
+    tagged@*)
+      bt="../bt@${1#*@}/train"
+      echo --mix-weights "train=1,$bt=1" --source-tags "$bt=$BT"
+      ;;
     tagged | deep) echo --mix-weights "train=1,$bt=1" --source-tags "$bt=$BT" ;;
     ft) echo --mix-weights "train=1,$ft=1" --source-tags "$ft=$FT" ;;
     tagged-ft) echo --mix-weights "train=1,$bt=0.5,$ft=0.5" --source-tags "$bt=$BT,$ft=$FT" ;;
@@ -141,6 +152,15 @@ mixture() { # SYSTEM
 shape() { # SYSTEM
   [[ "${1%-r2l}" == deep ]] && echo --encoder-layers "$DEEP_LAYERS" --decoder-layers "$DEEP_LAYERS"
   if [[ "$1" == *-r2l ]]; then echo --right-to-left; fi
+}
+
+# Vectors of a language's words, WORK/words.LANGUAGE.vec (5.3.9).
+word_vectors() { # LANGUAGE
+  local tokens=()
+  [[ "$1" == ja ]] && tokens=(--tokenizer ja-mecab)
+  have "$WORK/words.$1.vec" ||
+    quietly "$WORK/vectors.log" run fairseq-ssl rerank vectors "$WORK/true/mono.$1" \
+      "${VECTORS[@]}" "${tokens[@]}" -o "$WORK/words.$1.vec"
 }
 
 # Whether one of these systems is asked for.

@@ -33,7 +33,6 @@ case "$SCALE" in
     MLM=(--arch roberta_base --encoder-layers 1 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64
       --encoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens 1000
       --max-update 60 --tokens-per-sample 64)
-    VECTORS=(--dimensions 10 --buckets 1000)
     SCORING=(--jobs 1)
     ;;
   small)
@@ -52,7 +51,6 @@ case "$SCALE" in
       --lr 0.001 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 8000
       --dropout 0.1 --clip-norm 1.0 --weight-decay 0.01
       --max-tokens 2000 --max-update 8000 --tokens-per-sample 256 --save-interval-updates 1000)
-    VECTORS=(--dimensions 100 --buckets 100000)
     SCORING=()
     ;;
   paper)
@@ -79,7 +77,6 @@ case "$SCALE" in
       --batch-size 32 --update-freq "$((2048 / (GPUS * 32)))" --fp16
       --max-update 125000 --tokens-per-sample 512 --save-interval-updates 5000
       --keep-interval-updates 1)
-    VECTORS=(--dimensions 300)                                         # 5.3.9
     SCORING=(--fp16)
     ;;
 esac

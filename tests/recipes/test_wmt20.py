@@ -47,7 +47,21 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     assert f" {2 * max(bt, ft)} pairs an epoch of the 500 of train" in told
     assert f"{max(bt, ft)} pairs an epoch of the {ft} of ../ft/train, <FT> before each" in told
     all_is_there(STEPS[1:5], settings)
+    the_best_pairs_are_kept(tmp_path, {**settings, "SYSTEMS": "tagged@50"})
     the_rows_of_the_system(tmp_path, settings)
+
+
+def the_best_pairs_are_kept(work: Path, settings: dict[str, str]) -> None:
+    """Of table 5.7: those with the highest scores, in their order."""
+    step(STEPS[2], settings)
+    for language in ("words", "digits"):
+        pairs = (work / f"kept/bt.{language}").read_text().splitlines()
+        scores = [float(line) for line in (work / "filter.scores").read_text().split()]
+        best = sorted(range(len(pairs)), key=lambda place: -scores[place])[: round(len(pairs) / 2)]
+        kept = (work / f"kept/bt@50.{language}").read_text().splitlines()
+        assert len(kept) == len(best)
+        assert sorted(kept) == sorted(pairs[place] for place in best)
+    all_is_there(STEPS[2:3], settings)
 
 
 def all_is_there(steps: list[Path], settings: dict[str, str]) -> None:
@@ -151,6 +165,20 @@ def test_back_translation_is_that_of_section_5_3_3() -> None:
         assert (args.beam, args.lenpen) == (6, 1.0)
 
 
+def test_filtering_is_that_of_section_5_5_1() -> None:
+    shares = {"SYSTEMS": "tagged@50 tagged@25"}
+    _, fit, *applied = said(dry("paper", "generate", **shares), "filter")
+    assert "--translation work/wmt20/paper/runs/base.1/final.pt " in fit
+    assert fit.count(".vec") == 2
+    for share, words in zip((50, 25), applied, strict=True):
+        assert f"--keep {share} " in words
+    found = called(dry("paper", "train", SEEDS="1", **shares), "fairseq-train")
+    for share, words in zip((50, 25), found, strict=True):
+        args = options.parse_args_and_arch(options.get_training_parser(), words)
+        assert args.mix_weights == f"train=1,../bt@{share}/train=1"
+        assert args.source_tags == f"../bt@{share}/train=<BT>"
+
+
 def test_each_training_of_the_system_is_understood_by_fairseq() -> None:
     for scale, source, target in (
         *(("tiny", "words", "digits"), ("small", "de", "en"), ("small", "en", "ja")),
@@ -234,6 +262,7 @@ def test_a_wrong_row_is_refused() -> None:
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
         ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'; expected base, bt, tagged,"),
+        ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'; expected base, bt, tagged,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 1, "folder with multi30k/train.en.gz"),
     ],
 )
