@@ -29,6 +29,7 @@ VERBS = {
     "papers": "fairseq_ssl.cli.papers",
     "position-data": "fairseq_ssl.cli.position_data",
     "postprocess": "fairseq_ssl.cli.postprocess",
+    "report": "fairseq_ssl.cli.report",
     "rerank": "fairseq_ssl.cli.rerank",
     "score": "fairseq_ssl.cli.score",
     "shift-similarity": "fairseq_ssl.cli.shift_similarity",

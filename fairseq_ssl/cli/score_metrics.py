@@ -53,6 +53,10 @@ class Metric(ABC):
         """Return the headline of numbers that were added up."""
         return self.values(totals[None])[self.headline]
 
+    def sentence_score(self, row: Statistics) -> float:
+        """Return the headline of one sentence."""
+        return self.score(row)
+
     def parameters(self) -> dict[str, Any]:
         """Return what belongs into the signature."""
         return {"references": len(self.references)}
@@ -171,6 +175,10 @@ class BleuMetric(Metric):
     def values(self, rows: Statistics) -> Values:
         """Score a corpus."""
         return {"BLEU": self._bleu.score(rows.sum(0))}
+
+    def sentence_score(self, row: Statistics) -> float:
+        """Score a sentence, which may be short."""
+        return self._bleu.sentence_score(row)
 
     def parameters(self) -> dict[str, Any]:
         """Return sacreBLEU's own signature."""

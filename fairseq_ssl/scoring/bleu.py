@@ -12,6 +12,9 @@ from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_ssl.scoring.buckets import Bucket
 
+ORDER = 4
+"""Words of the longest n-grams."""
+
 
 @dataclass(frozen=True)
 class Bleu:
@@ -64,6 +67,13 @@ class BleuStatistics:
     def score(self, totals: NDArray[np.float64]) -> float:
         """Return the score in percent of statistics that were added up."""
         return float(self._metric._compute_score_from_stats([int(n) for n in totals]).score)
+
+    def sentence_score(self, row: NDArray[np.float64]) -> float:
+        """Return the score of one sentence: n-grams longer than it is do not count."""
+        ours, theirs, *grams = map(int, row)
+        right, made = grams[:ORDER], grams[ORDER:]
+        found = BLEU.compute_bleu(right, made, ours, theirs, "exp", effective_order=True)
+        return float(found.score)
 
     def signature(self) -> str:
         """Return how sacreBLEU names the way; known after the first rows."""

@@ -173,8 +173,8 @@ def test_filtering_is_that_of_section_5_5_1() -> None:
     for share, words in zip((50, 25), applied, strict=True):
         assert f"--keep {share} " in words
     found = called(dry("paper", "train", SEEDS="1", **shares), "fairseq-train")
-    for share, words in zip((50, 25), found, strict=True):
-        args = options.parse_args_and_arch(options.get_training_parser(), words)
+    for share, training in zip((50, 25), found, strict=True):
+        args = options.parse_args_and_arch(options.get_training_parser(), training)
         assert args.mix_weights == f"train=1,../bt@{share}/train=1"
         assert args.source_tags == f"../bt@{share}/train=<BT>"
 

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.scoring.bleu import bleu, bleu_by_length
+from fairseq_ssl.scoring.bleu import BleuStatistics, bleu, bleu_by_length
 from fairseq_ssl.scoring.buckets import buckets
 
 FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all"]
@@ -24,6 +25,16 @@ def test_the_score_is_that_of_the_command(tmp_path: Path) -> None:
     shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert bleu(FOUND, WANTED).score == pytest.approx(float(shown.stdout), abs=1e-4)
     assert bleu(FOUND, WANTED).signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"), [("a b c", "a b c"), ("a x c d e", "a b c d e"), ("", "a"), ("a", "a b")]
+)
+def test_a_sentence_is_scored_as_sacrebleu_does(made: str, wanted: str) -> None:
+    statistics = BleuStatistics()
+    (row,) = statistics.rows([made], [[wanted]])
+    told = sacrebleu.sentence_bleu(made, [wanted]).score
+    assert statistics.sentence_score(row) == pytest.approx(told)
 
 
 def test_each_length_is_scored_by_itself() -> None:

@@ -1,0 +1,1 @@
+"""One page of what scores, decodings and analyses have written: found, put together, drawn."""
