@@ -1,0 +1,166 @@
+"""Run benchmarks of suite.py, one after the other, and write the table of all in README.md.
+
+Each has two things measured in turn, in a process of its own. What it printed is kept in
+results.json, so that some can be measured anew; a table row tells the machine it was measured on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite import SUITE, Entry
+
+HERE = Path(__file__).resolve().parent
+RESULTS, TABLE = HERE / "results.json", HERE / "README.md"
+PLACE = re.compile(r"(?<!\S)[A-Z]{2,}(?!\S)")
+"""A word of the options that stands for a file of the user's."""
+
+Results = dict[str, dict[str, Any]]
+"""By an entry's key, and of a GPU with @cuda behind it."""
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    args = arguments()
+    results: Results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for entry in chosen(args.benchmark, args.all):
+        command = filled(entry, dict(one.split("=", 1) for one in args.given))
+        if command is None:
+            print(f"{entry.key}: left out, it needs --given for {entry.options}", file=sys.stderr)
+            continue
+        print(f"==> {entry.key}", file=sys.stderr)
+        if args.device != "cpu":
+            command += ["--device", args.device]
+        done = subprocess.run(
+            [sys.executable, *command], stdout=subprocess.PIPE, text=True, cwd=HERE
+        )
+        if done.returncode:
+            sys.exit(f"{entry.key} failed: {shlex.join(command)}")
+        key = entry.key if args.device == "cpu" else f"{entry.key}@{args.device}"
+        results[key] = kept(json.loads(done.stdout), args.remark)
+        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    TABLE.write_text(table(results))
+    print(f"wrote {TABLE}", file=sys.stderr)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("benchmark", nargs="*", help="keys of suite.py; none: only the table")
+    options.add_argument("--all", action="store_true", help="all of them")
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument(
+        "--given", nargs="*", default=[], metavar="WORD=FILE", help="as MODEL=m.pt DATA=bin"
+    )
+    options.add_argument("--remark", default="", help="on how it was measured, for the table")
+    args = options.parse_args()
+    unknown = set(args.benchmark) - {entry.key for entry in SUITE}
+    if unknown:
+        options.error(f"there is no {', '.join(sorted(unknown))} in suite.py")
+    wrong = [one for one in args.given if "=" not in one]
+    if wrong:
+        options.error(f"--given is {wrong[0]}; expected WORD=FILE")
+    return args
+
+
+def chosen(keys: Sequence[str], whole: bool) -> list[Entry]:
+    """Return what is to be measured, in the order of the suite."""
+    return [entry for entry in SUITE if whole or entry.key in keys]
+
+
+def filled(entry: Entry, given: Mapping[str, str]) -> list[str] | None:
+    """Return the script and its options; None where a file is not given."""
+    words = entry.options.split()
+    if any(PLACE.fullmatch(word) and word not in given for word in words):
+        return None
+    return [f"{entry.script}.py", *(given.get(word, word) for word in words)]
+
+
+def kept(report: Mapping[str, Any], remark: str) -> dict[str, Any]:
+    """Return what of a report the table needs, and what tells how it came about."""
+    names = ("ratio", "spread", "goal", "goal_reached", "machine", "rates")
+    return {**{name: report[name] for name in names}, "remark": remark}
+
+
+def table(results: Results) -> str:
+    """Return README.md."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Each compares two things, measured in turn on the same machine: the median of the ratios,",
+        "their smallest and largest. `python scripts/benchmarks/run.py --all` makes this page;",
+        "`python scripts/benchmarks/SCRIPT.py OPTIONS` measures one, and prints all of it as JSON.",
+        "",
+        "| what | script and options | ratio | spread | goal | elsewhere |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    notes: list[str] = []
+    machines: list[str] = []
+    for entry in SUITE:
+        for device in ("", "@cuda"):
+            found = results.get(entry.key + device)
+            if found is None and device:
+                continue
+            lines.append(row(entry, found, device.strip("@"), notes, machines))
+    lines += ["", "Goals missed:", ""] if notes else []
+    lines += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
+    lines += ["", "Machines:", ""] if machines else []
+    lines += [f"- {letter(number)}: {name}" for number, name in enumerate(machines)]
+    return "\n".join(lines) + "\n"
+
+
+def row(
+    entry: Entry,
+    found: Mapping[str, Any] | None,
+    device: str,
+    notes: list[str],
+    machines: list[str],
+) -> str:
+    """Return a row; what it refers to is added to the notes and the machines."""
+    what = f"{entry.what}{', on a GPU' if device else ''}"
+    command = f"`{' '.join(filter(None, [entry.script, entry.options]))}`"
+    if found is None:
+        return f"| {what} | {command} | not measured | | | {entry.known} |"
+    machine = named(found)
+    if machine not in machines:
+        machines.append(machine)
+    ratio = f"{found['ratio']:.3g} {letter(machines.index(machine))}"
+    spread = found["spread"]
+    between = f"{spread[0]:.3g} to {spread[1]:.3g}" if spread and len(spread) == 2 else ""
+    goal = f"{found['goal']:g}"
+    if not found["goal_reached"]:
+        note = entry.note or "Why is not known yet."
+        if note not in notes:
+            notes.append(note)
+        goal += f", missed ({notes.index(note) + 1})"
+    return f"| {what} | {command} | {ratio} | {between} | {goal} | {entry.known} |"
+
+
+def letter(number: int) -> str:
+    """Return (a), (b) and so on."""
+    return f"({chr(ord('a') + number)})"
+
+
+def named(found: Mapping[str, Any]) -> str:
+    """Return the machine, the versions and the remark in a line."""
+    machine = found["machine"]
+    parts = [
+        str(machine["device"]),
+        f"{machine['cores']} cores" if machine.get("cores") else "",
+        f"Python {machine['python']}",
+        f"torch {machine['torch']}",
+        found.get("remark", ""),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+if __name__ == "__main__":
+    main()

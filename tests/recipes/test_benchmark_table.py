@@ -1,0 +1,72 @@
+"""The table of all benchmarks is that of the results, and each row is a command."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "scripts/benchmarks"
+MACHINE = {"device": "some CPU", "cores": 2, "python": "3.11", "torch": "2.13"}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("run")
+
+
+def test_the_table_is_that_of_the_results(run: Any) -> None:
+    results = json.loads((FOLDER / "results.json").read_text())
+    assert (FOLDER / "README.md").read_text() == run.table(results)
+    keys = [entry.key for entry in run.SUITE]
+    assert len(set(keys)) == len(keys)
+    assert {key.partition("@")[0] for key in results} <= set(keys)
+    missed = [entry for entry in run.SUITE if not results.get(entry.key, {}).get("goal_reached", 1)]
+    assert all(entry.note for entry in missed), "a goal that is missed says why"
+
+
+def test_each_row_is_a_command_that_its_script_understands(run: Any) -> None:
+    for entry in run.SUITE:
+        text = (FOLDER / f"{entry.script}.py").read_text()
+        names = re.findall(r"^(?:from|import) (\w+)", text, re.M)
+        shared = [FOLDER / f"{name}.py" for name in names]
+        text += "".join(path.read_text() for path in shared if path.exists())
+        for word in entry.options.split():
+            if word.startswith("--"):
+                assert f'"{word}"' in text, (entry.key, word)
+
+
+def test_a_row_tells_the_goal_the_machine_and_why_it_was_missed(run: Any) -> None:
+    told = {"ratio": 1.2345, "spread": [1.1, 1.3], "machine": MACHINE, "rates": [], "remark": ""}
+    results = {
+        "shape_training": {**told, "goal": 0.99, "goal_reached": True},
+        "shape_training@cuda": {
+            **{**told, "machine": {**MACHINE, "device": "some GPU"}},
+            **{"goal": 0.99, "goal_reached": True},
+        },
+        "ctranslate2_export": {**told, "goal": 5.0, "goal_reached": False},
+        "ctranslate2_export.int8": {**told, "goal": 5.0, "goal_reached": False, "remark": "busy"},
+    }
+    table = run.table(results)
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    assert "| 1.23 (a) | 1.1 to 1.3 | 0.99 | 1.00 (thesis, 6.3.2) |" in rows[2]
+    assert "training, on a GPU |" in rows[3]
+    assert "| 1.23 (b) |" in rows[3]
+    missed = [line for line in rows if "missed" in line]
+    assert all("| 5, missed (1) |" in line for line in missed)
+    assert len(missed) == 2
+    assert "- (c): some CPU, 2 cores, Python 3.11, torch 2.13, busy" in table
+    assert table.count("not measured") == len(run.SUITE) - 3
+
+
+def test_a_row_that_needs_files_is_left_out_without_them(run: Any) -> None:
+    (entry,) = [entry for entry in run.SUITE if entry.key == "back_translation"]
+    assert run.filled(entry, {"MODEL": "m.pt"}) is None
+    words = run.filled(entry, {"MODEL": "m.pt", "DATA": "bin", "TEXT": "t.en"})
+    assert words[:5] == ["back_translation.py", "--model", "m.pt", "--data-dir", "bin"]
