@@ -14,6 +14,7 @@ check ruff check .
 check ruff format --check .
 check mypy
 check lint-imports
+check python scripts/house.py --check
 check shellcheck -x "${shell_scripts[@]}"
 [[ "${1:-}" == fast ]] && exit
 

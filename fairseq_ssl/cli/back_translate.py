@@ -121,6 +121,33 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--temperature", type=float, default=1.0, help="with --sampling (default: 1)"
     )
+    _add_noise(search)
+    search.add_argument(
+        "--max-source-tokens",
+        type=int,
+        default=250,
+        metavar="N",
+        help="lines with more are not translated, but counted (default: %(default)s)",
+    )
+    search.add_argument(
+        "--max-len-b",
+        type=int,
+        default=250,
+        metavar="N",
+        help="tokens written at most (default: %(default)s)",
+    )
+    search.add_argument(
+        "--seed", type=int, default=1, help="of sampling and noise, 0 or more (default: 1)"
+    )
+    search.add_argument(
+        "--fairseq-options",
+        default="",
+        metavar="'...'",
+        help="more of fairseq-generate's, as --fairseq-options='--unkpen 10 --prefix-size 0'",
+    )
+
+
+def _add_noise(search: argparse._ArgumentGroup) -> None:
     search.add_argument(
         "--noisy-beam-beta",
         type=float,
@@ -147,29 +174,6 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=1.05,
         help="how many times as fluent the line given must be (default: %(default)s)",
-    )
-    search.add_argument(
-        "--max-source-tokens",
-        type=int,
-        default=250,
-        metavar="N",
-        help="lines with more are not translated, but counted (default: %(default)s)",
-    )
-    search.add_argument(
-        "--max-len-b",
-        type=int,
-        default=250,
-        metavar="N",
-        help="tokens written at most (default: %(default)s)",
-    )
-    search.add_argument(
-        "--seed", type=int, default=1, help="of sampling and noise, 0 or more (default: 1)"
-    )
-    search.add_argument(
-        "--fairseq-options",
-        default="",
-        metavar="'...'",
-        help="more of fairseq-generate's, as --fairseq-options='--unkpen 10 --prefix-size 0'",
     )
 
 

@@ -141,6 +141,10 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
         help="what cuts lines into words, of sacreBLEU's, as none ja-mecab (default: none none, "
         "words stand between spaces)",
     )
+    _add_models(measures)
+
+
+def _add_models(measures: argparse._ArgumentGroup) -> None:
     measures.add_argument(
         "--masked-models",
         type=Path,
