@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def rows() -> Iterator[str]:
-    """Yield the table, a folder a row; numbers are rounded, so that small changes leave it alone."""
+    """Yield the table, a folder a row, rounded so that small changes leave it alone."""
     yield "| folder | files | lines of a file, median | longest | of a function, median | longest |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for room in rooms():
@@ -114,8 +114,8 @@ def faults() -> Iterator[str]:
             for one in definitions(path):
                 if length(one) > LONGEST_FUNCTION:
                     yield (
-                        f"{name}:{one.lineno}: {one.name} has {length(one)} lines; expected at most "
-                        f"{LONGEST_FUNCTION}"
+                        f"{name}:{one.lineno}: {one.name} has {length(one)} lines; "
+                        f"expected at most {LONGEST_FUNCTION}"
                     )
 
 
