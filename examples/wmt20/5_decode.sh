@@ -5,11 +5,21 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/translating.sh
 source "$HERE/translating.sh"
 
-headline "5/9 translating with a beam of $BEAM"
+# The flags that put a tag before each source of a set.
+tagged() { # SET
+  case "$READ_AS" in
+    bt) echo --task tagged_translation --source-tags "$1=$BT" ;;
+    ft) echo --task tagged_translation --source-tags "$1=$FT" ;;
+  esac
+}
+
+headline "5/9 translating with a beam of $BEAM${READ_AS:+, sources tagged as $READ_AS}"
 for seed in $SEEDS; do
   for system in $SYSTEMS; do
     for set in $HELD_OUT; do
-      spawn translate "$RUNS/$system.$seed/$set" "$set" "$(model "$system" "$seed")"
+      read -ra flags <<<"$(tagged "$set")"
+      spawn translate "$(outputs "$system" "$seed")/$set" "$set" "$(model "$system" "$seed")" \
+        "${flags[@]}"
     done
   done
 done

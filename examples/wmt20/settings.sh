@@ -20,6 +20,7 @@ SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; no
                                                        # tagged@50, tagged@33, tagged@25: table 5.7
 SEEDS="${SEEDS:-1 2 3}"
 BT="<BT>" FT="<FT>"                                    # 5.3.3, 5.5.2
+READ_AS="${READ_AS:-}"                                 # bt, ft: what steps 5 and 6 tag held-out sources as
 BEAM="${BEAM:-6}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # 5.3.3
 DEEP_LAYERS="${DEEP_LAYERS:-9}"                        # of the system deep, 5.3.3
 BETA="${BETA:-6}"                                      # beta_random, 4.3.1
@@ -92,6 +93,8 @@ for system in $SYSTEMS; do
     expect SYSTEMS "base bt tagged tagged@PERCENT ft tagged-ft noisy deep" "$system"
 done
 
+[[ -z "$READ_AS" ]] || expect READ_AS "bt ft" "$READ_AS"
+
 # Each direction but the first of a scale works in a folder of its own.
 if [[ "$SOURCE-$TARGET" =~ ^(en-de|words-digits)$ ]]; then
   WORK="${WORK:-work/wmt20/$SCALE}"
@@ -103,6 +106,7 @@ HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
 RUNS="$WORK/runs" # RUNS/SYSTEM.SEED, and RUNS/reverse.1
 DATA="$WORK/data" # DATA/genuine, DATA/bt, ...
 model() { echo "$RUNS/$1.$2/final.pt"; } # SYSTEM SEED
+outputs() { echo "$RUNS/$1${READ_AS:+-as-$READ_AS}.$2"; } # SYSTEM SEED
 
 # Whether a language is written with capitals, and with spaces between words.
 cased() { [[ "$1" != ja && "$SCALE" != tiny ]]; }

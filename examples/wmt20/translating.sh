@@ -4,7 +4,7 @@
 #   search OUT SET MODELS FLAGS...     what fairseq-generate prints, as OUT.generate; several MODELS,
 #                                      with : between, are an ensemble (5.3.5)
 #   finish OUT SET                     plain text, OUT.txt, of the tokens in OUT.subwords (5.3.8)
-#   translate OUT SET MODELS           both
+#   translate OUT SET MODELS FLAGS...  both
 
 search() { # OUT SET MODELS FLAGS...
   have "$1.generate" ||
@@ -32,9 +32,9 @@ finish() { # OUT SET
   into "$1.txt" fairseq-ssl postprocess "$1.subwords" --subwords sentencepiece "${flags[@]}"
 }
 
-translate() { # OUT SET MODELS
+translate() { # OUT SET MODELS FLAGS...
   have "$1.txt" && return
-  search "$1" "$2" "$3"
+  search "$1" "$2" "$3" "${@:4}"
   into "$1.subwords" fairseq-ssl detokenise "$1.generate" --field H --subwords none
   finish "$1" "$2"
 }

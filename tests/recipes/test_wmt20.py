@@ -165,6 +165,15 @@ def test_back_translation_is_that_of_section_5_3_3() -> None:
         assert (args.beam, args.lenpen) == (6, 1.0)
 
 
+def test_held_out_sources_can_be_tagged_as_synthetic_ones() -> None:
+    asked = {"SYSTEMS": "tagged", "SEEDS": "1", "SETS": "test:t", "READ_AS": "ft"}
+    (words,) = called(dry("paper", "decode", **asked), "fairseq-generate")
+    args = options.parse_args_and_arch(options.get_generation_parser(), words)
+    assert (args.task, args.source_tags) == ("tagged_translation", "test=<FT>")
+    (scored,) = called(dry("paper", "score", **asked), "sacrebleu")
+    assert "work/wmt20/paper/runs/tagged-as-ft.1/test.txt" in scored
+
+
 def test_filtering_is_that_of_section_5_5_1() -> None:
     shares = {"SYSTEMS": "tagged@50 tagged@25"}
     _, fit, *applied = said(dry("paper", "generate", **shares), "filter")
@@ -262,6 +271,7 @@ def test_a_wrong_row_is_refused() -> None:
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
         ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'; expected base, bt, tagged,"),
+        ({"READ_AS": "both"}, 2, "READ_AS has 'both'; expected bt, ft."),
         ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'; expected base, bt, tagged,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 1, "folder with multi30k/train.en.gz"),
     ],
