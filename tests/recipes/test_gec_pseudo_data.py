@@ -167,15 +167,14 @@ def test_pseudo_data_is_that_of_section_4_3() -> None:
 
 def test_re_ranking_is_that_of_section_4_4_5() -> None:
     commands = dry("paper", "rerank", SETS="test")
-    search, scoring = called(commands, "fairseq-generate")
+    (search,) = called(commands, "fairseq-generate")
     args = options.parse_args_and_arch(options.get_generation_parser(), search)
     assert (args.beam, args.nbest, args.lenpen, len(args.path.split(":"))) == (5, 5, 1.0, 4)
-    args = options.parse_args_and_arch(options.get_generation_parser(), scoring)
-    assert args.score_reference
-    assert args.path.count("-sse-r2l.") == 4
-    assert "--weight l2r=1 --weight r2l=1" in " ".join(
-        " ".join(words) for words in called(commands, "fairseq-ssl")
-    )
+    _, features, apply = said(commands, "rerank")
+    (models,) = re.findall(r"--name r2l --translation (.*?) --", features)
+    assert len(models.split()) == models.count("-sse-r2l.") == 4
+    assert "--lenpen 1.0 " in features
+    assert "--weight l2r=1 --weight r2l=1" in apply
 
 
 def test_m2_files_become_pairs(run: Run, tmp_path: Path) -> None:
