@@ -57,9 +57,10 @@ into() {
     printf '%s> %q\n' "$(print_command "${@:2}" | tr -d '\n')" "$file"
     return
   fi
+  local aside="$file.$HOSTNAME.$BASHPID.tmp" # tasks of a Slurm array may make it at once
   mkdir -p "$(dirname "$file")"
-  "${@:2}" >"$file.tmp" || return # said aloud, for where set -e is off
-  mv "$file.tmp" "$file"
+  "${@:2}" >"$aside" || { rm -f "$aside"; return 1; } # said aloud, for where set -e is off
+  mv "$aside" "$file"
 }
 
 quietly() {

@@ -44,11 +44,11 @@ small() {
 paper() {
   : "${DATA_DIR:?folder with train/*.m2, valid.m2, conll14.m2, jfleg and the seed corpora, see README}"
   local corpus
-  corpora pairs "$DATA_DIR"/train/*.m2 --to "$words/train" --drop-identical
+  corpora pairs "$DATA_DIR"/train/*.m2 --to "$words/train"
   for set in valid:valid test:conll14; do
     run mkdir -p "$GOLD"
     run ln -sf "$DATA_DIR/${set#*:}.m2" "$GOLD/${set%:*}.m2"
-    corpora pairs "$GOLD/${set%:*}.m2" --to "$words/${set%:*}"
+    corpora pairs "$GOLD/${set%:*}.m2" --to "$words/${set%:*}" --held-out
   done
   # the sections of BEA-valid, by proficiency (4.5.1)
   into "$GOLD/valid.levels" awk 'BEGIN {

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.scoring.errant import Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.m2 import corrected, m2_lines, read_m2
+from fairseq_ssl.text.m2 import M2Sentence, corrected, m2_lines, read_m2
 from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
 
 ERRORS = (20, 40, 25, 10, 5)
@@ -22,20 +22,35 @@ LEAST, MOST = 3, 25
 """Words of a sentence."""
 
 
-def pairs(sources: Sequence[Path], prefix: Path, drop_identical: bool) -> None:
-    """Write PREFIX.src and PREFIX.trg from m2 files, by their first annotator."""
+def pairs(sources: Sequence[Path], prefix: Path, held_out: bool) -> None:
+    """Write PREFIX.src and PREFIX.trg from m2 files, by their first annotator.
+
+    Of training sets, pairs of equal or empty sides are left out (4.4.1). Held-out sets keep all
+    sentences, since what is written for them is compared with the m2 file sentence by sentence.
+    """
     sides: tuple[list[str], list[str]] = ([], [])
     read = 0
     for path in sources:
         for sentence in read_m2(path):
             read += 1
-            before, after = " ".join(sentence.words), corrected(sentence, 0, str(path))
-            if before and after and not (drop_identical and before == after):
+            before, after = " ".join(sentence.words), _target(sentence, path, held_out)
+            if held_out or (before and after and before != after):
                 sides[0].append(before)
                 sides[1].append(after)
     print(f"{len(sides[0])} pairs of the {read} sentences of {len(sources)} files")
     for side, lines in zip(("src", "trg"), sides, strict=True):
         _write(prefix.with_name(f"{prefix.name}.{side}"), lines)
+
+
+def _target(sentence: M2Sentence, path: Path, held_out: bool) -> str:
+    """Correct a sentence; a held-out one whose edits do not fit each other stays as it is."""
+    try:
+        return corrected(sentence, 0, str(path))
+    except DataError as error:
+        if not held_out:
+            raise
+        print(f"corpora.py: {error} It stays uncorrected in the target.", file=sys.stderr)
+        return " ".join(sentence.words)
 
 
 def gold(prefix: Path) -> None:
@@ -101,7 +116,7 @@ def main() -> None:
     step = steps.add_parser("pairs", help=pairs.__doc__)
     step.add_argument("m2", type=Path, nargs="+")
     step.add_argument("--to", type=Path, required=True, metavar="PREFIX")
-    step.add_argument("--drop-identical", action="store_true")
+    step.add_argument("--held-out", action="store_true", help="keep every sentence")
     step = steps.add_parser("gold", help=gold.__doc__)
     step.add_argument("prefix", type=Path)
     step = steps.add_parser("learner-words", help=learner_words.__doc__)
@@ -114,7 +129,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         if args.step == "pairs":
-            pairs(args.m2, args.to, args.drop_identical)
+            pairs(args.m2, args.to, args.held_out)
         elif args.step == "gold":
             gold(args.prefix)
         elif args.step == "learner-words":

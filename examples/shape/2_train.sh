@@ -8,6 +8,7 @@ train() { # DATASET KIND SEED
   local folder="$RUNS/$1.$2.$3" last="$UPDATES" flags more=()
   have "$(model "$@")" && return
   read -ra flags <<<"$(positions "$1" "$2")"
+  [[ "$1" == extrapolate ]] && last="$EXTRAPOLATE_UPDATES"
   if [[ "$1" == interpolate ]]; then
     last="$INTERPOLATE_UPDATES"
     if [[ -n "${INTERPOLATE_FROM:-}" ]]; then

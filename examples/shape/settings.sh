@@ -57,6 +57,7 @@ case "$SCALE" in
     INTERPOLATE_MAX_SHIFT="${INTERPOLATE_MAX_SHIFT:-100}"
     EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # as 16 is to the thesis' 50
     UPDATES="${UPDATES:-3000}"
+    EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-2000}" # 7 passes over what is left
     INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-2000}"
     INTERPOLATE_FROM="${INTERPOLATE_FROM-vanilla}"  # empty: from scratch, as the thesis
     INTERPOLATE_LR="${INTERPOLATE_LR:-0.003}"
@@ -115,6 +116,7 @@ expect DATASETS "vanilla extrapolate interpolate" $DATASETS
 
 # SETS pairs each held-out split, as fairseq calls it, with the name of its file in DATA_DIR.
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
+EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
 INTERPOLATE_MAX_SHIFT="${INTERPOLATE_MAX_SHIFT:-$MAX_SHIFT}"
 EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-$RELATIVE_LIMIT}"
 RUNS="$WORK/runs" # RUNS/DATASET.KIND.SEED

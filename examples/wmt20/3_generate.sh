@@ -54,10 +54,10 @@ synthesise() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
 # What tells clean pairs from noised ones by PHSIC of word vectors, and by the cross-entropy under
 # the model of the other direction than the one that made the pairs (5.5.1).
 learned_filter() {
-  local language words=() tokens=() subwords=() genuine=() clean=()
+  local language words=() counts=() tokens=() subwords=() genuine=() clean=()
   for language in "$SOURCE" "$TARGET"; do
     word_vectors "$language"
-    words+=("$WORK/words.$language.vec")
+    words+=("$WORK/words.$language.vec") counts+=("$WORK/words.$language.vec.counts")
     subwords+=("$(subword_model "$language")")
     genuine+=("$WORK/true/genuine.$language")
     clean+=("$WORK/true/valid.$language")
@@ -65,7 +65,8 @@ learned_filter() {
   done
   have "$WORK/filter" ||
     quietly "$WORK/filter.log" run fairseq-ssl filter learned fit "${genuine[@]}" \
-      --clean "${clean[@]}" --vectors "${words[@]}" --tokenizers "${tokens[@]}" \
+      --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" \
+      --tokenizers "${tokens[@]}" \
       --translation "$(model base 1)" --data-dir "$DATA/genuine" -s "$SOURCE" -t "$TARGET" \
       --subwords "${subwords[@]}" -o "$WORK/filter" ${FORCE:+--force}
 }

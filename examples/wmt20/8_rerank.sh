@@ -44,13 +44,15 @@ translation() { # SET NAME MODELS FLAGS...
     --source "$WORK/text/$1.$SOURCE" "${@:4}"
 }
 
-# The scores of 5.3.7, each by a model of its own, in one list.
+# The scores of 5.3.7, each by a model of its own, in one list; row e needs those of both orders.
+SCORED=both
+if row "f|p"; then SCORED=all; fi
 scored() { # SET
   local name lists=()
-  have "$LISTS/$1.scored.nbest" && return
+  have "$LISTS/$1.$SCORED.nbest" && return
   for name in $(names); do lists+=("$name=$LISTS/$1.$name.nbest"); done
   quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" --subwords none \
-    -o "$LISTS/$1.scored.nbest"
+    -o "$LISTS/$1.$SCORED.nbest"
 }
 
 names() { # of what rows e and f need
@@ -75,7 +77,7 @@ features_of() { # SET
 both_orders() { # SET
   local out="$OUT/e.1/$1"
   have "$out.txt" && return
-  into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.scored.nbest"
+  into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.$SCORED.nbest"
   into "$out.subwords" fairseq-ssl rerank apply "$out.nbest" --weight s2t=1 --weight s2t-r2l=1
   finish "$out" "$1"
 }
@@ -88,10 +90,10 @@ weights() {
   flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
     --subwords sentencepiece "${tokens[@]}")
   have "$WORK/weights.json" ||
-    quietly "$WORK/tune.log" run fairseq-ssl rerank tune "$LISTS/valid.scored.nbest" \
+    quietly "$WORK/tune.log" run fairseq-ssl rerank tune "$LISTS/valid.$SCORED.nbest" \
       "${flags[@]}" -o "$WORK/weights.json"
   if [[ "$SCALE" != tiny ]] && ! have "$WORK/worth.txt"; then
-    into "$WORK/worth.txt" fairseq-ssl rerank report "$LISTS/valid.scored.nbest" "${flags[@]}" \
+    into "$WORK/worth.txt" fairseq-ssl rerank report "$LISTS/valid.$SCORED.nbest" "${flags[@]}" \
       --figure "$WORK/worth.pdf"
   fi
 }
@@ -99,7 +101,7 @@ weights() {
 reranked() { # SET
   local out="$OUT/f.1/$1"
   have "$out.txt" && return
-  into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.scored.nbest" --weights "$WORK/weights.json"
+  into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.$SCORED.nbest" --weights "$WORK/weights.json"
   finish "$out" "$1"
 }
 

@@ -84,7 +84,7 @@ esac
 expect SYSTEM "tagged deep bt ft tagged-ft noisy base" $SYSTEM
 
 OUT="$WORK/rows"     # OUT/ROW.1/SET.txt
-LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.scored.nbest
+LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.all.nbest
 LM_DATA="$DATA/lm"
 
 row() { [[ " $ROWS " =~ \ ($1)\  ]]; } # ROW|ROW...

@@ -124,7 +124,8 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
         nargs=2,
         metavar=BOTH,
         help="with --vectors: words and their counts in monolingual text, `word count` a line, for "
-        "SIF (default: those of the bitext)",
+        "SIF; `fairseq-ssl rerank vectors` writes them beside its vectors, with .counts behind; a "
+        "word that is not counted is left out (default: those of the bitext)",
     )
     measures.add_argument(
         "--sif",

@@ -21,6 +21,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.growing_files import is_done
 from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.making import made_once
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.text.noise.corpus import NoisedBlock, corpus_noise
@@ -147,14 +148,20 @@ class NoiseJob(BlockJob):
                 "This noise draws words by their counts. Pass --counts, such as fairseq's "
                 "dict.txt, or the text as a file."
             )
-        kept, made_of = wanted.kept_counts, {"input_is": wanted.input.identity}
-        if kept is not None and is_done([kept], made_of):
-            return read_counts(kept)
-        counts = self._count_input(wanted.input.path)
-        if kept is not None:
-            write_counts(counts, kept)
-            Signature("word-counts", {"input": str(wanted.input), **made_of}).write_beside(kept)
-        return counts
+        if wanted.kept_counts is None:
+            return self._count_input(wanted.input.path)
+        return self._kept_counts(wanted.input.path, wanted.kept_counts)
+
+    def _kept_counts(self, path: Path, kept: Path) -> Counter[str]:
+        """Count once for all shards, seeds and later runs; of shards that begin at once, one."""
+        made_of = {"input_is": self.wanted.input.identity}
+
+        def count() -> None:
+            write_counts(self._count_input(path), kept)
+            Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
+
+        made_once(kept, lambda: is_done([kept], made_of), count)
+        return read_counts(kept)
 
     def _count_input(self, path: Path) -> Counter[str]:
         counts: Counter[str] = Counter()

@@ -77,7 +77,7 @@ def add_vectors(steps: Steps) -> None:
     step = steps.add(
         "vectors",
         "train vectors of words by fastText's skip-grams on text, which is read once to count and "
-        "once an epoch, never whole",
+        "once an epoch, never whole; how often each word comes is written beside them, in .counts",
         _vectors,
     )
     step.add_argument(

@@ -60,11 +60,11 @@ class Wanted:
         scoring["models"] = [[str(path), *identity(path)] for path in self.scoring.models]
         scoring["data_dir"] = self.scoring.data_dir and str(self.scoring.data_dir)
         read = {name: path and str(path) for name, path in self.files.items()}
+        are = {f"{name}_is": path and identity(path) for name, path in self.files.items()}
         return {
             **scoring,
             **read,
-            "list_is": self.nbest_list and identity(self.nbest_list),
-            "source_is": self.source and identity(self.source),
+            **are,
             "output": str(self.output),
             "block": self.size,
             "version": __version__,

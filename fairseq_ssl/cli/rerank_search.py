@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairseq_ssl.rerank.report import Worth
     from fairseq_ssl.rerank.statistics import Statistics
     from fairseq_ssl.rerank.tuning import Search
+    from fairseq_ssl.text.nbest import NBest
 
 FIGURES = (".pdf", ".png", ".svg")
 FINEST = 1000
@@ -107,7 +109,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--features",
         metavar="NAME,NAME,...",
-        help="the scores to weigh (default: all that the first candidate has)",
+        help="the scores to weigh (default: all that every candidate has)",
     )
     parser.add_argument(
         "--method",
@@ -123,8 +125,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         default=0.1,
         metavar="S",
         help="of the grid, a whole part of 1, from 0.001 to 1; J features have (1/S + 1)^J points: "
-        "1.8 million for 6 by 0.1, tried in about a minute on 1,000 sentences with 20 candidates; "
-        "each feature more takes ten times as long (default: %(default)s)",
+        "1.8 million for 6 by 0.1; each feature more takes ten times as long (default: %(default)s)",
     )
     parser.add_argument(
         "--restarts",
@@ -310,7 +311,7 @@ def _read(
     aim = aim_named(args.aim, args.tokenizer)
     groups = list(groups_of(args.nbest_list))
     known = groups[0].candidates[0].scores
-    names = args.features.split(",") if args.features else list(known)
+    names = args.features.split(",") if args.features else _shared(groups)
     for name in names if weights is None else {**dict.fromkeys(names), **weights}:
         if name not in known:
             raise UsageError(
@@ -329,6 +330,17 @@ def _read(
     plain = detokeniser(args.subwords, args.moses)
     texts = [[plain(one.text) for one in group.candidates] for group in groups]
     return candidates, Statistics.of(aim, texts, references)
+
+
+def _shared(groups: Sequence[NBest]) -> list[str]:
+    """Return the scores that every candidate has; say which others there are."""
+    scores = [one.scores for group in groups for one in group.candidates]
+    every = dict.fromkeys(chain.from_iterable(scores))
+    shared = [name for name in every if all(name in one for one in scores)]
+    if shared and len(shared) < len(every):
+        others = ", ".join(name for name in every if name not in shared)
+        print(f"left out, as not every candidate has it: {others}", file=sys.stderr)
+    return shared or list(scores[0])
 
 
 def _parameters(

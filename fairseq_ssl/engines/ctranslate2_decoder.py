@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity, is_done
+from fairseq_ssl.text.making import made_once
 
 
 class CTranslate2Decoder:
@@ -104,19 +104,16 @@ def converted(decoding: Decoding) -> Decoding:
         "languages": decoding.languages,
     }
     kept = model.with_name(f"{model.name}.ctranslate2-{decoding.compute_type}")
-    lock = kept.with_name(f"{kept.name}.lock")
-    try:
-        with lock.open("w") as held:
-            fcntl.lockf(held, fcntl.LOCK_EX)  # of many that begin at once, one converts
-            if not is_done([kept], made_of):
-                _convert(decoding, kept)
-                Signature("export", {"checkpoint": str(model), **made_of}).write_beside(kept)
-        lock.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"{kept} could not be written: {error.strerror}. Convert the checkpoint elsewhere with "
-            "fairseq-ssl export --to ctranslate2, and give that folder as --model."
-        ) from None
+
+    def convert() -> None:
+        _convert(decoding, kept)
+        Signature("export", {"checkpoint": str(model), **made_of}).write_beside(kept)
+
+    hint = (
+        " Convert the checkpoint elsewhere with fairseq-ssl export --to ctranslate2, and give that "
+        "folder as --model."
+    )
+    made_once(kept, lambda: is_done([kept], made_of), convert, hint)
     return replace(decoding, models=(kept,))
 
 

@@ -50,11 +50,18 @@ def _noised(
     side: int,
     seeds: tuple[int, ...],
 ) -> list[str]:
-    """Return the lines of a side with noise; a line without spaces gets none."""
-    words = [" ".join(measures.words(line, side)) for line in lines]
+    """Return the lines of a side with noise, which nothing but the noise tells from clean ones.
+
+    Where a line has spaces, what stands between them is deleted, replaced and moved; where it has
+    none, its words are, and are put together again.
+    """
+    spaced = [" " in line.strip() for line in lines]
+    words = [
+        line if has else " ".join(measures.words(line, side))
+        for line, has in zip(lines, spaced, strict=True)
+    ]
     noise = FilteringNoise(Unigrams.of(counts))
     noisy = noise(Block.of_words(words), Draws.of((*seeds, side), len(lines))).block.to_lines()
     return [
-        made if " " in line.strip() else made.replace(" ", "")
-        for line, made in zip(lines, noisy, strict=True)
+        made if has else made.replace(" ", "") for has, made in zip(spaced, noisy, strict=True)
     ]

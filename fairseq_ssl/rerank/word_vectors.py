@@ -14,6 +14,7 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.lines import open_bytes, read_lines
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.text.word_counts import write_counts
 
 Vector = NDArray[np.float32]
 SUFFIXES = (".vec", ".vec.gz", ".bin")
@@ -134,7 +135,7 @@ def train_vectors(
     rewrite: Callable[[str], str] = str,
     watch: Callable[[Iterable[str]], Iterable[str]] = iter,
 ) -> int:
-    """Train skip-grams with letters (Bojanowski et al., 2017).
+    """Train skip-grams with letters (Bojanowski et al., 2017), and count words in `output`.counts.
 
     Args:
         texts: files of lines, never held whole
@@ -171,6 +172,8 @@ def train_vectors(
         )
     model.train(text, total_examples=model.corpus_count, epochs=training.epochs)
     _write(model, gensim, output)
+    counts = {word: model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key}
+    write_counts(counts, output.with_name(f"{output.name}.counts"))
     return len(model.wv)
 
 

@@ -103,12 +103,16 @@ def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:
 
 
 def matches(path: Iterable[Edit], gold: Sequence[GoldEdit]) -> int:
-    """Count edits that are gold edits, each of them once, both in their order."""
+    """Count gold edits that are in the path, both in their order.
+
+    As in the authors' script, an edit counts for every gold edit after the last that it fits, so
+    that one which an annotator wrote down twice is right twice.
+    """
     count = first = 0
     for edit in path:
-        place = next((i for i in range(first, len(gold)) if gold[i].fits(edit)), None)
-        if place is not None:
-            count, first = count + 1, place + 1
+        for place in range(first, len(gold)):
+            if gold[place].fits(edit):
+                count, first = count + 1, place + 1
     return count
 
 

@@ -135,8 +135,8 @@ def read_generated(
 ) -> Iterator[NBest]:
     """Yield the sentences that fairseq-generate printed with ``--nbest``, by number.
 
-    The score is the printed one: log2 of the probability, divided by the length as ``--lenpen``
-    says.
+    The score is the logarithm of the probability, divided by the length as ``--lenpen`` says:
+    the natural one, as all scores here, where fairseq-generate prints that to base 2.
 
     Args:
         lines: what fairseq-generate printed; lines other than H- are passed over
@@ -154,7 +154,7 @@ def read_generated(
             continue
         tokens = printed[3].split(" ")
         text = rewrite(" ".join(reversed(tokens) if right_to_left else tokens))
-        value = _number(printed[2], "the score", f"{name}:{place}")
+        value = math.log(2) * _number(printed[2], "the score", f"{name}:{place}")
         found.setdefault(int(printed[1]), []).append(Candidate(text, {score: value}, value))
     if not found:
         raise DataError(

@@ -206,13 +206,12 @@ def only_case(edit: Step) -> bool:
 
 
 def matched(path: list[Step], golds: Sequence[Gold]) -> int:
-    """Count gold edits in the path, both in their order."""
+    """Count gold edits in the path, both in their order; an edit counts for all that it fits."""
     count = first = 0
     for edit in path:
         for number in range(first, len(golds)):
             if fits(edit, golds[number]):
                 count, first = count + 1, number + 1
-                break
     return count
 
 

@@ -86,6 +86,28 @@ def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
     assert one != Path("large").read_bytes() == Path("same").read_bytes()
 
 
+def test_shards_begun_at_once_count_words_once(text: Path) -> None:
+    """As tasks of a Slurm array: one counts the words of the text, the others wait for it."""
+    command = ["noise", "clean", "--noise", "denoise", "-o", "part", "--jobs", "1"]
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "fairseq_ssl", *command, "--shard", f"{number}/3"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in (1, 2, 3)
+    ]
+    said = [task.communicate()[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0, 0], said
+    assert noise("clean", "--noise", "denoise", "-o", "whole", "--jobs", "1") == 0
+    parts = b"".join(Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3))
+    assert parts == Path("whole").read_bytes()
+    assert sorted(path.name for path in Path().glob("part.counts*")) == [
+        "part.counts",
+        "part.counts.json",
+    ]
+
+
 def test_another_seed_gives_other_noise(text: Path) -> None:
     for seed in ("1", "2"):
         command = ("clean", "--noise", "denoise", "--seed", seed, "-o", seed, "--jobs", "1")

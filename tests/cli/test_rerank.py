@@ -25,11 +25,11 @@ H-0\t-3\te c
 H-1\t-2\tb a@@
 """
 MERGED = """\
-0 ||| c d ||| l2r= -1 r2l= -1 ||| -1 ||| from= l2r r2l
-0 ||| c e ||| r2l= -3 ||| -3 ||| from= r2l
-1 ||| ab ||| l2r= -1 r2l= -2 ||| -1 ||| from= l2r r2l
-1 ||| a b ||| l2r= -2 ||| -2 ||| from= l2r
-"""
+0 ||| c d ||| l2r= -0.69314718056 r2l= -0.69314718056 ||| -0.69314718056 ||| from= l2r r2l
+0 ||| c e ||| r2l= -2.07944154168 ||| -2.07944154168 ||| from= r2l
+1 ||| ab ||| l2r= -0.69314718056 r2l= -1.38629436112 ||| -0.69314718056 ||| from= l2r r2l
+1 ||| a b ||| l2r= -1.38629436112 ||| -1.38629436112 ||| from= l2r
+"""  # -1, -2 and -3, which are to base 2
 WORDS = "abcdefghij"
 LENGTH = 8
 SENTENCES = 40
@@ -161,6 +161,19 @@ def test_tune_then_apply(
     assert score == pytest.approx(scores["these weights"], abs=1e-4)
 
 
+def test_only_what_every_candidate_has_is_weighed(
+    dev: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after `merge l2r=... r2l=...`, where some were found by one order alone."""
+    text = (dev / "nbest").read_text(encoding="utf-8")
+    (dev / "nbest").write_text(text.replace("bad=", "l2r= 1 bad=", 1), encoding="utf-8")
+    words = ["tune", f"{dev}/nbest", "--reference", f"{dev}/ref", "--folds", "0"]
+    assert main(["rerank", *words, "--restarts", "0"]) == 0
+    done = capsys.readouterr()
+    assert list(json.loads(done.out)["weights"]) == ["good", "bad", "noise"]
+    assert "left out, as not every candidate has it: l2r" in done.err
+
+
 def test_tune_writes_a_file(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words: list[str | Path] = [
         "rerank",
@@ -266,6 +279,8 @@ def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == "4 3"
     assert sorted(line.split()[0] for line in lines[1:]) == ["a", "b", "c", "d"]
     assert {len(line.split()) for line in lines[1:]} == {4}
+    counted = (tmp_path / "v.vec.counts").read_text(encoding="utf-8")
+    assert counted == "a 9\nb 9\nc 9\nd 9\n"
     signature = json.loads((tmp_path / "v.vec.json").read_text(encoding="utf-8"))
     assert (signature["dimensions"], signature["words"], signature["seed"]) == (3, 4, 1)
     assert word_vectors.Training().dimensions == 300
@@ -293,7 +308,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["apply", "{}/l", "--weight", "s=1"], 1, "l:2 has no score 's'"),
         (["apply", "{}/l", "--weights", "{}/ref"], 1, "ref holds no weights"),
         (["apply", "{}/gap", "--weight", "s=1"], 1, "has sentence 2 where 1 was expected"),
-        (["tune", "{}/l", "--reference", "{}/ref"], 1, "l:2 has no score 's'"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--features", "s"], 1, "l:2 has no score 's'"),
         (["tune", "{}/l", "--reference", "{}/one", "--features", "t"], 1, "one has 1 lines and"),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "u"], 2, "l:1 has no score 'u'"),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "t"], 1, "2 sentences can not"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def reranked_as_it_should_be(work: Path) -> None:
     for number, text, scores, *_ in both:
         ahead, back = re.fullmatch(r"l2r= (\S+) r2l= (\S+)", scores.strip()).groups()  # type: ignore[union-attr]
         assert any(
-            text == other and float(ahead) == pytest.approx(float(score), abs=1e-3)
+            text == other and float(ahead) == pytest.approx(math.log(2) * float(score), abs=1e-3)
             for score, other in left[int(number)]
         )
         assert float(back) < 0
@@ -152,7 +153,8 @@ def test_pseudo_data_is_that_of_section_4_3() -> None:
     prepare = dry("paper", "prepare")
     (bpe,) = [words for words in said(prepare, "subwords") if words.startswith("subwords train")]
     assert re.search(r"/words/train\.trg .*--kind subword-nmt --size 8000", bpe)
-    assert any("--drop-identical" in words for words in prepare)
+    pairs = [" ".join(words) for words in prepare if "pairs" in words]
+    assert ["--held-out" in words for words in pairs] == [False, True, True]
     commands = dry("paper", "pseudo")
     (plain,) = {
         words for words in said(commands, "back-translate") if "noisy-gigaword.src" in words
@@ -180,12 +182,27 @@ def test_re_ranking_is_that_of_section_4_4_5() -> None:
 def test_m2_files_become_pairs(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.m2").write_text(
         "S he go home\nA 1 2|||R:VERB:SVA|||goes|||REQUIRED|||-NONE-|||0\n\nS fine .\n\n"
+        "S gone\nA 0 1|||U|||-NONE-|||REQUIRED|||-NONE-|||0\n\n"
     )
     words = ("python", RECIPE / "corpora.py", "pairs", tmp_path / "a.m2", "--to")
-    done = run(*words, tmp_path / "train", "--drop-identical")
-    assert "1 pairs of the 2 sentences" in done.stdout
+    done = run(*words, tmp_path / "train")
+    assert "1 pairs of the 3 sentences" in done.stdout
     assert (tmp_path / "train.src").read_text() == "he go home\n"
     assert (tmp_path / "train.trg").read_text() == "he goes home\n"
+
+
+def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
+    """Also one that is wholly taken out, and one whose edits overlap."""
+    (tmp_path / "a.m2").write_text(
+        "S gone\nA 0 1|||U|||-NONE-|||REQUIRED|||-NONE-|||0\n\n"
+        "S a b\nA 0 2|||R|||c|||REQUIRED|||-NONE-|||0\nA 1 2|||R|||d|||REQUIRED|||-NONE-|||0\n\n"
+    )
+    words = ("python", RECIPE / "corpora.py", "pairs", tmp_path / "a.m2")
+    done = run(*words, "--to", tmp_path / "valid", "--held-out")
+    assert "2 pairs of the 2 sentences" in done.stdout
+    assert "It stays uncorrected" in done.stderr
+    assert (tmp_path / "valid.src").read_text() == "gone\na b\n"
+    assert (tmp_path / "valid.trg").read_text() == "\na b\n"
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,13 @@ def test_the_example_of_its_authors() -> None:
     assert scores(total) == pytest.approx((0.8, 0.8, 0.8))
 
 
+def test_an_edit_that_an_annotator_wrote_down_twice_is_right_twice() -> None:
+    """As in the authors' script, whose precision may so exceed 1."""
+    twice = [M2Edit(1, 2, "R:VERB", "goes"), M2Edit(1, 2, "R:VERB", "goes")]
+    sentence = M2Sentence(("he", "go", "home"), {0: twice}, 1)
+    assert MaxMatch().counts(sentence, "he goes home") == [(2, 1, 2)]
+
+
 @settings(max_examples=250, deadline=None)
 @given(corpora(), st.sampled_from([0, 1, 2, 2, 3]), st.sampled_from([0.5, 1.0]), st.booleans())
 def test_it_is_the_direct_way(

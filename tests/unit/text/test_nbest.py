@@ -105,16 +105,19 @@ H-0\t-3\t
 Generate test with beam=2: BLEU4 = 0"""
 
 
+def printed(text: str, score: float) -> Candidate:
+    """What is made of a hypothesis, whose printed score is to base 2."""
+    return Candidate(text, {"l2r": score * math.log(2)}, score * math.log(2))
+
+
 def test_what_fairseq_generate_prints() -> None:
     def rewrite(tokens: str) -> str:
         return tokens.replace("@@ ", "")
 
     found = list(read_list(GENERATED.split("\n"), "list", "l2r", rewrite))
     assert found == [
-        NBest(0, [Candidate("e", {"l2r": -2}, -2), Candidate("", {"l2r": -3}, -3)]),
-        NBest(
-            1, [Candidate("ab c", {"l2r": -0.5}, -0.5), Candidate("ab d", {"l2r": -1.25}, -1.25)]
-        ),
+        NBest(0, [printed("e", -2), printed("", -3)]),
+        NBest(1, [printed("ab c", -0.5), printed("ab d", -1.25)]),
     ]
     turned = read_list(["H-0\t-1\tc b a@@"], "list", "r2l", rewrite, right_to_left=True)
     assert next(turned).candidates[0].text == "ab c"
