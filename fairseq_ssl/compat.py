@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import pickle
 import shutil
 from collections.abc import Callable
@@ -18,12 +19,14 @@ import numpy as np
 
 from fairseq_ssl.checkpoints.reading import allow_harmless_globals, refusal
 
+logger = logging.getLogger(__name__)
+
 
 def mend_fairseq() -> None:
     """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly.
 
-    And let its moving average of tied weights be what it says, and its data sets that ask numpy for
-    a name it no longer has be built.
+    And let its moving average of tied weights be what it says, and say where it is kept in half
+    precision; and let its data sets that ask numpy for a name it no longer has be built.
     """
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
@@ -36,6 +39,7 @@ def mend_fairseq() -> None:
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
+    _replace(EMA, "__init__", _warn_of_halves)
     _replace(EMA, "_step_internal", _average_once)
     _replace(Trainer, "load_checkpoint", _forget_average)
 
@@ -108,6 +112,21 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
         return True
 
     return copy
+
+
+def _warn_of_halves(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """fairseq averages weights in their own precision, and half precision loses small steps."""
+
+    def begin(self: Any, model: Any, config: Any, *args: Any, **options: Any) -> None:
+        stock(self, model, config, *args, **options)
+        if not config.ema_fp32 and any(each.element_size() < 4 for each in model.parameters()):
+            logger.warning(
+                "--store-ema averages the weights in half precision, as they are, and an update "
+                f"moves the average by {1 - config.ema_decay:g} of its way: most of that is lost "
+                "in rounding. Give --ema-fp32 too."
+            )
+
+    return begin
 
 
 def _average_once(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,13 +19,20 @@ class Paper:
     tasks: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
     criterions: tuple[str, ...] = ()
+    optimizers: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     """Of ``fairseq-ssl``, with what belongs to this work."""
 
     @property
+    def registered(self) -> tuple[str, ...]:
+        """All names that fairseq knows it by."""
+        return (*self.tasks, *self.archs, *self.criterions, *self.optimizers)
+
+    @property
     def uses(self) -> list[str]:
-        """What to type for each thing of it that is there; nothing if it is planned."""
+        """What to type for each thing of it."""
         named = {"--task": self.tasks, "--arch": self.archs, "--criterion": self.criterions}
+        named["--optimizer"] = self.optimizers
         named["fairseq-ssl"] = self.commands
         return [f"{word} {name}" for word, names in named.items() for name in names]
 
@@ -111,6 +118,7 @@ PAPERS = (
             *("classification_cross_entropy", "adversarial_cross_entropy"),
             *("virtual_adversarial_cross_entropy", "imitation_cross_entropy"),
         ),
+        optimizers=("touched_adam",),
         commands=("classify",),
     ),
     Paper(

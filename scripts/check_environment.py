@@ -1,7 +1,8 @@
 """Tell whether this interpreter has all that pyproject.toml asks for, by metadata alone.
 
-Prints what is missing and ends with exit code 1, or prints nothing. With --pinned the
-versions must also be those of constraints.txt. Needs only the standard library and pip.
+Prints what is missing and ends with exit code 1, or prints nothing. With --dev what the
+tests need counts too; with --pinned the versions must also be those of constraints.txt.
+Needs only the standard library and pip.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ STOCK = "fairseq"
 """The stock release of fairseq serves as well where it is installed."""
 
 
-def requirements() -> Iterator[Requirement]:
-    """Yield what the package and its `dev` extra need, extras of itself unfolded."""
+def requirements(extra: str) -> Iterator[Requirement]:
+    """Yield what the package and one of its extras need, extras of itself unfolded."""
     declared = importlib.metadata.requires(NAME) or []
-    wanted, seen = ["dev"], set()
+    wanted, seen = [extra], set()
     yield from (r for r in map(Requirement, declared) if not _extra(r))
     while wanted:
         extra = wanted.pop()
@@ -64,12 +65,12 @@ def version(name: str) -> str | None:
         return None
 
 
-def problems(pinned: bool) -> Iterator[str]:
+def problems(extra: str, pinned: bool) -> Iterator[str]:
     """Yield one line for each thing that is not as it should be."""
     if version(NAME) is None or not _from_this_checkout():
         yield f"{NAME} is not installed from {HERE.parent}"
         return
-    for requirement in requirements():
+    for requirement in requirements(extra):
         found = version(requirement.name)
         if found is None and requirement.name == "fairseq-fixed" and version(STOCK):
             continue
@@ -92,7 +93,8 @@ def _from_this_checkout() -> bool:
 
 def main() -> int:
     """Print all problems."""
-    found = list(problems("--pinned" in sys.argv[1:]))
+    asked = sys.argv[1:]
+    found = list(problems("dev" if "--dev" in asked else "all", "--pinned" in asked))
     print("\n".join(found), end="\n" if found else "")
     return int(bool(found))
 

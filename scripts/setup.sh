@@ -5,6 +5,7 @@
 #   bash scripts/setup.sh                  build or check
 #   source scripts/setup.sh                the same, and use it in this shell
 #   PYTHON=python3.12 bash scripts/setup.sh    build .venv with that interpreter
+#   SETUP_FOR=tests source scripts/setup.sh    the same, with what scripts/test.sh runs
 
 _ssl_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 _ssl_venv="$_ssl_root/.venv"
@@ -14,7 +15,9 @@ _ssl_say() { printf 'setup: %s\n' "$*" >&2; }
 
 # True where the interpreter $1 has all that pyproject.toml asks for, and with --pinned the
 # pinned versions; prints what is missing.
-_ssl_satisfied() { "$1" "$_ssl_root/scripts/check_environment.py" "${@:2}" 2>&1; }
+_ssl_satisfied() {
+  "$1" "$_ssl_root/scripts/check_environment.py" ${SETUP_FOR:+--dev} "${@:2}" 2>&1
+}
 
 _ssl_use() {
   VIRTUAL_ENV="$1"
@@ -101,7 +104,7 @@ _ssl_venv_ready() {
   local built="$_ssl_venv/bin/python" print='import sys; print(sys.version_info[:2])'
   [[ -x "$built" ]] || return 1
   [[ -z "${PYTHON:-}" || "$("$built" -c "$print")" == "$("$PYTHON" -c "$print")" ]] || return 1
-  _ssl_satisfied "$built" --pinned >/dev/null
+  SETUP_FOR=tests _ssl_satisfied "$built" --pinned >/dev/null
 }
 
 _ssl_setup() {

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
-source scripts/setup.sh
+SETUP_FOR=tests source scripts/setup.sh
 
 mapfile -t shell_scripts < <(git ls-files '*.sh' .ci/run)
 check() {

@@ -92,9 +92,13 @@ def run_command(
     return done
 
 
+torch.ones(100_000 * torch.get_num_threads()).mul_(2)
+"""Starts torch's threads, which else would flush denormal numbers if the first test does."""
+
+
 @pytest.fixture(autouse=True)
 def exact_numbers() -> Iterator[None]:
-    """Let no test leave the processor flushing denormal numbers, as recurrent models make it."""
+    """Let no test leave the processor flushing denormal numbers, as classifiers make it."""
     yield
     torch.set_flush_denormal(False)
 

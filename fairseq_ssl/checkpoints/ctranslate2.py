@@ -12,7 +12,8 @@ import torch
 
 from fairseq_ssl.checkpoints.reading import State
 from fairseq_ssl.checkpoints.training_data import TrainingData
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.text.needed_package import needed
 
 UNSUPPORTED = {
     "adaptive_softmax_cutoff": "adaptive softmax",
@@ -25,19 +26,14 @@ UNSUPPORTED = {
 
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
     """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
-    try:
-        from ctranslate2.converters import FairseqConverter
-    except ImportError:
-        raise MissingPackageError(
-            "ctranslate2", "Export to CTranslate2", 'pip install "fairseq-ssl[ctranslate2]"'
-        ) from None
+    converters = needed("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     _check_replaceable(output)
     options = _options(state, data)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
         flat = Path(aside) / "model.pt"
         torch.save({"args": options, "model": state["model"]}, flat)
-        converter = FairseqConverter(str(flat), options.data)
+        converter = converters.FairseqConverter(str(flat), options.data)
         try:
             converter.convert(str(Path(aside) / "model"), quantization=quantization)
         except (ValueError, RuntimeError) as error:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import refusal
-from fairseq_ssl.errors import DataError, MissingPackageError, UnsafeCheckpointError
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.whole_file import whole_file
 
 CONFIG = "config.json"
@@ -83,17 +84,13 @@ def _reader(name: str) -> Callable[[Path], dict[str, Tensor]]:
 
 
 def _of_safetensors(path: Path) -> dict[str, Tensor]:
+    package = needed("safetensors", f"Reading {path}", "bert")
+    load = needed("safetensors.torch", f"Reading {path}", "bert").load_file
     try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise MissingPackageError(
-            "safetensors", f"Reading {path}", 'pip install "fairseq-ssl[bert]"'
-        ) from None
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
+        loaded: dict[str, Tensor] = load(path)
+    except (OSError, package.SafetensorError) as error:
         raise DataError(f"{path} can not be read: {error}. Copy it again.") from None
+    return loaded
 
 
 def _of_pickle(path: Path) -> dict[str, Tensor]:

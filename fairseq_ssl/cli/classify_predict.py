@@ -202,7 +202,7 @@ def _predictions(args: argparse.Namespace, classifier: Any) -> Iterator[str]:
         if args.labelled:
             for number, line in enumerate(block, count + 1):
                 if "\t" not in line:
-                    raise DataError(f"Line {number} has no tab; expected a label first.")
+                    raise DataError(f"{args.file or 'stdin'}:{number} has no tab after a label.")
         count += len(block)
         texts = [line.partition("\t")[2] if args.labelled else line for line in block]
         for one in classifier.classify(texts, args.windows, args.batch_size):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
+from fairseq_ssl.cli.line_stream import add_file, add_output, check_output, stream, write
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.detokenise import SUBWORDS, detokeniser
 
 SUMMARY = "join subwords, undo Moses' tokenisation, take lines out of fairseq-generate's output"
@@ -19,9 +19,8 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the input and what to undo."""
-    parser.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="tokenised lines (default: stdin)"
-    )
+    add_file(parser, "tokenised lines, or what fairseq-generate printed")
+    add_output(parser)
     add_rewriting(parser)
     parser.add_argument(
         "--drop", metavar="TOKEN", help="leave this token out, as the <sep> of joined sentences"
@@ -49,16 +48,17 @@ def add_rewriting(parser: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rewrite each line."""
-    plain = detokeniser(args.subwords, args.moses)
-    try:
-        source = args.file.open(encoding="utf-8", newline="\n") if args.file else sys.stdin
-    except OSError as error:
-        raise DataError(f"{args.file} can not be read: {error.strerror}.") from None
-    with source as lines:
-        for line in generated(lines, args.field) if args.field else lines:
-            tokens = (token for token in line.split() if token != args.drop)
-            print(plain(" ".join(tokens)))
+    check_output(args.output, args.file)
+    named = {name: getattr(args, name) for name in ("subwords", "moses", "drop", "field")}
+    write(_plain(args), args.output, Signature("detokenise", {"input": str(args.file), **named}))
     return 0
+
+
+def _plain(args: argparse.Namespace) -> Iterator[str]:
+    plain = detokeniser(args.subwords, args.moses)
+    lines = stream(args.file)
+    for line in generated(lines, args.field) if args.field else lines:
+        yield plain(" ".join(token for token in line.split() if token != args.drop))
 
 
 def generated(lines: Iterable[str], field: str) -> Iterator[str]:
@@ -67,10 +67,13 @@ def generated(lines: Iterable[str], field: str) -> Iterator[str]:
     for line in lines:
         numbered = re.match(rf"{field}-(\d+)\t", line)
         if numbered:
-            text = line.rstrip("\n").split("\t", 2 if field == "H" else 1)[-1]
-            found.setdefault(int(numbered[1]), text)
-    if sorted(found) != list(range(len(found))):
-        missing = next(n for n in range(len(found)) if n not in found)
+            found.setdefault(int(numbered[1]), line.split("\t", 2 if field == "H" else 1)[-1])
+    if not found:
+        raise DataError(
+            f"There is no line that begins with {field}-0. Expected what fairseq-generate prints."
+        )
+    missing = next((n for n in range(len(found)) if n not in found), None)
+    if missing is not None:
         raise DataError(
             f"There is no {field}-{missing}: the output of fairseq-generate is cut off."
         )

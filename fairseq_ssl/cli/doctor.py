@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import fairseq_ssl
+from fairseq_ssl.engines.local import cores
 from fairseq_ssl.papers import PAPERS
 
 SUMMARY = "check the installation and print what a bug report should hold"
@@ -22,8 +23,11 @@ EXAMPLES = """\
 
 PACKAGES = (
     *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "matplotlib"),
-    *("lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors"),
+    *("lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors", "transformers"),
+    *("errant", "spacy", "gensim", "scikit-learn", "subword-nmt", "sacremoses", "rouge-score"),
 )
+MODULES = {"scikit-learn": "sklearn"}
+"""What a package is imported as, where that is another name."""
 FAIRSEQS = ("fairseq", "fairseq-fixed")
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
@@ -89,7 +93,8 @@ def _version(distribution: str) -> str | None:
 
 def _package(name: str) -> Finding:
     version = _version(name)
-    return Finding(name, f"{version} from {_home(name)}" if version else "not installed")
+    module = MODULES.get(name, name.replace("-", "_"))
+    return Finding(name, f"{version} from {_home(module)}" if version else "not installed")
 
 
 def _fairseq() -> Finding:
@@ -109,7 +114,7 @@ def _accelerator() -> Finding:
     except ImportError as error:
         return Finding("devices", "unknown", f"torch does not load: {error}")
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Finding("devices", ", ".join(names) or f"CPU only, {os.cpu_count()} cores")
+    return Finding("devices", ", ".join(names) or f"CPU only, {cores()} cores to use")
 
 
 def _safe_loading() -> Finding:
@@ -132,15 +137,16 @@ def _fairseq_asks_for_unsafe_loading() -> bool:
 
 
 def _registration() -> Finding:
-    names = [name for paper in PAPERS for name in (*paper.tasks, *paper.archs, *paper.criterions)]
+    names = [name for paper in PAPERS for name in paper.registered]
     try:
         fairseq_ssl.register()
         from fairseq.criterions import CRITERION_REGISTRY
         from fairseq.models import ARCH_MODEL_REGISTRY
+        from fairseq.optim import OPTIMIZER_REGISTRY
         from fairseq.tasks import TASK_REGISTRY
     except Exception as error:  # whatever is wrong with fairseq is what the user wants to read
         return Finding("registration", "failed", f"{type(error).__name__}: {error}")
-    known = {*TASK_REGISTRY, *ARCH_MODEL_REGISTRY, *CRITERION_REGISTRY}
+    known = {*TASK_REGISTRY, *ARCH_MODEL_REGISTRY, *CRITERION_REGISTRY, *OPTIMIZER_REGISTRY}
     missing = [name for name in names if name not in known]
     problem = f"fairseq does not know {', '.join(missing)}" if missing else ""
     return Finding("registration", f"{len(names) - len(missing)} of {len(names)} names", problem)

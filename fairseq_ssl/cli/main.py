@@ -105,9 +105,10 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     except FairseqSslError as error:
         if args.debug:
             raise
-        print(f"fairseq-ssl {name}: error: {error}", file=sys.stderr)
+        called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
+        print(f"{called}: error: {error}", file=sys.stderr)
         if isinstance(error, UsageError):
-            print(f"See fairseq-ssl {name} --help.", file=sys.stderr)
+            print(f"See {called} --help.", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -125,7 +125,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         default=0.1,
         metavar="S",
         help="of the grid, a whole part of 1, from 0.001 to 1; J features have (1/S + 1)^J points: "
-        "1.8 million for 6 by 0.1; each feature more takes ten times as long (default: %(default)s)",
+        "1.8 million for 6 by 0.1, ten times as many with one more (default: %(default)s)",
     )
     parser.add_argument(
         "--restarts",

@@ -40,7 +40,7 @@ class Steps:
             default=argparse.SUPPRESS,
             help="show the traceback of an error",
         )
-        step.set_defaults(run_step=run)
+        step.set_defaults(run_step=run, step_name=name)
         return step
 
 

@@ -28,6 +28,8 @@ from fairseq_ssl.modules.round_trip import (
 )
 
 SOURCE, TARGET = "source_text", "target_text"
+FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
+"""That give lambda of each text."""
 """The monolingual texts, by the side of the pairs whose language they have."""
 
 
@@ -105,14 +107,13 @@ class ReconstructionLoss(FairseqCriterion):
                 f"--reconstruction-weighting is {self.weighting!r}; expected "
                 f"{', '.join(WEIGHTINGS)}."
             )
-        given = {SOURCE: reconstruction_weight, TARGET: reconstruction_target_weight}
-        if given[TARGET] is None:
-            given[TARGET] = reconstruction_weight
+        flags, weights = dict(FLAGS), {SOURCE: reconstruction_weight}
+        weights[TARGET] = reconstruction_target_weight
+        if weights[TARGET] is None:
+            flags[TARGET], weights[TARGET] = flags[SOURCE], weights[SOURCE]
         self.schedules = {
-            name: WeightSchedule(
-                str(weight), "--reconstruction-weight", reconstruction_start_update
-            )
-            for name, weight in given.items()
+            name: WeightSchedule(str(weight), flags[name], reconstruction_start_update)
+            for name, weight in weights.items()
         }
         self.renormalise = reconstruction_renormalise
         self.smoothing = label_smoothing

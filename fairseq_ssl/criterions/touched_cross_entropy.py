@@ -11,21 +11,11 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from fairseq.models import BaseFairseqModel, FairseqDecoder
-from fairseq.models.transformer import TransformerModelBase
 from omegaconf import II
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-
-PLAIN_SOFTMAX = {
-    BaseFairseqModel.get_normalized_probs,
-    BaseFairseqModel.get_normalized_probs_scriptable,
-    TransformerModelBase.get_normalized_probs,
-    FairseqDecoder.get_normalized_probs,
-    FairseqDecoder.get_normalized_probs_scriptable,
-}
-"""fairseq's own ways from logits to probabilities, each position by itself."""
+from fairseq_ssl.modules.plain_softmax import is_plain_softmax
 
 
 @dataclass
@@ -163,25 +153,12 @@ def _log_probabilities(model: Any, net_output: Any, kept: Tensor) -> Tensor:
     if choose is not None:
         chosen: Tensor = choose(net_output, kept)
         return chosen
-    if _is_plain_softmax(model):
+    if is_plain_softmax(model):
         logits = net_output[0].flatten(0, 1).index_select(0, kept)
         lprobs: Tensor = model.get_normalized_probs((logits, None), log_probs=True)
         return lprobs
     lprobs = model.get_normalized_probs(net_output, log_probs=True)
     return lprobs.flatten(0, 1)[kept]
-
-
-def _is_plain_softmax(model: Any) -> bool:
-    """Tell whether the model takes its probabilities from logits as fairseq's own do."""
-    decoder = getattr(model, "decoder", None)
-    if not isinstance(decoder, FairseqDecoder) or getattr(decoder, "adaptive_softmax", None):
-        return False
-    ways = [
-        getattr(module, name, None)
-        for module in (model, decoder)
-        for name in ("get_normalized_probs", "get_normalized_probs_scriptable")
-    ]
-    return all(getattr(way, "__func__", None) in PLAIN_SOFTMAX for way in ways)
 
 
 def _percent(meters: Any, part: str, whole: str) -> float:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
-from fairseq_ssl.errors import ConfigurationError, DataError, MissingPackageError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity, is_done
 from fairseq_ssl.text.making import made_once
+from fairseq_ssl.text.needed_package import needed
 
 
 class CTranslate2Decoder:
@@ -134,10 +135,4 @@ def _convert(decoding: Decoding, folder: Path) -> None:
 
 
 def _package() -> Any:
-    try:
-        import ctranslate2
-    except ImportError:
-        raise MissingPackageError(
-            "ctranslate2", "--engine ctranslate2", "pip install 'fairseq-ssl[ctranslate2]'"
-        ) from None
-    return ctranslate2
+    return needed("ctranslate2", "--engine ctranslate2", "ctranslate2")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fairseq_ssl.engines.engine import in_order
-from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.needed_package import needed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,12 +50,7 @@ class RayEngine:
         return int(there.get(name, 1) / needed)
 
     def _connected(self) -> Any:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingPackageError(
-                "ray", "--engine ray", "pip install 'fairseq-ssl[ray]'"
-            ) from error
+        ray = needed("ray", "--engine ray", "ray")
         try:
             if not ray.is_initialized():
                 ray.init(self.address, log_to_driver=False, configure_logging=False)

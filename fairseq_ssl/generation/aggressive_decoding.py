@@ -21,6 +21,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.plain_softmax import is_plain_softmax
+
+AGGRESSIVE = (
+    "write what greedy search writes, up to rounding, in fewer steps: the source is the draft, "
+    "and the decoder checks all of it at once; needs --beam 1 and a joined dictionary"
+)
+"""What --aggressive does."""
 
 REACH = 4
 """How far from where a draft failed the source is searched for the word that was chosen."""
@@ -120,14 +127,26 @@ def resumed(source: list[int], place: int, chosen: int) -> int:
     return min(place + 1, len(source))
 
 
-def _scored(decoder: Any, tokens: Tensor, source: Any, begin: int) -> tuple[Tensor, ...]:
-    """Return scores [rows, time - begin, vocabulary], and whatever else the decoder returns."""
+def _log_probabilities(
+    model: Any, tokens: Tensor, source: Any, begin: int, temperature: float
+) -> Tensor:
+    """Return log p [rows, time - begin, words] of what comes after `begin` tokens or more.
+
+    Where each position goes through a softmax of its own, those before are not put through it.
+    """
+    decoder = model.decoder
+    skipped = begin
     stock = type(decoder).forward is TransformerDecoderBase.forward
-    if not stock and not getattr(decoder, "scores_features_alone", False):
-        scores, *more = decoder(tokens, encoder_out=source)
-        return (scores[:, begin:], *more)
-    features, *more = decoder(tokens, encoder_out=source, features_only=True)
-    return (decoder.output_layer(features[:, begin:]), *more)
+    if stock or getattr(decoder, "scores_features_alone", False):
+        features, *more = decoder(tokens, encoder_out=source, features_only=True)
+        logits = decoder.output_layer(features[:, skipped:])
+    else:
+        logits, *more = decoder(tokens, encoder_out=source)
+        logits = logits[:, skipped:]
+    lprobs: Tensor = model.get_normalized_probs(
+        (logits / temperature, *more), log_probs=True, sample=None
+    )
+    return lprobs[:, begin - skipped :]
 
 
 class AggressiveGenerator(SequenceGenerator):
@@ -167,6 +186,12 @@ class AggressiveGenerator(SequenceGenerator):
         source = sample["net_input"]["src_tokens"]
         longest = int(self.max_len_a * source.size(1) + self.max_len_b)
         longest = min(longest, self.max_len - 1)
+        if self.min_len > longest:
+            raise ConfigurationError(
+                f"--min-len is {self.min_len}, and --max-len-a, --max-len-b and the positions of "
+                f"the model end targets of this batch after {longest} tokens. Give a lower "
+                "--min-len or a higher --max-len-b."
+            )
         first = self.eos if bos_token is None else bos_token
         drafts = [
             Draft([token for token in row if token not in (self.pad, self.eos)], first, self.eos)
@@ -200,7 +225,7 @@ class AggressiveGenerator(SequenceGenerator):
             draft.accept(*(part[new] for part in found))
 
     def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, longest: int) -> Tensor:
-        """Return log-probabilities [rows, time - begin, vocabulary] after `begin` tokens or more.
+        """Return what is searched for the highest [rows, time - begin, words].
 
         Args:
             tokens: what the decoder is given [rows, time], padded on the right
@@ -208,14 +233,7 @@ class AggressiveGenerator(SequenceGenerator):
             begin: tokens that all rows have written already
             longest: the place where a target must end
         """
-        parts = []
-        for model, source in zip(self.model.models, encoded, strict=True):
-            logits, *more = _scored(model.decoder, tokens, source, begin)
-            there = (logits / self.temperature, *more)
-            parts.append(model.get_normalized_probs(there, log_probs=True, sample=None))
-        scores: Tensor = parts[0]
-        if len(parts) > 1:
-            scores = torch.stack(parts).logsumexp(0) - math.log(len(parts))
+        scores = self._log_probabilities(tokens, encoded, begin, self.temperature)
         scores = scores.masked_fill(scores.isnan(), -math.inf)
         scores[..., self.pad] = -math.inf
         scores[..., self.unk] -= self.unk_penalty
@@ -227,6 +245,18 @@ class AggressiveGenerator(SequenceGenerator):
         if self.token_indices_to_suppress is not None:
             scores[..., self.token_indices_to_suppress] = -math.inf
         return scores
+
+    def _log_probabilities(
+        self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
+    ) -> Tensor:
+        """Return the logarithm of the mean of what the models give to each word."""
+        parts = [
+            _log_probabilities(model, tokens, source, begin, temperature)
+            for model, source in zip(self.model.models, encoded, strict=True)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return torch.stack(parts).logsumexp(0) - math.log(len(parts))
 
     def _hypothesis(self, draft: Draft, source: Tensor) -> dict[str, Any]:
         scores = torch.tensor(draft.scores, device=source.device)

@@ -11,6 +11,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
 from fairseq_ssl.modules.source_words import SourceWords
 
 
@@ -41,9 +42,7 @@ class CopyingEnsemble(EnsembleModel):
     ) -> tuple[Tensor, Tensor | None]:
         """Return log p of the next word [rows, width]; a temperature is that of the mixture."""
         lprobs, attention = super().forward_decoder(tokens, encoder_outs, incremental_states)
-        if temperature != 1:
-            lprobs = torch.log_softmax(lprobs / temperature, dim=-1)
-        return lprobs, attention
+        return _tempered(lprobs, temperature), attention
 
 
 class CopyingGenerator(SequenceGenerator):
@@ -80,6 +79,16 @@ class CopyingGenerator(SequenceGenerator):
         return _named(found, words)
 
 
+class AggressiveCopyingGenerator(CopyingGenerator, AggressiveGenerator):
+    """Aggressive search over the vocabulary and what the sources of a batch can give."""
+
+    def _log_probabilities(
+        self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
+    ) -> Tensor:
+        """Return log p of the words [rows, time, width]; a temperature is that of the mixture."""
+        return _tempered(super()._log_probabilities(tokens, encoded, begin, 1.0), temperature)
+
+
 class CopyingScorer(SequenceScorer):
     """fairseq's --score-reference, for references with unknown words of their sources."""
 
@@ -93,6 +102,10 @@ class CopyingScorer(SequenceScorer):
         words = SourceWords.of(sample["net_input"]["src_tokens"], vocabulary)
         target = words.numbered(sample["target"], self.unk)
         return _named(super().generate(models, {**sample, "target": target}, **options), words)
+
+
+def _tempered(lprobs: Tensor, temperature: float) -> Tensor:
+    return lprobs if temperature == 1 else torch.log_softmax(lprobs / temperature, dim=-1)
 
 
 def _named(found: Any, words: SourceWords) -> Any:

@@ -62,6 +62,4 @@ def _noised(
     ]
     noise = FilteringNoise(Unigrams.of(counts))
     noisy = noise(Block.of_words(words), Draws.of((*seeds, side), len(lines))).block.to_lines()
-    return [
-        made if has else made.replace(" ", "") for has, made in zip(spaced, noisy, strict=True)
-    ]
+    return [made if has else made.replace(" ", "") for has, made in zip(spaced, noisy, strict=True)]

@@ -58,8 +58,7 @@ def recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
         raise ConfigurationError(
             f"--recurrent-dropout is {cfg.recurrent_dropout}; expected 0 to below 1."
         )
-    if not cfg.recurrent_keep_denormals:
-        flush_denormals()
+    flush_denormals(not cfg.recurrent_keep_denormals)
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),
         embed_dim=cfg.recurrent_embed_dim,

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.modules.exact_buffers import ExactBuffers
+
 LEAST_VARIANCE = 1e-6
 
 
@@ -28,11 +30,13 @@ class RecurrentSizes:
     """Whether dropout leaves out the same dimensions of every word of a text."""
 
 
-class NormalisedEmbedding(nn.Embedding):
+class NormalisedEmbedding(ExactBuffers, nn.Embedding):
     """Embeddings of mean 0 and variance 1 over the words of the corpus (Miyato et al., 2017).
 
     Their length is fixed by that, and so a disturbance of a given length has a meaning that a
     training can not evade by making the embeddings longer. The weight itself is not normalised.
+    All is computed in float32, whatever the weight's type: the share of a rare word is 0 in half
+    precision.
     """
 
     shares: Tensor
@@ -50,8 +54,9 @@ class NormalisedEmbedding(nn.Embedding):
     def forward(self, input: Tensor) -> Tensor:
         """Look up ids [batch, time] and normalise; the padding stays 0."""
         weight = self.weight.float()
-        mean = self.shares @ weight
-        variance = (self.shares @ (weight - mean).square()).clamp(min=LEAST_VARIANCE)
+        with torch.autocast(weight.device.type, enabled=False):
+            mean = self.shares @ weight
+            variance = (self.shares @ (weight - mean).square()).clamp(min=LEAST_VARIANCE)
         found = (functional.embedding(input, weight) - mean) * variance.rsqrt()
         normed: Tensor = found.masked_fill(input.eq(self.padding).unsqueeze(-1), 0.0)
         return normed.type_as(self.weight)
@@ -115,10 +120,12 @@ class RecurrentEncoder(nn.Module):
         return states[rows, lengths.to(states.device) - 1]
 
 
-def flush_denormals() -> None:
-    """Let this process take the smallest numbers for 0, where the processor can.
+def flush_denormals(wanted: bool = True) -> None:
+    """Let this process take the smallest numbers for 0, where the processor can; or not.
 
     The gradient of a text's first words fades into such numbers in an LSTM, and a CPU computes
-    with them up to twenty times slower than with others.
+    with them up to twenty times slower than with others. The setting is that of a thread, which
+    those that it starts later take over: it has to be made before torch shares out its first large
+    piece of work, and leaves threads as they are that were there before.
     """
-    torch.set_flush_denormal(True)
+    torch.set_flush_denormal(wanted)

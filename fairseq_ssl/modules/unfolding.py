@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from fairseq_ssl.modules.exact_buffers import ExactBuffers
 
 UNKNOWN = -1.0
 SLOPES = 100
-"""Slopes are hundredths, so that every type of number holds them as they are."""
+"""Slopes are hundredths, so that a product with a length is exact."""
 
 
-class Unfolding(nn.Module):
+class Unfolding(ExactBuffers):
     """The line a |s| + b of ByteNet's dynamic unfolding, kept with the weights.
 
     A source has at least as many columns as tokens.
@@ -26,7 +28,7 @@ class Unfolding(nn.Module):
 
     def forward(self, lengths: Tensor) -> Tensor:
         """Return the number of columns for sources of `lengths` [batch], their ends counted."""
-        slope, offset = self.line.float().round().long()
+        slope, offset = self.line.round().long()
         columns = torch.div(slope * lengths + SLOPES - 1, SLOPES, rounding_mode="floor") + offset
         return torch.maximum(columns, lengths)
 

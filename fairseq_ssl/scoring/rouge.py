@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.text.needed_package import needed
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
 """What rouge-score calls them; L takes a summary for one sentence, Lsum sentence by sentence."""
@@ -38,13 +37,8 @@ def rouge_by_line(
     mark: str | None = None,
 ) -> list[list[float]]:
     """Return the F1 of each summary by each variant."""
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise MissingPackageError(
-            "rouge-score", "Scoring summaries", "pip install 'fairseq-ssl[rouge]'"
-        ) from error
-    scorer: Any = RougeScorer(list(VARIANTS.values()), use_stemmer=stem)
+    package = needed("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
+    scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=stem)
     rows = []
     for number, output in enumerate(outputs):
         wanted = [_sentences(lines[number], mark) for lines in references]

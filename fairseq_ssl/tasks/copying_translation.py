@@ -19,7 +19,13 @@ from fairseq_ssl.checkpoints.sides import load_side
 from fairseq_ssl.data.open_dictionary import OpenDictionary
 from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.copying_search import CopyingGenerator, CopyingScorer, copies
+from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE
+from fairseq_ssl.generation.copying_search import (
+    AggressiveCopyingGenerator,
+    CopyingGenerator,
+    CopyingScorer,
+    copies,
+)
 from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
 from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
 
@@ -61,6 +67,7 @@ class CopyingTranslationConfig(TranslationConfig):
             "attention, and nothing else; PoDA, table 9 (default: at random)"
         },
     )
+    aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE})
     right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})
 
 
@@ -146,6 +153,8 @@ class CopyingTranslationTask(RightToLeft, ValidationByAverage, TranslationTask):
             )
         if getattr(args, "score_reference", False):
             return CopyingScorer(self.target_dictionary)
+        if self.cfg.aggressive:
+            seq_gen_cls = AggressiveCopyingGenerator
         return super().build_generator(
             models,
             args,

@@ -7,7 +7,8 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
+from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE, AggressiveGenerator
+from fairseq_ssl.generation.copying_search import copies
 from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
 
 
@@ -15,13 +16,7 @@ from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
 class LocalTransductionConfig(TranslationConfig):
     """The options of fairseq's translation, and how to decode."""
 
-    aggressive: bool = field(
-        default=False,
-        metadata={
-            "help": "write what greedy search writes in fewer steps: the source is the draft, "
-            "and the decoder checks all of it at once; needs --beam 1 and a joined dictionary"
-        },
-    )
+    aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE})
     right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})
 
 
@@ -51,18 +46,29 @@ class LocalTransductionTask(RightToLeft, TranslationTask):
     ) -> Any:
         """Build the search that fairseq would, or the aggressive one."""
         if self.cfg.aggressive:
-            if self.cfg.right_to_left:
-                raise ConfigurationError("--right-to-left does not go with --aggressive.")
             if self.source_dictionary != self.target_dictionary:
                 raise ConfigurationError(
                     "--aggressive takes the source for a draft, and source and target have other "
                     "dictionaries. Binarise with fairseq-preprocess --joined-dictionary."
                 )
-            if args.print_alignment or args.replace_unk is not None:
+            replaced = getattr(args, "replace_unk", None) is not None
+            if replaced or getattr(args, "print_alignment", None):
                 raise ConfigurationError(
                     "--aggressive goes neither with --print-alignment nor with --replace-unk."
                 )
+            _check_vocabularies(models, len(self.target_dictionary))
             seq_gen_cls = AggressiveGenerator
         return super().build_generator(
             models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
         )
+
+
+def _check_vocabularies(models: Any, words: int) -> None:
+    """Refuse models that write some words of the dictionary only by copying them."""
+    for model in models:
+        if copies(model) and model.copy_vocabulary < words:
+            raise ConfigurationError(
+                f"The model writes {model.copy_vocabulary} of the {words} words of the dictionary "
+                "and copies the others, which this task knows nothing of. Give --task "
+                "copying_translation, which has --aggressive too."
+            )

@@ -50,6 +50,8 @@ class RightToLeft:
         """Build what fairseq would, unless it has to know the order of the words."""
         if self.cfg.right_to_left and getattr(args, "constraints", None):
             raise ConfigurationError("--right-to-left does not go with --constraints.")
+        if self.cfg.right_to_left and getattr(self.cfg, "aggressive", False):
+            raise ConfigurationError("--right-to-left does not go with --aggressive.")
         return super().build_generator(models, args, *others, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:

@@ -19,6 +19,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
 from fairseq_ssl.models.expert_and_imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
+from fairseq_ssl.modules.recurrent_encoder import flush_denormals
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
         """Load the dictionaries."""
+        flush_denormals()  # before there is any work for torch's threads
         folder = Path(cfg.data)
         found = {}
         for name in (WORDS, PIECES, LABEL):

@@ -1,5 +1,6 @@
 """Translation that learns from mixed data with tags, and makes it (thesis, 4.3.1 and 5.3.3)."""
 
+import glob
 import logging
 import re
 from dataclasses import dataclass, field
@@ -112,14 +113,25 @@ class TaggedTranslationTask(RightToLeft, TranslationTask):
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
         """Load a split as translation does, or mix several; put the tags before its sources."""
+        folders = split_paths(self.cfg.data)
+        folder = Path(folders[(epoch - 1) % len(folders)])
+        if split == self.cfg.train_subset:
+            self._check_tags(folder)
         if self.weights and split == self.cfg.train_subset:
-            folders = split_paths(self.cfg.data)
-            self.datasets[split] = self._mixed(Path(folders[(epoch - 1) % len(folders)]))
+            self.datasets[split] = self._mixed(folder)
         else:
             super().load_dataset(split, epoch, combine, **options)
             if self.tags:
                 self._tag(self.datasets[split], split)
         self.turn_targets(split, options)
+
+    def build_dataset_for_inference(
+        self, src_tokens: Any, src_lengths: Any, constraints: Any = None
+    ) -> Any:
+        """Take lines as they are: --source-tags is for splits."""
+        if self.tags:
+            logger.warning("--source-tags is for splits; lines that are read get no tag")
+        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
 
     def build_generator(
         self,
@@ -169,6 +181,18 @@ class TaggedTranslationTask(RightToLeft, TranslationTask):
             left_pad_target=self.cfg.left_pad_target,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
         )
+
+    def _check_tags(self, folder: Path) -> None:
+        """Refuse tags for what is neither trained on nor another split of the folder."""
+        train = re.compile(rf"{re.escape(self.cfg.train_subset)}\d*")
+        known = f"a split in {folder}" + (" or in --mix-weights" if self.weights else "")
+        for name in self.tags.keys() - self.weights.keys():
+            mixed_out = self.weights and train.fullmatch(name)
+            if mixed_out or not any(folder.glob(f"{glob.escape(name)}.*-*.*")):
+                raise ConfigurationError(
+                    f"--source-tags names {name}, which is not trained on. Expected {known}."
+                    f"{nearest(name, self.weights)}"
+                )
 
     def _sides(self, path: Path) -> tuple[Any, Any]:
         """Load the sources and the targets of a split, which stay where they are on the disk."""

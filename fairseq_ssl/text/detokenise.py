@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.text.needed_package import needed
 
 Rewrite = Callable[[str], str]
 
@@ -21,11 +21,6 @@ def detokeniser(subwords: str, moses: str | None = None) -> Rewrite:
     join = SUBWORDS[subwords]
     if moses is None:
         return join
-    try:
-        from sacremoses import MosesDetokenizer
-    except ImportError as error:
-        raise MissingPackageError(
-            "sacremoses", "Undoing the Moses tokenisation", "pip install 'fairseq-ssl[fairseq]'"
-        ) from error
-    undo = MosesDetokenizer(lang=moses).detokenize
+    package = needed("sacremoses", "Undoing the Moses tokenisation", "fairseq")
+    undo = package.MosesDetokenizer(lang=moses).detokenize
     return lambda line: str(undo(join(line).split()))

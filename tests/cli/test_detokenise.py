@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,28 @@ def test_a_missing_line_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["detokenise", str(file), "--field", "H"]) == 1
     assert "There is no H-1" in capsys.readouterr().err
     assert main(["detokenise", str(tmp_path / "none")]) == 1
-    assert "can not be read: No such file" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_what_is_no_output_of_fairseq_generate_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text"
+    file.write_text("plain\n")
+    assert main(["detokenise", str(file), "--field", "H"]) == 1
+    assert "no line that begins with H-0" in capsys.readouterr().err
+    file.write_bytes(b"fine\n\xff\n")
+    assert main(["detokenise", str(file)]) == 1
+    assert "text:2 is not valid UTF-8" in capsys.readouterr().err
+
+
+def test_a_file_is_written_with_its_signature(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as packed:
+        packed.write("▁Ein ▁H und\n")
+    out = tmp_path / "out"
+    assert main(["detokenise", str(tmp_path / "in.gz"), "-o", str(out)]) == 0
+    assert out.read_text(encoding="utf-8") == "Ein Hund\n"
+    assert json.loads((tmp_path / "out.json").read_text())["method"] == "detokenise"
 
 
 def test_subword_nmt_and_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,7 +86,11 @@ def test_rows_that_no_batch_touches_stay(data: Path, expert: Path, tmp_path: Pat
     assert all(torch.is_tensor(one["exp_avg"]) for one in kept.values())
 
 
-def test_half_precision_says_the_same(data: Path, expert: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("embeddings", [(), ("--recurrent-normalise-embeddings",)])
+def test_half_precision_says_the_same(
+    data: Path, embeddings: tuple[str, ...], tmp_path: Path
+) -> None:
+    expert = made.expert(data, tmp_path / "expert", *embeddings)
     imitators = made.imitators(data, tmp_path / "imitators", expert)
     path = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
     model, task = made.loaded(path, data)

@@ -124,6 +124,24 @@ def test_splits_are_mixed_at_their_weights(data: Path, tmp_path: Path) -> None:
         loaded(data, "--mix-weights", "nothing=1").load_dataset("train")
 
 
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--source-tags", "trian1=<BT>"), "names trian1, which is not trained on"),
+        (
+            ("--source-tags", "train1=<BT>", "--mix-weights", "train=1,train2=1"),
+            "Did you mean 'train",
+        ),
+    ],
+)
+def test_a_tag_for_what_is_not_trained_on_is_refused(
+    data: Path, flags: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(FairseqSslError, match=told):
+        loaded(data, *flags).load_dataset("train", combine=True)
+    loaded(data, "--source-tags", "valid=<BT>").load_dataset("train")
+
+
 def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) -> None:
     mix = ("--mix-weights", "train=1,train1=2", "--mix-epoch-pairs", "60")
     words = ("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *mix)

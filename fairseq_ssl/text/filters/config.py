@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, nearest
+from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.text import settings
 from fairseq_ssl.text.filters import kinds
 from fairseq_ssl.text.filters.kinds import KINDS, NOUN, Setting
 from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.needed_package import needed
 
 
 def read_chain(path: Path) -> list[Setting]:
@@ -31,12 +32,7 @@ def read_chain(path: Path) -> list[Setting]:
 
 
 def _content(path: Path) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingPackageError(
-            "PyYAML", "A file of filters", "pip install 'fairseq-ssl[wmt]'"
-        ) from error
+    yaml = needed("yaml", "A file of filters", "wmt")
     with open_bytes(path) as file:
         data = file.read()
     try:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.errors import MissingPackageError, UsageError, nearest
+from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.text.filters.filter import Row
+from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.settings import option
 
 NOTHING_FOUND = float(np.finfo(np.float32).min)
@@ -84,13 +85,8 @@ def _language(identifier: Any, line: str) -> str:
 @lru_cache
 def _identifier(candidates: str) -> Any:
     """Load the model, which takes a second or two."""
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as error:
-        raise MissingPackageError(
-            "py3langid", "The filter langid", "pip install 'fairseq-ssl[wmt]'"
-        ) from error
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    package = needed("py3langid.langid", "The filter langid", "wmt")
+    identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:
         identifier.set_languages(candidates.split("+"))
     return identifier

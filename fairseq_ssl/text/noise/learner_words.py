@@ -11,8 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.noise.verb_forms import VerbForms
 
 KINDS = ("append", "verb", "replace", "delete")
@@ -104,13 +105,8 @@ class Counting:
     """Counts the errors of pairs of lines, what was written and what it was corrected to."""
 
     def __init__(self) -> None:
-        try:
-            from rapidfuzz.distance import Levenshtein
-        except ImportError as error:
-            raise MissingPackageError(
-                "rapidfuzz", "Comparing lines", "pip install 'fairseq-ssl[noise]'"
-            ) from error
-        self._operations = Levenshtein.opcodes
+        distance = needed("rapidfuzz.distance", "Comparing lines", "noise")
+        self._operations = distance.Levenshtein.opcodes
         self._forms = VerbForms()
         self._deleted: Counter[str] = Counter()
         self._missing: Counter[str] = Counter()

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.text.needed_package import needed
 
 DISTANCE = 2
 """Edits that SymSpell looks for: a letter put in, left out, replaced, or swapped with the next."""
@@ -68,16 +69,12 @@ class SymSpell:
 
 def _imported() -> tuple[Any, Any]:
     """Return symspellpy, and what compares words for it: its own way is half as fast."""
-    try:
-        import symspellpy
-        from rapidfuzz.distance import OSA
-        from symspellpy.abstract_distance_comparer import AbstractDistanceComparer
-        from symspellpy.editdistance import DistanceAlgorithm, EditDistance
-    except ImportError as error:
-        package = (error.name or "symspellpy").partition(".")[0]
-        raise MissingPackageError(
-            package, "The spell checker symspell", "pip install 'fairseq-ssl[noise]'"
-        ) from error
+    for package in ("symspellpy", "rapidfuzz"):
+        needed(package, "The spell checker symspell", "noise")
+    import symspellpy
+    from rapidfuzz.distance import OSA
+    from symspellpy.abstract_distance_comparer import AbstractDistanceComparer
+    from symspellpy.editdistance import DistanceAlgorithm, EditDistance
 
     class Comparer(AbstractDistanceComparer):
         def distance(self, string_1: str, string_2: str, max_distance: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.text.needed_package import needed
 
 MOST = 1_000_000
 """Words to remember; a larger vocabulary is looked up anew from time to time."""
@@ -19,13 +19,8 @@ class VerbForms(dict[str, tuple[str, ...]]):
 
     def __init__(self) -> None:
         super().__init__()
-        try:
-            from lemminflect import getAllInflections, getAllLemmas
-        except ImportError as error:
-            raise MissingPackageError(
-                "lemminflect", "Changing verbs", "pip install 'fairseq-ssl[noise]'"
-            ) from error
-        self.lemmas_of, self.forms_of = getAllLemmas, getAllInflections
+        package = needed("lemminflect", "Changing verbs", "noise")
+        self.lemmas_of, self.forms_of = package.getAllLemmas, package.getAllInflections
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) >= MOST:

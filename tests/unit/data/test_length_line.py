@@ -41,9 +41,18 @@ def test_columns_are_counted_in_whole_numbers_and_never_fewer_than_tokens() -> N
     unfolding = Unfolding(1.15, 0)
     lengths = torch.tensor([1, 20, 40, 7])
     assert unfolding(lengths).tolist() == [2, 23, 46, 9]
-    assert unfolding.to(torch.bfloat16)(lengths).tolist() == [2, 23, 46, 9]
     assert Unfolding(0.25, 3)(torch.tensor([2, 40])).tolist() == [4, 40]
     assert not Unfolding().is_known
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_half_precision_moves_no_column(kind: torch.dtype) -> None:
+    lengths = torch.tensor([1, 20, 100])
+    for slope, offset in ((1.15, 0), (5.85, 301), (25.01, 4099)):
+        unfolding = Unfolding(slope, offset)
+        expected = unfolding(lengths).tolist()
+        assert unfolding.to(kind)(lengths).tolist() == expected
+        assert unfolding.float()(lengths).tolist() == expected
 
 
 def test_without_training_pairs_there_are_no_lengths() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator, resumed
 
 fairseq_ssl.register()
+from tests.unit.models import test_pointer_transformer as pointer  # noqa: E402
 from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
     SENTENCES,
     batch,
@@ -163,8 +165,6 @@ def test_models_alone_and_together(kinds: tuple[str, ...]) -> None:
 
 
 def test_a_stock_transformer() -> None:
-    from argparse import Namespace
-
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
 
@@ -179,6 +179,13 @@ def test_a_stock_transformer() -> None:
     ).eval()
     avoid_fast_path(model.encoder)
     assert_same(*both([model], [[4, 5, 6, 7], [8, 9]], max_len_b=30))
+
+
+@pytest.mark.parametrize("seeds", [(4,), (4, 5)])
+def test_models_that_copy_words_of_their_vocabulary(seeds: tuple[int, ...]) -> None:
+    models = [pointer.tiny(seed, copy_vocabulary=pointer.WORDS).float() for seed in seeds]
+    for options in ({}, {"temperature": 0.7}, {"min_len": 9}):
+        assert_same(*both(models, SENTENCES, **options))
 
 
 SOURCE = [4, 5, 6, 7, 8, 9, 10, 11, 12]
@@ -234,12 +241,36 @@ def test_what_it_can_not_do_is_refused() -> None:
     generator = AggressiveGenerator([model], words)
     with pytest.raises(ConfigurationError, match="--prefix-size"):
         generator.generate([model], sample([[4]]), prefix_tokens=torch.tensor([[4]]))
+    for least, most in ((9, 3), (101, 300)):  # of a model of 100 positions
+        generator = AggressiveGenerator([model], words, min_len=least, max_len_b=most)
+        with pytest.raises(
+            ConfigurationError, match=f"--min-len is {least}, .* {min(most, 99)} tok"
+        ):
+            generator.generate([model], sample([[4]]))
 
 
-def test_two_dictionaries_are_refused() -> None:
+def built(model: Any, target: Dictionary | None = None, **options: Any) -> Any:
+    """Return what the task searches with, asked as by --eval-bleu: for a beam alone."""
     from fairseq_ssl.tasks.local_transduction import LocalTransductionConfig, LocalTransductionTask
 
-    other = Dictionary()
-    task = LocalTransductionTask(LocalTransductionConfig(aggressive=True), dictionary(), other)
+    words = model.decoder.dictionary
+    cfg = LocalTransductionConfig(aggressive=True)
+    task = LocalTransductionTask(cfg, words, words if target is None else target)
+    return task.build_generator([model], Namespace(beam=1, **options))
+
+
+def test_the_task_searches_aggressively_in_validation_too() -> None:
+    assert type(built(ByRule(fickle))) is AggressiveGenerator
+    assert type(built(pointer.tiny(copy_vocabulary=pointer.WORDS))) is AggressiveGenerator
+
+
+def test_what_the_task_can_not_do_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="--joined-dictionary"):
-        task.build_generator([ByRule(fickle)], SimpleNamespace(beam=1))
+        built(ByRule(fickle), Dictionary())
+    for options in ({"print_alignment": "hard"}, {"replace_unk": "@@ "}):
+        with pytest.raises(ConfigurationError, match="neither with --print-alignment nor"):
+            built(ByRule(fickle), **options)
+    with pytest.raises(
+        ConfigurationError, match="writes 12 of the 20 words .* copying_translation"
+    ):
+        built(pointer.tiny())

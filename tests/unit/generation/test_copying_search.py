@@ -12,6 +12,7 @@ from torch import Tensor
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.copying_search import (
+    AggressiveCopyingGenerator,
     CopyingEnsemble,
     CopyingGenerator,
     CopyingScorer,
@@ -91,6 +92,26 @@ def test_a_sentence_is_alone_what_it_is_in_a_batch() -> None:
     for source, expected in zip(SOURCES, together, strict=True):
         (alone,) = search([eager()], [source], max_len_a=0, max_len_b=9)
         assert [words_of(one) for one in alone] == [words_of(one) for one in expected]
+
+
+@pytest.mark.parametrize("seeds", [[3], [3, 4]])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"unk_penalty": 2.0, "min_len": 5}])
+def test_aggressively_it_writes_what_greedy_search_does(
+    seeds: list[int], options: dict[str, Any]
+) -> None:
+    models = [eager(seed) for seed in seeds]
+    data = sample(SOURCES, SOURCES, left=True)
+    options = {"beam_size": 1, "max_len_b": 12, **options}
+    found = [
+        kind(models, dictionary(), **options).generate(models, data)
+        for kind in (CopyingGenerator, AggressiveCopyingGenerator)
+    ]
+    written = [[words_of(one) for (one,) in hypotheses] for hypotheses in found]
+    assert written[0] == written[1]
+    assert any(word >= 20 for words in written[0] for word in words)  # of no dictionary
+    for (plain,), (fast,) in zip(*found, strict=True):
+        for name in ("score", "positional_scores"):
+            torch.testing.assert_close(fast[name], plain[name], atol=1e-4, rtol=1e-4)
 
 
 def test_references_are_scored_with_their_unknown_words() -> None:

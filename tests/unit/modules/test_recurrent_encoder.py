@@ -50,6 +50,24 @@ def test_normalised_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> N
     torch.testing.assert_close(embedding(torch.tensor([words]))[0], found)
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_normalised_embeddings_in_half_precision_are_those_of_the_rounded_weights(
+    kind: torch.dtype,
+) -> None:
+    """To the last digit, where a hundred million words are rare ones: their shares are tiny."""
+    torch.manual_seed(1)
+    embedding = NormalisedEmbedding([1, 1, 1, 1, *(5 * [10**8]), *(500 * [1])], 6, PAD)
+    embedding.weight.data[9:] += 1e4
+    embedding.weight.data = embedding.weight.data.to(kind).float()
+    tokens = torch.arange(len(embedding.weight)).unsqueeze(0)
+    expected = embedding(tokens).to(kind)
+    found = embedding.to(kind)(tokens)
+    assert found.dtype == kind
+    assert torch.equal(found, expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(embedding(tokens), expected)
+
+
 @pytest.mark.parametrize("by_text", [True, False])
 def test_dropout_is_of_each_word_or_of_the_text(by_text: bool) -> None:
     model = encoder(dropout=0.5, same_for_all_words=by_text).train()

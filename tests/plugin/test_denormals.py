@@ -1,0 +1,72 @@
+"""The smallest of numbers are taken for 0 where texts are classified, by each of torch's threads.
+
+In processes of their own, whose threads no other test has started.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Run
+
+PRODUCT = """
+import json, sys
+from types import SimpleNamespace
+
+import torch
+
+import fairseq_ssl
+
+fairseq_ssl.register()
+from fairseq import models
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf
+
+from fairseq_ssl.tasks.semi_supervised_classification import (
+    SemiSupervisedClassificationConfig as Config,
+    SemiSupervisedClassificationTask as Task,
+)
+
+folder, options = sys.argv[1], json.loads(sys.argv[2])
+if options.get("_name") == "recurrent_lm":  # for a task of fairseq's own
+    task = SimpleNamespace(source_dictionary=Dictionary())
+else:
+    task = Task.setup_task(Config(data=folder))
+if options:
+    models.build_model(OmegaConf.create(options), task)
+small = torch.full((40_000 * torch.get_num_threads(),), 1e-30)
+print(float((small * 1e-9).ne(0).float().mean()))
+"""
+"""Prints the share of denormal products that are kept."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a task of classification looks for first."""
+    folder = tmp_path_factory.mktemp("dictionaries")
+    for view, symbols in (("words", "abc"), ("label", "xy")):
+        (folder / view).mkdir()
+        (folder / view / "dict.txt").write_text("".join(f"{one} 1\n" for one in symbols))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, 0.0),
+        ({"_name": "lstm_classifier"}, 0.0),
+        ({"_name": "lstm_classifier", "recurrent_keep_denormals": True}, 1.0),
+        ({"_name": "recurrent_lm"}, 0.0),
+        ({"_name": "recurrent_lm", "recurrent_keep_denormals": True}, 1.0),
+    ],
+)
+def test_a_product_of_many_threads_is_flushed(
+    run: Run, folder: Path, options: dict[str, Any], kept: float
+) -> None:
+    words = (sys.executable, "-c", PRODUCT, folder, json.dumps(options))
+    assert float(run(*words, OMP_NUM_THREADS="4").stdout) == kept
