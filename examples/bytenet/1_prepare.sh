@@ -16,27 +16,29 @@ binarise_alone() { # DESTINATION DICTIONARY LANGUAGE TEXT
 }
 
 digits() { # LABELLED SEED
-  local text="$WORK/text/digits.$1.$2" data most=0 amount
+  local text="$WORK/text/digits.$1.$2" data amount
   data="$(digit_data "$1" "$2")"
-  have "$data" && return
-  for amount in $UNLABELLED; do ((amount > most)) && most="$amount"; done
-  run python "$HERE/digits.py" "$text" --run "$2" --labelled "$1" --unlabelled "$most" --test "$TEST"
-  run rm -rf "$data.tmp"
-  binarise "$data.tmp" "$text/dict.txt" words digits --trainpref "$text/train" \
-    --testpref "$text/test,$text/unseen"
+  if ! have "$data/$(digit_split final).words-digits.words.idx"; then
+    run python "$HERE/digits.py" "$text" --run "$2" --labelled "$1" --unlabelled 1024 --test "$TEST"
+    run rm -rf "$data.tmp" "$data"
+    binarise "$data.tmp" "$text/dict.txt" words digits --trainpref "$text/train" \
+      --testpref "$text/test,$text/unseen,$text/final"
+    run mv "$data.tmp" "$data"
+  fi
   for amount in $UNLABELLED; do
-    [[ "$amount" == 0 ]] && continue
+    if [[ "$amount" == 0 ]] || have "$data/mono.$amount"; then continue; fi
     into "$text/mono.$amount.words" head -n "$amount" "$text/mono.words"
-    binarise_alone "$data.tmp/mono.$amount" "$text/dict.txt" words "$text/mono.$amount"
+    run rm -rf "$data/mono.tmp" "$data/mono.$amount"
+    binarise_alone "$data/mono.tmp" "$text/dict.txt" words "$text/mono.$amount"
+    run mv "$data/mono.tmp" "$data/mono.$amount"
   done
-  run mv "$data.tmp" "$data"
 }
 
 # Characters, _ between words.
 characters() { # FROM TO LINES
   # shellcheck disable=SC2016  # for the shell that runs it
-  into "$2" bash -c 'gzip -dcf "$1" | head -n "$2" | tr " " "_" | sed "s/./& /g; s/ $//"' \
-    characters "$1" "$3"
+  into "$2" bash -c 'gzip -dcf "$1" | head -n "$2" | tr " " "_" |
+    LC_ALL=C.UTF-8 sed "s/./& /g; s/ $//"' characters "$1" "$3"
 }
 
 memorise() {
@@ -48,7 +50,7 @@ memorise() {
     [[ -e "$from" || "$SCALE" == paper ]] || from="$DATA_DIR/multi30k/train.$language.gz"
     characters "$from" "$text/train.$language" "$MEMORISE_PAIRS"
   done
-  run rm -rf "$DATA/memorise.tmp"
+  run rm -rf "$DATA/memorise.tmp" "$DATA/memorise"
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
     --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorise.tmp"
   run mv "$DATA/memorise.tmp" "$DATA/memorise"
@@ -87,7 +89,7 @@ text() {
       into "$out/$split.$language" python "$SUBWORDS" encode "$WORK/bpe" "$raw/$split.$language"
     done
   done
-  run rm -rf "$DATA/text.tmp"
+  run rm -rf "$DATA/text.tmp" "$DATA/text"
   binarise "$DATA/text.tmp" "$WORK/dict.txt" "$SOURCE" "$TARGET" --trainpref "$out/train" \
     --validpref "$out/valid" --testpref "$out/test" --workers "$(nproc)"
   for language in "$SOURCE" "$TARGET"; do
@@ -96,10 +98,27 @@ text() {
   run mv "$DATA/text.tmp" "$DATA/text"
 }
 
+# The same text in characters, for ByteNet.
+text_characters() {
+  local out="$WORK/text/characters" language split
+  have "$DATA/characters" && return
+  for language in "$SOURCE" "$TARGET"; do
+    for split in train valid test; do
+      characters "$WORK/raw/$split.$language" "$out/$split.$language" 1000000000
+    done
+  done
+  run rm -rf "$DATA/characters.tmp" "$DATA/characters"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+    --joined-dictionary --trainpref "$out/train" --validpref "$out/valid" --testpref "$out/test" \
+    --destdir "$DATA/characters.tmp" --workers "$(nproc)"
+  run mv "$DATA/characters.tmp" "$DATA/characters"
+}
+
 for task in $TASKS; do
   headline "1/4 $task ($SCALE): text, binarised"
   if [[ "$task" != digits ]]; then
     "$task"
+    if [[ "$task" == text && " $KINDS " == *" bytenet "* ]]; then text_characters; fi
     continue
   fi
   for labelled in $LABELLED; do

@@ -38,8 +38,21 @@ memorise() { # ARCH
 }
 
 COMMON=(--lr "$TEXT_LR" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP"
-  --adam-betas "(0.9, 0.98)" --max-tokens "$MAX_TOKENS" --max-update "$UPDATES"
+  --adam-betas "(0.9, 0.98)" --max-tokens "$MAX_TOKENS" --max-update "$UPDATES" --clip-norm 5
   --label-smoothing "$LABEL_SMOOTHING")
+
+# The author's training: the mean over sentences, no warm-up.
+bytenet() { # SEED
+  local folder="$RUNS/text/bytenet.$1"
+  have "$folder/model.pt" && return
+  # shellcheck disable=SC2086
+  train "$DATA/characters" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch bytenet \
+    $BYTENET_FLAGS --criterion cross_entropy --sentence-avg --lr "$BYTENET_LR" --clip-norm 10 \
+    --batch-size "$BYTENET_BATCH" --update-freq "$BYTENET_UPDATE_FREQ" --max-epoch "$BYTENET_EPOCHS" \
+    --max-source-positions "$BYTENET_LONGEST" --max-target-positions "$BYTENET_LONGEST" \
+    --skip-invalid-size-inputs-valid-test --update-epoch-batch-itr True --seed "$1"
+  into "$folder/model.pt" cat "$folder/checkpoint_best.pt"
+}
 
 both_ways() { # KIND SEED
   local folder="$RUNS/text/$1.$2" flags=()
@@ -50,7 +63,7 @@ both_ways() { # KIND SEED
   # shellcheck disable=SC2086
   train "$DATA/text" "$folder" --task reconstruction_translation -s "$SOURCE" -t "$TARGET" \
     --criterion reconstruction_loss "${flags[@]}" --arch "$TEXT_ARCH" $TEXT_FLAGS "${COMMON[@]}" \
-    --best-checkpoint-metric forward_loss --clip-norm 5 --seed "$2"
+    --best-checkpoint-metric forward_loss --seed "$2"
   run fairseq-ssl export "$folder/checkpoint_best.pt" --to fairseq -s "$SOURCE" -t "$TARGET" \
     -o "$folder/model.pt" ${FORCE:+--force}
 }
@@ -71,10 +84,12 @@ backtranslation() { # SEED
       --destdir "$more.tmp"
     run mv "$more.tmp" "$more"
   fi
+  # sentence means and the loss of a word to choose by, as reconstruction_loss has them
   # shellcheck disable=SC2086
   train "$DATA/text" "$folder" --task tagged_translation -s "$SOURCE" -t "$TARGET" \
     --mix-weights "train=1,../${more##*/}/train=1" --criterion label_smoothed_cross_entropy \
-    --arch "$TEXT_ARCH" $TEXT_FLAGS "${COMMON[@]}" --seed "$1"
+    --sentence-avg --best-checkpoint-metric nll_loss --arch "$TEXT_ARCH" $TEXT_FLAGS \
+    "${COMMON[@]}" --seed "$1"
   into "$folder/model.pt" cat "$folder/checkpoint_best.pt"
 }
 
@@ -88,11 +103,10 @@ for task in $TASKS; do
     text)
       for kind in $KINDS; do
         for seed in $SEEDS; do
-          if [[ "$kind" == backtranslation ]]; then
-            spawn backtranslation "$seed"
-          else
-            spawn both_ways "$kind" "$seed"
-          fi
+          case "$kind" in
+            bytenet | backtranslation) spawn "$kind" "$seed" ;;
+            *) spawn both_ways "$kind" "$seed" ;;
+          esac
         done
         settle # back-translation takes the supervised models
       done

@@ -16,9 +16,8 @@ for task in $TASKS; do
     digits)
       while read -ra setting; do
         for set in $SETS; do
-          split="$([[ "$set" == test ]] && echo test || echo test1)"
           spawn decode "$(digit_run "${setting[@]}")" "$(digit_data "${setting[1]}" "${setting[4]}")" \
-            "$split" "$set" words digits --beam 1 --batch-size 128
+            "$(digit_split "$set")" "$set" words digits --beam 1 --batch-size 128
         done
       done < <(digit_runs)
       ;;
@@ -30,10 +29,16 @@ for task in $TASKS; do
       ;;
     text)
       for kind in $KINDS; do
+        data=text flags=(--max-tokens 4000)
+        if [[ "$kind" == bytenet ]]; then # of any length, which its training has not seen
+          data=characters
+          flags=(--batch-size 32 --max-len-a 2 --max-len-b 20 --max-source-positions 10000
+            --max-target-positions 10000)
+        fi
         for seed in $SEEDS; do
           for set in valid test; do
-            spawn decode "$RUNS/text/$kind.$seed" "$DATA/text" "$set" "$set" "$SOURCE" "$TARGET" \
-              --beam 5 --max-tokens 4000
+            spawn decode "$RUNS/text/$kind.$seed" "$DATA/$data" "$set" "$set" "$SOURCE" "$TARGET" \
+              --beam 5 "${flags[@]}"
           done
         done
       done

@@ -38,14 +38,22 @@ for task in $TASKS; do
           for set in valid test; do
             out="$RUNS/text/$kind.$seed/$set"
             have "$out.bleu.json" && continue
-            into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H \
-              --subwords sentencepiece
+            if [[ "$kind" == bytenet ]]; then
+              words H "$out.generate"
+              run mv "$out.generate.H" "$out.txt"
+            else
+              into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H \
+                --subwords sentencepiece
+            fi
             into "$out.bleu.json" sacrebleu "$WORK/raw/$set.$TARGET" -i "$out.txt" -w 2
           done
         done
       done
+      published=()
+      if [[ "$SCALE" == paper ]]; then published=(--published "bytenet=7.44"); fi
       # shellcheck disable=SC2086
-      run python "$HERE/../common/bleu_table.py" "$RUNS/text" --heads kind --rows $KINDS
+      run python "$HERE/../common/bleu_table.py" "$RUNS/text" --heads kind --rows $KINDS \
+        "${published[@]}"
       ;;
   esac
 done

@@ -8,7 +8,7 @@
 #           paper  Europarl and WMT, German to English, GPUs
 # TASKS     digits    words of 2 or 3 digits to digits: pairs, and words alone
 #           memorise  pairs learned by heart: BLEU on what was trained on
-#           text      few pairs and much text without translation
+#           text      few pairs and much text without translation; ByteNet on the pairs alone
 # FLAGS, DECODING_FLAGS   more flags of fairseq-train and fairseq-generate; they come last
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
@@ -27,13 +27,16 @@ case "$SCALE" in
     ;;
   small)
     TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
-    MEMORISE_FLAGS="${MEMORISE_FLAGS:---bytenet-dim 128}" PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
+    MEMORISE_FLAGS="${MEMORISE_FLAGS---bytenet-dim 128}" PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
     VOCABULARY="${VOCABULARY:-4000}" TEXT_ARCH="${TEXT_ARCH:-transformer_iwslt_de_en}"
-    TEXT_FLAGS="${TEXT_FLAGS:---encoder-layers 3 --decoder-layers 3 --encoder-embed-dim 256
+    TEXT_FLAGS="${TEXT_FLAGS---encoder-layers 3 --decoder-layers 3 --encoder-embed-dim 256
       --decoder-embed-dim 256 --encoder-ffn-embed-dim 512 --decoder-ffn-embed-dim 512
       --dropout 0.3 --share-all-embeddings}"
     ;;
-  paper) TASKS="${TASKS:-memorise text}" SEEDS="${SEEDS:-1 2 3}" ;;
+  paper)
+    TASKS="${TASKS:-memorise text}" SEEDS="${SEEDS:-1 2 3}"
+    KINDS="${KINDS:-bytenet supervised backtranslation reconstruction}"
+    ;;
 esac
 # shellcheck disable=SC2086  # words apart
 expect TASKS "digits memorise text" $TASKS
@@ -46,7 +49,16 @@ UNLABELLED="${UNLABELLED:-0 512 1024}"
 WEIGHTS="${WEIGHTS:-0.01 0.1 0.2}"            # lambda
 EPOCHS="${EPOCHS:-300}" BATCH="${BATCH:-8}" LR="${LR:-0.001}" BEAM="${BEAM:-5}"
 TEST="${TEST:-1024}"
-SETS="${SETS:-test unseen}"                   # unseen: strings that are in no training text
+SETS="${SETS:-final test unseen}"             # final: what his numbers are of; test: what he looked
+# at in training; unseen: strings that are in no training text
+# shellcheck disable=SC2086
+expect SETS "final test unseen" $SETS
+for amount in $UNLABELLED; do
+  if [[ ! "$amount" =~ ^[0-9]+$ ]] || ((amount > 1024)); then
+    echo "UNLABELLED has '$amount'; expected 0 to 1024, for \`unseen\` knows of no more." >&2
+    exit 2
+  fi
+done
 
 # Memorising: 3,003 pairs of newstest2014, 120 epochs; characters.
 MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet}"
@@ -54,18 +66,24 @@ MEMORISE_FLAGS="${MEMORISE_FLAGS:-}"
 MEMORISE_PAIRS="${MEMORISE_PAIRS:-3003}" MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-120}"
 MEMORISE_LR="${MEMORISE_LR:-3e-4}" MEMORISE_BATCH="${MEMORISE_BATCH:-16}"
 
-# Text: the slides' conclusion, a Transformer in the place of ByteNet.
+# Text: the slides' conclusion, a Transformer in the place of ByteNet; and `bytenet`, supervised from
+# German to English on characters, for as long as the author's: 13 epochs on 4 GPUs, 16 pairs each.
 KINDS="${KINDS:-supervised backtranslation reconstruction}"
 # shellcheck disable=SC2086
-expect KINDS "supervised backtranslation reconstruction" $KINDS
+expect KINDS "bytenet supervised backtranslation reconstruction" $KINDS
 PAIRS="${PAIRS:-1920209}" MONO="${MONO:-10000000}" VOCABULARY="${VOCABULARY:-32000}"
 TEXT_ARCH="${TEXT_ARCH:-transformer}"
-TEXT_FLAGS="${TEXT_FLAGS:---share-all-embeddings}"
+TEXT_FLAGS="${TEXT_FLAGS---share-all-embeddings}" # TEXT_FLAGS= for one that shares none
 TEXT_LR="${TEXT_LR:-5e-4}" WARMUP="${WARMUP:-1000}" MAX_TOKENS="${MAX_TOKENS:-4000}"
 UPDATES="${UPDATES:-$([[ "$SCALE" == paper ]] && echo 100000 || echo 6000)}"
 START="${START:-$((UPDATES / 3))}"            # reconstruction begins here
 TEXT_WEIGHT="${TEXT_WEIGHT:-0.1}" TEXT_BEAM="${TEXT_BEAM:-4}"
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
+
+BYTENET_LR="${BYTENET_LR:-3e-4}" BYTENET_EPOCHS="${BYTENET_EPOCHS:-13}"
+BYTENET_BATCH="${BYTENET_BATCH:-16}" BYTENET_UPDATE_FREQ="${BYTENET_UPDATE_FREQ:-4}" # 1 on 4 GPUs
+BYTENET_LONGEST="${BYTENET_LONGEST:-500}"     # characters of a sentence to train on, its end too
+BYTENET_FLAGS="${BYTENET_FLAGS:-}"            # as --bytenet-dim 128; without, d is 400
 
 # How often to save: so that the last epoch is among those saved.
 save_interval() { # EPOCHS
@@ -90,5 +108,12 @@ digit_runs() {
       done
     done
   done
+}
+digit_split() { # SET: what fairseq-preprocess calls it
+  case "$1" in
+    test) echo test ;;
+    unseen) echo test1 ;;
+    final) echo test2 ;;
+  esac
 }
 digit_run() { echo "$RUNS/digits/$1-$2-$3-$4-$5"; } # as in a line of digit_runs

@@ -37,20 +37,25 @@ def cell(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Print a row for each kind of run that has a score, and sacreBLEU's signature."""
+    """Print a row for each kind of run that has a score, ours or published, and the signature."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("runs", type=Path, help="WORK/runs")
     parser.add_argument("--heads", nargs="+", required=True, help="of the columns that name a row")
     parser.add_argument(
         "--rows", nargs="+", required=True, help="in their order; a column's part ends at a dot"
     )
+    parser.add_argument(
+        "--published", nargs="+", default=[], metavar="ROW=BLEU", help="of others, on test"
+    )
     args = parser.parse_args()
     scores, signatures = collect(args.runs)
-    heads = [*args.heads, *PARTS]
+    published = dict(one.split("=") for one in args.published)
+    heads = [*args.heads, *PARTS, *["published"] * bool(published)]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for row in args.rows:
         shown = [cell(scores.get((row, part), [])) for part in PARTS]
-        if set(shown) != {"not run"}:
+        if set(shown) != {"not run"} or row in published:
+            shown += [published.get(row, "")] * bool(published)
             print(f"| {' | '.join([*row.split('.'), *shown])} |")
     print(f"\nmean ± sample deviation (seeds); {', '.join(sorted(signatures))}")
 

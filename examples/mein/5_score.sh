@@ -28,4 +28,4 @@ each predict
 for task in $TASKS; do
   for expert in $EXPERTS; do score "$task" "$expert"; done
 done
-run python "$HERE/table.py" "$WORK/scores" --figures "$WORK/figures"
+run python "$HERE/table.py" "$WORK/scores" --figures "$WORK/figures" --windows "$WINDOWS"

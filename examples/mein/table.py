@@ -27,28 +27,31 @@ def rows(name: str, systems: Systems) -> list[str]:
     return found
 
 
-def points(systems: Systems, prefix: str) -> list[tuple[str, float, float]]:
-    """Return the kinds that begin so, with means and deviations of their errors."""
-    return [
-        (kind.removeprefix(prefix), told["error"]["mean"], told["error"]["sd"])
-        for kind, told in systems.items()
-        if kind.startswith(prefix)
-    ]
+def points(systems: Systems, prefix: str, whole: str) -> list[tuple[str, float, float]]:
+    """Return the kinds that begin so, in their order, with means and deviations of their errors.
+
+    The kind `imitators` has the place of `whole`: what it has of what differs.
+    """
+    found = {kind.removeprefix(prefix): kind for kind in systems if kind.startswith(prefix)}
+    if found and "imitators" in systems:
+        found.setdefault(whole, "imitators")
+    errors = {name: systems[kind]["error"] for name, kind in found.items()}
+    return [(name, errors[name]["mean"], errors[name]["sd"]) for name in sorted(errors, key=place)]
 
 
-def draw(path: Path, systems: Systems, prefix: str, axis: str) -> None:
+def place(name: str) -> list[float]:
+    """Return what orders amounts, and windows as 1-2: by their numbers; other words come last."""
+    numbers = name.split("-")
+    return [float(one) for one in numbers] if numbers[0].isdigit() else [float("inf")]
+
+
+def draw(path: Path, systems: Systems, found: list[tuple[str, float, float]], axis: str) -> None:
     """Draw errors over what differs, and the expert's own as a line."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    found = points(systems, prefix)
-    if prefix == "lines.":
-        found.sort(key=lambda one: int(one[0]))
-    if "imitators" in systems:
-        whole = systems["imitators"]["error"]
-        found.append(("all", whole["mean"], whole["sd"]))
     names, means, deviations = zip(*found, strict=True)
     figure, axes = pyplot.subplots(figsize=(5, 3.5))
     axes.errorbar(names, means, yerr=deviations, marker="o", capsize=3, label="with imitators")
@@ -68,6 +71,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("scores", type=Path, help="folder of TASK.EXPERT.json")
     options.add_argument("--figures", type=Path, help="folder to draw in")
+    options.add_argument("--windows", default="1,2,3,4", help="of the kind imitators")
     args = options.parse_args()
     print("| task | expert | kind | error (%) | against alone (95 %) | seeds |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -75,9 +79,14 @@ def main() -> None:
         systems = json.loads(path.read_text(encoding="utf-8"))["systems"]
         for row in rows(path.stem, systems):
             print(row)
-        for prefix, axis in (("lines.", "unlabelled texts"), ("windows.", "windows")):
-            if args.figures is not None and points(systems, prefix):
-                draw(args.figures / f"{path.stem}.{prefix}png", systems, prefix, axis)
+        whole = args.windows.replace(",", "-")
+        for prefix, axis, every in (
+            ("lines.", "unlabelled texts", "all"),
+            ("windows.", "windows", whole),
+        ):
+            found = points(systems, prefix, every)
+            if args.figures is not None and found:
+                draw(args.figures / f"{path.stem}.{prefix}png", systems, found, axis)
 
 
 if __name__ == "__main__":

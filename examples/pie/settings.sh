@@ -101,7 +101,6 @@ GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 has edit_tagger_base as well
 GEC_ITERATIONS="${GEC_ITERATIONS:-4}"         # table 4
 SPELL_CHECK="${SPELL_CHECK:-}"                # command, from stdin to stdout; 3.1 does not name one
-M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected text and an M2 file
 # Command that cuts text into BERT's word pieces, from stdin to stdout.
 PIECES="${PIECES:-$(printf 'python %q cut %q' "$HERE/wordpieces.py" "${BERT:-}")}"
 

@@ -17,10 +17,9 @@ finetune() { # TASK AMOUNT KIND SEED
     encoder_only | decoder_only) from=("--init-${3%_only}-only" "$(start "$4")") ;;
   esac
   [[ "$1" == cnndm ]] && from+=(--truncate-source-words 800 --truncate-target-words 130)
-  ((EPOCHS)) && from+=(--max-epoch "$EPOCHS")
   # shellcheck disable=SC2046,SC2086  # words apart
   quietly "$folder/train.log" launch_train "$(data "$1" "$2")" $(common_flags) \
-    --dataset-impl raw --task copying_translation --source-lang src --target-lang trg \
+    $(schedule "$1" "$2") --dataset-impl raw --task copying_translation --source-lang src --target-lang trg \
     --criterion cross_entropy "${from[@]}" --seed "$4" --save-dir "$folder" \
     --no-epoch-checkpoints ${FINETUNE_FLAGS:-}
   run fairseq-ssl average "$folder/checkpoint_best.pt" --ema -o "$final"

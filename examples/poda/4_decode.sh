@@ -4,21 +4,23 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # TASK AMOUNT KIND SEED; SEED all: the models of all seeds together
-  local folder="$RUNS/$1.$2.$3.$4" paths=() seed set cut=()
+  local folder="$RUNS/$1.$2.$3.$4" paths=() seed set lengths=(--max-len-a 1.5 --max-len-b 10)
   if [[ "$4" == all ]]; then
     for seed in $SEEDS; do paths+=("$(model "$1" "$2" "$3" "$seed")"); done
   else
     paths=("$(model "$@")")
   fi
-  [[ "$1" == cnndm ]] && cut=(--truncate-source-words 800 --max-len-b 130)
+  if [[ "$1" == cnndm ]]; then
+    lengths=(--truncate-source-words 800 --max-len-a 0 --max-len-b 130)
+  fi
   for set in $(sets "$1"); do
     have "$folder/$set.txt" && continue
     # shellcheck disable=SC2086  # words apart
     quietly "$folder/$set.log" into "$folder/$set.generate" fairseq-generate "$(data "$1" "$2")" \
       --user-dir "$USER_DIR" --dataset-impl raw --task copying_translation \
       --source-lang src --target-lang trg --path "$(IFS=: && echo "${paths[*]}")" \
-      --gen-subset "$set" --batch-size "$DECODE_BATCH" --beam "$BEAM" --max-len-a 1.5 \
-      --max-len-b 10 "${cut[@]}" ${DECODING_FLAGS:-}
+      --gen-subset "$set" --batch-size "$DECODE_BATCH" --beam "$BEAM" "${lengths[@]}" \
+      ${DECODING_FLAGS:-}
     into "$folder/$set.txt" fairseq-ssl detokenise "$folder/$set.generate" --field H --subwords none
   done
 }

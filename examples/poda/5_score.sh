@@ -10,7 +10,7 @@ score() { # TASK SET OUTPUT-WITHOUT-SUFFIX
   case "$1.$2" in
     cnndm.*) rouge "$3" "$pairs/$2.trg" --sentence-mark "$SENTENCE_MARK" ;;
     gigaword.*) rouge "$3" "$pairs/$2.trg" ;;
-    conll.*) score_m2 "$3" "$pairs/$2.m2" ;;
+    conll.*) edits "$3" "$pairs/$2.m2" ;;
     jfleg.* | *.jfleg)
       for number in 0 1 2 3; do references+=(--reference "$pairs/$2.ref$number"); done
       gleu "$3" "$pairs/$2.src" "${references[@]}"
@@ -21,6 +21,10 @@ score() { # TASK SET OUTPUT-WITHOUT-SUFFIX
 
 rouge() { # OUTPUT REFERENCE FLAGS...
   into "$1.json" fairseq-ssl score rouge "$1.txt" --reference "$2" --stem "${@:3}" --format json
+}
+
+edits() { # OUTPUT M2
+  into "$1.json" fairseq-ssl score m2 "$1.txt" --gold "$2" --jobs "$JOBS" --format json
 }
 
 gleu() { # OUTPUT SOURCE FLAGS...

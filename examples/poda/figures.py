@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import statistics
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -20,7 +21,12 @@ KINDS = ("scratch", "decoder_only", "encoder_only", "pretrained")
 def amounts(runs: Path, output: Path, task: str, pairs: int) -> None:
     """Draw the first score of each set, a line a kind of model, as figure 3 does."""
     scores, _ = collect(runs)
-    parts = sorted({part for of, part, _, _ in scores if of == task and part != "valid"})
+    parts = sorted(
+        {at for of, at, _, kind in scores if of == task and at != "valid" and kind in KINDS}
+    )
+    if not parts:
+        print(f"{task}: no scores to draw by amount", file=sys.stderr)
+        return
     with figure(output / f"amounts.{task}.png", columns=len(parts)) as axes:
         for ax, part in zip(axes, parts, strict=True):
             ticks: set[int] = set()
@@ -51,6 +57,9 @@ def epochs(runs: Path, output: Path, task: str) -> None:
         _, amount, kind, _ = log.parent.name.split(".")
         curve = {int(n): float(ppl) for n, ppl in VALID.findall(log.read_text("utf-8"))}
         found[amount][kind].append(curve)
+    if not found:
+        print(f"{task}: no training to draw by epoch", file=sys.stderr)
+        return
     with figure(output / f"epochs.{task}.png", columns=len(found)) as axes:
         for ax, (amount, kinds) in zip(axes, found.items(), strict=True):
             for kind, colour in zip(KINDS, COLOURS, strict=False):

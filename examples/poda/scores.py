@@ -10,7 +10,7 @@ from pathlib import Path
 
 Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
 """By task, set, amount and model: by seed or all, what was scored."""
-SHOWN = ("GLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum")
+SHOWN = ("F_0.5", "GLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum")
 ORDER = ("untouched", "untuned", "scratch", "decoder_only", "encoder_only", "pretrained")
 
 

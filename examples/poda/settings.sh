@@ -16,8 +16,6 @@ HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
-# shellcheck source=examples/common/grammar.sh
-source "$HERE/../common/grammar.sh"
 
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/poda/$SCALE}"
@@ -37,7 +35,8 @@ case "$SCALE" in
     AMOUNTS="${AMOUNTS:-200 all}" KINDS="${KINDS:-scratch pretrained}" SEEDS="${SEEDS:-1}"
     TUNING_LINES="${TUNING_LINES:-400}" HELD_OUT="${HELD_OUT:-100}" VOCABULARY="${VOCABULARY:-100}"
     LAYERS="${LAYERS:-1}" DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}" HEADS="${HEADS:-2}"
-    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-4}" EPOCHS="${EPOCHS:-4}"
+    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-4}"
+    EPOCHS="${EPOCHS:-4}" LEAST_UPDATES="${LEAST_UPDATES:-10}" # see schedule below
     LR="${LR:-3e-3}" WARMUP="${WARMUP:-20}" EMA_DECAY="${EMA_DECAY:-0.9}"
     KEEP_RATE="${KEEP_RATE:-1}"               # with less, so short a training learns no copying
     ;;
@@ -47,7 +46,8 @@ case "$SCALE" in
     TUNING_LINES="${TUNING_LINES:-30000}" HELD_OUT="${HELD_OUT:-1000}"
     VOCABULARY="${VOCABULARY:-8000}"
     LAYERS="${LAYERS:-2}" DIM="${DIM:-128}" INNER_DIM="${INNER_DIM:-512}" HEADS="${HEADS:-4}"
-    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-10}" EPOCHS="${EPOCHS:-30}"
+    PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-10}"
+    EPOCHS="${EPOCHS:-30}" LEAST_UPDATES="${LEAST_UPDATES:-1500}" # see schedule below
     LR="${LR:-1e-3}" WARMUP="${WARMUP:-400}" EMA_DECAY="${EMA_DECAY:-0.995}"
     ;;
   paper)
@@ -58,7 +58,7 @@ case "$SCALE" in
     LEAST_COUNT="${LEAST_COUNT:-3}"           # of a word that data can name, not in the paper
     LAYERS="${LAYERS:-6}" DIM="${DIM:-512}" INNER_DIM="${INNER_DIM:-4096}" HEADS="${HEADS:-8}"
     PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-14}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000000}"
-    EPOCHS="${EPOCHS:-0}"                     # as long as the rate allows
+    EPOCHS="${EPOCHS:-0}" LEAST_UPDATES="${LEAST_UPDATES:-0}" # as long as the rate allows
     OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, and the next three
     LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-2e-3}"
     EMA_DECAY="${EMA_DECAY:-0.9995}"
@@ -80,7 +80,6 @@ PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: as many as the epochs have
 LEAST_COUNT="${LEAST_COUNT:-1}"
 COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; the paper does not tell
 BEAM="${BEAM:-5}"                             # the paper does not tell
-M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected text and an M2 file
 SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # between the sentences of the summaries of cnndm
 PROMPTS="${PROMPTS:-the best university in the world .|the meaning of life is .}" # table 12
 
@@ -126,6 +125,33 @@ common_flags() {
     "--decoder-ffn-embed-dim $INNER_DIM --decoder-attention-heads $HEADS --dropout $DROPOUT" \
     "--arch pointer_transformer --optimizer $OPTIMIZER --clip-norm $CLIP_NORM --lr $LR" \
     "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-threshold 0" \
-    "--stop-min-lr $STOP_LR --warmup-updates $WARMUP --warmup-init-lr $WARMUP_LR --store-ema --ema-decay $EMA_DECAY" \
+    "--stop-min-lr $STOP_LR --warmup-init-lr $WARMUP_LR --store-ema" \
     "--max-tokens $MAX_TOKENS --update-freq $UPDATE_FREQ --log-format simple --log-interval 100"
+}
+
+# How long a fine-tuning is. Few pairs make few updates an epoch: where EPOCHS of them are not as
+# many as LEAST_UPDATES, there are so many. The rate rises in the first tenth; there the average of
+# the weights begins, which remembers about a twentieth. With LEAST_UPDATES=0 warm-up and average
+# are those of pre-training.
+schedule() { # TASK AMOUNT
+  local updates first
+  if ((!LEAST_UPDATES)); then
+    echo "--warmup-updates $WARMUP --ema-decay $EMA_DECAY"
+    if ((EPOCHS)); then echo "--max-epoch $EPOCHS"; fi
+    return
+  fi
+  updates=$((EPOCHS * $(tokens "$@") / MAX_TOKENS / UPDATE_FREQ))
+  if ((updates < LEAST_UPDATES)); then updates="$LEAST_UPDATES"; fi
+  first=$((updates / 10))
+  echo "--max-update $updates --warmup-updates $first --ema-start-update $first" \
+    "--ema-decay $(awk "BEGIN { print 1 - 1 / (1 + $updates / 20) }")"
+}
+tokens() { # TASK AMOUNT: of the sources, with their ends; in a dry run there may be none to count
+  local sources pairs="${2/all/$TUNING_LINES}"
+  sources="$(data "$@")/train.src-trg.src"
+  if [[ -e "$sources" ]]; then
+    wc -lw <"$sources" | awk '{ print $1 + $2 }'
+  else
+    echo "$((14 * pairs))"
+  fi
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A model for each task, fold, kind and depth, in WORK/runs/TASK.FOLD.KIND-LAYERS: final.pt is the
-# one to use, the best of its epochs by the loss on the dev set. Killed, it goes on from its last
-# checkpoint.
+# one to use, the best of its epochs by the perplexity on the dev set. Killed, it goes on from its
+# last checkpoint.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -34,6 +34,8 @@ grammar() { # FOLDER
     --warmup-updates "$GEC_WARMUP" --max-update "$GEC_UPDATES"
 }
 
+# The logarithm of the perplexity, nll_loss, puts checkpoints in the same order, and fairseq rounds
+# it less.
 stage() { # DATA FOLDER FLAGS...
   # shellcheck disable=SC2086  # words apart
   quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --task translation \
@@ -41,7 +43,7 @@ stage() { # DATA FOLDER FLAGS...
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm "$CLIP_NORM" \
     --lr-scheduler inverse_sqrt "${@:3}" --seed "$SEED" --save-dir "$2" --no-epoch-checkpoints \
-    --log-format simple --log-interval 50 ${FLAGS:-}
+    --best-checkpoint-metric nll_loss --log-format simple --log-interval 50 ${FLAGS:-}
 }
 
 headline "2/4 training: $TASKS; $KINDS"

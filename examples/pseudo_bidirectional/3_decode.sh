@@ -5,12 +5,14 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # TASK FOLD MODEL SET
-  local out="$RUNS/$1.$2.$3/$4" beam="$BEAM" subwords=none
+  local out="$RUNS/$1.$2.$3/$4" beam="$BEAM" subwords=none form=()
   have "$out.txt" && return
-  if [[ "$1" == gec ]]; then beam="$GEC_BEAM" subwords=sentencepiece; fi
+  if [[ "$1" == gec ]]; then
+    beam="$GEC_BEAM" subwords=sentencepiece form=(--dataset-impl raw) # what is to be corrected is text
+  fi
   # shellcheck disable=SC2086  # words apart
   quietly "$out.log" into "$out.generate" fairseq-generate "$(data "$1" "$2")" \
-    --user-dir "$USER_DIR" --task local_transduction --source-lang src --target-lang trg \
+    --user-dir "$USER_DIR" "${form[@]}" --task local_transduction --source-lang src --target-lang trg \
     --path "$RUNS/$1.$2.$3/final.pt" --gen-subset "$4" --batch-size "$DECODE_BATCH" \
     --beam "$beam" --max-len-a 2 --max-len-b 10 ${DECODING_FLAGS:-}
   into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords "$subwords"

@@ -78,7 +78,6 @@ PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"
 GEC_LR="${GEC_LR:-1e-4}" GEC_WARMUP="${GEC_WARMUP:-4000}" GEC_UPDATES="${GEC_UPDATES:-50000}"
 GEC_BEAM="${GEC_BEAM:-12}"
-M2_SCORER="${M2_SCORER:-}"                    # command that takes corrected text and an M2 file
 
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND-LAYERS
 folds() { if [[ "$1" == gec ]]; then echo all; else echo "$FOLDS"; fi; }             # TASK

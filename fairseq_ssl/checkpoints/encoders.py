@@ -23,6 +23,7 @@ def encoder_weights(
     symbols: Sequence[str],
     start: Mapping[str, Tensor],
     dictionary: Path | None = None,
+    embedding: str = EMBEDDING,
 ) -> tuple[dict[str, Tensor], int]:
     """Return the weights of an encoder, and how many of its words the checkpoint knew.
 
@@ -32,6 +33,7 @@ def encoder_weights(
         symbols: of the new dictionary, by id
         start: the encoder's state; words that the checkpoint lacks keep their embeddings
         dictionary: that of its source (default: of the data it was trained on)
+        embedding: the weight of the words
     """
     found = {
         name.removeprefix(PREFIX): weight
@@ -41,7 +43,7 @@ def encoder_weights(
     wrong = [
         name
         for name, weight in start.items()
-        if name not in found or (name != EMBEDDING and found[name].shape != weight.shape)
+        if name not in found or (name != embedding and found[name].shape != weight.shape)
     ]
     if wrong:
         raise DataError(
@@ -49,8 +51,8 @@ def encoder_weights(
             "options tell. Take another checkpoint of the run."
         )
     known = symbols_of(dictionary or _dictionary(dict(state)), path, "--classifier-encoder-dict")
-    embedding, count = rows_by_symbol(found[EMBEDDING], known, symbols, start[EMBEDDING])
-    return {**{name: found[name] for name in start}, EMBEDDING: embedding}, count
+    rows, count = rows_by_symbol(found[embedding], known, symbols, start[embedding])
+    return {**{name: found[name] for name in start}, embedding: rows}, count
 
 
 def _dictionary(state: dict[str, Any]) -> Path:

@@ -107,13 +107,13 @@ class ReconstructionLoss(FairseqCriterion):
                 f"--reconstruction-weighting is {self.weighting!r}; expected "
                 f"{', '.join(WEIGHTINGS)}."
             )
-        flags, weights = dict(FLAGS), {SOURCE: reconstruction_weight}
-        weights[TARGET] = reconstruction_target_weight
-        if weights[TARGET] is None:
-            flags[TARGET], weights[TARGET] = flags[SOURCE], weights[SOURCE]
+        given = {SOURCE: (FLAGS[SOURCE], str(reconstruction_weight))}
+        given[TARGET] = given[SOURCE]
+        if reconstruction_target_weight is not None:
+            given[TARGET] = FLAGS[TARGET], str(reconstruction_target_weight)
         self.schedules = {
-            name: WeightSchedule(str(weight), flags[name], reconstruction_start_update)
-            for name, weight in weights.items()
+            name: WeightSchedule(weight, flag, reconstruction_start_update)
+            for name, (flag, weight) in given.items()
         }
         self.renormalise = reconstruction_renormalise
         self.smoothing = label_smoothing

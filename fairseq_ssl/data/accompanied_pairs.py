@@ -50,6 +50,7 @@ class AccompaniedPairs(BaseWrapperDataset):
     def set_epoch(self, epoch: int) -> None:
         """Choose the sentences of an epoch."""
         super().set_epoch(epoch)
+        self.epoch = epoch
         self.chosen = {
             name: self._chosen(text, number, epoch)
             for number, (name, text) in enumerate(self.texts.items())
@@ -96,10 +97,12 @@ class AccompaniedPairs(BaseWrapperDataset):
         return longest
 
     def ordered_indices(self) -> Any:
-        """Return the pairs in the order in which batches are formed, a random one."""
+        """Return the pairs in the order in which batches are formed, one of the epoch's own."""
         if not self.mixed_lengths:
             return super().ordered_indices()
-        return np.random.permutation(len(self)).astype(np.int64)  # fairseq has set the seed
+        # numpy's own seed, which fairseq sets here, is that of all epochs in fairseq 0.12.2
+        generator = np.random.default_rng((self.seed, self.epoch))
+        return generator.permutation(len(self)).astype(np.int64)
 
     def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
         """Form batches by all that comes with a pair."""

@@ -135,7 +135,7 @@ def _log_probabilities(
     Where each position goes through a softmax of its own, those before are not put through it.
     """
     decoder = model.decoder
-    skipped = begin
+    skipped = begin if is_plain_softmax(model) else 0
     stock = type(decoder).forward is TransformerDecoderBase.forward
     if stock or getattr(decoder, "scores_features_alone", False):
         features, *more = decoder(tokens, encoder_out=source, features_only=True)

@@ -16,7 +16,7 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.encoder_sizes import fill_sizes
-from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, initialise
+from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, TokenEncoder, initialise
 from fairseq_ssl.modules.edit_scores import EditScores
 
 logger = logging.getLogger(__name__)
@@ -108,17 +108,7 @@ class EditTagger(BaseFairseqModel):
         self.cfg = cfg
         self.known = len(dictionary)
         self.special = {"pad": dictionary.pad(), "eos": dictionary.eos(), "unk": dictionary.unk()}
-        sizes = EncoderSizes(
-            vocabulary=self.known,
-            layers=cfg.encoder_layers,
-            dim=cfg.encoder_embed_dim,
-            inner_dim=cfg.encoder_ffn_embed_dim,
-            heads=cfg.encoder_attention_heads,
-            positions=cfg.max_source_positions,
-            dropout=cfg.dropout,
-            attention_dropout=cfg.attention_dropout,
-            epsilon=cfg.edit_layer_norm_eps,
-        )
+        sizes = _sizes(cfg, self.known)
         factorised = not cfg.edit_unfactorised
         self.encoder = EditEncoder(sizes, dictionary.pad(), factorised)
         self.scores = EditScores(
@@ -153,6 +143,11 @@ class EditTagger(BaseFairseqModel):
         if cfg.edit_init is not None:
             _start_from(cfg.edit_init, model, task.source_dictionary.symbols)
         return model
+
+    @classmethod
+    def word_encoder(cls, cfg: EditTaggerConfig, dictionary: Any) -> TokenEncoder:
+        """Make the encoder alone, at random, for what needs the states of words and no edits."""
+        return TokenEncoder(_sizes(cfg, len(dictionary)), dictionary.pad())
 
     @classmethod
     def from_pretrained(
@@ -233,6 +228,21 @@ class EditTagger(BaseFairseqModel):
     def max_positions(self) -> int:
         """Return how long a sentence may be."""
         return UNLIMITED if self.is_decoding else self.cfg.max_source_positions
+
+
+def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
+    """Return what decides the shape of the encoder."""
+    return EncoderSizes(
+        vocabulary=vocabulary,
+        layers=cfg.encoder_layers,
+        dim=cfg.encoder_embed_dim,
+        inner_dim=cfg.encoder_ffn_embed_dim,
+        heads=cfg.encoder_attention_heads,
+        positions=cfg.max_source_positions,
+        dropout=cfg.dropout,
+        attention_dropout=cfg.attention_dropout,
+        epsilon=cfg.edit_layer_norm_eps,
+    )
 
 
 def _start_from(origin: str, model: EditTagger, symbols: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The encoder of any translation model as an expert, fairseq's or this package's (MEIN)."""
+"""The encoder of a translation model or an edit tagger as an expert (MEIN)."""
 
 import json
 import logging
@@ -13,6 +13,7 @@ from fairseq.models import (
     FairseqEncoderDecoderModel,
     register_model,
 )
+from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor
 from torch.nn import functional
@@ -27,6 +28,8 @@ from fairseq_ssl.models.text_classifier import TextClassifier
 
 logger = logging.getLogger(__name__)
 
+EXPECTED = "Expected a Transformer of any kind, lstm, bytenet or edit_tagger, or one like them."
+
 
 @dataclass
 class EncoderClassifierConfig(PooledConfig):
@@ -35,8 +38,8 @@ class EncoderClassifierConfig(PooledConfig):
     classifier_encoder: Optional[str] = field(  # noqa: UP045 - fairseq reads no other form
         default=None,
         metadata={
-            "help": "start from the encoder of this checkpoint, of an architecture with an encoder "
-            "and a decoder; words are found by their names"
+            "help": "start from the encoder of this checkpoint, of a translation model or an "
+            "edit_tagger; words are found by their names"
         },
     )
     classifier_encoder_dict: Optional[str] = field(  # noqa: UP045
@@ -98,6 +101,7 @@ class EncoderClassifier(TextClassifier):
                 dictionary.symbols,
                 start,
                 None if named is None else Path(named),
+                _embedding_of(encoder),
             )
             for name, weight in found.items():
                 start[name].copy_(weight)
@@ -116,12 +120,9 @@ class EncoderClassifier(TextClassifier):
         """Return the logits [batch, classes]."""
         given = self.encoder.embed_tokens.register_forward_hook(lambda *_: embedded)
         try:
-            found = self.encoder(src_tokens, src_lengths)
+            states, is_word = _states(self.encoder, src_tokens, src_lengths, self.padding)
         finally:
             given.remove()
-        states = found["encoder_out"][0].transpose(0, 1)
-        masks = found.get("encoder_padding_mask") or []
-        is_word = ~masks[0] if len(masks) else src_tokens.ne(self.padding)
         logits: Tensor = self.classes(states, is_word)
         return logits
 
@@ -147,6 +148,41 @@ def options_of(checkpoint: str) -> str:
 
 def _built(options: str, dictionary: Any) -> Any:
     """Return the encoder of an architecture, with random weights."""
+    given = _told(options, dictionary)
+    model_class = ARCH_MODEL_REGISTRY[given["arch"]]
+    alone = getattr(model_class, "word_encoder", None)
+    if alone is None and not issubclass(model_class, FairseqEncoderDecoderModel):
+        raise ConfigurationError(
+            f"An architecture {given['arch']} has no encoder and decoder. {EXPECTED}"
+        )
+    parser = ArgumentParser(argument_default=SUPPRESS)
+    model_class.add_args(parser)
+    known = vars(parser.parse_args([]))
+    args: Any = Namespace(**{"criterion": "", **known, **given})  # an lstm asks for that too
+    ARCH_CONFIG_REGISTRY[given["arch"]](args)
+    config = getattr(model_class, "__dataclass", None)
+    if config is not None:
+        args = config.from_namespace(args)
+    if alone is not None:
+        return alone(args, dictionary)
+    try:
+        encoder = getattr(model_class.build_model(args, _Words(dictionary)), "encoder", None)
+    except AttributeError as error:
+        raise ConfigurationError(
+            f"An architecture {given['arch']} asks for what a classifier has not: {error}. "
+            f"{EXPECTED}"
+        ) from error
+    if not hasattr(encoder, "embed_tokens"):
+        raise ConfigurationError(
+            f"The encoder of an architecture {given['arch']} embeds no words. {EXPECTED}"
+        )
+    if isinstance(encoder, TransformerEncoderBase):
+        avoid_fast_path(encoder)
+    return encoder
+
+
+def _told(options: str, dictionary: Any) -> dict[str, Any]:
+    """Return an architecture and its options, with what they lack where there are no targets."""
     try:
         given = json.loads(options or "null")
     except json.JSONDecodeError as error:
@@ -158,40 +194,49 @@ def _built(options: str, dictionary: Any) -> Any:
             "--arch encoder_classifier needs --classifier-encoder, a checkpoint, or "
             '--classifier-encoder-options with an architecture, as in {"arch": "transformer_tiny"}.'
         )
-    model_class = ARCH_MODEL_REGISTRY[given["arch"]]
-    if not issubclass(model_class, FairseqEncoderDecoderModel):
-        raise ConfigurationError(
-            f"An architecture {given['arch']} has no encoder and decoder. Expected one that "
-            "translates, as transformer."
-        )
-    parser = ArgumentParser(argument_default=SUPPRESS)
-    model_class.add_args(parser)
-    known = vars(parser.parse_args([]))
     if "copy_vocabulary" in given:  # of a pointer_transformer: all words have embeddings here
         given["copy_vocabulary"] = len(dictionary)
-    args: Any = Namespace(**{**known, **given})
-    ARCH_CONFIG_REGISTRY[given["arch"]](args)
-    config = getattr(model_class, "__dataclass", None)
-    if config is not None:
-        args = config.from_namespace(args)
-    model = model_class.build_model(args, _Words(dictionary))
-    encoder = getattr(model, "encoder", None)
-    if not hasattr(encoder, "embed_tokens"):
-        raise ConfigurationError(
-            f"The encoder of an architecture {given['arch']} embeds no words. Expected another, as "
-            "transformer."
-        )
-    if isinstance(encoder, TransformerEncoderBase):
-        avoid_fast_path(encoder)
-    return encoder
+    if given.get("bytenet_unfold", "auto") == "auto":  # a column for each word, if no checkpoint
+        given["bytenet_unfold"] = "1,0"  # brings another line
+    return given
+
+
+def _embedding_of(encoder: Any) -> str:
+    """Return the name of the weight of the words."""
+    names = (name for name, part in encoder.named_modules() if part is encoder.embed_tokens)
+    return f"{next(names)}.weight"
+
+
+def _states(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tuple[Tensor, Tensor]:
+    """Return an encoder's states [batch, time, dim], and which of them count [batch, time]."""
+    if isinstance(encoder, LSTMEncoder):
+        states, _, _, mask = encoder(tokens, lengths, enforce_sorted=False)
+        return states.transpose(0, 1), ~mask.t()
+    found = encoder(tokens, lengths)
+    masks = found.get("encoder_padding_mask") or []
+    is_word = ~masks[0] if len(masks) else tokens.ne(padding)
+    return found["encoder_out"][0].transpose(0, 1), is_word
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Return the size of the encoder's states, which it tells of a text of one word."""
+    """Return the size of the encoder's states, which it tells of two texts; or refuse it."""
     weight = encoder.embed_tokens.weight
-    tokens = weight.new_full((1, 1), padding + 1, dtype=int)
+    tokens = weight.new_full((2, 3), padding + 1, dtype=int)
     was_training = encoder.training
     encoder.eval()
-    found = encoder(tokens, tokens.new_ones(1))["encoder_out"][0].size(-1)
-    encoder.train(was_training)
-    return int(found)
+    try:
+        states, is_word = _states(encoder, tokens, tokens.new_full((2,), 3), padding)
+    except (AttributeError, LookupError, RuntimeError, TypeError) as error:
+        raise _refusal(encoder) from error
+    finally:
+        encoder.train(was_training)
+    if states.dim() != 3 or len(states) != 2 or states.shape[:2] != is_word.shape:
+        raise _refusal(encoder)
+    return int(states.size(-1))
+
+
+def _refusal(encoder: Any) -> ConfigurationError:
+    """Return what says that an encoder gives something else than is wanted."""
+    return ConfigurationError(
+        f"A {type(encoder).__name__} gives no states of words, one after the other. {EXPECTED}"
+    )

@@ -19,8 +19,6 @@ from fairseq_ssl.models.expert import built_expert, checked_state
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.imitators import Imitators, RandomImitators
 
-RANDOM = "random"
-
 
 @dataclass
 class ExpertAndImitatorsConfig(FairseqDataclass):
@@ -143,12 +141,17 @@ class ExpertAndImitators(TextClassifier):
         """Return the expert's logits z [batch, classes]."""
         return self.expert.scored(embedded, src_tokens, src_lengths)
 
+    def settled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return inputs of `forward` with what the imitators say."""
+        return {**inputs, "alphas": self.alphas(inputs["piece_tokens"])}
+
     def forward(
         self,
         src_tokens: Tensor,
         src_lengths: Tensor,
         embedded: Tensor | None = None,
         piece_tokens: Tensor | None = None,
+        alphas: Tensor | None = None,
         **_: Any,
     ) -> Tensor:
         """Return z' [batch, classes].
@@ -158,10 +161,13 @@ class ExpertAndImitators(TextClassifier):
             src_lengths: [batch]
             embedded: embeddings to take in place of those of the words
             piece_tokens: subwords of the same texts [batch, time], padded on the right
+            alphas: what the imitators say of them, if it is known [imitators, batch, classes]
         """
-        assert piece_tokens is not None
+        if alphas is None:
+            assert piece_tokens is not None
+            alphas = self.alphas(piece_tokens)
         logits = super().forward(src_tokens, src_lengths, embedded)
-        added = torch.einsum("i,ibc->bc", self.weights(), self.alphas(piece_tokens))
+        added = torch.einsum("i,ibc->bc", self.weights(), alphas)
         return logits + added.type_as(logits)
 
     def max_positions(self) -> Any:

@@ -21,6 +21,13 @@ class TextClassifier(BaseFairseqModel):
     def scored(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
         """Return the logits z [batch, classes] of embedded texts."""
 
+    def settled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return inputs of `forward` with what no disturbance of embeddings changes.
+
+        For those who ask more than once: it is computed here and not again.
+        """
+        return inputs
+
     def forward(
         self,
         src_tokens: Tensor,

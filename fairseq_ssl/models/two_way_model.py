@@ -26,6 +26,7 @@ class TwoWayModel(BaseFairseqModel):
                     f"A {type(model).__name__} can not be trained both ways: expected an "
                     "architecture with an encoder and a decoder, as --arch transformer."
                 )
+            _refuse_words_to_copy(model)
         self.models = nn.ModuleDict(models)
 
     def forward(self, passages: Sequence[Passage]) -> list[Tensor]:
@@ -60,3 +61,14 @@ class TwoWayModel(BaseFairseqModel):
 
     def _all_models(self) -> list[Any]:
         return list(self.models.values())
+
+
+def _refuse_words_to_copy(model: Any) -> None:
+    """Refuse a model that numbers some words anew for each source: the loss would miss them."""
+    words = len(model.decoder.dictionary)
+    if getattr(model, "copy_vocabulary", words) < words:
+        raise ConfigurationError(
+            f"--copy-vocabulary is {model.copy_vocabulary}, and the dictionary has {words} "
+            "entries: words that can only be copied can not be trained on both ways. Leave it "
+            "out, or train each direction by itself with --task copying_translation."
+        )

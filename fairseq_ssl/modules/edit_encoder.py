@@ -157,6 +157,31 @@ class EditEncoder(nn.Module):
         return states
 
 
+class TokenEncoder(EditEncoder):
+    """Encodes tokens alone, and is asked as the encoder of a translation model is."""
+
+    def __init__(self, sizes: EncoderSizes, padding: int) -> None:
+        super().__init__(sizes, padding, factorised=False)
+        self.mask.requires_grad_(False)  # it stands for units, and there are none
+
+    @property
+    def embed_tokens(self) -> nn.Embedding:
+        """The embeddings of tokens."""
+        return self.tokens
+
+    def forward(  # type: ignore[override]  # what fairseq's encoders are given, and return
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None
+    ) -> dict[str, list[Tensor]]:
+        """Encode ids [batch, time], padded on either side."""
+        states = super().forward(src_tokens).tokens
+        mask = src_tokens.eq(self.padding)
+        return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}
+
+    def max_positions(self) -> int:
+        """Return how many tokens it reads."""
+        return self.positions.num_embeddings
+
+
 def _seen_by_units(time: int, seen: Tensor | None, device: torch.device) -> Tensor:
     """Return [batch or 1, 1, 2 * time, time + 1]: r_i sees no token i, and all see themselves."""
     others = ~torch.eye(time, dtype=torch.bool, device=device)

@@ -22,7 +22,6 @@ from fairseq_ssl.rerank.word_vectors import WordVectors
 Values = NDArray[np.float64]
 Kernel = Callable[[Values], Values]
 Rewrite = Callable[[str], str]
-KERNELS = ("cosine", "von-mises-fisher")
 EQUAL = 1e-9
 """Densities that differ by no more are of equals: their sums may be rounded otherwise."""
 

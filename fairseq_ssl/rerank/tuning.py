@@ -14,8 +14,6 @@ from fairseq_ssl.rerank.line_search import RESTARTS, line_search
 from fairseq_ssl.rerank.selection import choices
 from fairseq_ssl.rerank.statistics import Statistics
 
-METHODS = ("grid", "mert", "both")
-"""The thesis' grid; lines; lines from the grid's best point among others."""
 PARTS = 10
 FOLDS = 5
 

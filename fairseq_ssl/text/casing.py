@@ -95,3 +95,10 @@ def _read(path: Path) -> dict[str, Any]:
     if not best:
         raise DataError(f"{path} is empty; expected a truecasing model. Train it again.")
     return {"best": best, "known": known}
+
+
+def in_the_case_of(word: str, other: str) -> str:
+    """Write another word in capitals, or with a capital, where `word` is."""
+    if len(word) > 1 and word.isupper():
+        return other.upper()
+    return other[0].upper() + other[1:] if word[0].isupper() else other

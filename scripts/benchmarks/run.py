@@ -98,6 +98,8 @@ def table(results: Results) -> str:
         "Each compares two things, measured in turn on the same machine: the median of the ratios,",
         "their smallest and largest. `python scripts/benchmarks/run.py --all` makes this page;",
         "`python scripts/benchmarks/SCRIPT.py OPTIONS` measures one, and prints all of it as JSON.",
+        "Where the time of a training goes, `python scripts/benchmarks/training_profile.py` tells:",
+        "torch's operators with their shares, of `bytenet` or of another `--arch`.",
         "",
         "| what | script and options | ratio | spread | goal | elsewhere |",
         "| --- | --- | --- | --- | --- | --- |",

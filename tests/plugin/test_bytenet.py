@@ -16,6 +16,8 @@ TRAINING = (
     *("1", "--log-format", "simple", "--seed", "1", "--cpu"),
 )
 
+LANGUAGES = ("-s", "digits", "-t", "words")
+
 
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -25,8 +27,7 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, ROOT / "examples/bytenet/digits.py", folder, *sizes)
     splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     dictionary = ("--srcdict", folder / "dict.txt", "--tgtdict", folder / "dict.txt")
-    languages = ("-s", "digits", "-t", "words")
-    run("fairseq-preprocess", *languages, *dictionary, *splits, "--destdir", folder / "bin")
+    run("fairseq-preprocess", *LANGUAGES, *dictionary, *splits, "--destdir", folder / "bin")
     return folder / "bin"
 
 
@@ -36,6 +37,16 @@ def generated(run: Run, data: Path, path: str | Path, *flags: str) -> dict[str, 
     found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", run(*words).stdout, re.M)
     assert len(found) == 40
     return {line: (float(score), text) for line, score, text in found}
+
+
+def answered(run: Run, data: Path, path: str | Path, lines: list[str]) -> list[tuple[float, str]]:
+    """Return score and text of what fairseq-interactive makes of lines."""
+    words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--path", path, "--cpu")
+    flags = ("--beam", "3", "--buffer-size", "20", "--batch-size", "8")
+    shown = run(*words, *flags, *LANGUAGES, text="".join(f"{line}\n" for line in lines)).stdout
+    assert re.findall(r"^S-\d+\t(.*)$", shown, re.M) == lines
+    found = re.findall(r"^H-\d+\t(\S+)\t(.*)$", shown, re.M)
+    return [(float(score), text) for score, text in found]
 
 
 def test_it_trains_resumes_and_translates_alone_in_batches_and_in_ensembles(
@@ -59,3 +70,8 @@ def test_it_trains_resumes_and_translates_alone_in_batches_and_in_ensembles(
         for line, (score, text) in together.items():
             assert other[line][1] == text
             assert abs(other[line][0] - score) < 1e-4
+    lines = (data.parent / "test.digits").read_text(encoding="utf-8").splitlines()[:12]
+    for number, (score, text) in enumerate(answered(run, data, one, lines)):
+        assert text == together[str(number)][1]
+        assert abs(score - together[str(number)][0]) < 1e-4
+    assert len(answered(run, data, one, ["7 7 7 7 7 7 7", "1"])) == 2  # lengths it has not seen

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.models.expert_and_imitators import ExpertAndImitators
 from fairseq_ssl.modules.imitators import averaged
 from tests.conftest import PACKAGE, weights
 from tests.plugin import classification as made
@@ -156,6 +158,35 @@ def test_adversarial_trainings_learn(data: Path, criterion: str, tmp_path: Path)
     texts = task.dataset("valid")
     batch = texts.collater([texts[index] for index in range(9)])
     assert (model(**batch["net_input"]).argmax(-1) == batch["target"]).all()
+
+
+@pytest.mark.parametrize(("criterion", "asked"), [("adversarial", 1), ("virtual_adversarial", 2)])
+def test_a_mixture_trains_adversarially_and_asks_its_imitators_once_of_each_text(
+    data: Path,
+    expert: Path,
+    imitators: Path,
+    criterion: str,
+    asked: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    alphas = ExpertAndImitators.alphas
+
+    def counted(self: ExpertAndImitators, piece_tokens: Tensor) -> Tensor:
+        calls.append(len(piece_tokens))
+        return alphas(self, piece_tokens)
+
+    monkeypatch.setattr(ExpertAndImitators, "alphas", counted)
+    flags = ("--mixture-imitators", imitators, "--criterion", f"{criterion}_cross_entropy")
+    more = ("--adversarial-epsilon", "1", "--classification-others", "2", "--max-update", "3")
+    found = weights(made.mixture(data, tmp_path / "run", expert, *flags, *more))
+    assert len(calls) == 3 * asked
+    for name, weight in weights(expert).items():
+        assert not torch.equal(weight, found[f"expert.{name}"]), name
+    for name, weight in weights(imitators).items():
+        assert torch.equal(weight, found[f"groups.0.{name.removeprefix('imitators.')}"]), name
+    assert found["lambda_steps"].ne(0).all()
 
 
 def test_what_does_not_fit_is_refused_before_the_first_batch(

@@ -1,6 +1,6 @@
 """The smallest of numbers are taken for 0 where texts are classified, by each of torch's threads.
 
-In processes of their own, whose threads no other test has started.
+In processes whose threads no other test has started.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Run
 
 PRODUCT = """
-import json, sys
+import json, os, sys
 from types import SimpleNamespace
 
 import torch
@@ -32,17 +32,24 @@ from fairseq_ssl.tasks.semi_supervised_classification import (
     SemiSupervisedClassificationTask as Task,
 )
 
-folder, options = sys.argv[1], json.loads(sys.argv[2])
-if options.get("_name") == "recurrent_lm":  # for a task of fairseq's own
-    task = SimpleNamespace(source_dictionary=Dictionary())
-else:
-    task = Task.setup_task(Config(data=folder))
-if options:
-    models.build_model(OmegaConf.create(options), task)
-small = torch.full((40_000 * torch.get_num_threads(),), 1e-30)
-print(float((small * 1e-9).ne(0).float().mean()))
+def share(options):
+    if options.get("_name") == "recurrent_lm":  # for a task of fairseq's own
+        task = SimpleNamespace(source_dictionary=Dictionary())
+    else:
+        task = Task.setup_task(Config(data=sys.argv[1]))
+    if options:
+        models.build_model(OmegaConf.create(options), task)
+    small = torch.full((40_000 * torch.get_num_threads(),), 1e-30)
+    return float((small * 1e-9).ne(0).float().mean())
+
+
+for options in json.loads(sys.argv[2]):
+    if os.fork() == 0:
+        print(share(options), flush=True)
+        os._exit(0)
+    os.wait()
 """
-"""Prints the share of denormal products that are kept."""
+"""Prints the share of denormal products that are kept with each of some options."""
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +62,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [
+def test_products_of_many_threads_are_flushed(run: Run, folder: Path) -> None:
+    kept = {"recurrent_keep_denormals": True}
+    cases: list[tuple[dict[str, Any], float]] = [
         ({}, 0.0),
         ({"_name": "lstm_classifier"}, 0.0),
-        ({"_name": "lstm_classifier", "recurrent_keep_denormals": True}, 1.0),
+        ({"_name": "lstm_classifier", **kept}, 1.0),
         ({"_name": "recurrent_lm"}, 0.0),
-        ({"_name": "recurrent_lm", "recurrent_keep_denormals": True}, 1.0),
-    ],
-)
-def test_a_product_of_many_threads_is_flushed(
-    run: Run, folder: Path, options: dict[str, Any], kept: float
-) -> None:
-    words = (sys.executable, "-c", PRODUCT, folder, json.dumps(options))
-    assert float(run(*words, OMP_NUM_THREADS="4").stdout) == kept
+        ({"_name": "recurrent_lm", **kept}, 1.0),
+    ]
+    options = json.dumps([one for one, _ in cases])
+    shown = run(sys.executable, "-c", PRODUCT, folder, options, OMP_NUM_THREADS="4").stdout
+    assert [float(line) for line in shown.split()] == [share for _, share in cases]

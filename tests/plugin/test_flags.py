@@ -139,6 +139,7 @@ FLAGS = {
         "--truncate-target-words": "130 in PoDA",
         "--init-encoder-only": "default: at random",
         "--init-decoder-only": "default: at random",
+        "--aggressive": "the source is the draft",
         "--right-to-left": "from their last word to their first",
     },
     "reconstruction_translation": {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 from argparse import Namespace
 from importlib.metadata import version
@@ -16,6 +18,7 @@ from fairseq_ssl.errors import FairseqSslError
 
 fairseq_ssl.register()
 from fairseq import options, tasks  # noqa: E402
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 from tests.conftest import PACKAGE, Run, trained_only, weights  # noqa: E402
@@ -129,6 +132,31 @@ def test_fine_tuning_starts_from_weights_without_an_average(
         assert all(wanted[name].allclose(weight) for name, weight in trained_only(found).items())
 
 
+def test_bleu_is_that_of_what_the_averaged_weights_write(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model that is trained writes nothing, and there is one search for all batches."""
+    search = {"beam": 2, "max_len_b": 10}
+    task, model = built(data, *RAW, "--eval-bleu", "--eval-bleu-args", json.dumps(search))
+    task.load_dataset("valid")
+    sample = task.datasets["valid"].collater([task.datasets["valid"][n] for n in range(30)])
+    average = copy.deepcopy(model)
+    with torch.no_grad():
+        average.decoder.copy_attention.gate.bias.fill_(-9)  # it copies
+    generator = task.build_generator([average], Namespace(**search))
+    expected = task._inference_with_bleu(generator, sample, average)
+    assert expected.counts[0] > 0
+    monkeypatch.setattr(model.encoder, "forward", None)
+    criterion = CrossEntropyCriterion(task, sentence_avg=False)
+    searches = set()
+    for _ in range(2):
+        _, _, shown = task.valid_step(sample, model, criterion, ema_model=average)
+        found = [shown[f"_bleu_counts_{n}"] for n in range(4)]
+        assert (found, shown["_bleu_sys_len"]) == (expected.counts, expected.sys_len)
+        searches.add(task.sequence_generator)
+    assert len(searches) == 1
+
+
 def test_words_are_shown_as_they_were_written(
     run: Run, text: Path, data: Path, trained: Path
 ) -> None:
@@ -143,6 +171,20 @@ def test_words_are_shown_as_they_were_written(
     shown = run(*words, *sampling, text="Never w3 Seen w4 Never\n").stdout
     assert re.search(r"^S-0\tNever w3 Seen w4 Never$", shown, re.M)
     assert len(re.findall(r"^H-0\t", shown, re.M)) == 3
+
+
+def test_aggressively_it_writes_what_greedy_search_does(
+    run: Run, data: Path, trained: Path
+) -> None:
+    path = trained / "checkpoint_last.pt"
+    words = ("fairseq-generate", data, *RAW, *TASK, "--cpu", "--path", path)
+    found = []
+    for flags in ((), ("--aggressive",)):
+        shown = run(*words, "--beam", "1", "--max-len-b", "10", *flags).stdout
+        found.append(sorted(re.findall(r"^D-(\d+)\t\S+\t(.*)$", shown, re.M)))
+    assert len(found[0]) == 30
+    assert found[0] == found[1]
+    assert "Give --beam 1." in run(*words, "--aggressive", code=1).stderr
 
 
 def built(data: Path, *flags: str | Path) -> tuple[Any, Any]:

@@ -43,8 +43,15 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "pseudo_bidirectional_transformer_small": {
         name: value for name, value in SMALL.items() if name.startswith("encoder")
     },
-    "bytenet_digits": {"bytenet_dim": 8, "bytenet_unfold": "1,0"},
+    "bytenet_digits": {"bytenet_dim": 8},
+    "lstm": {**SMALL, "encoder_bidirectional": True},
+    "edit_tagger_small": {
+        **{name: value for name, value in SMALL.items() if name.startswith("encoder")},
+        "attention_dropout": 0.0,
+    },
 }
+
+FCONV = {"arch": "fconv_iwslt_de_en", "max_source_positions": 9, "max_target_positions": 9}
 
 
 def task() -> Any:
@@ -132,6 +139,35 @@ def test_an_encoder_starts_from_a_translation_model_by_the_names_of_words(tmp_pa
     torch.testing.assert_close(again.encoder.state_dict(), model.encoder.state_dict())
 
 
+@pytest.mark.parametrize(
+    ("arch", "flags"),
+    [
+        ("bytenet_digits", ("--bytenet-unfold", "2.5,1")),
+        ("lstm", ("--encoder-embed-dim", "8", "--decoder-embed-dim", "8")),
+        ("edit_tagger_small", (*random_models.SIZES, *random_models.HEADS)),
+    ],
+)
+def test_encoders_of_other_kinds_start_from_a_checkpoint(
+    arch: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    """And a text alone is what it is in a batch, with as many columns as the checkpoint has."""
+    data = random_models.data_folder(tmp_path / "data")
+    path = random_models.encoding(tmp_path / "one.pt", data, arch, *flags)
+    for_task = task()
+    model = built("encoder_classifier", for_task, classifier_encoder=str(path)).eval()
+    theirs = torch.load(path, weights_only=False)["model"]
+    for name, weight in model.encoder.state_dict().items():
+        if "tokens.weight" not in name:
+            assert torch.equal(weight, theirs[f"encoder.{name}"]), name
+    table = "tokens.weight" if arch.startswith("edit") else "embed_tokens.weight"
+    torch.testing.assert_close(model.encoder.embed_tokens.weight, theirs[f"encoder.{table}"])
+    tokens, lengths = torch.tensor([[4, 5, 2, 1], [6, 7, 8, 2]]), torch.tensor([3, 4])
+    with torch.no_grad():
+        together = model(tokens, lengths)
+        alone = model(tokens[:1, :3], lengths[:1])
+        torch.testing.assert_close(together[0], alone[0], rtol=1e-4, atol=1e-5)
+
+
 def test_a_symbol_that_stands_twice_is_read(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("a 3\n<unk> 2 #fairseq:overwrite\n")
     assert symbols_of(tmp_path / "dict.txt", tmp_path, "--x")[4:] == ["a", "<unk>"]
@@ -143,6 +179,8 @@ def test_what_can_not_be_an_encoder_is_refused() -> None:
         ("{", "is no JSON"),
         ('{"arch": "unheard"}', "needs --classifier-encoder"),
         ('{"arch": "transformer_lm"}', "no encoder and decoder"),
+        ('{"arch": "fconv"}', "what a classifier has not: .*max_source_positions"),
+        (json.dumps(FCONV), "A FConvEncoder gives no states of words.*lstm, bytenet"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             built("encoder_classifier", task(), classifier_encoder_options=options)

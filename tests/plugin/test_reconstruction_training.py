@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq import options, tasks
+from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch import Tensor
 
@@ -63,8 +64,8 @@ def built(folder: Path, arch: str, *flags: str, both: bool = True) -> tuple[Any,
     texts = [f"--reconstruction-source-text={folder}/mono/train"]
     texts += [f"--reconstruction-target-text={folder}/mono/train"] * both
     words = [str(folder / "bin"), "--task", "reconstruction_translation", "-s", "words"]
-    words += ["-t", "digits", "--criterion", "reconstruction_loss", "--arch", arch, *SMALL[arch]]
-    words += ["--reconstruction-beam", "3", *texts, *flags]
+    words += ["-t", "digits", "--criterion", "reconstruction_loss", "--arch", arch]
+    words += [*SMALL.get(arch, ()), "--reconstruction-beam", "3", *texts, *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
     task = tasks.setup_task(cfg.task)
@@ -201,6 +202,33 @@ def test_an_epoch_is_the_pairs_and_the_text_goes_round(folder: Path) -> None:
     assert TARGET not in sample
     assert len(sample[SOURCE]["id"]) == len(sample["id"]) == len(sample["backward"]["id"])
     assert data.num_tokens(0) == data.num_tokens_vec(torch.arange(1).numpy())[0]
+
+
+def test_batches_of_mixed_lengths_are_new_in_each_epoch(folder: Path) -> None:
+    """Whatever seed numpy has: fairseq 0.12.2 gives it the same one in all epochs."""
+    flags = ("--reconstruction-mixed-lengths",)
+    task, _, _ = built(folder, "transformer_tiny", *flags, both=False)
+    data = task.datasets["train"]
+
+    def formed(epoch: int, seed: int = 7) -> list[int]:
+        batches(task, epoch=epoch)
+        with data_utils.numpy_seed(seed):
+            order: list[int] = data.ordered_indices().tolist()
+        return order
+
+    orders = [formed(epoch) for epoch in (1, 2, 3)]
+    assert all(sorted(order) == list(range(24)) for order in orders)
+    assert len(set(map(tuple, orders))) == 3
+    assert formed(2, seed=8) == orders[1]
+    lengths = data.dataset.src_sizes[orders[0]]
+    assert (lengths[1:] < lengths[:-1]).any()
+
+
+def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
+    assert built(folder, "pointer_transformer_tiny")
+    flags = ("--copy-vocabulary", "10")
+    with pytest.raises(ConfigurationError, match="--copy-vocabulary is 10, and the dictionary has"):
+        built(folder, "pointer_transformer_tiny", *flags)
 
 
 @pytest.mark.parametrize(

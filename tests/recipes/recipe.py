@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from tests.conftest import environment
+
+
+def script(path: Path) -> ModuleType:
+    """Import one of the recipes' own scripts."""
+    spec = importlib.util.spec_from_file_location(f"recipe_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:

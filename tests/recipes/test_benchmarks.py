@@ -56,7 +56,7 @@ BENCHMARKS = {
 
 def test_every_benchmark_is_tested_here() -> None:
     folder = ROOT / "scripts/benchmarks"
-    shared = {"harness", "models", "direct_maxmatch", "run", "suite"}
+    shared = {"harness", "models", "direct_maxmatch", "run", "suite", "training_profile"}
     assert {path.stem for path in folder.glob("*.py")} - shared == set(BENCHMARKS)
 
 
@@ -71,6 +71,19 @@ def test_a_benchmark_prints_its_ratios_as_json(run: Run, name: str) -> None:
     assert report["spread"][0] <= report["ratio"] <= report["spread"][1]
     assert report["goal_reached"] == (sum(report["ratios"]) / 2 >= report["goal"])
     assert name in report["command"]
+
+
+def test_a_profile_is_a_table_of_operators_the_most_costly_first(run: Run) -> None:
+    script = ROOT / "scripts/benchmarks/training_profile.py"
+    words = ("--arch", "bytenet_digits", "--length", "6", "--tokens", "60", "--rows", "4")
+    lines = run(sys.executable, script, *words).stdout.splitlines()
+    assert lines[0].startswith("| operator | of the time (%) |")
+    rows = [line.strip("| ").split(" | ") for line in lines[2:6]]
+    shares = [float(row[1]) for row in rows]
+    assert shares == sorted(shares, reverse=True)
+    assert all(row[0].startswith("`") and float(row[3]) > 0 for row in rows)
+    others = float(lines[-1].split()[-2])
+    assert sum(shares) + others == pytest.approx(100, abs=0.3)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 import fairseq_ssl
-from tests.conftest import ROOT
-from tests.recipes.recipe import called, printed, step
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
+from fairseq.data import data_utils  # noqa: E402
+
+from fairseq_ssl.models.bytenet import ByteNetConfig  # noqa: E402
+from tests.conftest import ROOT  # noqa: E402
+from tests.recipes.recipe import called, printed, script, step  # noqa: E402
 
 RECIPE = ROOT / "examples/bytenet"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
@@ -42,14 +45,21 @@ def test_digits_are_those_of_the_authors_seeds_and_the_unseen_ones_unseen(tmp_pa
     assert files["train.words"][1] == "o n e _ n i n e"
     sizes = {name: len(files[f"{name}.digits"]) for name in ("train", "mono", "test", "valid")}
     assert sizes == {"train": 128, "mono": 512, "test": 5, "valid": 128}
-    known = {*files["train.digits"], *files["mono.digits"]}
+    whole = digits(tmp_path / "whole", "--unlabelled", "1024")
+    assert whole["mono.digits"][:512] == files["mono.digits"]
+    known = {*files["train.digits"], *whole["mono.digits"]}
     unseen = set(files["unseen.digits"])
+    assert files["unseen.digits"] == whole["unseen.digits"], "whatever text a run has"
     assert not known & unseen
     assert len(known | unseen) == 1100
-    assert {len(line.split()) for line in unseen} == {2, 3}
+    assert {len(line.split()) for line in unseen} <= {2, 3}
     more = digits(tmp_path / "more", "--labelled", "256")
     assert more["train.digits"][:128] == files["train.digits"]
-    assert digits(tmp_path / "two", "--run", "2")["train.digits"] != files["train.digits"]
+    other = digits(tmp_path / "two", "--run", "2", "--test", "5")
+    assert other["train.digits"] != files["train.digits"]
+    assert other["test.digits"] != files["test.digits"]
+    # numpy.random.RandomState(2) drew them, for every run
+    assert other["final.digits"] == files["final.digits"] == ["1 9", "6 6", "2 9 1", "8 9 7", "1 1"]
     symbols = {entry.split()[0] for entry in files["dict.txt"]}
     assert symbols == set(" ".join(files["unseen.digits"] + files["unseen.words"]).split())
 
@@ -68,14 +78,38 @@ def test_wrong_characters_are_counted_as_the_slides_do(tmp_path: Path) -> None:
     assert (shown["sentences"], shown["sentences_wrong"]) == (4, 0.75)
 
 
+def test_the_authors_numbers_stand_beside_his_models_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = script(RECIPE / "digits_table.py")
+    for run in ("bytenet_digits-64-0-0-1", "bytenet_selu-64-0-0-1", "lstm-64-0-0-1"):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "final.json").write_text('{"misclassification": 0.5}')
+    monkeypatch.setattr(sys, "argv", ["digits_table.py", str(tmp_path), "--sets", "final"])
+    table.main()
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:5]]
+    assert [(row[0], row[4].strip()) for row in rows] == [
+        ("bytenet_digits", "0.4195"),
+        ("bytenet_selu", ""),
+        ("lstm", "0.5552"),
+    ]
+    assert table.published(("lstm", "64", "512", "0.2")) == ""
+    assert table.published(("bytenet_digits", "256", "1024", "0.2")) == "0.0949"
+
+
 def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "EPOCHS": "1", "TEST": "8"}
     shown = [step(path, settings).stdout for path in STEPS]
     rows = [line.split(" | ")[1:4] for line in shown[3].splitlines()[2:4]]
     assert rows == [["16", "0", "0"], ["16", "16", "0.2"]]
+    assert "| final | test | unseen |" in shown[3]
     for path in STEPS[:3]:
         again = step(path, settings).stderr.splitlines()
         assert all(line.startswith(("==>", "there already: ")) for line in again), again
+    data = tmp_path / "data/digits.16.1"
+    step(STEPS[0], {**settings, "UNLABELLED": "0 16 24"})
+    sizes = {amount: _lines(data / f"mono.{amount}") for amount in (16, 24)}
+    assert sizes == {16: 16, 24: 24}, "a grid can be widened later"
 
 
 def test_digits_are_trained_on_as_the_author_did() -> None:
@@ -90,17 +124,28 @@ def test_digits_are_trained_on_as_the_author_did() -> None:
     assert len(texts) == 90
 
 
+def _lines(folder: Path) -> int:
+    """How many sentences a folder of fairseq-preprocess has to train on."""
+    found = data_utils.load_indexed_dataset(str(folder / "train.words-None.words"))
+    return len(found)
+
+
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_command_of_the_other_tasks_is_one_of_fairseqs(scale: str) -> None:
     found = trainings(SCALE=scale, TASKS="memorise text", SEEDS="1")
     kinds = [(args.task, args.criterion) for args in found]
     both = ("reconstruction_translation", "reconstruction_loss")
     back = ("tagged_translation", "label_smoothed_cross_entropy")
+    alone = ("translation", "cross_entropy")
+    first = [alone, alone] if scale == "paper" else [alone]  # memorising; and ByteNet on Europarl
     # in a dry run back-translation finds no supervised model, and would train it
-    assert kinds == [("translation", "cross_entropy"), both, both, back, both]
+    assert kinds == [*first, both, both, back, both]
     assert found[0].max_epoch == 120
-    assert [args.reconstruction_target_text is None for args in found[1:3]] == [True, True]
-    assert found[-1].reconstruction_start_update > 0
+    texts = found[len(first) :]
+    assert [args.reconstruction_target_text is None for args in texts[:2]] == [True, True]
+    assert texts[-1].reconstruction_start_update > 0
+    assert {(args.clip_norm, args.label_smoothing) for args in texts} == {(5, 0.1)}
+    assert texts[2].sentence_avg, "as reconstruction_loss does"
     decoded = called(
         printed(RECIPE, "decode", {"SCALE": scale, "TASKS": "memorise text"}), "fairseq-generate"
     )
@@ -108,11 +153,51 @@ def test_every_command_of_the_other_tasks_is_one_of_fairseqs(scale: str) -> None
         options.parse_args_and_arch(options.get_generation_parser(), words)
 
 
+def test_bytenet_is_trained_on_europarl_as_the_author_did() -> None:
+    settings = {"SCALE": "paper", "TASKS": "text", "KINDS": "bytenet", "SEEDS": "1"}
+    (args,) = trainings(**settings)
+    assert (args.arch, args.lr, args.max_epoch) == ("bytenet", [3e-4], 13)
+    assert ByteNetConfig.from_namespace(args).bytenet_dim == 400
+    assert args.batch_size * args.update_freq[0] == 64
+    assert args.max_source_positions == args.max_target_positions == 500
+    assert args.data == "work/bytenet/paper/data/characters"
+    made = called(printed(RECIPE, "prepare", settings), "fairseq-preprocess")
+    assert f"{args.data}.tmp" in made[-1]
+    assert "--joined-dictionary" in made[-1]
+    table = printed(RECIPE, "score", {**settings, "KINDS": "bytenet supervised"})[-1]
+    assert table[-5:] == ["--rows", "bytenet", "supervised", "--published", "bytenet=7.44"]
+
+
+def test_a_published_score_has_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "supervised.1").mkdir()
+    score = '{"score": 20.0, "signature": "x"}'
+    (tmp_path / "supervised.1/test.bleu.json").write_text(score)
+    words = ["bleu_table.py", str(tmp_path), "--heads", "kind", "--rows", "bytenet", "supervised"]
+    monkeypatch.setattr(sys, "argv", [*words, "--published", "bytenet=7.44"])
+    script(ROOT / "examples/common/bleu_table.py").main()
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "| kind | valid | test | published |",
+        "| --- | --- | --- | --- |",
+        "| bytenet | not run | not run | 7.44 |",
+        "| supervised | not run | 20.00 ± 0.00 (1) |  |",
+    ]
+
+
+def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
+    settings = {"SCALE": "paper", "TASKS": "text", "KINDS": "supervised", "SEEDS": "1"}
+    (args,) = trainings(**settings, TEXT_ARCH="bytenet_v2", TEXT_FLAGS="")
+    assert (args.arch, args.bytenet_dim) == ("bytenet_v2", 800)
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
         ({"TASKS": "digit"}, 2, "TASKS has 'digit'; expected digits, memorise, text."),
         ({"KINDS": "bt"}, 2, "KINDS has 'bt'"),
+        ({"SETS": "train"}, 2, "SETS has 'train'; expected final, test, unseen."),
+        ({"UNLABELLED": "0 2048"}, 2, "UNLABELLED has '2048'; expected 0 to 1024"),
         ({"SCALE": "small", "TASKS": "text", "DATA_DIR": ""}, 1, "folder with multi30k"),
     ],
 )

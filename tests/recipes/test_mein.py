@@ -10,7 +10,7 @@ import pytest
 
 import fairseq_ssl
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, printed, step
+from tests.recipes.recipe import called, printed, script, step
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -91,6 +91,21 @@ def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
     labels = called(dry("imitate", SCALE="small"), "fairseq-ssl")
     assert len(labels) == 2 * 3 * 3 * 2
     assert all(words[:2] == ["classify", "label"] for words in labels)
+
+
+def test_figures_have_all_imitators_where_their_windows_and_their_texts_stand() -> None:
+    kinds = ("alone", "windows.3-4", "windows.1", "windows.1-2-3-4-5", "imitators", "windows.1-2")
+    table = script(RECIPE / "table.py")
+    systems = {kind: {"error": {"mean": len(kind), "sd": 1.0}} for kind in kinds}
+    found = table.points(systems, "windows.", "1-2-3-4")
+    assert [one[0] for one in found] == ["1", "1-2", "1-2-3-4", "1-2-3-4-5", "3-4"]
+    assert found[2][1] == len("imitators")
+    assert table.points(systems, "lines.", "all") == []
+    systems["lines.20000"] = systems["lines.5000"] = systems["alone"]
+    found = table.points(systems, "lines.", "all")
+    assert [one[0] for one in found] == ["5000", "20000", "all"]
+    (words,) = [one for one in dry("score", TASKS="elec") if one[1].endswith("table.py")]
+    assert words[-2:] == ["--windows", "1,2,3,4"]
 
 
 @pytest.mark.parametrize(

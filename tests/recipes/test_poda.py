@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,8 @@ def training(words: list[str]) -> Any:
 
 def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "AMOUNTS": "all", "KINDS": "pretrained"}
-    settings |= {"PRETRAIN_EPOCHS": "2", "EPOCHS": "1"}
+    settings |= {"PRETRAIN_EPOCHS": "9", "PRETRAIN_FLAGS": "--max-epoch 2", "STARTS": "2"}
+    settings |= {"EPOCHS": "1"}
     shown = [step(path, settings).stdout for path in STEPS]
     rows = [line.split(" | ") for line in shown[4].splitlines()[2:4]]
     assert [row[2:4] for row in rows] == [["0", "untouched"], ["all", "pretrained"]]
@@ -44,6 +46,9 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     ]
     for name in ("amounts", "epochs"):
         assert (tmp_path / f"analysis/{name}.learner.png").stat().st_size > 5000
+    for number, epoch in ((1, 2), (2, 1)):  # the newest there are
+        signature = (tmp_path / f"pretrained/start.{number}.pt.json").read_text("utf-8")
+        assert f"pretrained/checkpoint{epoch}.pt" in signature
     names = (tmp_path / "text/learner/train.trg").read_text("utf-8").split()
     vocabulary = (tmp_path / "dictionary/dict.en.txt").read_text("utf-8").split("\n")[:96]
     assert set(names) - {entry.split(" ")[0] for entry in vocabulary}  # some can only be copied
@@ -91,6 +96,61 @@ def test_fine_tuning_keeps_the_hyper_parameters() -> None:
         assert [start is not None for start in starts] == [place == i for i in range(3)]
     origins = {args.finetune_from_model for args in found} - {None}
     assert len(origins) == 4  # other checkpoints for other seeds
+
+
+def test_each_amount_has_a_warm_up_and_an_average_that_fit_it(tmp_path: Path) -> None:
+    settings = {"SCALE": "small", "KINDS": "scratch pretrained", "WORK": str(tmp_path)}
+    pairs = tmp_path / "data/learner.all/train.src-trg.src"
+    pairs.parent.mkdir(parents=True)
+    pairs.write_text("eight words and the end of a line\n" * 30_000, encoding="utf-8")
+    found: dict[str, tuple[float, ...]] = {}
+    for words in called(printed(RECIPE, "finetune", settings), "fairseq-train"):
+        args = training(words)
+        assert args.max_epoch == 0
+        amount = Path(args.data).name.partition(".")[2]
+        fits = (args.max_update, args.warmup_updates, args.ema_start_update, args.ema_decay)
+        assert found.setdefault(amount, fits) == fits, "all kinds of an amount have the same"
+    assert found["all"][:2] == (30 * 30_000 * 9 // 3000, 270)
+    assert found["1000"][:2] == (1500, 150)
+    for updates, warm_up, first, decay in found.values():
+        assert warm_up == first
+        assert decay ** (updates - first) < 1e-6, "nothing is left of what it began from"
+        assert decay ** (updates // 20) == pytest.approx(0.37, abs=0.01)
+
+
+def test_summaries_have_at_most_130_words_and_others_more_than_their_sources() -> None:
+    commands = called(dry("decode", TASKS="cnndm gigaword", KINDS="untuned"), "fairseq-generate")
+    found = [options.parse_args_and_arch(options.get_generation_parser(), w) for w in commands]
+    assert [(args.max_len_a, args.max_len_b) for args in found] == [(0, 130), (1.5, 10)]
+    assert found[0].truncate_source_words == 800
+
+
+def test_grammar_is_scored_drawn_and_shown(tmp_path: Path) -> None:
+    """With no trainings there is a figure less, and no error."""
+    text, run = tmp_path / "text/conll", tmp_path / "runs/conll.all.pretrained.1"
+    for path, content in (
+        (text / "train.src", "a\n"),
+        (text / "test.m2", "S a dog bark\nA 2 3|||V|||barks|||REQUIRED|||-NONE-|||0\n\n"),
+        (run / "test.txt", "a dog barks\n"),
+        (tmp_path / "analysis/samples.txt", ""),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    settings = {
+        **PAPER,
+        "TASKS": "conll jfleg",
+        "KINDS": "pretrained",
+        "SEEDS": "1",
+        "ENSEMBLE": "0",
+    }
+    settings |= {"WORK": str(tmp_path), "DATA_DIR": "none"}
+    shown = step(STEPS[4], {**settings, "TASKS": "conll"}).stdout
+    assert "| conll | test | all | pretrained | 100.00 ± 0.00 (1) |" in shown
+    assert re.search(r"^conll test: m2\|", shown, re.M)
+    told = step(STEPS[5], settings).stderr
+    assert (tmp_path / "analysis/amounts.conll.png").stat().st_size > 5000
+    assert "conll: no training to draw by epoch" in told
+    assert "jfleg: no scores to draw by amount" in told
 
 
 def test_models_of_all_seeds_are_an_ensemble() -> None:

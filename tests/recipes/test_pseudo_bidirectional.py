@@ -54,6 +54,7 @@ def test_words_are_trained_alike_at_both_depths() -> None:
         size = (40, 6000) if "ocr.3" in args.data else (120, 2000)
         assert (args.max_epoch, args.max_tokens) == size
         assert args.save_dir.endswith(f"-{args.encoder_layers}")
+        assert args.best_checkpoint_metric == "nll_loss"
     for stock, ours, past, apart in (found[i : i + 4] for i in range(0, 16, 4)):
         assert stock.arch == "transformer"
         assert stock.decoder_layers == stock.encoder_layers == ours.encoder_layers
@@ -77,7 +78,8 @@ def test_grammar_is_trained_as_in_section_4_1() -> None:
             assert args.lr_scheduler == "inverse_sqrt"
             assert (args.max_tokens * 4 * args.update_freq[0], args.dropout) == (8 * 5120, 0.2)
             assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (1024, 4096)
-            assert args.best_checkpoint_metric == "loss"
+            assert args.best_checkpoint_metric == "nll_loss"  # whose power of 2 is the perplexity
+            assert not args.maximize_best_checkpoint_metric
     assert {args.encoder_layers for args in stages} == {6, 12}
     without = called(dry("train", **GEC, PRETRAIN="0"), "fairseq-train")
     assert len(without) == 2 * 4
@@ -94,7 +96,35 @@ def test_grammar_is_prepared_and_decoded_as_in_section_4_1() -> None:
     assert len(decoding) == 8 * 2 + 10 * 2
     for words in decoding:
         args = options.parse_args_and_arch(options.get_generation_parser(), words)
-        assert args.beam == (12 if "/gec." in args.path else 5)
+        wanted = (12, "raw") if "/gec." in args.path else (5, None)
+        assert (args.beam, args.dataset_impl) == wanted
+
+
+def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
+    """What is to be corrected is read as text: it has no other side."""
+    data, work = tmp_path / "data", tmp_path / "work"
+    data.mkdir()
+    wrong, right = "a dog bark at a cat\nthe cat sleep\n", "a dog barks at a cat\nthe cat sleeps\n"
+    for split in ("train", "valid"):
+        (data / f"{split}.src").write_text(wrong * 10)
+        (data / f"{split}.trg").write_text(right * 10)
+    for split in ("bea", "conll"):
+        (data / f"{split}.src").write_text(wrong)
+    edits = ("2 3|||V|||barks", "2 3|||V|||sleeps")
+    (data / "conll.m2").write_text(
+        "".join(
+            f"S {line}\nA {edit}|||REQUIRED|||-NONE-|||0\n\n"
+            for line, edit in zip(wrong.splitlines(), edits, strict=True)
+        )
+    )
+    settings = {**GEC, "DATA_DIR": str(data), "WORK": str(work), "KINDS": "pbd", "PRETRAIN": "0"}
+    settings |= {"VOCABULARY": "30", "GEC_DEPTHS": "1", "GEC_UPDATES": "2", "GEC_BEAM": "2"}
+    settings["FLAGS"] = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 16"
+    shown = [step(path, settings).stdout for path in STEPS][-1].splitlines()
+    for split in ("bea", "conll"):
+        lines = (work / f"runs/gec.all.pbd-1/{split}.txt").read_text().splitlines()
+        assert len(lines) == 2
+    assert [line.split("\t")[0] for line in shown[:3]] == ["Precision", "Recall", "F_0.5"]
 
 
 def test_more_words_are_learned_by_the_same_model() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from argparse import Namespace
 from typing import Any
 
@@ -88,6 +89,24 @@ def test_a_moving_average_moves_tied_weights_once_an_update(fp32: bool, half: bo
         torch.testing.assert_close(found[name].float(), expected, atol=2e-3, rtol=0)
     tied = ("encoder.embed_tokens.weight", "decoder.output_projection.weight")
     assert found[tied[0]].data_ptr() == found[tied[1]].data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fp32", "told"),
+    [
+        (torch.half, False, "moves the average by 0.0005 of its way: .* Give --ema-fp32 too"),
+        (torch.bfloat16, False, "--ema-fp32"),
+        (torch.half, True, ""),
+        (torch.float, False, ""),
+    ],
+)
+def test_an_average_that_is_lost_in_rounding_is_told(
+    dtype: torch.dtype, fp32: bool, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"ema_decay": 0.9995, "ema_fp32": fp32, "ema_seed_model": None}
+    EMA(torch.nn.Linear(2, 2).to(dtype), Namespace(**options))
+    assert bool(caplog.text) == bool(told)
+    assert re.search(told, caplog.text)
 
 
 @pytest.mark.parametrize("extra", [None, {"ema": 1, "ema_fp32_params": 2, "val_loss": 3}])

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.text.casing import in_the_case_of
 from fairseq_ssl.text.needed_package import needed
 
 DISTANCE = 2
@@ -114,7 +115,7 @@ class Aspell:
         lines = iter(self._ask("".join(f"^{word}\n" for word in asked)).split("\n")[1:])
         for word, form in zip(words, asked, strict=True):
             answers = list(takewhile(bool, lines))
-            yield [_in_the_case_of(word, other) for other in _suggested(form, answers)]
+            yield [in_the_case_of(word, other) for other in _suggested(form, answers)]
 
     def _ask(self, lines: str) -> str:
         options = ("--mode=none", "--encoding=utf-8", f"--lang={self.language}")
@@ -138,9 +139,3 @@ def _suggested(word: str, answers: Iterable[str]) -> list[str]:
         if head.split()[:2] == ["&", word]:
             return others.split(", ")
     return []
-
-
-def _in_the_case_of(word: str, other: str) -> str:
-    if len(word) > 1 and word.isupper():
-        return other.upper()
-    return other[0].upper() + other[1:] if word[0].isupper() else other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairseq_ssl.text.casing import in_the_case_of
 from fairseq_ssl.text.needed_package import needed
 
 MOST = 1_000_000
@@ -40,10 +41,4 @@ class VerbForms(dict[str, tuple[str, ...]]):
             for forms in self.forms_of(lemma, kind).values()
             for form in forms
         }
-        return tuple(_in_the_case_of(word, form) for form in sorted(found - {lower}))
-
-
-def _in_the_case_of(word: str, form: str) -> str:
-    if len(word) > 1 and word.isupper():
-        return form.upper()
-    return form[0].upper() + form[1:] if word[0].isupper() else form
+        return tuple(in_the_case_of(word, form) for form in sorted(found - {lower}))

@@ -38,6 +38,9 @@ class Scorer(nn.Module):
         found: Tensor = self.table(src_tokens)
         return found
 
+    def settled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        return inputs
+
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor, embedded: Tensor | None = None
     ) -> Tensor:

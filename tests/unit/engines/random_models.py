@@ -13,6 +13,9 @@ fairseq_ssl.register()
 from fairseq import options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
+from fairseq_ssl.text.edits.dictionary import EditDictionary  # noqa: E402
+from fairseq_ssl.text.edits.transforms import Transforms  # noqa: E402
+
 SOURCE_WORDS = tuple("abcdefg")
 TARGET_WORDS = tuple("uvwxyz")
 SIZES = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "16")
@@ -49,6 +52,21 @@ def masked_model(path: Path, data: Path, seed: int) -> Path:
     """Write a RoBERTa of trg."""
     task = ("--task", "masked_lm", "--max-positions", "20", "--tokens-per-sample", "20")
     return _written(path, data, seed, "roberta_base", *task, *SIZES, *HEADS)
+
+
+def encoding(path: Path, data: Path, arch: str, *flags: str) -> Path:
+    """Write a model of any architecture that reads src."""
+    task = ("--task", "translation", "-s", "src", "-t", "trg")
+    if arch.startswith("edit_tagger"):
+        EditDictionary.of_counts({("a",): 3}, 2, 1, Transforms()).write(data / "edits.txt")
+        task = ("--task", "edit_labelling", "-s", "src", "-t", "src")
+    _written(path, data, 1, arch, *task, *flags)
+    state = torch.load(path, weights_only=False)
+    for name, weight in state["model"].items():
+        if name.endswith("tokens.weight"):
+            weight[1] = 0  # as the padding's are in a training
+    torch.save(state, path)
+    return path
 
 
 def _written(path: Path, data: Path, seed: int, arch: str, *flags: str) -> Path:

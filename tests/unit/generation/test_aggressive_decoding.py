@@ -271,6 +271,6 @@ def test_what_the_task_can_not_do_is_refused() -> None:
         with pytest.raises(ConfigurationError, match="neither with --print-alignment nor"):
             built(ByRule(fickle), **options)
     with pytest.raises(
-        ConfigurationError, match="writes 12 of the 20 words .* copying_translation"
+        ConfigurationError, match=r"writes 12 of the 20 words .* copying_translation"
     ):
         built(pointer.tiny())

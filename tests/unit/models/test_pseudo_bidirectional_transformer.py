@@ -286,6 +286,17 @@ def test_parameters_of_the_paper(arch: str, layers: int, dim: int, expected: int
     assert sum(p.numel() for p in model.state_dict().values()) == expected + segments
 
 
+@pytest.mark.parametrize(("layers", "expected"), [(6, 207_077_376), (12, 383_434_752)])
+def test_parameters_of_the_papers_baselines(layers: int, expected: int) -> None:
+    args = Namespace(share_all_embeddings=True, encoder_layers=layers, decoder_layers=layers)
+    ARCH_CONFIG_REGISTRY["transformer_vaswani_wmt_en_de_big"](args)
+    words = dictionary(30_000)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    with torch.device("meta"):
+        model = TransformerModel.build_model(args, task)
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
 @pytest.mark.parametrize(
     ("arch", "layers", "expected"),
     [(ARCH + "_small", 2, 972_800), (ARCH + "_small_4", 4, 1_939_600)],

@@ -1,0 +1,66 @@
+"""Where the time of a model's training goes: its operators, the most costly first, as Markdown.
+
+Random weights and sentences, as in bytenet_training.py. The time of an operator is its own, without
+that of those it calls; on a GPU it is the GPU's. What profiling itself costs is in it too: compare
+shares with each other, and no speeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import bytenet_training
+import harness
+from torch.profiler import ProfilerActivity, profile
+
+
+def main() -> None:
+    """Profile some steps after one that is not counted, and print the table."""
+    options = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--threads", type=int, help="of torch on the CPU (all cores if not given)")
+    options.add_argument("--arch", default="bytenet")
+    options.add_argument("--length", type=int, default=100, help="characters in a sentence")
+    options.add_argument("--tokens", type=int, default=800, help="trained on at a time")
+    options.add_argument("--steps", type=int, default=3, help="of training that are profiled")
+    options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
+    options.add_argument("--rows", type=int, default=12, help="of the table")
+    args = harness.parse(options)
+    train = bytenet_training.learner(args.arch, args)
+    train()
+    activities = [ProfilerActivity.CPU]
+    if args.device == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    with profile(activities=activities) as found:
+        train()
+    for line in table(found.key_averages(), args):
+        print(line)
+
+
+def table(operators: Any, args: argparse.Namespace) -> list[str]:
+    """Return the lines of the table, and one of what is left out.
+
+    Args:
+        operators: of torch's profiler, each with its time in microseconds
+        args: the command line
+    """
+    name = f"self_{'device' if args.device == 'cuda' else 'cpu'}_time_total"
+    times = {one.key: (getattr(one, name), one.count) for one in operators}
+    whole = sum(time for time, _ in times.values())
+    ordered = sorted(times.items(), key=lambda one: -one[1][0])
+    lines = ["| operator | of the time (%) | ms a step | calls a step |", f"|{4 * ' --- |'}"]
+    for key, (time, count) in ordered[: args.rows]:
+        share, milliseconds = 100 * time / whole, time / 1000 / args.steps
+        lines.append(f"| `{key}` | {share:.1f} | {milliseconds:.2f} | {count / args.steps:g} |")
+    others = 100 * sum(time for _, (time, _) in ordered[args.rows :]) / whole
+    threads = harness.machine()["threads"]
+    settings = f"{args.tokens} tokens of {args.length} a sentence, {args.device}, {threads} threads"
+    return [*lines, "", f"`{args.arch}`, {settings}; other operators {others:.1f} %"]
+
+
+if __name__ == "__main__":
+    main()
