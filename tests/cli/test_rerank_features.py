@@ -109,6 +109,8 @@ def test_text_is_cut_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch)
         return lambda line: " ".join(line)
 
     monkeypatch.setattr(nbest_scoring, "encoder", letters)
+    for name in ("bpe.src", "bpe.trg"):
+        Path(name).touch()
     found = made_by(*TRANSLATED, "--subwords", "bpe.trg", "--source-subwords", "bpe.src")
     scores = r"s2t= (\S+)"
     assert re.findall(scores, found.decode()) == re.findall(scores, whole.decode())

@@ -110,7 +110,7 @@ def test_without_safetensors_its_extra_is_named(
 
     monkeypatch.setattr(builtins, "__import__", imported)
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(MissingPackageError, match=r'safetensors.*"fairseq-ssl\[bert\]"'):
+    with pytest.raises(MissingPackageError, match=r"safetensors.*'fairseq-ssl\[bert\]'"):
         read_weights(tmp_path)
 
 
