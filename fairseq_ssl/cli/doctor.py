@@ -15,6 +15,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.engines.local import cores
 from fairseq_ssl.papers import PAPERS
+from fairseq_ssl.text.needed_package import DISTRIBUTIONS
 
 SUMMARY = "check the installation and print what a bug report should hold"
 EXAMPLES = """\
@@ -26,7 +27,7 @@ PACKAGES = (
     *("lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors", "transformers"),
     *("errant", "spacy", "gensim", "scikit-learn", "subword-nmt", "sacremoses", "rouge-score"),
 )
-MODULES = {"scikit-learn": "sklearn"}
+MODULES = {package: module for module, package in DISTRIBUTIONS.items()}
 """What a package is imported as, where that is another name."""
 FAIRSEQS = ("fairseq", "fairseq-fixed")
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"

@@ -12,7 +12,10 @@ from typing import Any
 
 import bytenet_training
 import harness
+from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch.profiler import ProfilerActivity, profile
+
+import fairseq_ssl
 
 
 def main() -> None:
@@ -30,6 +33,9 @@ def main() -> None:
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
     options.add_argument("--rows", type=int, default=12, help="of the table")
     args = harness.parse(options)
+    fairseq_ssl.register()
+    if args.arch not in ARCH_CONFIG_REGISTRY:
+        options.error(f"fairseq knows no --arch {args.arch}")
     train = bytenet_training.learner(args.arch, args)
     train()
     activities = [ProfilerActivity.CPU]
