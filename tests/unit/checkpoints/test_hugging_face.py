@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -101,14 +101,7 @@ def test_a_pickle_of_more_than_weights_is_refused(tmp_path: Path) -> None:
 def test_without_safetensors_its_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = builtins.__import__
-
-    def imported(name: str, *more: Any, **named: Any) -> Any:
-        if name.startswith("safetensors"):
-            raise ImportError(name)
-        return there(name, *more, **named)
-
-    monkeypatch.setattr(builtins, "__import__", imported)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(MissingPackageError, match=r"safetensors.*'fairseq-ssl\[bert\]'"):
         read_weights(tmp_path)
