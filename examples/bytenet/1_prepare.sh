@@ -4,8 +4,6 @@
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-SUBWORDS="$HERE/../common/subwords.py"
-
 binarise() { # DESTINATION DICTIONARY SOURCE TARGET FLAGS...
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$3" -t "$4" --srcdict "$2" \
     --tgtdict "$2" --destdir "$1" "${@:5}"
@@ -81,12 +79,13 @@ text() {
         text "$(text_file "$split" "$language")" "$first" "$most"
     done
   done
-  run python "$SUBWORDS" train "$WORK/bpe" "$raw/train.$SOURCE" "$raw/train.$TARGET" \
-    "$raw/mono.$SOURCE" "$raw/mono.$TARGET" --size "$VOCABULARY"
-  into "$WORK/dict.txt" python "$SUBWORDS" dictionary "$WORK/bpe"
+  quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$raw/train.$SOURCE" \
+    "$raw/train.$TARGET" "$raw/mono.$SOURCE" "$raw/mono.$TARGET" -o "$WORK/bpe" \
+    --size "$VOCABULARY"
+  into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
   for split in train valid test mono; do
     for language in "$SOURCE" "$TARGET"; do
-      into "$out/$split.$language" python "$SUBWORDS" encode "$WORK/bpe" "$raw/$split.$language"
+      into "$out/$split.$language" fairseq-ssl subwords encode "$WORK/bpe" "$raw/$split.$language"
     done
   done
   run rm -rf "$DATA/text.tmp" "$DATA/text"

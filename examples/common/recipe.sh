@@ -7,6 +7,7 @@
 #   have FILE                 true where it is there already, unless FORCE=1
 #   run COMMAND...            run it
 #   into FILE COMMAND...      run it; its stdout becomes FILE once it has ended well
+#   joined FILE               FILE of its parts FILE.I-of-N, where a Slurm array has made all of them
 #   quietly LOG COMMAND...    run it with all it says in LOG; its last lines are shown on failure
 #   spawn COMMAND...          run it beside others, at most JOBS at a time; a failure ends the step
 #   settle                    wait for all that was spawned
@@ -61,6 +62,16 @@ into() {
   mkdir -p "$(dirname "$file")"
   "${@:2}" >"$aside" || { rm -f "$aside"; return 1; } # said aloud, for where set -e is off
   mv "$aside" "$file"
+}
+
+joined() {
+  local parts=("$1".*-of-*[0-9])
+  [[ -e "${parts[0]}" && ! -e "$1" ]] || return 0
+  ((${#parts[@]} == 10#${parts[0]##*-of-})) || {
+    echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of $(basename "$1") are there." >&2
+    return 1
+  }
+  into "$1" cat "${parts[@]}"
 }
 
 quietly() {

@@ -20,7 +20,7 @@ noisy() { # METHOD CORPUS SSE
   local out="$made/$1-$2" beta="$BETA"
   [[ "$1" == *@* ]] && beta="${1#*@}"
   if ! have "$out.src"; then
-    [[ -n "${SHARD:-}" ]] || join_parts "$out.src"
+    [[ -n "${SHARD:-}" ]] || joined "$out.src"
     [[ -e "$out.src" && -z "${FORCE:-}" ]] ||
       quietly "$log" run fairseq-ssl back-translate "$made/$2.bpe" --model "$(model reverse 1)" \
         --data-dir "$DATA/genuine" -s trg -t src --engine fairseq --noisy-beam-beta "$beta" \
@@ -51,17 +51,6 @@ spell() { # METHOD CORPUS SSE: on words
   [[ -n "$3" ]] && kind+=",spelling:rate=$SSE_RATE"
   noise "$made/$2.words" --noise "$kind" --confusion-sets "$sets" -o "$made/$1-$2$3.words"
   encode "$made/$1-$2$3.words" "$made/$1-$2$3.src"
-}
-
-# Parts that Slurm has made, in one.
-join_parts() { # FILE
-  local parts=("$1".*-of-*[0-9])
-  [[ -e "${parts[0]}" && ! -e "$1" ]] || return 0
-  ((${#parts[@]} == 10#${parts[0]##*-of-})) || {
-    echo "$made: ${#parts[@]} of ${parts[0]##*-of-} parts of $(basename "$1") are there." >&2
-    return 1
-  }
-  into "$1" cat "${parts[@]}"
 }
 
 # The first AMOUNT pairs, as DATA/METHOD-CORPUS-AMOUNT.

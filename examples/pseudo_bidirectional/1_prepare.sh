@@ -18,9 +18,8 @@ binarise() { # NAME DICTIONARY-FLAGS...
   run mv "$data.tmp" "$data"
 }
 
-SUBWORD_TOOL="$HERE/../common/subwords.py"
 subwords() { # TEXT OUTPUT
-  into "$2" python "$SUBWORD_TOOL" encode "$WORK/bpe" "$1"
+  into "$2" fairseq-ssl subwords encode "$WORK/bpe" "$1"
 }
 
 grammar() {
@@ -29,9 +28,9 @@ grammar() {
   local dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
   if ! have "$text/done"; then
     run mkdir -p "$WORK"
-    run python "$SUBWORD_TOOL" train "$WORK/bpe" "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
-      --size "$VOCABULARY"
-    into "$WORK/dict.txt" python "$SUBWORD_TOOL" dictionary "$WORK/bpe"
+    quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$DATA_DIR/train.src" \
+      "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY"
+    into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
     for split in train valid; do
       for side in src trg; do subwords "$DATA_DIR/$split.$side" "$text/$split.$side"; done
     done

@@ -14,7 +14,6 @@ tiny() {
   done
 }
 
-SUBWORD_TOOL="$HERE/../common/subwords.py"
 small() {
   local language pair
   : "${DATA_DIR:?folder with train.en.gz, val.en.gz, test_2016_flickr.en.gz and the same in .de.gz}"
@@ -25,17 +24,17 @@ small() {
     done
   done
   # The separator is a piece of its own, so that one dictionary serves all three data sets.
-  run python "$SUBWORD_TOOL" train "$WORK/bpe" "$WORK/raw-train.$SOURCE" "$WORK/raw-train.$TARGET" \
-    --size "$VOCABULARY" --symbol "$SEPARATOR"
+  quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$WORK/raw-train.$SOURCE" \
+    "$WORK/raw-train.$TARGET" -o "$WORK/bpe" --size "$VOCABULARY" --tags "$SEPARATOR"
   for language in "$SOURCE" "$TARGET"; do
     into "$WORK/text/train.$language" \
-      python "$SUBWORD_TOOL" encode "$WORK/bpe" "$WORK/raw-train.$language"
+      fairseq-ssl subwords encode "$WORK/bpe" "$WORK/raw-train.$language"
     for pair in $SETS; do
       into "$WORK/text/${pair%:*}.$language" \
-        python "$SUBWORD_TOOL" encode "$WORK/bpe" "$WORK/raw/${pair%:*}.$language"
+        fairseq-ssl subwords encode "$WORK/bpe" "$WORK/raw/${pair%:*}.$language"
     done
   done
-  into "$WORK/dict.txt" python "$SUBWORD_TOOL" dictionary "$WORK/bpe"
+  into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
 }
 
 # Ott et al.'s corpus comes in subwords; see README for where to get it.

@@ -12,20 +12,6 @@ generate() { # NAME MONO MODEL FLAGS...
     ${SHARD:+--shard "$SHARD"} -o "$out.made" --given "$out.given" ${FORCE:+--force}
 }
 
-# Parts that Slurm has made, in one.
-join_parts() { # NAME
-  local side parts
-  for side in made given; do
-    parts=("$WORK/synthetic/$1.$side".*-of-*[0-9])
-    [[ -e "${parts[0]}" && ! -e "$WORK/synthetic/$1.$side" ]] || continue
-    ((${#parts[@]} == 10#${parts[0]##*-of-})) || {
-      echo "$WORK/synthetic: ${#parts[@]} of ${parts[0]##*-of-} parts of $1.$side are there." >&2
-      return 1
-    }
-    into "$WORK/synthetic/$1.$side" cat "${parts[@]}"
-  done
-}
-
 # Pairs without those that are too long, too short or too unlike, WORK/kept/NAME.
 clean() { # NAME SIDE-OF-SOURCE SIDE-OF-TARGET
   local out="$WORK/synthetic/$1" kept="$WORK/kept/$1" filters
@@ -46,7 +32,10 @@ binarise() { # NAME
 
 synthesise() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
   have "$DATA/$1" && return
-  if [[ -z "${SHARD:-}" ]]; then join_parts "$1"; fi
+  if [[ -z "${SHARD:-}" ]]; then
+    joined "$WORK/synthetic/$1.made"
+    joined "$WORK/synthetic/$1.given"
+  fi
   [[ -e "$WORK/synthetic/$1.given" && -z "${FORCE:-}" ]] || generate "$1" "$2" "$3" "${@:6}"
   if [[ -z "${SHARD:-}" ]]; then clean "$1" "$4" "$5" && binarise "$1"; fi
 }

@@ -12,6 +12,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 import fairseq_ssl
+from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.errors import DataError
 
 Sample = dict[str, Any]
@@ -71,21 +72,11 @@ class Trained:
                 f"A sentence has {max(sizes, default=0)} tokens; {self.path.name} takes "
                 f"{longest} and --max-tokens is {max_tokens}."
             )
-        order = np.argsort(sizes, kind="stable")[::-1]
-        for some in _within(order, sizes, max_tokens):
-            sample = dataset.collater([dataset[int(i)] for i in some])
+        for batch in padded_batches(sizes.tolist(), max_tokens):
+            sample = dataset.collater([dataset[place] for place in batch])
             yield utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:
         """Make a data set of sources [time] alone, each ended by </s>."""
         lengths = np.array([len(source) for source in sources])
         return self.task.build_dataset_for_inference(list(sources), lengths)
-
-
-def _within(order: np.ndarray, sizes: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
-    """Cut `order`, longest first, so that the padded cuts hold at most `max_tokens` tokens."""
-    start = 0
-    while start < len(order):
-        stop = start + max(1, max_tokens // int(sizes[order[start]]))
-        yield order[start:stop]
-        start = stop

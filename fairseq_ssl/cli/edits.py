@@ -8,6 +8,7 @@ from typing import Any
 
 from fairseq_ssl.cli.edits_job import EditsJob
 from fairseq_ssl.cli.edits_tune import METRICS, tune
+from fairseq_ssl.cli.kind_options import chosen_options, flag
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
 
@@ -181,7 +182,7 @@ def _add_tune(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the kind says."""
-    settings = _settings(args)
+    settings = chosen_options(args, "edits", args.kind, KINDS, LEAST)
     _check_paths(args, settings)
     if args.jobs is not None and args.jobs < 1:
         raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
@@ -193,37 +194,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the kind's options; refuse those of other kinds, values out of range, and none."""
-    settings = dict(KINDS[args.kind])
-    for name in {option: None for options in KINDS.values() for option in options}:
-        value = getattr(args, name)
-        if value is None:
-            continue
-        if name not in settings:
-            kinds = " and ".join(kind for kind, options in KINDS.items() if name in options)
-            raise UsageError(f"{_flag(name)} goes with {kinds}, not with {args.kind}.")
-        settings[name] = value
-    for name in settings:
-        if settings[name] is ...:
-            raise UsageError(f"edits {args.kind} needs {_flag(name)}.")
-    for name, least in LEAST.items():
-        if settings.get(name, least) < least:
-            raise UsageError(f"{_flag(name)} is {settings[name]}; expected {least} or more.")
-    return settings
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def _check_paths(args: argparse.Namespace, settings: dict[str, Any]) -> None:
     read = [args.source, args.target, settings.get("dictionary"), settings.get("transforms")]
     given = {Path(path).resolve() for path in read if path}
     written = {name: settings[name] for name in OUTPUTS if settings.get(name)}
     for name, path in written.items():
         if path.resolve() in given:
-            raise UsageError(f"{path} is read from. Name another {_flag(name)}.")
+            raise UsageError(f"{path} is read from. Name another {flag(name)}.")
     if len({path.resolve() for path in written.values()}) < len(written):
         raise UsageError(
             f"--output and --label-dict are both {settings['output']}; name two files."

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
@@ -120,18 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the kind's options; refuse those of another kind and values out of range."""
-    settings = dict(KINDS[args.kind])
-    for name in ("limit", "sentences", "separator"):
-        value = getattr(args, name)
-        if value is None:
-            continue
-        if name not in settings:
-            kinds = " and ".join(kind for kind, options in KINDS.items() if name in options)
-            raise UsageError(f"--{name} goes with {kinds} only, not with {args.kind}.")
-        settings[name] = value
-    for name, least in LEAST.items():
-        if settings.get(name, least) < least:
-            raise UsageError(f"--{name} is {settings[name]}; expected {least} or more.")
+    settings = chosen_options(args, "position-data", args.kind, KINDS, LEAST)
     separator = settings.get("separator", "<sep>")
     if separator.split() != [separator] or separator in SPECIAL:
         raise UsageError(

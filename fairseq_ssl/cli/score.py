@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.kind_options import chosen_options, flag
 from fairseq_ssl.errors import DataError, UsageError
 
 SUMMARY = "score finished text against references"
@@ -36,6 +37,7 @@ METRICS: dict[str, dict[str, Any]] = {
 }
 """The options of each metric and their defaults; those that are needed have none."""
 
+LEAST = {"samples": 1, "jobs": 1, "max_unchanged_words": 0}
 ANALYSES = ("type", "level", "share")
 
 
@@ -236,21 +238,7 @@ def _named(given: list[str]) -> dict[str, list[str]]:
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the metric's options; refuse those of the others, and values out of range."""
-    settings = dict(METRICS[args.metric])
-    for name in sorted({name for options in METRICS.values() for name in options}):
-        value = getattr(args, name)
-        if value is None:
-            continue
-        if name not in settings:
-            owners = " or ".join(metric for metric, options in METRICS.items() if name in options)
-            raise UsageError(f"{_flag(name)} goes with {owners}, not with {args.metric}.")
-        settings[name] = value
-    missing = [name for name, value in settings.items() if value is ...]
-    if missing:
-        raise UsageError(f"score {args.metric} needs {_flag(missing[-1])}.")
-    for name, least in {"samples": 1, "jobs": 1, "max_unchanged_words": 0}.items():
-        if settings.get(name, least) < least:
-            raise UsageError(f"{_flag(name)} is {settings[name]}; expected {least} or more.")
+    settings = chosen_options(args, "score", args.metric, METRICS, LEAST)
     if not settings.get("beta", 1) > 0:
         raise UsageError(f"--beta is {settings['beta']}; expected a number above 0.")
     if args.metric == "errant":
@@ -289,15 +277,11 @@ def _check_analyses(args: argparse.Namespace, settings: dict[str, Any]) -> None:
 def _check_bootstrap(args: argparse.Namespace) -> None:
     for name in ("resamples", "seed"):
         if getattr(args, name) is not None and not args.baseline:
-            raise UsageError(f"{_flag(name)} goes with --baseline.")
+            raise UsageError(f"{flag(name)} goes with --baseline.")
     if args.resamples is not None and args.resamples < 1:
         raise UsageError(f"--resamples is {args.resamples}; expected 1 or more.")
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _read(name: str) -> list[str]:

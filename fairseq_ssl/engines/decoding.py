@@ -55,13 +55,3 @@ class Decoder(Protocol):
 
 Loader = Callable[[Decoding, int], Decoder]
 """Loads a decoder in the process that uses it, whose number, from 0, chooses its GPU."""
-
-
-def batches(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Return places of sentences, long ones first, in groups of at most so many padded tokens."""
-    made: list[list[int]] = []
-    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
-        if not made or lengths[made[-1][0]] * (len(made[-1]) + 1) > most:
-            made.append([])
-        made[-1].append(place)
-    return made

@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, Written, batches
+from fairseq_ssl.data.padded_batches import padded_batches
+from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import UsageError
 
 TRANSLATION = ("translation", "tagged_translation")
@@ -41,9 +42,7 @@ class FairseqDecoder:
         )
         data = self.task.build_dataset_for_inference(tokens, lengths)
         found: list[Written] = [None] * len(sentences)
-        for batch in batches(
-            lengths.tolist() if hasattr(lengths, "tolist") else lengths, self.most
-        ):
+        for batch in padded_batches([len(row) for row in tokens], self.most):
             for place, lines in zip(batch, self._search(data, batch, ids), strict=True):
                 found[place] = lines
         return found

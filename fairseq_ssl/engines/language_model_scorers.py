@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
 from fairseq_ssl.engines.masked_models import masked_models
-from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring, packed
+from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.rerank.length_norms import (
     by_length,
@@ -38,9 +39,8 @@ class LanguageModelScorer:
         rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 1)
         lengths = np.array([len(row) for row in rows], np.float64)
         words, end = np.zeros(len(rows)), np.zeros(len(rows))
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         sizes = [len(row) + 1 for row in rows]
-        for batch in packed(sizes, order, self.scoring.batch_tokens):
+        for batch in padded_batches(sizes, self.scoring.batch_tokens):
             words[batch], end[batch] = self._batch([rows[place] for place in batch])
         unigrams = np.array([self.unigrams[np.array(row, np.intp)].sum() for row in rows])
         values = by_length(words + end, lengths + 1), slor(words, unigrams, lengths)

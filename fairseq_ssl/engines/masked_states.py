@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.engines.loaded_models import padded
 from fairseq_ssl.engines.masked_models import masked_models
-from fairseq_ssl.engines.scoring import Scoring, packed
+from fairseq_ssl.engines.scoring import Scoring
 
 
 class MaskedStates:
@@ -27,9 +28,8 @@ class MaskedStates:
         most = self.masked.longest() - 2
         rows = [row[:most] for row in self.masked.rows(sentences)]
         sizes = [len(row) + 2 for row in rows]
-        order = sorted(range(len(rows)), key=lambda place: -sizes[place])
         found: Any = None
-        for batch in packed(sizes, order, self.scoring.batch_tokens):
+        for batch in padded_batches(sizes, self.scoring.batch_tokens):
             means = self._batch([rows[place] for place in batch])
             if found is None:
                 found = np.zeros((len(rows), means.shape[1]))

@@ -78,16 +78,3 @@ class Scorer(Protocol):
 
 Loader = Callable[[Scoring, int], Scorer]
 """Loads a scorer in the process that uses it, whose number, from 0, chooses its GPU."""
-
-
-def packed(sizes: Sequence[int], order: Sequence[int], most: int) -> list[list[int]]:
-    """Cut an order of places into groups of at most so many tokens, padding included."""
-    made: list[list[int]] = []
-    longest = 0
-    for place in order:
-        longest = max(longest, sizes[place])
-        if not made or longest * (len(made[-1]) + 1) > most:
-            made.append([])
-            longest = sizes[place]
-        made[-1].append(place)
-    return made

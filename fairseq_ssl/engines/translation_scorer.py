@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.engines.loaded_models import loaded, numbers, padded, writes_right_to_left
-from fairseq_ssl.engines.scoring import Pair, Scored, Scoring, packed
+from fairseq_ssl.engines.scoring import Pair, Scored, Scoring
 from fairseq_ssl.rerank.length_norms import by_length
 
 
@@ -55,7 +56,7 @@ class TranslationScorer:
             key=lambda place: (-len(sources[place]), sources[place], -len(targets[place])),
         )
         found = np.zeros(len(sources))
-        for batch in packed(sizes, order, self.scoring.batch_tokens):
+        for batch in padded_batches(sizes, self.scoring.batch_tokens, order):
             found[batch] = self._batch(
                 [sources[place] for place in batch], [targets[place] for place in batch]
             )

@@ -187,9 +187,13 @@ def test_bad_data_is_named_and_nothing_is_left(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["interpolate", "{text}", "out", "--limit", "9"], 2, "--limit goes with extrapolate only"),
-        (["vanilla", "{text}", "out", "--separator", "|"], 2, "with interpolate and swapped only"),
-        (["swapped", "{text}", "out", "--sentences", "2"], 2, "only, not with swapped"),
+        (["interpolate", "{text}", "out", "--limit", "9"], 2, "--limit goes with extrapolate, not"),
+        (
+            ["vanilla", "{text}", "out", "--separator", "|"],
+            2,
+            "with interpolate or swapped, not with",
+        ),
+        (["swapped", "{text}", "out", "--sentences", "2"], 2, "interpolate, not with swapped"),
         (["extrapolate", "{text}", "out", "--limit", "0"], 2, "--limit is 0; expected 1 or more"),
         (["interpolate", "{text}", "out", "--sentences", "1"], 2, "is 1; expected 2 or more"),
         (["interpolate", "{text}", "out", "--separator", "a b"], 2, "expected one token"),

@@ -17,7 +17,6 @@ from fairseq_ssl.engines.scoring import (
     TRANSLATION,
     Pair,
     Scoring,
-    packed,
 )
 from fairseq_ssl.errors import DataError, UsageError
 from tests.unit.engines import random_models
@@ -231,9 +230,3 @@ def test_what_a_model_is_not_made_for_is_refused(made: Path, tmp_path: Path) -> 
         (tmp_path / "counts").write_text(text)
         with pytest.raises(DataError, match=told):
             values(scoring(made, LANGUAGE_MODEL, "l1", unigrams=tmp_path / "counts"))
-
-
-def test_batches_hold_no_more_than_they_may() -> None:
-    sizes = [3, 9, 1, 4, 4]
-    assert packed(sizes, [2, 0, 3, 4, 1], 9) == [[2, 0], [3, 4], [1]]
-    assert packed(sizes, range(5), 1) == [[0], [1], [2], [3], [4]]

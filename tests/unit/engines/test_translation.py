@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, Written, batches
+from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.engines.translation import GIVEN, MADE, Translation
 from fairseq_ssl.text.byte_blocks import ByteBlock
 
@@ -84,20 +82,6 @@ def test_packed_pieces_are_the_same_lines() -> None:
     block = ByteBlock(0, 0, b"a\nb\n")
     packed = replace(WORK, compressed=(True, False))(block)
     assert gzip.decompress(packed.outputs[0]) == WORK(block).outputs[0]
-
-
-@given(st.lists(st.integers(1, 30), max_size=40), st.integers(30, 100))
-def test_batches_hold_all_and_no_more_than_is_allowed(lengths: list[int], most: int) -> None:
-    made = batches(lengths, most)
-    assert sorted(place for batch in made for place in batch) == list(range(len(lengths)))
-    for batch in made:
-        assert len(batch) * max(lengths[place] for place in batch) <= most
-    longest = [lengths[batch[0]] for batch in made]
-    assert longest == sorted(longest, reverse=True)
-
-
-def test_a_sentence_longer_than_a_batch_is_one() -> None:
-    assert batches([5, 50], 20) == [[1], [0]]
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -1,0 +1,82 @@
+"""A disk that gets full: it is said, what was there stays, and the shards that ended are whole."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.rewriting import refused, shown
+
+TEXT = "one small line of words that will not all fit\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 640 KiB; to make one takes the rights of an administrator."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = ["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", str(folder)]
+    try:
+        subprocess.run(made, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount a disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A text of 2.7 MB: the first of its four shards fits on the disk."""
+    file = tmp_path / "text"
+    file.write_text(TEXT * 60_000)
+    return file
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("noise", "{text}", "--noise", "spelling", "-o", "{out}"),
+        ("noise", "{text}", "--noise", "denoise", "--counts", "{counts}", "-o", "{out}"),
+        ("filter", "{text}", "{text}", "--filter", "clean", "-o", "{out}", "{out}2"),
+        ("tokenise", "{text}", "--moses", "en", "-o", "{out}"),
+        ("detokenise", "{text}", "--subwords", "none", "-o", "{out}"),
+        ("postprocess", "{text}", "--remove-brackets", "-o", "{out}"),
+    ],
+)
+def test_a_full_disk_is_told_and_the_output_is_not_there(
+    words: tuple[str, ...],
+    text: Path,
+    small_disk: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "counts").write_text("word 3\n")
+    names = {"text": text, "out": small_disk / "out", "counts": tmp_path / "counts"}
+    message = refused(capsys, 1, *(word.format(**names) for word in words))
+    assert f"{small_disk / 'out'} could not be written: No space left on device." in message
+    assert not (small_disk / "out").exists()
+
+
+def test_shards_that_ended_are_whole_and_the_others_go_on_when_there_is_room(
+    text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shard(number: int, folder: Path) -> list[str | Path]:
+        noise = ["noise", text, "--noise", "spelling", "--shard", f"{number}/4"]
+        return [*noise, "-o", folder / "out", "--jobs", "1"]
+
+    shown(capsys, *shard(1, small_disk))
+    whole = small_disk / "out.1-of-4"
+    bytes_before = whole.read_bytes()
+    assert bytes_before.count(b"\n") > 10_000
+    message = refused(capsys, 1, *shard(2, small_disk))
+    assert "No space left on device. Make room, and run the same command again" in message
+    assert whole.read_bytes() == bytes_before
+    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    for number in (2, 3, 4):
+        shown(capsys, *shard(number, small_disk))
+    shown(capsys, "noise", text, "--noise", "spelling", "-o", tmp_path / "out", "--jobs", "1")
+    parts = sorted(small_disk.glob("out*-of-*[0-9]"))
+    assert b"".join(part.read_bytes() for part in parts) == (tmp_path / "out").read_bytes()
