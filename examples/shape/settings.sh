@@ -54,7 +54,6 @@ case "$SCALE" in
     LIMIT="${LIMIT:-17}"               # 43 % of the training pairs; 54 % of the test is longer
     SENTENCES="${SENTENCES:-10}"
     MAX_SHIFT="${MAX_SHIFT:-20}"       # chosen on the validation set, see README
-    INTERPOLATE_MAX_SHIFT="${INTERPOLATE_MAX_SHIFT:-100}"
     EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # as 16 is to the thesis' 50
     UPDATES="${UPDATES:-3000}"
     EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-1500}" # as many passes as over the whole
@@ -117,19 +116,17 @@ expect DATASETS "vanilla extrapolate interpolate" $DATASETS
 # SETS pairs each held-out split, as fairseq calls it, with the name of its file in DATA_DIR.
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
 EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
-INTERPOLATE_MAX_SHIFT="${INTERPOLATE_MAX_SHIFT:-$MAX_SHIFT}"
 EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-$RELATIVE_LIMIT}"
 RUNS="$WORK/runs" # RUNS/DATASET.KIND.SEED
 model() { echo "$RUNS/$1.$2.$3/final.pt"; } # DATASET KIND SEED
 
 # The flags of a kind of positions.
 positions() { # DATASET KIND
-  local shift="$MAX_SHIFT" limit="$RELATIVE_LIMIT"
-  [[ "$1" == interpolate ]] && shift="$INTERPOLATE_MAX_SHIFT"
+  local limit="$RELATIVE_LIMIT"
   [[ "$1" == extrapolate ]] && limit="$EXTRAPOLATE_RELATIVE_LIMIT"
   case "$2" in
     absolute) echo --shape-positions absolute ;;
-    shifted) echo --shape-positions shifted --shape-max-shift "$shift" ;;
+    shifted) echo --shape-positions shifted --shape-max-shift "$MAX_SHIFT" ;;
     relative) echo --shape-positions relative --shape-relative-limit "$limit" ;;
   esac
 }
