@@ -6,14 +6,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 train() { # TASK FOLD KIND LAYERS
-  local folder="$RUNS/$1.$2.$3-$4" ARCH
+  local folder="$RUNS/$1.$2.$3-$4" last ARCH
   have "$(model "$@")" && return
   architecture "$1" "$3" "$4"
   if [[ "$1" == gec ]]; then
     grammar "$folder"
   else
-    stage "$(learned "$@")" "$folder" --max-tokens "$(max_tokens "$1")" --max-epoch "$(max_epoch "$1" "$3")" \
-      --lr "$LR" --warmup-updates "$WARMUP"
+    last="$(updates "$1" "$3")"
+    stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
+      --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP" --total-num-update "$last"
   fi
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
 }

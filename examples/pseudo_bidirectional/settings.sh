@@ -40,7 +40,7 @@ case "$SCALE" in
     FOLDS="${FOLDS:-0}" DEPTHS="${DEPTHS:-2}"
     DIM="${DIM:-64}" INNER_DIM="${INNER_DIM:-128}"
     LR="${LR:-0.005}" WARMUP="${WARMUP:-40}" MAX_TOKENS="${MAX_TOKENS:-1000}"
-    MAX_EPOCH="${MAX_EPOCH:-5}"
+    UPDATES="${UPDATES:-120}"
     ;;
   small) FOLDS="${FOLDS:-0 1 2 3 4}" ;;
   paper) FOLDS="${FOLDS:-0 1 2 3 4 5 6 7 8 9}" ;; # of ocrpp
@@ -55,13 +55,12 @@ expect SETS "valid test" $SETS
 # Words: ocr and spell, section 4.2. Of their training the paper has nothing but the sizes.
 DEPTHS="${DEPTHS:-2 4}"
 DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}"
-LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"
-# About 2,000 updates, of a task with a tenth of the words in smaller batches.
-max_tokens() { echo "${MAX_TOKENS:-$([[ "$1" == ocr ]] && echo 6000 || echo 2000)}"; } # TASK
-max_epoch() { # TASK KIND: an augmented epoch has 1 + COPIES times the words
-  local epochs="${MAX_EPOCH:-$([[ "$1" == ocr ]] && echo 40 || echo 120)}"
-  if [[ "$2" == augmented ]]; then epochs=$((epochs / 4)); fi
-  echo "$epochs"
+LR="${LR:-0.002}" WARMUP="${WARMUP:-300}"     # to 0 at the last update
+MAX_TOKENS="${MAX_TOKENS:-2000}"              # of a batch
+updates() { # TASK KIND: 20 and 80 passes; an augmented one has 1 + COPIES times the words
+  local number="${UPDATES:-$([[ "$1" == ocr ]] && echo 2500 || echo 700)}"
+  if [[ "$2" == augmented ]]; then number="$((number * 3 / 2))"; fi
+  echo "$number"
 }
 COPIES="${COPIES:-5}"                         # of each word, with new errors; not in the paper
 BEAM="${BEAM:-5}"

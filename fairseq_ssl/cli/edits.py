@@ -9,6 +9,7 @@ from typing import Any
 from fairseq_ssl.cli.edits_job import EditsJob
 from fairseq_ssl.cli.edits_tune import METRICS, tune
 from fairseq_ssl.cli.kind_options import chosen_options, flag
+from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
 
@@ -184,8 +185,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what the kind says."""
     settings = chosen_options(args, "edits", args.kind, KINDS, LEAST)
     _check_paths(args, settings)
-    if args.jobs is not None and args.jobs < 1:
-        raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
+    check_jobs(args.jobs)
     if args.kind == "tune":
         tune(args.source, args.target, settings)
         return 0

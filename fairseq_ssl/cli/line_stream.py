@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -93,8 +94,7 @@ def rewritten(
     lines: Iterable[str], jobs: int, build: Callable[..., Rewrite], *options: Any
 ) -> Iterator[str]:
     """Rewrite each line by what `build` makes of the options, in so many processes."""
-    if jobs < 1:
-        raise UsageError(f"--jobs is {jobs}; expected 1 or more.")
+    check_jobs(jobs)
     rewrite = build(*options)  # here too: what is wrong with a model is told before there is work
     if jobs == 1:
         return map(rewrite, lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.kind_options import chosen_options, flag
+from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.errors import DataError, UsageError
 
 SUMMARY = "score finished text against references"
@@ -37,7 +38,7 @@ METRICS: dict[str, dict[str, Any]] = {
 }
 """The options of each metric and their defaults; those that are needed have none."""
 
-LEAST = {"samples": 1, "jobs": 1, "max_unchanged_words": 0}
+LEAST = {"samples": 1, "max_unchanged_words": 0}
 ANALYSES = ("type", "level", "share")
 
 
@@ -239,6 +240,7 @@ def _named(given: list[str]) -> dict[str, list[str]]:
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the metric's options; refuse those of the others, and values out of range."""
     settings = chosen_options(args, "score", args.metric, METRICS, LEAST)
+    check_jobs(settings.get("jobs"))
     if not settings.get("beta", 1) > 0:
         raise UsageError(f"--beta is {settings['beta']}; expected a number above 0.")
     if args.metric == "errant":

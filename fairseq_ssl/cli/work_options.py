@@ -7,6 +7,8 @@ import argparse
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
 
+MOST_JOBS = 1000
+
 
 def add_shard(work: argparse._ActionsContainer) -> None:
     """Declare which part of the input is worked on."""
@@ -42,10 +44,15 @@ def add_force(work: argparse._ActionsContainer) -> None:
     )
 
 
+def check_jobs(jobs: int | None) -> None:
+    """Refuse a number of processes that no machine has."""
+    if jobs is not None and not 1 <= jobs <= MOST_JOBS:
+        raise UsageError(f"--jobs is {jobs}; expected 1 to {MOST_JOBS}.")
+
+
 def local_engine(args: argparse.Namespace, default: int | None = None) -> LocalEngine:
     """Return the processes that --jobs asks for."""
-    if args.jobs is not None and args.jobs < 1:
-        raise UsageError(f"--jobs is {args.jobs}; expected 1 or more.")
+    check_jobs(args.jobs)
     if getattr(args, "address", None) is not None:
         raise UsageError("--address goes with --engine ray.")
     return LocalEngine(args.jobs or default or cores())

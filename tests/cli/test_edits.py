@@ -268,7 +268,7 @@ def test_wrong_requests_and_input(
 
 def test_jobs_must_be_one_or_more(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["edits", "dictionary", "source", "target", "-o", "x", "--jobs", "0"]) == 2
-    assert "--jobs is 0; expected 1 or more" in capsys.readouterr().err
+    assert "--jobs is 0; expected 1 to 1000" in capsys.readouterr().err
 
 
 def test_the_command_needs_no_torch_and_no_fairseq(run: Run, corpus: Path) -> None:

@@ -64,8 +64,8 @@ def test_shards_that_ended_are_whole_and_the_others_go_on_when_there_is_room(
     text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shard(number: int, folder: Path) -> list[str | Path]:
-        noise = ["noise", text, "--noise", "spelling", "--shard", f"{number}/4"]
-        return [*noise, "-o", folder / "out", "--jobs", "1"]
+        noise = ("--noise", "spelling", "--shard", f"{number}/4", "--jobs", "1")
+        return ["noise", text, *noise, "-o", folder / "out"]
 
     shown(capsys, *shard(1, small_disk))
     whole = small_disk / "out.1-of-4"

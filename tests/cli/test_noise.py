@@ -215,7 +215,7 @@ def test_bad_lines_are_told_or_skipped(
         (["clean", "--noise", "direct:keep=0.9"], 2, "a sum of at most 1"),
         (["clean", "--noise", "spell"], 2, "fairseq-ssl confusion-sets"),
         (["clean", "--noise", "spelling", "--seed", "-1"], 2, "expected 0 or more"),
-        (["clean", "--noise", "spelling", "--jobs", "0"], 2, "expected 1 or more"),
+        (["clean", "--noise", "spelling", "--jobs", "0"], 2, "expected 1 to 1000"),
         (["clean", "--noise", "spelling", "--shard", "4/3", "-o", "x"], 2, "I from 1 to N"),
         (["clean", "--noise", "spelling", "--shard", "1/3"], 2, "--shard needs -o"),
         (["x.gz", "--noise", "spelling", "--shard", "1/3", "-o", "x"], 2, "not compressed"),

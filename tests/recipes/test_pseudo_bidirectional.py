@@ -29,7 +29,7 @@ def training(words: list[str]) -> Any:
 
 def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "KINDS": "transformer pbd"}
-    settings |= {"MAX_EPOCH": "3", "SETS": "test"}
+    settings |= {"UPDATES": "60", "SETS": "test"}
     table = [step(path, settings).stdout for path in STEPS][-1]
     rows = [line.split(" | ") for line in table.splitlines()[2:5]]
     assert [row[1] for row in rows] == ["nothing done", "transformer-2", "pbd-2"]
@@ -50,9 +50,10 @@ def test_words_are_trained_alike_at_both_depths() -> None:
         assert (args.user_dir, args.task) == (PACKAGE.name, "translation")
         assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (200, 400)
         assert (args.encoder_attention_heads, args.encoder_normalize_before) == (4, True)
-        assert (args.dropout, args.lr) == (0.2, [0.001])
-        size = (40, 6000) if "ocr.3" in args.data else (120, 2000)
-        assert (args.max_epoch, args.max_tokens) == size
+        assert (args.dropout, args.lr, args.max_tokens) == (0.2, [0.002], 2000)
+        updates = 2500 if "ocr.3" in args.data else 700
+        assert (args.max_update, args.total_num_update) == (updates, updates)
+        assert args.lr_scheduler == "polynomial_decay"
         assert args.save_dir.endswith(f"-{args.encoder_layers}")
         assert args.best_checkpoint_metric == "nll_loss"
     for stock, ours, past, apart in (found[i : i + 4] for i in range(0, 16, 4)):
@@ -133,9 +134,9 @@ def test_more_words_are_learned_by_the_same_model() -> None:
         vars(training(words)) for words in called(dry("train", **settings), "fairseq-train")
     )
     assert {name for name in plain if plain[name] != more[name]} == {
-        *("data", "max_epoch", "save_dir")
+        *("data", "max_update", "total_num_update", "save_dir")
     }
-    assert (Path(more["data"]).name, more["max_epoch"]) == ("ocr.3.augmented", 10)
+    assert (Path(more["data"]).name, more["max_update"]) == ("ocr.3.augmented", 3750)
     (copies,) = [words for words in dry("prepare", **settings) if "--copies" in words]
     assert copies[copies.index("--copies") + 1] == "5"
     gec = {"SCALE": "paper", "TASKS": "gec", "KINDS": "augmented"}

@@ -83,7 +83,7 @@ def _learnt(words: Counter[str], size: int) -> list[str]:
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
     with redirect_stderr(sys.stderr if sys.stderr.isatty() else io.StringIO()):  # a bar
-        learn(counts, codes, size, is_dict=True)
+        learn(counts, codes, min(size, sys.maxsize), is_dict=True)
     return codes.getvalue().removesuffix("\n").split("\n")
 
 

@@ -1,0 +1,139 @@
+"""Run each verb on many hostile inputs: no traceback, no hang, no growth of memory.
+
+A finding is printed with the seed that makes it again: --only NAME --first SEED --inputs 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hostile import NUMBERS, write
+from targets import Target, checkpoint, targets
+
+from fairseq_ssl.cli.main import main as fairseq_ssl
+
+SECONDS = 30
+"""What one input may take."""
+GROWTH = 200 * 2**20
+"""Bytes by which the process may grow after the first tenth of the inputs."""
+
+
+class HangError(Exception):
+    """An input took too long."""
+
+
+def words_of(target: Target, folder: Path, draw: random.Random) -> list[str]:
+    """Write the files of an input, and return its command line."""
+    names = {"out": str(folder / "out")}
+    for name, sample in target.files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        write(path, sample or checkpoint(), draw)
+        names |= {name: str(path), name.partition(".")[0]: str(path)}
+        names[name.partition("/")[0]] = str(folder / name.partition("/")[0])
+    words = target.words.split()
+    for option in target.numbers:
+        if draw.random() < 0.1:
+            words += [f"{option}={draw.choice(NUMBERS)}"]
+    words += [word for word in target.extras if draw.random() < 0.2]
+    for name, place in names.items():
+        words = [word.replace(f"{{{name}}}", place) for word in words]
+    return words
+
+
+def outcome(words: list[str]) -> str | None:
+    """Run a command; return what is wrong with how it ended, or None."""
+    said = io.TextIOWrapper(heard := io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _alarm():
+            code = fairseq_ssl(words)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 99
+    except HangError:
+        return f"took more than {SECONDS} s"
+    except BaseException:
+        return traceback.format_exc()
+    said.flush()
+    told = heard.getvalue().decode().strip()
+    if code not in (0, 1, 2) or (code and not told):
+        return f"ended with {code}: {told[-500:]}"
+    return None
+
+
+@contextlib.contextmanager
+def _alarm() -> Iterator[None]:
+    def ring(*_: Any) -> NoReturn:
+        raise HangError
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
+    """Run a verb on inputs by their seeds; return the findings, each kind once."""
+    findings: dict[str, str] = {}
+    begun, size = time.time(), 0
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    for seed in range(first, first + inputs):
+        shutil.rmtree(folder)
+        folder.mkdir()
+        words = words_of(target, folder, random.Random(f"{name} {seed}"))
+        wrong = outcome(words)
+        if wrong:
+            kind = wrong.strip().splitlines()[-1][:80]
+            findings.setdefault(kind, f"{name}, seed {seed}: {' '.join(words)}\n{wrong}")
+        if seed == first + inputs // 10:
+            size = resident()
+    shutil.rmtree(folder)
+    grown = resident() - size
+    if inputs >= 1000 and grown > GROWTH:
+        findings["memory"] = f"{name}: grew by {grown >> 20} MiB in {inputs} inputs"
+    print(
+        f"{name}: {inputs} inputs, {len(findings)} kinds of findings, {time.time() - begun:.0f} s, "
+        f"{max(grown, 0) >> 20} MiB",
+        flush=True,
+    )
+    return list(findings.values())
+
+
+def main() -> int:
+    """Fuzz all verbs, or some; the exit code is 1 where something was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="commands or their beginnings")
+    parser.add_argument("--inputs", type=int, default=10_000, help="of each (default: 10000)")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="(default: 0)")
+    args = parser.parse_args()
+    os.environ["COLUMNS"] = "100"
+    findings = []
+    for name, target in targets().items():
+        if not args.only or any(name.startswith(one) for one in args.only):
+            findings += fuzz(name, target, args.first, args.inputs)
+    print("\n".join(findings))
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

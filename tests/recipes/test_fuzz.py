@@ -1,0 +1,19 @@
+"""A few hostile inputs for every verb; scripts/fuzz/fuzz.py gives thousands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.conftest import ROOT, environment
+
+SCRIPT = ROOT / "scripts/fuzz/fuzz.py"
+
+
+def test_no_verb_shows_a_traceback() -> None:
+    words = [sys.executable, str(SCRIPT), "--inputs", "15", "--first", "500"]
+    ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+    lines = ended.stdout.strip().splitlines()
+    assert len(lines) > 35
+    assert all("15 inputs, 0 kinds of findings" in line for line in lines)
