@@ -1,123 +1,138 @@
 #!/usr/bin/env bash
-# The demo: train one small Transformer with absolute and one with shifted positions on
-# short inputs, let both translate longer ones, and write demo/report.html. Under ten
-# minutes on two CPU cores, set-up included; killed, it goes on where it was.
+# The demo: errors are put into clean text, a denoiser is pre-trained on more of it, and four small
+# models learn to correct: PoDA's pointer-generator with and without the pre-training, PIE's tagger,
+# and PBD's shared stack. All correct the same sentences, and demo/report.html shows how well. Under
+# ten minutes on two CPU cores, set-up included; killed, it goes on where it was.
 #
 #   bash scripts/demo.sh
-#   DEMO_DIR=elsewhere DEMO_UPDATES=3000 FORCE=1 bash scripts/demo.sh
+#   DEMO_DIR=elsewhere DEMO_UPDATES=400 DEMO_PAIRS=1000 FORCE=1 bash scripts/demo.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
 source scripts/setup.sh
+DEMO="${DEMO_DIR:-demo}"
+[[ -n "${FORCE:-}" ]] && rm -rf "$DEMO" && unset FORCE
+JOBS="${JOBS:-2}"
+# shellcheck source=examples/common/recipe.sh
+source examples/common/recipe.sh
 # shellcheck source=examples/common/launch.sh
 source examples/common/launch.sh
+export OMP_NUM_THREADS=1 # models train side by side
 
-DEMO="${DEMO_DIR:-demo}"
-UPDATES="${DEMO_UPDATES:-3000}"
-TRAINED=8  # most numbers in a line of training; the test goes to twice as many
-TEST_LINES="${DEMO_TEST_LINES:-50}"
-[[ -n "${FORCE:-}" ]] && rm -rf "$DEMO"
-mkdir -p "$DEMO"/{absolute,shifted}
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+UPDATES="${DEMO_UPDATES:-400}"      # of each corrector; of pre-training twice as many
+PAIRS="${DEMO_PAIRS:-300}"          # of a wrong and a right sentence
+TEST="${DEMO_TEST_LINES:-200}"
+SYSTEMS="scratch pretrained tagger pbd"
+text="$DEMO/text"
+path() { echo "$DEMO/runs/$1.1"; } # SYSTEM; 1 is the seed, as reports have it
 
-headline() { printf '\n==> %s/5 %s\n' "$1" "$2"; }
-
-# Run a command, its output in a log that is shown only when it fails.
-quietly() {
-  local log="$1"
-  if ! "${@:2}" >"$log" 2>&1; then
-    tail -n 5 "$log" >&2
-    echo "demo: that failed; all of it is in $log" >&2
-    return 1
-  fi
-}
-
-# True where the file is there already; a step writes it aside and renames it when it is done.
-have() { [[ -s "$1" ]] && echo "there already: $1"; }
-
-headline 1 "a corpus: spoken lists of up to $TRAINED numbers, and their digits"
-if ! have "$DEMO/data-bin/dict.words.txt"; then
-  python examples/common/number_words.py "$DEMO/text" --trained-length "$TRAINED" \
-    --longest "$((2 * TRAINED))" --test-lines "$TEST_LINES"
-  quietly "$DEMO/preprocess.log" fairseq-preprocess --source-lang words --target-lang digits \
-    --trainpref "$DEMO/text/train" --validpref "$DEMO/text/valid" --testpref "$DEMO/text/test" \
-    --joined-dictionary --destdir "$DEMO/data-bin.tmp"
-  mv "$DEMO/data-bin.tmp" "$DEMO/data-bin"
+headline "1/5 clean text, and $PAIRS pairs whose sources were made wrong: text in $text"
+part() { into "$text/$1" sed -n "$2,$3p" "$text/all"; } # NAME FIRST LAST
+if ! have "$text/done"; then
+  mkdir -p "$text"
+  python examples/common/toy_sentences.py "$text/all" --lines 6000 --names 0
+  part plain.trg 1001 6000
+  part test.trg 1 "$TEST"
+  part valid.trg 501 600
+  part train.trg 601 "$((600 + PAIRS))"
+  for split in train valid test; do
+    quietly "$text/noise.log" fairseq-ssl noise "$text/$split.trg" --noise learner --seed 3 \
+      -o "$text/$split.src" --force
+  done
+  into "$text/done" date
 fi
-paste <(head -n 3 "$DEMO/text/train.words") <(head -n 3 "$DEMO/text/train.digits") |
-  sed 's/\t/   ->   /'
+paste "$text/train.src" "$text/train.trg" | awk -F '\t' '$1 != $2' | head -n 3 | sed 's/\t/\n   -> /'
 
-headline 2 "training two models, $UPDATES updates each; logs: $DEMO/{absolute,shifted}.log"
-export OMP_NUM_THREADS=1  # the two train side by side
-training=("$DEMO/data-bin" --user-dir "$(fairseq-ssl user-dir)" --arch shape_transformer_tiny
-  --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --decoder-ffn-embed-dim 256
-  --encoder-attention-heads 4 --decoder-attention-heads 4
-  --encoder-normalize-before --decoder-normalize-before --share-all-embeddings
-  --optimizer adam --adam-betas "(0.9, 0.98)" --dropout 0
-  --lr 0.002 --lr-scheduler polynomial_decay --warmup-updates 300 --total-num-update "$UPDATES"
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-  --max-tokens 1000 --max-update "$UPDATES" --seed 1
-  --save-interval-updates 200 --keep-interval-updates 1 --no-epoch-checkpoints
-  --validate-interval 1000 --validate-interval-updates 1000
-  --log-format simple --log-interval 20)
-
-train() { # NAME MAX_SHIFT
-  launch_train "${training[@]}" --shape-max-shift "$2" --save-dir "$DEMO/$1" >>"$DEMO/$1.log" 2>&1
-}
-train absolute 0 &
-absolute=$!
-train shifted 16 &
-shifted=$!
-python scripts/demo/progress.py "$DEMO"/{absolute,shifted}.log --updates "$UPDATES" &
-progress=$!
-failed=""
-wait "$absolute" || failed=absolute
-wait "$shifted" || failed=shifted
-kill "$progress"
-wait "$progress" || true
-if [[ -n "$failed" ]]; then
-  tail -n 3 "$DEMO/$failed.log" >&2
-  echo "demo: training failed; all of it is in $DEMO/$failed.log" >&2
-  exit 1
+headline "2/5 binarised, and labelled with edits"
+preprocess() { quietly "$DEMO/preprocess.log" fairseq-preprocess "$@"; }
+if ! have "$DEMO/data"; then
+  rm -rf "$DEMO/data.tmp" "$DEMO/plain"
+  preprocess --only-source -s trg --trainpref "$text/plain" --validpref "$text/valid" --destdir "$DEMO/plain"
+  words="$DEMO/plain/dict.trg.txt"
+  preprocess -s src -t trg --srcdict "$words" --tgtdict "$words" --trainpref "$text/train" \
+    --validpref "$text/valid" --testpref "$text/test" --destdir "$DEMO/data.tmp"
+  edits="$DEMO/data.tmp/edits.txt"
+  quietly "$DEMO/edits.log" fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" -o "$edits" \
+    --label-dict "$text/labels.txt"
+  for split in train valid; do
+    quietly "$DEMO/edits.log" fairseq-ssl edits label "$text/$split.src" "$text/$split.trg" \
+      --dictionary "$edits" -o "$text/$split.edits"
+  done
+  preprocess -s edits --only-source --srcdict "$text/labels.txt" --trainpref "$text/train" \
+    --validpref "$text/valid" --destdir "$DEMO/data.tmp"
+  mv "$DEMO/data.tmp" "$DEMO/data"
 fi
 
-headline 3 "translating lists of up to $((2 * TRAINED)) numbers"
-decoding=(--user-dir "$(fairseq-ssl user-dir)" --beam 1 --max-len-a 2 --max-len-b 10)
-generate() { # NAME
-  have "$DEMO/$1/generate.txt" && return
-  quietly "$DEMO/$1/generate.tmp" fairseq-generate "$DEMO/data-bin" "${decoding[@]}" \
-    --path "$DEMO/$1/checkpoint_last.pt" --max-tokens 4000
-  mv "$DEMO/$1/generate.tmp" "$DEMO/$1/generate.txt"
+headline "3/5 training, $UPDATES updates each after $((2 * UPDATES)) of pre-training; logs: $DEMO/runs/*/train.log"
+pointer=(--arch pointer_transformer_tiny)
+# The flags of a corrector, in MODEL.
+model() { # SYSTEM
+  case "$1" in
+    pretrained) MODEL=(--task copying_translation "${pointer[@]}"
+      --finetune-from-model "$DEMO/denoiser/final.pt") ;;
+    scratch) MODEL=(--task copying_translation "${pointer[@]}") ;;
+    tagger) MODEL=(--task edit_labelling --arch edit_tagger_small --encoder-embed-dim 64
+      --encoder-ffn-embed-dim 128 --max-source-positions 60) ;;
+    pbd) MODEL=(--task translation --arch pseudo_bidirectional_transformer_small
+      --encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-normalize-before) ;;
+  esac
 }
-generate absolute &
-generate shifted
-wait $!
+train() { # FOLDER DATA UPDATES FLAGS...
+  have "$1/final.pt" && return
+  quietly "$1/train.log" launch_train "$2" --user-dir "$USER_DIR" "${@:4}" --dropout 0.1 \
+    --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1 --lr 0.003 \
+    --lr-scheduler polynomial_decay --warmup-updates "$(($3 / 10))" --total-num-update "$3" \
+    --max-update "$3" --max-tokens 2000 --seed 1 --save-dir "$1" --no-epoch-checkpoints \
+    --validate-interval 1000 --validate-interval-updates 100 --log-format simple --log-interval 50
+  into "$1/final.pt" cat "$1/checkpoint_last.pt"
+}
+corrector() { # SYSTEM CRITERION FLAGS...
+  local MODEL
+  model "$1"
+  train "$(path "$1")" "$DEMO/data" "$UPDATES" -s src -t trg "${MODEL[@]}" --criterion "${@:2}"
+}
+pretrained() {
+  train "$DEMO/denoiser" "$DEMO/plain" "$((2 * UPDATES))" --task denoising_pretraining \
+    --noise denoise --criterion touched_cross_entropy --denoise-keep-rate 1 "${pointer[@]}"
+  corrector pretrained cross_entropy
+}
+spawn pretrained
+spawn corrector scratch cross_entropy
+spawn corrector tagger edit_cross_entropy
+spawn corrector pbd label_smoothed_cross_entropy --label-smoothing 0.1
+settle
 
-headline 4 "a conversation, with fairseq-interactive"
-questions="well three and thirty-one
-er twelve so seven then nine thirty-two and five
-one two three four five six seven eight nine ten eleven twelve
-ten well nine er eight seven six five four then three two one zero and thirty-nine"
-talk() { # NAME
-  have "$DEMO/$1/interactive.txt" && return
-  quietly "$DEMO/$1/interactive.tmp" fairseq-interactive "$DEMO/data-bin" "${decoding[@]}" \
-    --path "$DEMO/$1/checkpoint_last.pt" <<<"$questions"
-  mv "$DEMO/$1/interactive.tmp" "$DEMO/$1/interactive.txt"
+headline "4/5 the same $TEST sentences, one at a time, by fairseq-interactive"
+correct() { # SYSTEM
+  local folder MODEL
+  folder="$(path "$1")"
+  have "$folder/test.txt" && return
+  model "$1"
+  [[ "$1" != pbd ]] || MODEL[1]=local_transduction # knows how to decode aggressively
+  quietly "$folder/test.log" into "$folder/test.interactive" fairseq-interactive "$DEMO/data" \
+    --user-dir "$USER_DIR" -s src -t trg --task "${MODEL[1]}" --path "$folder/final.pt" --beam 5 \
+    --max-len-a 1.5 --max-len-b 10 --input "$text/test.src"
+  into "$folder/test.txt" fairseq-ssl detokenise "$folder/test.interactive" --field H --subwords none
 }
-talk absolute &
-talk shifted
-wait $!
-for name in absolute shifted; do
-  printf '%s positions\n' "$name"
-  grep -E '^(S|H)-' "$DEMO/$name/interactive.txt" | cut -f 1,2- | sed -E 's/^S-[0-9]+\t/  > /; s/^H-[0-9]+\t[^\t]+\t/    /'
+for system in $SYSTEMS; do correct "$system"; done # one after another, for their times
+seconds() { grep -o 'translation time: [0-9.]*' "$(path "$1")/test.interactive" "$(path "$1")/test.log" | head -n 1 | grep -o '[0-9.]*$'; }
+shown="$(paste "$text/test.src" "$text/test.trg" | awk -F '\t' '$1 != $2 {print NR}' | sed -n '1p;4p;9p')"
+for line in $shown; do
+  printf '\n%-12s%s\n%-12s%s\n' wrong "$(sed -n "${line}p" "$text/test.src")" right "$(sed -n "${line}p" "$text/test.trg")"
+  for system in $SYSTEMS; do printf '%-12s%s\n' "$system" "$(sed -n "${line}p" "$(path "$system")/test.txt")"; done
 done
 
-headline 5 "the report"
-{
-  printf 'absolute: --shape-max-shift 0        shifted: --shape-max-shift 16\n\n'
-  printf 'fairseq-train'
-  printf ' %s' "${training[@]}" | sed 's/ --/ \\\n    --/g'
-  printf '\n'
-} >"$DEMO/settings.txt"
-python scripts/demo/report.py "$DEMO" --trained-length "$TRAINED" --settings "$DEMO/settings.txt"
-printf '\nThe picture and the transcript: %s\n' "$DEMO/report.html"
+headline "5/5 scores"
+outputs=(unchanged="$text/test.src")
+for system in $SYSTEMS; do outputs+=("$system=$(path "$system")/test.txt"); done
+gold=(--source "$text/test.src" --reference "$text/test.trg")
+fairseq-ssl score errant "${outputs[@]}" "${gold[@]}" --untyped
+fairseq-ssl score gleu "${outputs[@]}" "${gold[@]}"
+echo "milliseconds a sentence, beam of 5, the tagger in rounds; one core:"
+for system in $SYSTEMS; do
+  awk -v name="$system" -v all="$(seconds "$system")" -v lines="$TEST" \
+    'BEGIN {printf "  %-12s%.0f\n", name, 1000 * all / lines}'
+done
+quietly "$DEMO/report.log" fairseq-ssl report "$DEMO/runs" -o "$DEMO/report.html" \
+  --title "Four correctors" "${gold[@]}" --metric gleu --baseline scratch
+printf '\nSentence by sentence: %s\n' "$DEMO/report.html"

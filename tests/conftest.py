@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
+
+hypothesis.settings.register_profile("house", deadline=None)  # other work may run beside
+hypothesis.settings.load_profile("house")
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_ssl"

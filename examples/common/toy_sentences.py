@@ -22,10 +22,10 @@ def phrase(draw: random.Random, many: bool) -> str:
     return " ".join([*words, draw.choice(THINGS) + ("s" if many else "")])
 
 
-def sentence(draw: random.Random) -> str:
-    """Make up a sentence whose verb agrees with its subject."""
+def sentence(draw: random.Random, names: float) -> str:
+    """Make up a sentence whose verb agrees with its subject, which may be a name."""
     many = draw.random() < 0.5
-    if draw.random() < 0.2:
+    if draw.random() < names:
         many, subject = False, "".join(draw.choice(SYLLABLES) for _ in range(4))
     else:
         subject = phrase(draw, many)
@@ -41,9 +41,10 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--lines", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--names", type=float, default=0.2, help="share of sentences with one")
     args = parser.parse_args()
     draw = random.Random(args.seed)
-    lines = (sentence(draw) + "\n" for _ in range(args.lines))
+    lines = (sentence(draw, args.names) + "\n" for _ in range(args.lines))
     args.output.write_text("".join(lines), encoding="utf-8")
 
 

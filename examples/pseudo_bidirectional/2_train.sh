@@ -14,14 +14,15 @@ train() { # TASK FOLD KIND LAYERS
   else
     last="$(updates "$1" "$3")"
     stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
-      --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP" --total-num-update "$last"
+      --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP" --total-num-update "$last" \
+      --dropout "$DROPOUT"
   fi
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
 }
 
 # Synthetic pairs, then real ones.
 grammar() { # FOLDER
-  local start=() batch=(--max-tokens "$GEC_MAX_TOKENS" --update-freq "$((8 / GPUS))"
+  local start=() batch=(--dropout "$GEC_DROPOUT" --max-tokens "$GEC_MAX_TOKENS" --update-freq "$((8 / GPUS))"
     --save-interval-updates 5000 --keep-interval-updates 1)
   if [[ "$PRETRAIN" == 1 ]]; then
     if ! have "$1/synthetic/done"; then
@@ -40,7 +41,7 @@ grammar() { # FOLDER
 stage() { # DATA FOLDER FLAGS...
   # shellcheck disable=SC2086  # words apart
   quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --task translation \
-    --source-lang src --target-lang trg "${ARCH[@]}" --dropout "$DROPOUT" \
+    --source-lang src --target-lang trg "${ARCH[@]}" \
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm "$CLIP_NORM" \
     --lr-scheduler inverse_sqrt "${@:3}" --seed "$SEED" --save-dir "$2" --no-epoch-checkpoints \

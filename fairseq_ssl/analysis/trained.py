@@ -12,8 +12,8 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 import fairseq_ssl
-from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.padded_batches import padded_batches
 
 Sample = dict[str, Any]
 """A batch as fairseq collates it: id, net_input, target."""

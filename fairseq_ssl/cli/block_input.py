@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
+from fairseq_ssl.cli.work_options import parsed_shard
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text import byte_blocks
@@ -105,15 +106,13 @@ def shard_of(args: argparse.Namespace) -> tuple[int, int]:
     """Return what --shard asks for, as its number and how many there are."""
     if args.shard is None:
         return 1, 1
-    number, _, total = args.shard.partition("/")
-    if not (number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
-        raise UsageError(f"--shard is {args.shard!r}; expected I/N with I from 1 to N, as in 3/8.")
+    shard = parsed_shard(args.shard)
     if args.output is None or args.input is None or args.input.suffix == ".gz":
         raise UsageError(
             "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
             "entered in its middle."
         )
-    return int(number), int(total)
+    return shard
 
 
 def of_shard(path: Path, number: int, total: int) -> Path:

@@ -17,6 +17,7 @@ from fairseq_ssl.cli.growing_job import GrowingJob, Pieces
 from fairseq_ssl.cli.line_stream import add_file, add_output, check_output, stream, write
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.work_options import parsed_shard
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity
@@ -111,7 +112,7 @@ def _classifier(args: argparse.Namespace) -> Any:
 
 
 def _label(args: argparse.Namespace) -> int:
-    part, parts = _shard(args.shard)
+    part, parts = parsed_shard(args.shard)
     name = args.split if parts == 1 else f"{args.split}.{part}-of-{parts}"
     classifier = _classifier(args)
     dataset = classifier.split(args.split)
@@ -172,15 +173,6 @@ def _header(lines: int, classes: int) -> bytes:
     form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
     np.lib.format.write_array_header_1_0(file, form)
     return file.getvalue()
-
-
-def _shard(given: str | None) -> tuple[int, int]:
-    if given is None:
-        return 1, 1
-    part, slash, parts = given.partition("/")
-    if not slash or not part.isdigit() or not parts.isdigit() or not 1 <= int(part) <= int(parts):
-        raise UsageError(f"--shard is {given!r}; expected I/N, as 1/4, with I from 1 to N.")
-    return int(part), int(parts)
 
 
 def _predict(args: argparse.Namespace) -> int:

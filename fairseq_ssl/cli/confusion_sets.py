@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.progress import progress, watched
+from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
@@ -117,7 +118,8 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse options that do not fit, before anything is read."""
     if bool(args.texts) == bool(args.counts):
         raise UsageError("Name TEXT files to take words from, or a file with --counts.")
-    for flag in ("most", "least_count", "jobs"):
+    check_jobs(args.jobs)
+    for flag in ("most", "least_count"):
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise UsageError(f"--{flag.replace('_', '-')} is {value}; expected 1 or more.")

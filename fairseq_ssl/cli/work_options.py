@@ -6,6 +6,7 @@ import argparse
 
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.numbers import whole_number
 
 MOST_JOBS = 1000
 
@@ -42,6 +43,16 @@ def add_force(work: argparse._ActionsContainer) -> None:
     work.add_argument(
         "--force", action="store_true", help="write anew what is there, finished or not"
     )
+
+
+def parsed_shard(given: str | None) -> tuple[int, int]:
+    """Return what --shard asks for, as its number and how many there are."""
+    if given is None:
+        return 1, 1
+    number, total = (whole_number(word) for word in given.partition("/")[::2])
+    if number is None or total is None or not 1 <= number <= total:
+        raise UsageError(f"--shard is {given!r}; expected I/N with I from 1 to N, as in 3/8.")
+    return number, total
 
 
 def check_jobs(jobs: int | None) -> None:

@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.padded_batches import padded_batches
 
 TRANSLATION = ("translation", "tagged_translation")
 """Tasks whose models are decoded in tagged_translation, which has the noisy beam."""

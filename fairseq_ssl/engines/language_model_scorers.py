@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.data.padded_batches import padded_batches
 from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
 from fairseq_ssl.engines.masked_models import masked_models
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring
@@ -20,6 +19,7 @@ from fairseq_ssl.rerank.length_norms import (
     unigram_log_probabilities,
 )
 from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.padded_batches import padded_batches
 
 
 class LanguageModelScorer:

@@ -27,6 +27,7 @@ from fairseq_ssl.modules.residual_block import (
     draw_weights,
 )
 from fairseq_ssl.modules.unfolding import Unfolding
+from fairseq_ssl.text.numbers import whole_numbers
 
 STATE = "bytenet"
 LONGEST = 1_000_000
@@ -285,12 +286,12 @@ def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool
 
 
 def _dilations(given: str) -> tuple[int, ...]:
-    words = str(given).split(",")
-    if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+    numbers = whole_numbers(str(given), least=1)
+    if numbers is None:
         raise ConfigurationError(
             f"--bytenet-dilations is {given!r}; expected numbers above 0, as in 1,2,4,8,16."
         )
-    return tuple(int(word) for word in words)
+    return numbers
 
 
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:

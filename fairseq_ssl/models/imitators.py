@@ -10,6 +10,7 @@ from torch import Tensor
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.modules import imitators as modules
+from fairseq_ssl.text.numbers import whole_numbers
 
 FORMS = {"auto": None, "types": True, "convolution": False}
 
@@ -79,8 +80,8 @@ class ImitatorNetworks(BaseFairseqModel):
 
 def made(cfg: Any, task: Any) -> modules.Imitators:
     """Make imitators as the options say; refuse what is out of range."""
-    parts = str(cfg.imitator_windows).split(",")
-    if not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+    windows = whole_numbers(str(cfg.imitator_windows), least=1)
+    if windows is None:
         raise ConfigurationError(
             f"--imitator-windows is {cfg.imitator_windows!r}; expected numbers of 1 or more with "
             "commas between, as 1,2,3,4."
@@ -98,7 +99,7 @@ def made(cfg: Any, task: Any) -> modules.Imitators:
     found = modules.Imitators(
         len(task.piece_dictionary),
         len(task.classes),
-        [int(part) for part in parts],
+        list(windows),
         task.piece_dictionary.pad(),
         cfg.imitator_embed_dim,
         cfg.imitator_channels,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.recurrent_options import RecurrentConfig, recurrent_encoder
+from fairseq_ssl.text.numbers import whole_numbers
 
 
 @dataclass
@@ -64,11 +65,8 @@ class RecurrentLanguageModel(FairseqLanguageModel):
 
 
 def _cutoffs(cfg: Any) -> list[int]:
-    found = cfg.lm_adaptive_cutoffs.split(",")
-    rising = all(one.isdigit() for one in found) and sorted(map(int, found)) == list(
-        map(int, found)
-    )
-    if not rising or int(found[0]) < 1 or len(set(found)) < len(found):
+    found = whole_numbers(cfg.lm_adaptive_cutoffs, least=1)
+    if found is None or list(found) != sorted(set(found)):
         raise ConfigurationError(
             f"--lm-adaptive-cutoffs is {cfg.lm_adaptive_cutoffs!r}; expected rising numbers of "
             "words, as 2000,10000."
@@ -77,4 +75,4 @@ def _cutoffs(cfg: Any) -> list[int]:
         raise ConfigurationError(
             f"--lm-adaptive-factor is {cfg.lm_adaptive_factor}; expected above 1."
         )
-    return list(map(int, found))
+    return list(found)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.lines import open_bytes, read_lines
 from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.text.numbers import whole_numbers
 from fairseq_ssl.text.whole_file import whole_file
 from fairseq_ssl.text.word_counts import write_counts
 
@@ -79,14 +80,15 @@ def _table(path: Path, words: Set[str]) -> Table:
     wanted = {word.encode("utf-8", "surrogatepass"): word for word in words}
     found: dict[str, Vector] = {}
     with open_bytes(path) as file:  # some such files have words that are no UTF-8
-        head = file.readline().split()
-        if len(head) != 2 or not all(word.isdigit() for word in head):
-            shown = b" ".join(head)[:40].decode("utf-8", "replace")
+        head = file.readline(200).decode("utf-8", "replace").split()
+        numbers = whole_numbers(",".join(head))
+        if numbers is None or len(numbers) != 2:
+            shown = " ".join(head)[:40]
             raise DataError(
                 f"{path}:1 is {shown!r}; expected two numbers, of words and of dimensions, as in a "
                 ".vec file of fastText."
             )
-        count, dimensions = map(int, head)
+        count, dimensions = numbers
         number = 0
         for number, line in enumerate(file, 1):
             word = wanted.pop(line.partition(b" ")[0], None)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.numbers import whole_number
 
 SEPARATOR = "|||"
 SOURCES = "from="
@@ -69,12 +70,13 @@ _EXAMPLE = "0 ||| text ||| name= -1.5 ||| -1.5"
 def read_candidate(line: str, where: str) -> tuple[int, Candidate]:
     """Return what a line of a list in Moses' format tells, and of which sentence."""
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
-    if not 3 <= len(fields) <= 6 or not fields[0].isascii() or not fields[0].isdigit():
+    number = whole_number(fields[0])
+    if not 3 <= len(fields) <= 6 or number is None:
         raise DataError(f"{where} is no line of an n-best list. Expected one as {_EXAMPLE}.")
     total = _number(fields[3], "the total", where) if len(fields) > 3 and fields[3] else 0.0
     last = fields[4] if len(fields) > 4 else ""
     sources = tuple(last.split()[1:]) if last.startswith(SOURCES) else ()
-    return int(fields[0]), Candidate(fields[1], _scores(fields[2], where), total, sources)
+    return number, Candidate(fields[1], _scores(fields[2], where), total, sources)
 
 
 def _scores(words: str, where: str) -> dict[str, float]:

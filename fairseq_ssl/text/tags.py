@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.numbers import whole_number
 from fairseq_ssl.text.whole_file import whole_file
 
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
@@ -55,7 +56,7 @@ def add_to_dictionary(path: Path, tag: str) -> int | None:
     lines = list(read_lines(path))
     for number, line in enumerate(lines, 1):
         word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
-        if not word or not count.isdigit():
+        if not word or whole_number(count) is None:
             raise DataError(
                 f"{path}:{number} is {line!r}; expected a word, a space and its count. Is this "
                 "the dict.LANGUAGE.txt of fairseq-preprocess?"

@@ -9,6 +9,7 @@ from pathlib import Path
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.byte_blocks import ByteBlock
 from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.numbers import MOST_DIGITS, whole_number
 from fairseq_ssl.text.whole_file import whole_file
 
 
@@ -22,9 +23,13 @@ def read_counts(path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
-        if not word or not count.isdigit():
-            raise DataError(f"{path}:{number} is {line!r}; expected a word, a space and its count.")
-        counts[word] += int(count)
+        times = whole_number(count)
+        if not word or times is None:
+            raise DataError(
+                f"{path}:{number} is {line[:80]!r}; expected a word, a space and its count, of at "
+                f"most {MOST_DIGITS} digits."
+            )
+        counts[word] += times
     return counts
 
 

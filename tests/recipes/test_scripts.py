@@ -88,8 +88,11 @@ def test_setup_uses_an_active_environment_that_has_everything(run: Run) -> None:
     assert shown == f"setup: using {BIN / 'python'}\n", "nothing is to be built"
 
 
-def demo(folder: Path, updates: int = 30) -> subprocess.CompletedProcess[str]:
-    settings = {"DEMO_DIR": str(folder), "DEMO_UPDATES": str(updates), "DEMO_TEST_LINES": "2"}
+SYSTEMS = ("scratch", "pretrained", "tagger", "pbd")
+
+
+def demo(folder: Path) -> subprocess.CompletedProcess[str]:
+    settings = {"DEMO_DIR": str(folder), "DEMO_UPDATES": "10", "DEMO_TEST_LINES": "8"}
     words = ["bash", str(ROOT / "scripts/demo.sh")]
     return subprocess.run(
         words, env=environment(**settings), capture_output=True, text=True, check=False
@@ -105,25 +108,28 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, done.stdout
 
 
-def test_a_short_demo_ends_with_a_report_and_a_second_run_finds_it_done(
+def test_a_short_demo_ends_with_scores_and_a_report_and_a_second_run_finds_it_done(
     made: tuple[Path, str],
 ) -> None:
     folder, printed = made
-    assert re.search(r"^1 to 8 \(trained on\) +\d+ % +\d+ %$", printed, re.M)
+    for system in SYSTEMS:
+        assert re.search(rf"^{system} +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d$", printed, re.M)
+        assert re.search(rf"^  {system} +\d+$", printed, re.M), "milliseconds"
+    assert "errant|lines:8|" in printed
+    assert "gleu|lines:8|" in printed
     report = (folder / "report.html").read_text()
-    assert 'src="data:image/png;base64,' in report
-    assert report.count("<h3>") == 2
-    assert "&gt; well three and thirty-one" in report
+    assert all(system in report for system in SYSTEMS)
     assert not re.search(r'(src|href)="http', report), "the report must need no other file"
     again = demo(folder)
     assert again.returncode == 0, again.stderr[-3000:]
-    assert again.stdout.count("there already:") == 5
+    assert again.stderr.count("there already:") == 2 + 1 + 2 * len(SYSTEMS)
 
 
 def test_a_demo_that_fails_says_where_to_look(made: tuple[Path, str], tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     shutil.copytree(made[0], folder)
-    (folder / "absolute/checkpoint_last.pt").write_text("damaged")
-    done = demo(folder, updates=40)
+    (folder / "runs/tagger.1/final.pt").unlink()
+    (folder / "runs/tagger.1/checkpoint_last.pt").write_text("damaged")
+    done = demo(folder)
     assert done.returncode == 1
-    assert "all of it is in" in done.stderr
+    assert f"all of it is in {folder}/runs/tagger.1/train.log" in done.stderr

@@ -35,7 +35,7 @@ def save(tmp_path: Path) -> Save:
     return save_checkpoint
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=6))
 def test_it_is_the_mean_that_numpy_computes(values: list[float]) -> None:
     import tempfile

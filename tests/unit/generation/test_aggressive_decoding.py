@@ -137,7 +137,7 @@ def assert_same(plain: Any, fast: Any) -> None:
 sentences = st.lists(st.integers(FIRST - 1, FIRST + 4), max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     sources=st.lists(sentences, min_size=1, max_size=4),
     options=st.sampled_from(

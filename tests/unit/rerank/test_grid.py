@@ -35,7 +35,7 @@ def random_case(sentences: int, features: int, seed: int = 1) -> tuple[Candidate
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_cases(), st.integers(1, 5), st.sampled_from([1, 4, 512]))
 def test_as_good_as_every_point(
     case: tuple[Scores, list[list[str]]], parts: int, leaf: int

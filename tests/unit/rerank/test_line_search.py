@@ -42,7 +42,7 @@ def pieces(
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_cases(features=3))
 def test_intervals_hold_what_is_chosen(case: tuple[Scores, list[list[str]]]) -> None:
     candidates, counts = block(case[0]), statistics(case[1])
@@ -83,7 +83,7 @@ def test_a_point_is_the_best_of_its_line() -> None:
     assert climbed.value == pytest.approx(100)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(small_cases(features=3))
 def test_at_least_as_good_as_its_start(case: tuple[Scores, list[list[str]]]) -> None:
     candidates, counts = block(case[0]), statistics(case[1])

@@ -107,7 +107,7 @@ def test_an_edit_that_an_annotator_wrote_down_twice_is_right_twice() -> None:
     assert MaxMatch().counts(sentence, "he goes home") == [(2, 1, 2)]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(corpora(), st.sampled_from([0, 1, 2, 2, 3]), st.sampled_from([0.5, 1.0]), st.booleans())
 def test_it_is_the_direct_way(
     pairs: list[tuple[M2Sentence, str]], unchanged: int, beta: float, ignore_case: bool
@@ -145,7 +145,7 @@ def cheapest(source: list[str], output: list[str], price: int) -> set[tuple[int,
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(*[st.lists(st.sampled_from("abcde"), max_size=6)] * 2, *[st.text("abcxyz", max_size=4)] * 2)
 def test_the_lattice_has_the_steps_of_all_cheapest_ways(
     source: list[str], output: list[str], before: str, after: str
@@ -156,7 +156,7 @@ def test_the_lattice_has_the_steps_of_all_cheapest_ways(
     assert {(a, b): times for b, into in steps.items() for a, times in into.items()} == wanted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.lists(st.sampled_from("abc"), max_size=5), st.sampled_from([1, 2, 3]))
 def test_arcs_and_paths_are_those_of_the_direct_way(
     data: st.DataObject, source: list[str], unchanged: int

@@ -113,7 +113,7 @@ LINES = st.lists(
 
 @pytest.mark.parametrize("listed", [False, True])
 @given(lines=LINES, seed=st.integers(0, 9999))
-@settings(max_examples=300, deadline=None)  # the list of verbs is loaded in the first
+@settings(max_examples=300)  # the list of verbs is loaded in the first
 def test_it_does_what_the_slow_one_does(listed: bool, lines: list[list[str]], seed: int) -> None:
     noise = LearnerNoise(WORDS, listed=listed)
     clean = Block.of_words(" ".join(line) for line in lines)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, MissingPackageError
@@ -35,7 +35,6 @@ VOCABULARY = st.dictionaries(st.text("abcä", min_size=1, max_size=11), st.integ
 
 
 @given(counts=VOCABULARY)
-@settings(deadline=None)
 def test_symspell_finds_all_words_near_in_their_order(counts: dict[str, int]) -> None:
     counts |= {word[::-1] + "aa": 2 for word in counts}
     checker = SymSpell(counts)
