@@ -5,7 +5,7 @@
 # ten minutes on two CPU cores, set-up included; killed, it goes on where it was.
 #
 #   bash scripts/demo.sh
-#   DEMO_DIR=elsewhere DEMO_UPDATES=400 DEMO_PAIRS=1000 FORCE=1 bash scripts/demo.sh
+#   DEMO_DIR=elsewhere DEMO_UPDATES=400 DEMO_PAIRS=300 FORCE=1 bash scripts/demo.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
@@ -19,8 +19,8 @@ source examples/common/recipe.sh
 source examples/common/launch.sh
 export OMP_NUM_THREADS=1 # models train side by side
 
-UPDATES="${DEMO_UPDATES:-400}"      # of each corrector; of pre-training twice as many
-PAIRS="${DEMO_PAIRS:-300}"          # of a wrong and a right sentence
+UPDATES="${DEMO_UPDATES:-200}"      # of each corrector; of pre-training three times as many
+PAIRS="${DEMO_PAIRS:-100}"          # of a wrong and a right sentence
 TEST="${DEMO_TEST_LINES:-200}"
 SYSTEMS="scratch pretrained tagger pbd"
 text="$DEMO/text"
@@ -36,7 +36,7 @@ if ! have "$text/done"; then
   part valid.trg 501 600
   part train.trg 601 "$((600 + PAIRS))"
   for split in train valid test; do
-    quietly "$text/noise.log" fairseq-ssl noise "$text/$split.trg" --noise learner --seed 3 \
+    quietly "$text/noise.log" fairseq-ssl noise "$text/$split.trg" --noise learner:listed=true --seed 3 \
       -o "$text/$split.src" --force
   done
   into "$text/done" date
@@ -63,7 +63,7 @@ if ! have "$DEMO/data"; then
   mv "$DEMO/data.tmp" "$DEMO/data"
 fi
 
-headline "3/5 training, $UPDATES updates each after $((2 * UPDATES)) of pre-training; logs: $DEMO/runs/*/train.log"
+headline "3/5 training, $UPDATES updates each after $((3 * UPDATES)) of pre-training; logs: $DEMO/runs/*/train.log"
 pointer=(--arch pointer_transformer_tiny)
 # The flags of a corrector, in MODEL.
 model() { # SYSTEM
@@ -92,7 +92,7 @@ corrector() { # SYSTEM CRITERION FLAGS...
   train "$(path "$1")" "$DEMO/data" "$UPDATES" -s src -t trg "${MODEL[@]}" --criterion "${@:2}"
 }
 pretrained() {
-  train "$DEMO/denoiser" "$DEMO/plain" "$((2 * UPDATES))" --task denoising_pretraining \
+  train "$DEMO/denoiser" "$DEMO/plain" "$((3 * UPDATES))" --task denoising_pretraining \
     --noise denoise --criterion touched_cross_entropy --denoise-keep-rate 1 "${pointer[@]}"
   corrector pretrained cross_entropy
 }
