@@ -59,149 +59,146 @@ def checkpoint() -> bytes:
     return file.getvalue()
 
 
-def targets() -> dict[str, Target]:
-    """Return all commands by name."""
-    jobs = "--jobs 1"
-    found = {
-        f"noise.{kind}": Target(
-            f"noise {{text}} --noise {kind} -o {{out}} {jobs} {more}",
-            {"text": TEXT, "counts": COUNTS, "sets": b"cat\tcar cut\nsit\tset\n"},
-            ("--seed",),
-            ("--skip-bad-lines", "--mask-token=x"),
-        )
-        for kind, more in {
-            "direct": "--counts {counts}",
-            "denoise": "",
-            "spell": "--confusion-sets {sets}",
-            "spelling:rate=0.3": "--touched {out}2",
-            "learner": "",
-            "filtering": "--counts {counts}",
-        }.items()
-    }
-    found |= {
-        f"score.{name}": Target(f"score {words}", files, ("--seed", "--resamples"), extras)
-        for name, words, files, extras in (
-            ("m2", "m2 {one} --gold {gold} " + jobs, {"one": TEXT, "gold": M2}, ("--format=json",)),
-            (
-                "errant",
-                "errant {one} --gold {gold} --untyped",
-                {"one": TEXT, "gold": M2},
-                ("--by=share",),
-            ),
-            (
-                "gleu",
-                "gleu {one} {two} --source {three} --reference {four}",
-                {"one": TEXT, "two": OTHER, "three": TEXT, "four": OTHER},
-                ("--samples=2", "--baseline={two}"),
-            ),
-            ("bleu", "bleu {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
-            ("accuracy", "accuracy {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
-            ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
-        )
-    }
-    found |= {
-        "tokenise": Target(
-            "tokenise {text} --moses en -o {out}",
-            {"text": TEXT},
-            ("--jobs",),
-            ("--normalise", "--no-escape", "--aggressive-dash-splits"),
+JOBS = "--jobs 1"
+TARGETS = {
+    f"noise.{kind}": Target(
+        f"noise {{text}} --noise {kind} -o {{out}} {JOBS} {more}",
+        {"text": TEXT, "counts": COUNTS, "sets": b"cat\tcar cut\nsit\tset\n"},
+        ("--seed",),
+        ("--skip-bad-lines", "--mask-token=x"),
+    )
+    for kind, more in {
+        "direct": "--counts {counts}",
+        "denoise": "",
+        "spell": "--confusion-sets {sets}",
+        "spelling:rate=0.3": "--touched {out}2",
+        "learner": "",
+        "filtering": "--counts {counts}",
+    }.items()
+}
+TARGETS |= {
+    f"score.{name}": Target(f"score {words}", files, ("--seed", "--resamples"), extras)
+    for name, words, files, extras in (
+        ("m2", "m2 {one} --gold {gold} " + JOBS, {"one": TEXT, "gold": M2}, ("--format=json",)),
+        (
+            "errant",
+            "errant {one} --gold {gold} --untyped",
+            {"one": TEXT, "gold": M2},
+            ("--by=share",),
         ),
-        "detokenise": Target(
-            "detokenise {text} --field H --subwords subword-nmt --moses de -o {out}",
-            {"text": FOUND},
+        (
+            "gleu",
+            "gleu {one} {two} --source {three} --reference {four}",
+            {"one": TEXT, "two": OTHER, "three": TEXT, "four": OTHER},
+            ("--samples=2", "--baseline={two}"),
         ),
-        "postprocess": Target(
-            "postprocess {text} --copy-unknown --source {source} --source-dict {one} "
-            "--target-dict {two} -o {out}",
-            {"text": b"the <unk> sits\n", "source": TEXT, "one": COUNTS, "two": COUNTS},
-            (),
-            ("--japanese-punctuation", "--remove-brackets", "--detruecase"),
-        ),
-        "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}, (), ("--undo",)),
-        "tag.dictionary": Target("tag <BT> --dictionary {one}", {"one": COUNTS}),
-        "truecase.train": Target("truecase train {text} -o {out}", {"text": TEXT}),
-        "truecase.apply": Target(
-            "truecase apply {case} {text} -o {out}", {"case": CASE, "text": TEXT}
-        ),
-        "confusion-sets": Target(
-            "confusion-sets {text} -o {out} --jobs 1", {"text": TEXT}, ("--most", "--least-count")
-        ),
-        "learner-words": Target(
-            "learner-words {one} {two} -o {out}", {"one": TEXT, "two": TEXT}, ("--least",)
-        ),
-        "filter": Target(
-            "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",
-            {"one": TEXT, "two": OTHER, "config": FILTERS},
-            ("--examples",),
-            ("--memory=1k", "--memory=x"),
-        ),
-        "filter.gz": Target(
-            "filter {one.gz} {two.gz} --filter clean,duplicates,encoding -o {out}.gz {out}2.gz "
-            "--jobs 1",
-            {"one.gz": TEXT, "two.gz": OTHER},
-        ),
-        "edits.dictionary": Target(
-            "edits dictionary {one} {two} -o {out} --jobs 1",
-            {"one": TEXT, "two": TEXT},
-            ("--size", "--longest"),
-        ),
-        "edits.label": Target(
-            "edits label {one} {two} --dictionary {edits} -o {out} --jobs 1",
-            {"one": TEXT, "two": TEXT, "edits": EDITS},
-        ),
-        "edits.apply": Target(
-            "edits apply {one} {two} -o {out} --jobs 1", {"one": TEXT, "two": EDITS}
-        ),
-        "rerank.merge": Target(
-            "rerank merge l2r={one} r2l={two} -o {out}",
-            {"one": FOUND, "two": NBEST},
-            ("--best",),
-            ("--right-to-left=r2l",),
-        ),
-        "rerank.tune": Target(
-            "rerank tune {list} --reference {text} --jobs 1 --step 0.5 --restarts 1 -o {out}",
-            {"list": NBEST, "text": OTHER},
-            ("--step", "--restarts", "--folds"),
-            ("--method=grid", "--aim=chrf"),
-        ),
-        "rerank.apply": Target(
-            "rerank apply {list} --weights {weights} -o {out}",
-            {"list": NBEST, "weights": WEIGHTS},
-            (),
-            ("--nbest",),
-        ),
-        "rerank.post-ensemble": Target(
-            "rerank post-ensemble a={one} b={two} c={three} --vectors {vectors} -o {out}",
-            {"one": TEXT, "two": TEXT, "three": OTHER, "vectors.vec": VECTORS},
-        ),
-        "classify.prepare": Target(
-            "classify prepare {one} --unlabelled {two} --valid-share 0.2 --test-share 0.2 -o {out}",
-            {"one": LABELLED, "two": TEXT},
-            ("--least-count", "--train-lines", "--valid-share"),
-            ("--leaks=drop", "--lower", "--drop-unknown"),
-        ),
-        "classify.score": Target(
-            "classify score {one} {two}", {"one": LABELLED, "two": LABELLED}, ("--samples",)
-        ),
-        "subwords.dictionary": Target("subwords dictionary {model.model}", {"model.model": TEXT}),
-        "subwords.decode": Target("subwords decode {one} -o {out}", {"one": TEXT}),
-        "subwords.train": Target(
-            "subwords train {one} -o {out} --kind subword-nmt --size 8", {"one": TEXT}, ("--size",)
-        ),
-        "position-data": Target(
-            "position-data interpolate {folder} {out} --sentences 2",
-            {"folder/train.en": TEXT, "folder/train.de": OTHER, "folder/valid.en": TEXT,
-             "folder/valid.de": OTHER},
-            ("--sentences", "--limit"),
-        ),
-        "average": Target(
-            "average {one.pt} {two.pt} -o {out}", {"one.pt": b"", "two.pt": b""}, ("--last",)
-        ),
-        "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": b""}),
-        "report": Target(
-            "report {folder} --metric bleu --reference {ref} --source {src} -o {out}.html",
-            {"folder/test.txt": TEXT, "folder/x.json": b'{"metric": "bleu", "systems": []}',
-             "ref": TEXT, "src": OTHER},
-        ),
-    }  # fmt: skip
-    return found
+        ("bleu", "bleu {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
+        ("accuracy", "accuracy {one} --reference {two}", {"one": TEXT, "two": TEXT}, ()),
+        ("rouge", "rouge {one} --reference {two}", {"one": TEXT, "two": TEXT}, ("--stem",)),
+    )
+}
+TARGETS |= {
+    "tokenise": Target(
+        "tokenise {text} --moses en -o {out}",
+        {"text": TEXT},
+        ("--jobs",),
+        ("--normalise", "--no-escape", "--aggressive-dash-splits"),
+    ),
+    "detokenise": Target(
+        "detokenise {text} --field H --subwords subword-nmt --moses de -o {out}",
+        {"text": FOUND},
+    ),
+    "postprocess": Target(
+        "postprocess {text} --copy-unknown --source {source} --source-dict {one} "
+        "--target-dict {two} -o {out}",
+        {"text": b"the <unk> sits\n", "source": TEXT, "one": COUNTS, "two": COUNTS},
+        (),
+        ("--japanese-punctuation", "--remove-brackets", "--detruecase"),
+    ),
+    "tag": Target("tag <BT> {text} -o {out}", {"text": TEXT}, (), ("--undo",)),
+    "tag.dictionary": Target("tag <BT> --dictionary {one}", {"one": COUNTS}),
+    "truecase.train": Target("truecase train {text} -o {out}", {"text": TEXT}),
+    "truecase.apply": Target(
+        "truecase apply {case} {text} -o {out}", {"case": CASE, "text": TEXT}
+    ),
+    "confusion-sets": Target(
+        "confusion-sets {text} -o {out} --jobs 1", {"text": TEXT}, ("--most", "--least-count")
+    ),
+    "learner-words": Target(
+        "learner-words {one} {two} -o {out}", {"one": TEXT, "two": TEXT}, ("--least",)
+    ),
+    "filter": Target(
+        "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",
+        {"one": TEXT, "two": OTHER, "config": FILTERS},
+        ("--examples",),
+        ("--memory=1k", "--memory=x"),
+    ),
+    "filter.gz": Target(
+        "filter {one.gz} {two.gz} --filter clean,duplicates,encoding -o {out}.gz {out}2.gz "
+        "--jobs 1",
+        {"one.gz": TEXT, "two.gz": OTHER},
+    ),
+    "edits.dictionary": Target(
+        "edits dictionary {one} {two} -o {out} --jobs 1",
+        {"one": TEXT, "two": TEXT},
+        ("--size", "--longest"),
+    ),
+    "edits.label": Target(
+        "edits label {one} {two} --dictionary {edits} -o {out} --jobs 1",
+        {"one": TEXT, "two": TEXT, "edits": EDITS},
+    ),
+    "edits.apply": Target(
+        "edits apply {one} {two} -o {out} --jobs 1", {"one": TEXT, "two": EDITS}
+    ),
+    "rerank.merge": Target(
+        "rerank merge l2r={one} r2l={two} -o {out}",
+        {"one": FOUND, "two": NBEST},
+        ("--best",),
+        ("--right-to-left=r2l",),
+    ),
+    "rerank.tune": Target(
+        "rerank tune {list} --reference {text} --jobs 1 --step 0.5 --restarts 1 -o {out}",
+        {"list": NBEST, "text": OTHER},
+        ("--step", "--restarts", "--folds"),
+        ("--method=grid", "--aim=chrf"),
+    ),
+    "rerank.apply": Target(
+        "rerank apply {list} --weights {weights} -o {out}",
+        {"list": NBEST, "weights": WEIGHTS},
+        (),
+        ("--nbest",),
+    ),
+    "rerank.post-ensemble": Target(
+        "rerank post-ensemble a={one} b={two} c={three} --vectors {vectors} -o {out}",
+        {"one": TEXT, "two": TEXT, "three": OTHER, "vectors.vec": VECTORS},
+    ),
+    "classify.prepare": Target(
+        "classify prepare {one} --unlabelled {two} --valid-share 0.2 --test-share 0.2 -o {out}",
+        {"one": LABELLED, "two": TEXT},
+        ("--least-count", "--train-lines", "--valid-share"),
+        ("--leaks=drop", "--lower", "--drop-unknown"),
+    ),
+    "classify.score": Target(
+        "classify score {one} {two}", {"one": LABELLED, "two": LABELLED}, ("--samples",)
+    ),
+    "subwords.dictionary": Target("subwords dictionary {model.model}", {"model.model": TEXT}),
+    "subwords.decode": Target("subwords decode {one} -o {out}", {"one": TEXT}),
+    "subwords.train": Target(
+        "subwords train {one} -o {out} --kind subword-nmt --size 8", {"one": TEXT}, ("--size",)
+    ),
+    "position-data": Target(
+        "position-data interpolate {folder} {out} --sentences 2",
+        {"folder/train.en": TEXT, "folder/train.de": OTHER, "folder/valid.en": TEXT,
+         "folder/valid.de": OTHER},
+        ("--sentences", "--limit"),
+    ),
+    "average": Target(
+        "average {one.pt} {two.pt} -o {out}", {"one.pt": b"", "two.pt": b""}, ("--last",)
+    ),
+    "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": b""}),
+    "report": Target(
+        "report {folder} --metric bleu --reference {ref} --source {src} -o {out}.html",
+        {"folder/test.txt": TEXT, "folder/x.json": b'{"metric": "bleu", "systems": []}',
+         "ref": TEXT, "src": OTHER},
+    ),
+}  # fmt: skip
