@@ -41,7 +41,7 @@ if ! have "$text/done"; then
   done
   into "$text/done" date
 fi
-paste "$text/train.src" "$text/train.trg" | awk -F '\t' '$1 != $2' | head -n 3 | sed 's/\t/\n   -> /'
+paste "$text/train.src" "$text/train.trg" | awk -F '\t' '$1 != $2 && shown++ < 3 {print $1 "\n   -> " $2}'
 
 headline "2/5 binarised, and labelled with edits"
 preprocess() { quietly "$DEMO/preprocess.log" fairseq-preprocess "$@"; }
@@ -108,14 +108,15 @@ correct() { # SYSTEM
   folder="$(path "$1")"
   have "$folder/test.txt" && return
   model "$1"
-  [[ "$1" != pbd ]] || MODEL[1]=local_transduction # knows how to decode aggressively
   quietly "$folder/test.log" into "$folder/test.interactive" fairseq-interactive "$DEMO/data" \
     --user-dir "$USER_DIR" -s src -t trg --task "${MODEL[1]}" --path "$folder/final.pt" --beam 5 \
     --max-len-a 1.5 --max-len-b 10 --input "$text/test.src"
   into "$folder/test.txt" fairseq-ssl detokenise "$folder/test.interactive" --field H --subwords none
 }
 for system in $SYSTEMS; do correct "$system"; done # one after another, for their times
-seconds() { grep -o 'translation time: [0-9.]*' "$(path "$1")/test.interactive" "$(path "$1")/test.log" | head -n 1 | grep -o '[0-9.]*$'; }
+seconds() { # SYSTEM: how long the search took
+  cat "$(path "$1")/test.interactive" "$(path "$1")/test.log" | sed -n 's/.*translation time: \([0-9.]*\).*/\1/p'
+}
 shown="$(paste "$text/test.src" "$text/test.trg" | awk -F '\t' '$1 != $2 {print NR}' | sed -n '1p;4p;9p')"
 for line in $shown; do
   printf '\n%-12s%s\n%-12s%s\n' wrong "$(sed -n "${line}p" "$text/test.src")" right "$(sed -n "${line}p" "$text/test.trg")"
@@ -126,8 +127,12 @@ headline "5/5 scores"
 outputs=(unchanged="$text/test.src")
 for system in $SYSTEMS; do outputs+=("$system=$(path "$system")/test.txt"); done
 gold=(--source "$text/test.src" --reference "$text/test.trg")
-fairseq-ssl score errant "${outputs[@]}" "${gold[@]}" --untyped
-fairseq-ssl score gleu "${outputs[@]}" "${gold[@]}"
+score() { # METRIC FLAGS...
+  fairseq-ssl score "$1" "${outputs[@]}" "${gold[@]}" "${@:2}"
+  into "$DEMO/runs/$1.json" fairseq-ssl score "$1" "${outputs[@]}" "${gold[@]}" "${@:2}" --format json
+}
+score errant --untyped
+score gleu
 echo "milliseconds a sentence, beam of 5, the tagger in rounds; one core:"
 for system in $SYSTEMS; do
   awk -v name="$system" -v all="$(seconds "$system")" -v lines="$TEST" \
