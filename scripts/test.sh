@@ -15,6 +15,7 @@ check ruff format --check .
 check mypy
 check lint-imports
 check python scripts/house.py --check
+check python scripts/recipes.py --check
 check shellcheck -x "${shell_scripts[@]}"
 [[ "${1:-}" == fast ]] && exit
 

@@ -6,6 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 import fairseq_ssl
 from fairseq_ssl.papers import PAPERS, markdown_table
 from tests.conftest import ROOT, Run
@@ -54,3 +56,20 @@ def test_every_verb_and_folder_stands_in_the_readme() -> None:
     for path in (ROOT / "fairseq_ssl").iterdir():
         if not path.name.startswith("__pycache__") and path.name not in ("py.typed", "__main__.py"):
             assert path.name in README, path.name
+
+
+def test_numbers_of_recipes_that_their_pages_lack_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import recipes
+
+    assert list(recipes.faults()) == []
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    results = tmp_path / "examples/shape/results.json"
+    results.write_text(results.read_text().replace("31.55", "41.55"))
+    monkeypatch.setattr(recipes, "ROOT", tmp_path)
+    monkeypatch.setattr(recipes, "PAGE", tmp_path / "examples/README.md")
+    missing, old = recipes.faults()
+    assert missing == "examples/shape/results.json has 41.55; its README has not."
+    assert "recipes.py --write" in old

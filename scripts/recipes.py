@@ -1,0 +1,78 @@
+"""The table of examples/README.md: each paper's recipe, and what it got beside the paper's numbers.
+
+Its rows are the papers of fairseq_ssl/papers.py and what examples/RECIPE/results.json holds; each
+number of ours stands in that recipe's README too, with how it was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_ssl.papers import PAPERS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "examples/README.md"
+BEGIN, END = "<!-- made by: python scripts/recipes.py --write -->\n", "<!-- end -->"
+
+
+def table() -> str:
+    """Return the table."""
+    return "".join(f"{row}\n" for row in rows())
+
+
+def rows() -> Iterator[str]:
+    """Yield its rows."""
+    yield "| paper | recipe | what | the paper's | ours |"
+    yield "| --- | --- | --- | --- | --- |"
+    for paper in PAPERS:
+        steps = sorted((ROOT / "examples" / paper.key).glob("[1-9]_*.sh"))
+        recipe = f"[`{paper.key}/`]({paper.key}/README.md#results), {len(steps)} steps"
+        results = results_of(paper.key) or [{"what": "not run yet", "paper": "", "ours": ""}]
+        for number, found in enumerate(results):
+            first = [paper.title, recipe] if number == 0 else ["", ""]
+            yield f"| {' | '.join([*first, found['what'], found['paper'], found['ours']])} |"
+
+
+def results_of(recipe: str) -> list[dict[str, str]]:
+    """Return what a recipe got: what, the paper's number, ours."""
+    path = ROOT / "examples" / recipe / "results.json"
+    found: list[dict[str, str]] = json.loads(path.read_text("utf-8")) if path.exists() else []
+    return found
+
+
+def faults() -> Iterator[str]:
+    """Tell of numbers that the README of their recipe does not have, and of a page that is old."""
+    for paper in PAPERS:
+        page = (ROOT / "examples" / paper.key / "README.md").read_text("utf-8")
+        for found in results_of(paper.key):
+            for number in re.findall(r"\d+\.\d+", found["ours"]):
+                if number not in page:
+                    yield f"examples/{paper.key}/results.json has {number}; its README has not."
+    if table() not in PAGE.read_text("utf-8"):
+        yield "examples/README.md has another table: python scripts/recipes.py --write"
+
+
+def main() -> int:
+    """Print the table, or write it, or check it."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--write", action="store_true", help="put it into examples/README.md")
+    options.add_argument("--check", action="store_true", help="fail where it is not that of there")
+    args = options.parse_args()
+    if args.write:
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2], "utf-8")
+    if args.check:
+        found = list(faults())
+        print("\n".join(found), file=sys.stderr)
+        return int(bool(found))
+    print(table(), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
