@@ -1,0 +1,87 @@
+"""Commands that are killed in the middle leave no output, and a second run is as if nothing was.
+
+Those that go on where they were have tests of that beside their others: noise, filter,
+back-translate, rerank features, filter learned apply, classify label, and all training.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.cli.rewriting import shown
+
+LINES = 30_000
+WRONG, RIGHT = "the cats sits on mat , and sleep .\n", "the cats sit on a mat and sleep .\n"
+COMMANDS = {
+    "tokenise": "tokenise {wrong} --moses en -o {out}",
+    "detokenise": "detokenise {wrong} --moses en -o {out}",
+    "truecase": "truecase train {wrong} -o {out}",
+    "dictionary": "edits dictionary {wrong} {right} -o {out} --jobs 1",
+    "label": "edits label {wrong} {right} --dictionary {edits} -o {out} --jobs 1",
+    "learner-words": "learner-words {wrong} {right} -o {out}",
+    "merge": "rerank merge l2r={list} -o {out}",
+    "position-data": "position-data interpolate {folder} {out} --sentences 2",
+    "prepare": "classify prepare {classes} --pieces 500 --valid-share 0.1 --test-share 0.1 -o {out}",
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What the commands read."""
+    folder = tmp_path_factory.mktemp("files")
+    texts = {
+        "wrong": WRONG * LINES,
+        "right": RIGHT * LINES,
+        "list": "".join(f"{n} ||| {RIGHT[:-1]} ||| l2r= -0.5 ||| -0.5\n" for n in range(LINES)),
+        "classes": "".join(f"{n % 2}\t{n} {WRONG}" for n in range(LINES // 6)),
+        "folder/train.en": WRONG * LINES,
+        "folder/train.de": RIGHT * LINES,
+        "folder/valid.en": WRONG * 4,
+        "folder/valid.de": RIGHT * 4,
+    }
+    (folder / "folder").mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    few = folder / "few.wrong", folder / "few.right"
+    for path, text in zip(few, (WRONG, RIGHT), strict=True):
+        path.write_text(text * 9)
+    made = ["edits", "dictionary", *map(str, few), "-o", str(folder / "edits"), "--jobs", "1"]
+    assert main(made) == 0
+    return {path.name: path for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_killed_command_leaves_nothing_that_looks_finished(
+    name: str, files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def words(folder: Path) -> list[str]:
+        places = {**files, "out": folder / "out"}
+        return COMMANDS[name].format(**places).split()
+
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    killed.mkdir()
+    whole.mkdir()
+    run = f"from fairseq_ssl.cli.main import main; main({words(killed)})"
+    process = subprocess.Popen([sys.executable, "-c", run], stderr=subprocess.DEVNULL)
+    begun = time.monotonic()
+    while not any(killed.iterdir()) and time.monotonic() < begun + 0.5:
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert not (killed / "out").exists()
+    shown(capsys, *words(killed))
+    shown(capsys, *words(whole))
+    assert contents(killed / "out") == contents(whole / "out")
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return the bytes of a file, or of all files in a folder."""
+    found = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+    return {str(one.relative_to(path.parent)): one.read_bytes() for one in found}
