@@ -27,7 +27,8 @@ COMMANDS = {
     "learner-words": "learner-words {wrong} {right} -o {out}",
     "merge": "rerank merge l2r={list} -o {out}",
     "position-data": "position-data interpolate {folder} {out} --sentences 2",
-    "prepare": "classify prepare {classes} --pieces 500 --valid-share 0.1 --test-share 0.1 -o {out}",
+    "prepare": "classify prepare {classes} --pieces 500 --valid-share 0.2 --test-share 0.2 "
+    "-o {out}",
 }
 
 
