@@ -52,7 +52,7 @@ def test_words_are_trained_alike_at_both_depths() -> None:
         assert (args.encoder_attention_heads, args.encoder_normalize_before) == (4, True)
         assert (args.dropout, args.lr, args.max_tokens) == (0.1, [0.002], 2000)
         updates = 2500 if "ocr.3" in args.data else 700
-        assert (args.max_update, args.total_num_update) == (updates, updates)
+        assert (args.max_update, int(args.total_num_update)) == (updates, updates)
         assert args.lr_scheduler == "polynomial_decay"
         assert args.save_dir.endswith(f"-{args.encoder_layers}")
         assert args.best_checkpoint_metric == "nll_loss"
