@@ -22,6 +22,10 @@ export OMP_NUM_THREADS=1 # models train side by side
 UPDATES="${DEMO_UPDATES:-200}"      # of each corrector; of pre-training three times as many
 PAIRS="${DEMO_PAIRS:-100}"          # of a wrong and a right sentence
 TEST="${DEMO_TEST_LINES:-200}"
+if ((TEST < 1 || TEST > 500 || PAIRS < 1 || PAIRS > 400)); then
+  echo "demo: DEMO_TEST_LINES is $TEST, expected 1 to 500; DEMO_PAIRS is $PAIRS, expected 1 to 400." >&2
+  exit 2
+fi
 SYSTEMS="scratch pretrained tagger pbd"
 text="$DEMO/text"
 path() { echo "$DEMO/runs/$1.1"; } # SYSTEM; 1 is the seed, as reports have it

@@ -22,7 +22,8 @@ train() { # TASK FOLD KIND LAYERS
 
 # Synthetic pairs, then real ones.
 grammar() { # FOLDER
-  local start=() batch=(--dropout "$GEC_DROPOUT" --max-tokens "$GEC_MAX_TOKENS" --update-freq "$((8 / GPUS))"
+  local start=() batch=(--dropout "$GEC_DROPOUT" --lr-scheduler inverse_sqrt
+    --max-tokens "$GEC_MAX_TOKENS" --update-freq "$((8 / GPUS))"
     --save-interval-updates 5000 --keep-interval-updates 1)
   if [[ "$PRETRAIN" == 1 ]]; then
     if ! have "$1/synthetic/done"; then
@@ -44,7 +45,7 @@ stage() { # DATA FOLDER FLAGS...
     --source-lang src --target-lang trg "${ARCH[@]}" \
     --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
     --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm "$CLIP_NORM" \
-    --lr-scheduler inverse_sqrt "${@:3}" --seed "$SEED" --save-dir "$2" --no-epoch-checkpoints \
+    "${@:3}" --seed "$SEED" --save-dir "$2" --no-epoch-checkpoints \
     --best-checkpoint-metric nll_loss --log-format simple --log-interval 50 ${FLAGS:-}
 }
 

@@ -127,10 +127,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="(default: 0)")
     args = parser.parse_args()
     os.environ["COLUMNS"] = "100"
+    only = tuple(args.only or [""])
+    chosen = {name: target for name, target in TARGETS.items() if name.startswith(only)}
+    if not chosen or args.inputs < 1:
+        parser.error(f"nothing to run; the commands are: {', '.join(TARGETS)}.")
     findings = []
-    for name, target in TARGETS.items():
-        if not args.only or any(name.startswith(one) for one in args.only):
-            findings += fuzz(name, target, args.first, args.inputs)
+    for name, target in chosen.items():
+        findings += fuzz(name, target, args.first, args.inputs)
     print("\n".join(findings))
     return int(bool(findings))
 
