@@ -5,15 +5,20 @@ Each function changes one thing in fairseq, says why, and does nothing the secon
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import inspect
 import logging
 import pickle
+import queue
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -26,9 +31,11 @@ def mend_fairseq() -> None:
     """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly.
 
     And let its moving average of tied weights be what it says, and say where it is kept in half
-    precision; and let its data sets that ask numpy for a name it no longer has be built.
+    precision; and let its data sets that ask numpy for a name it no longer has be built. And let
+    a run that is done end as done.
     """
     from fairseq import checkpoint_utils
+    from fairseq.data.iterators import BufferedIterator
     from fairseq.file_io import PathManager
     from fairseq.models.ema.ema import EMA
     from fairseq.tasks import FairseqTask
@@ -39,6 +46,7 @@ def mend_fairseq() -> None:
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
+    _replace(BufferedIterator, "_create_consumer", _end_reading)
     _replace(EMA, "__init__", _warn_of_halves)
     _replace(EMA, "_step_internal", _average_once)
     _replace(Trainer, "load_checkpoint", _forget_average)
@@ -184,6 +192,35 @@ def _batch_well(stock: Callable[..., Any]) -> Callable[..., Any]:
         return iterator
 
     return get_batch_iterator
+
+
+def _end_reading(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """fairseq reads batches ahead in threads that go on while Python ends.
+
+    One that is within torch then ends the process with "terminate called without an active
+    exception" and an error code, after all was saved: a run that stops amid an epoch fails at
+    random.
+    """
+    readers: WeakSet[Any] = WeakSet()
+    atexit.register(_end, readers)
+
+    def _create_consumer(self: Any) -> None:
+        stock(self)
+        readers.add(self._consumer)
+
+    return _create_consumer
+
+
+def _end(readers: Iterable[Any], seconds: float = 10) -> None:
+    """Let each thread end after the batch that it is at; wait for it, but not for ever."""
+    until = time.monotonic() + seconds
+    for reader in readers:
+        reader._max_len = 0
+    for reader in readers:
+        while reader.is_alive() and time.monotonic() < until:
+            with contextlib.suppress(queue.Empty):  # room for the batch and the end
+                reader._queue.get_nowait()
+            reader.join(0.01)
 
 
 def _trains_on(task: Any, dataset: Any) -> bool:

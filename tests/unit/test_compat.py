@@ -1,9 +1,11 @@
-"""What is changed in fairseq: batches after resuming, and averages of tied weights."""
+"""What is changed in fairseq: batches after resuming, averages of tied weights, a run's end."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from argparse import Namespace
 from typing import Any
 
@@ -120,3 +122,38 @@ def test_sentences_alone_are_blocks_of_a_language_model() -> None:
     rows = ListDataset([torch.ones(n, dtype=torch.long) for n in (3, 5, 9)])
     blocks = TokenBlockDataset(rows, [3, 5, 9], 64, 1, 2, break_mode="eos")
     assert blocks.sizes.tolist() == [3, 5, 9]
+
+
+ENDING = """
+import os
+import sys
+import torch
+from fairseq.data.iterators import BufferedIterator
+from fairseq_ssl.compat import mend_fairseq
+
+class Batches:
+    def __len__(self):
+        return 10**6
+
+    def __iter__(self):
+        while True:
+            batch = torch.zeros(50, 400)
+            yield sum(torch.cat([batch, batch]) for _ in range(20))
+
+mend_fairseq()
+for number in range(1, 7):
+    run = os.fork()
+    if not run:
+        for _ in zip(range(number), BufferedIterator(10**5, Batches())):
+            pass
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(run, 0)[1]))
+"""
+
+
+def test_a_run_ends_well_while_batches_are_read_ahead() -> None:
+    """Without the mend about half of these end with "terminate called ..." and a signal."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0"] * 6, done.stderr

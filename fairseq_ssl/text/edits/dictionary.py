@@ -20,7 +20,7 @@ from fairseq_ssl.text.edits.labels import (
 )
 from fairseq_ssl.text.edits.transforms import Transform, Transforms
 from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.numbers import whole_number
+from fairseq_ssl.text.numbers import MOST_DIGITS, whole_number
 from fairseq_ssl.text.whole_file import whole_file
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
@@ -193,5 +193,5 @@ class _Entries:
 def _number(word: str, least: int) -> int:
     number = whole_number(word)
     if number is None or number < least:
-        raise DataError(f"{word!r} is no number, {least} or more.")
+        raise DataError(f"{word!r} is no number, {least} or more, of at most {MOST_DIGITS} digits.")
     return number
