@@ -39,6 +39,11 @@ class MissingPackageError(FairseqSslError):
         super().__init__(f"{needed_for} needs the package {package}. Install it with: {install}")
 
 
+def flag(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for the choice closest to `word`, or an empty string."""
     close = difflib.get_close_matches(word, list(choices), n=1)

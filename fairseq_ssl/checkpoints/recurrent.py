@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import architecture, model_options, read, task_options
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import ConfigurationError, DataError, flag
 
 PREFIX = "decoder.encoder."
 EMBEDDING = "embedding.weight"
@@ -50,8 +50,7 @@ def encoder_weights(
     if wrong or found[EMBEDDING].shape[1:] != start[EMBEDDING].shape[1:]:
         options = model_options(state)
         sizes = " ".join(
-            f"--recurrent-{name.replace('_', '-')} {options.get(f'recurrent_{name}')}"
-            for name in SIZES
+            f"{flag(f'recurrent_{name}')} {options.get(f'recurrent_{name}')}" for name in SIZES
         )
         raise ConfigurationError(
             f"The language model in {path} has other sizes than the classifier. Set {sizes}."

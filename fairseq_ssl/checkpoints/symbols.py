@@ -8,13 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
-
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-"""fairseq's own symbols, which its dictionary files leave out."""
-
-OVERWRITE = " #fairseq:overwrite"
-"""Ends a line of a symbol that stands twice in a dictionary file."""
+from fairseq_ssl.text.word_counts import RESERVED, read_entries
 
 
 def symbols_of(path: Path, checkpoint: Path, flag: str) -> list[str]:
@@ -27,8 +21,7 @@ def symbols_of(path: Path, checkpoint: Path, flag: str) -> list[str]:
     """
     if not path.is_file():
         raise DataError(f"{path}, the dictionary of {checkpoint}, is missing. Name it with {flag}.")
-    lines = (line.removesuffix(OVERWRITE) for line in read_lines(path) if line.strip())
-    return [*SPECIAL, *(line.rpartition(" ")[0] for line in lines)]
+    return [*RESERVED, *(word for word, _ in read_entries(path))]
 
 
 def rows_by_symbol(

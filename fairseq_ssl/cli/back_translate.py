@@ -15,7 +15,7 @@ from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.ray import RayEngine
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.text.noise.corpus import MOST_TOKENS
 
 SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
@@ -223,7 +223,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in above_0:
         given = getattr(args, name)
         if given is not None and given <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} is {given}; expected above 0.")
+            raise UsageError(f"{flag(name)} is {given}; expected above 0.")
     if args.max_source_tokens > MOST_TOKENS:
         raise UsageError(f"--max-source-tokens is at most {MOST_TOKENS}.")
     if min(args.seed, args.sampling_topk, args.noisy_beam_beta) < 0:
@@ -245,9 +245,9 @@ def _check_engine(args: argparse.Namespace) -> None:
         "--fluency-boost-lm": args.fluency_boost_lm,
         "--fairseq-options": args.fairseq_options,
     }
-    for flag, given in own.items():
+    for option, given in own.items():
         if given and decoder != "fairseq":
-            raise UsageError(f"{flag} goes with --engine fairseq.")
+            raise UsageError(f"{option} goes with --engine fairseq.")
     if decoder == "fairseq" and args.compute_type not in ("float32", "float16"):
         raise UsageError("--engine fairseq computes in float32 or float16.")
 

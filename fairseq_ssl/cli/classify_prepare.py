@@ -13,7 +13,7 @@ from typing import Any
 
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labelled import (
     Labelled,
@@ -155,7 +155,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in ("pieces", "least_count", "train_lines"):
         value = getattr(args, name)
         if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} is {value}; expected 1 or more.")
+            raise UsageError(f"{flag(name)} is {value}; expected 1 or more.")
     for name in ("valid", "test"):
         share = getattr(args, f"{name}_share")
         if share is not None and not 0 < share < 1:

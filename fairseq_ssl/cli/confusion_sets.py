@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_ssl.cli.progress import progress, watched
 from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine, cores
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.noise.confusion_sets import Confuser, known_words, lines_of, slices
@@ -119,10 +119,10 @@ def _check(args: argparse.Namespace) -> None:
     if bool(args.texts) == bool(args.counts):
         raise UsageError("Name TEXT files to take words from, or a file with --counts.")
     check_jobs(args.jobs)
-    for flag in ("most", "least_count"):
-        value = getattr(args, flag)
+    for name in ("most", "least_count"):
+        value = getattr(args, name)
         if value is not None and value < 1:
-            raise UsageError(f"--{flag.replace('_', '-')} is {value}; expected 1 or more.")
+            raise UsageError(f"{flag(name)} is {value}; expected 1 or more.")
     if args.checker == "symspell" and (args.lang or args.oov):
         raise UsageError(
             "--lang and --oov go with --checker aspell; symspell knows the words of TEXT alone."

@@ -8,10 +8,10 @@ from typing import Any
 
 from fairseq_ssl.cli.edits_job import EditsJob
 from fairseq_ssl.cli.edits_tune import METRICS, tune
-from fairseq_ssl.cli.kind_options import chosen_options, flag
+from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine, cores
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, flag
 
 SUMMARY = "turn corrected text into edit labels of its tokens, and labels into corrected text"
 EXAMPLES = """\

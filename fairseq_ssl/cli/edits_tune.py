@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.edits.agreement import agreement
 from fairseq_ssl.text.lines import read_lines
@@ -46,8 +46,8 @@ def tune(source: Path, target: Path, settings: Mapping[str, Any]) -> None:
             best = trial
     assert isinstance(best, Trial)
     assert isinstance(first, Trial)
-    flags = {f"--{name.replace('_', '-')}": value for name, value in best.options.items() if value}
-    print(" ".join(f"{flag} {value}" for flag, value in flags.items()))
+    flags = {flag(name): value for name, value in best.options.items() if value}
+    print(" ".join(f"{option} {value}" for option, value in flags.items()))
     for name, trial in (("without", first), ("with", best)):
         shown = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
         print(f"{name}: {shown}", file=sys.stderr)

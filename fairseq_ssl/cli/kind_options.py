@@ -6,15 +6,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, flag
 
 Kinds = Mapping[str, Mapping[str, Any]]
 """The options of each kind and their defaults; ``...`` for those that must be given."""
-
-
-def flag(name: str) -> str:
-    """Return an option as it is typed."""
-    return f"--{name.replace('_', '-')}"
 
 
 def chosen_options(

@@ -16,6 +16,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import position_data
 from fairseq_ssl.text.parallel import Pair, PairReader, ParallelFolder
 from fairseq_ssl.text.whole_folder import whole_folder
+from fairseq_ssl.text.word_counts import RESERVED
 
 SUMMARY = "make data sets to compare positions on: long pairs dropped, sentences joined or swapped"
 EXAMPLES = """\
@@ -32,8 +33,6 @@ KINDS: dict[str, dict[str, Any]] = {
 """The options of each kind, with the thesis' values as defaults."""
 
 LEAST = {"limit": 1, "sentences": 2}
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-"""Tokens that have a meaning of their own in every dictionary of fairseq."""
 
 Operation = Callable[[PairReader[Any]], Iterator[Pair[Any]]]
 
@@ -123,10 +122,10 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the kind's options; refuse those of another kind and values out of range."""
     settings = chosen_options(args, "position-data", args.kind, KINDS, LEAST)
     separator = settings.get("separator", "<sep>")
-    if separator.split() != [separator] or separator in SPECIAL:
+    if separator.split() != [separator] or separator in RESERVED:
         raise UsageError(
             f"--separator is {separator!r}; expected one token without spaces, and none of "
-            f"{' '.join(SPECIAL)}."
+            f"{' '.join(RESERVED)}."
         )
     return settings
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fairseq_ssl.cli.line_stream import add_output, check_output, write
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.lines import read_parallel
 
@@ -203,8 +203,7 @@ def _vectors(args: argparse.Namespace) -> int:
 
     for name in ("dimensions", "epochs", "min_count", "window", "buckets", "jobs"):
         if getattr(args, name) < 1:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is {getattr(args, name)}; expected 1 or more.")
+            raise UsageError(f"{flag(name)} is {getattr(args, name)}; expected 1 or more.")
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
     if Path("-") in args.text:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli.detokenise import add_rewriting
 from fairseq_ssl.cli.line_stream import STDIN, add_file, add_output, check_output, stream, write
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import detruecaser
 from fairseq_ssl.text.detokenise import SUBWORDS, Rewrite, detokeniser
@@ -34,7 +34,7 @@ STEPS = (
     *("japanese_punctuation", "remove_brackets"),
 )
 """The options that do something, in their order."""
-ORDER = " ".join(f"--{step.replace('_', '-')}" for step in STEPS)
+ORDER = " ".join(flag(step) for step in STEPS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,11 +122,11 @@ def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
     if not chosen:
         raise UsageError(f"There is nothing to do. Name one or more of {ORDER}.")
     for name in COPYING:
-        flag = f"--{name.replace('_', '-')}"
+        option = flag(name)
         if args.copy_unknown and getattr(args, name) is None:
-            raise UsageError(f"--copy-unknown needs {flag}.")
+            raise UsageError(f"--copy-unknown needs {option}.")
         if not args.copy_unknown and getattr(args, name) is not None:
-            raise UsageError(f"{flag} goes with --copy-unknown.")
+            raise UsageError(f"{option} goes with --copy-unknown.")
     return chosen
 
 

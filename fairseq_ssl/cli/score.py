@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.kind_options import chosen_options, flag
+from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.work_options import check_jobs
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, flag
 
 SUMMARY = "score finished text against references"
 EXAMPLES = """\

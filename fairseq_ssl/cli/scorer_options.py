@@ -16,7 +16,7 @@ from fairseq_ssl.engines.scoring import (
     Loader,
     Scoring,
 )
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, flag
 
 
 def add_device(work: argparse._ActionsContainer) -> None:
@@ -58,7 +58,7 @@ def check_numbers(args: argparse.Namespace, *names: str) -> None:
     for name in ("threads", "max_tokens", *names):
         value = getattr(args, name)
         if value is not None and value <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} is {value}; expected above 0.")
+            raise UsageError(f"{flag(name)} is {value}; expected above 0.")
 
 
 def loader(scoring: Scoring) -> Loader:

@@ -18,8 +18,8 @@ from fairseq_ssl.rerank.length_norms import (
     slor,
     unigram_log_probabilities,
 )
-from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.padded_batches import padded_batches
+from fairseq_ssl.text.word_counts import read_entries
 
 
 class LanguageModelScorer:
@@ -155,12 +155,9 @@ def symbol_counts(dictionary: Any, path: Path | None) -> Any:
                 "dict.txt that fairseq-preprocess makes of the text without --srcdict."
             )
         return counts
-    for place, line in enumerate(read_lines(path), 1):
-        token, _, count = line.rstrip().rpartition(" ")
-        if not token or not count.isdecimal():
-            raise DataError(f"{path}:{place} is {line[:40]!r}; expected a token and its count.")
+    for token, count in read_entries(path):
         if token in dictionary:
-            counts[dictionary.index(token)] = int(count)
+            counts[dictionary.index(token)] = count
     if not counts.any():
         raise DataError(
             f"{path} has no token that the language model knows. Is it of its subwords?"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.data.spans import Ids
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.generation.possible_edits import PossibleEdits
 from fairseq_ssl.text.edits.dictionary import DELETE_ID, KEEP_ID
 
@@ -51,7 +51,7 @@ class EditChoice:
             value = getattr(self, name)
             if not least <= value <= 1:
                 raise ConfigurationError(
-                    f"--edit-{name.replace('_', '-')} is {value}; expected {least} to 1."
+                    f"{flag(f'edit_{name}')} is {value}; expected {least} to 1."
                 )
 
     def choose(

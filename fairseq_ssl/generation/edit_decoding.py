@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.generation.edit_choice import EditChoice
 from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
 from fairseq_ssl.text.edits.dictionary import EditDictionary
@@ -129,7 +129,7 @@ def _refuse(options: Any, print_edits: bool, language_model: Any) -> None:
     for name, value in asked.items():
         if value:
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} does not go with --task edit_labelling. "
+                f"{flag(name)} does not go with --task edit_labelling. "
                 f"{reasons[name]} Leave it out."
             )
     alignment = getattr(options, "print_alignment", None)

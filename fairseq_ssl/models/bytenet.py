@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.data.length_line import fitted_line, training_lengths
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.modules.real_positions import RealPositions
 from fairseq_ssl.modules.residual_block import (
     ACTIVATIONS,
@@ -316,9 +316,9 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
     least = {"bytenet_dim": 2, "bytenet_sets": 1, "bytenet_encoder_kernel": 1}
     for name, smallest in {**least, "bytenet_decoder_kernel": 1}.items():
         if getattr(cfg, name) < smallest:
-            flag = f"--{name.replace('_', '-')}"
+            option = flag(name)
             raise ConfigurationError(
-                f"{flag} is {getattr(cfg, name)}; expected {smallest} or more."
+                f"{option} is {getattr(cfg, name)}; expected {smallest} or more."
             )
     if cfg.bytenet_encoder_kernel % 2 == 0:
         raise ConfigurationError(
@@ -357,8 +357,7 @@ def _check_choices(cfg: ByteNetConfig) -> None:
     for name, words in choices.items():
         if str(getattr(cfg, name)) not in words:
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} is {str(getattr(cfg, name))!r}; expected "
-                f"{', '.join(words)}."
+                f"{flag(name)} is {str(getattr(cfg, name))!r}; expected {', '.join(words)}."
             )
 
 

@@ -7,7 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor
 
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.modules import imitators as modules
 from fairseq_ssl.text.numbers import whole_numbers
@@ -89,7 +89,7 @@ def made(cfg: Any, task: Any) -> modules.Imitators:
     for name in ("embed_dim", "channels"):
         if getattr(cfg, f"imitator_{name}") < 1:
             raise ConfigurationError(
-                f"--imitator-{name.replace('_', '-')} is {getattr(cfg, f'imitator_{name}')}; "
+                f"{flag(f'imitator_{name}')} is {getattr(cfg, f'imitator_{name}')}; "
                 "expected 1 or more."
             )
     if cfg.imitator_form not in FORMS:

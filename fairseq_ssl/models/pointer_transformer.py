@@ -15,7 +15,7 @@ from fairseq.models.transformer import (
 from torch import Tensor
 
 from fairseq_ssl.compat import avoid_fast_path
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.modules.copy_attention import CopyAttention
 from fairseq_ssl.modules.copy_mixture import Copying
 from fairseq_ssl.modules.source_words import SourceWords
@@ -189,7 +189,7 @@ def _check(args: Any, task: Any) -> None:
     for name in ("adaptive_softmax_cutoff", "encoder_embed_path", "decoder_embed_path"):
         if getattr(args, name, None):
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} does not go with a pointer_transformer. Leave it out."
+                f"{flag(name)} does not go with a pointer_transformer. Leave it out."
             )
     if getattr(args, "no_cross_attention", False) or not args.share_all_embeddings:
         raise ConfigurationError(

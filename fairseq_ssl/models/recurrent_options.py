@@ -5,7 +5,7 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.modules.recurrent_encoder import RecurrentEncoder, RecurrentSizes, flush_denormals
 
 
@@ -51,7 +51,7 @@ def recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
     for name in ("embed_dim", "hidden_dim", "layers"):
         if getattr(cfg, f"recurrent_{name}") < 1:
             raise ConfigurationError(
-                f"--recurrent-{name.replace('_', '-')} is {getattr(cfg, f'recurrent_{name}')}; "
+                f"{flag(f'recurrent_{name}')} is {getattr(cfg, f'recurrent_{name}')}; "
                 "expected 1 or more."
             )
     if not 0 <= cfg.recurrent_dropout < 1:

@@ -11,7 +11,7 @@ from fairseq.models.transformer import TransformerModel
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.compat import avoid_fast_path
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.modules.relative_self_attention import RelativeSelfAttention
 from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
 
@@ -119,7 +119,7 @@ def _check(args: Any) -> None:
     for name, least in smallest.items():
         value = getattr(args, name)
         if value < least:
-            raise ConfigurationError(f"{_flag(name)} is {value}; expected {least} or more tokens.")
+            raise ConfigurationError(f"{flag(name)} is {value}; expected {least} or more tokens.")
     if args.shape_positions not in POSITIONS:  # Hydra does not look at the choices
         raise ConfigurationError(
             f"--shape-positions is {args.shape_positions!r}; expected {', '.join(POSITIONS)}."
@@ -127,7 +127,7 @@ def _check(args: Any) -> None:
     for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
         if getattr(args, name, False):
             raise ConfigurationError(
-                f"{_flag(name)} does not go with a shape_transformer, which has positions of its "
+                f"{flag(name)} does not go with a shape_transformer, which has positions of its "
                 "own. Drop the flag, or take one of fairseq's own architectures."
             )
     if args.shape_positions == "relative":
@@ -148,13 +148,9 @@ def _check_attention(args: Any) -> None:
     ):
         if getattr(args, name, None):
             raise ConfigurationError(
-                f"{_flag(name)} does not go with --shape-positions relative, which has an "
+                f"{flag(name)} does not go with --shape-positions relative, which has an "
                 "attention of its own. Drop one of the two."
             )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from fairseq_ssl.data.right_to_left import reverse_targets, reversed_rows, reversed_sentence
-from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.errors import ConfigurationError, flag
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Readable:
 
 def _check(cfg: Any) -> None:
     """Refuse what knows the order of the targets by itself."""
-    for flag in ("load_alignments", "num_batch_buckets"):
-        if cfg.right_to_left and getattr(cfg, flag):
+    for name in ("load_alignments", "num_batch_buckets"):
+        if cfg.right_to_left and getattr(cfg, name):
             raise ConfigurationError(
-                f"--right-to-left does not go with --{flag.replace('_', '-')}. Leave one out."
+                f"--right-to-left does not go with {flag(name)}. Leave one out."
             )

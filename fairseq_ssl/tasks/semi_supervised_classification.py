@@ -15,7 +15,7 @@ from omegaconf import II
 
 from fairseq_ssl.data.teacher_labels import TeacherLabels, teacher_labels
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS, Ids, TwoViewDataset, View
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.errors import ConfigurationError, DataError, flag
 from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
 from fairseq_ssl.models.expert_and_imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
@@ -339,8 +339,8 @@ def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     for name in ("classification_longest", "classification_unlabelled_lines"):
         value = getattr(cfg, name)
         if value is not None and value < 1:
-            flag = f"--{name.replace('_', '-')}"
-            raise ConfigurationError(f"{flag} is {value}; expected 1 or more.")
+            option = flag(name)
+            raise ConfigurationError(f"{option} is {value}; expected 1 or more.")
     if cfg.classification_others < 0:
         raise ConfigurationError(
             f"--classification-others is {cfg.classification_others}; expected 0 or more."

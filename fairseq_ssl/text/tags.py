@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.numbers import whole_number
 from fairseq_ssl.text.whole_file import whole_file
-
-RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
-"""Symbols that fairseq has in every dictionary and keeps to itself."""
-OVERWRITE = " #fairseq:overwrite"
+from fairseq_ssl.text.word_counts import RESERVED, read_entries
 
 
 def check_tag(tag: str) -> None:
@@ -53,16 +49,9 @@ def add_to_dictionary(path: Path, tag: str) -> int | None:
 
     All other entries keep their lines, and with them the ids of data that is binarised already.
     """
+    if any(word == tag for word, _ in read_entries(path)):
+        return None
     lines = list(read_lines(path))
-    for number, line in enumerate(lines, 1):
-        word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
-        if not word or whole_number(count) is None:
-            raise DataError(
-                f"{path}:{number} is {line!r}; expected a word, a space and its count. Is this "
-                "the dict.LANGUAGE.txt of fairseq-preprocess?"
-            )
-        if word == tag:
-            return None
     with whole_file(path.resolve()) as file:  # a link to a shared dictionary stays one
         file.writelines(f"{line}\n" for line in [*lines, f"{tag} 1"])
     return len(lines) + 1

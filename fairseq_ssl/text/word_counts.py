@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
@@ -12,23 +12,35 @@ from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.numbers import MOST_DIGITS, whole_number
 from fairseq_ssl.text.whole_file import whole_file
 
+RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
+"""Symbols that fairseq has in every dictionary and leaves out of the file."""
+
+OVERWRITE = " #fairseq:overwrite"
+"""Ends a line of a symbol that stands twice in a dictionary file."""
+
 
 def counted(block: ByteBlock) -> Counter[str]:
     """Count the words of a block; what is no UTF-8 is left to who reads the lines."""
     return Counter(block.data.decode("utf-8", "ignore").split())
 
 
-def read_counts(path: Path) -> Counter[str]:
-    """Read ``word count`` lines, as fairseq-preprocess writes them."""
-    counts: Counter[str] = Counter()
+def read_entries(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield words and counts, line by line, as fairseq-preprocess writes them into dict.txt."""
     for number, line in enumerate(read_lines(path), 1):
-        word, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+        word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
         times = whole_number(count)
         if not word or times is None:
             raise DataError(
                 f"{path}:{number} is {line[:80]!r}; expected a word, a space and its count, of at "
-                f"most {MOST_DIGITS} digits."
+                f"most {MOST_DIGITS} digits, as in the dict.LANGUAGE.txt of fairseq-preprocess."
             )
+        yield word, times
+
+
+def read_counts(path: Path) -> Counter[str]:
+    """Read them; those of a word that stands there twice are added."""
+    counts: Counter[str] = Counter()
+    for word, times in read_entries(path):
         counts[word] += times
     return counts
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -IS
-"""Stands in the place of a command of fairseq's: `server.py` runs it, and this ends as it does."""
+"""Stands in the place of a command: `server.py` runs it, and this ends as it does."""
 
 import json
 import os

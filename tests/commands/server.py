@@ -1,4 +1,4 @@
-"""Runs fairseq's commands for tests, each in a fork of a process that has imported fairseq once.
+"""Runs commands for tests, each in a fork of a process that has imported fairseq once.
 
 The import takes longer than most of what tests ask of a command. `client.py`, which stands in a
 command's place, sends the words, the environment, the folder and the three open files; the fork
@@ -77,8 +77,10 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     os.environ.update(environment)
     sys.argv = words
     name = Path(words[0]).name.removeprefix("fairseq-")
-    if name == "train":
+    if name in ("train", "ssl"):
         logging.root.handlers.clear()  # as it is before the import of fairseq, which makes one
+    if name == "ssl":
+        sys.exit(importlib.import_module("fairseq_ssl.cli.main").main())
     module = importlib.import_module(f"fairseq_cli.{name}")
     sys.exit(module.cli_main())
 

@@ -13,7 +13,8 @@ from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
 from fairseq_ssl.text.subwords.training import beside
-from fairseq_ssl.text.tags import RESERVED, split_tags
+from fairseq_ssl.text.tags import split_tags
+from fairseq_ssl.text.word_counts import RESERVED
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 KINDS = (SENTENCEPIECE, SUBWORD_NMT)
