@@ -7,6 +7,8 @@
 #   more_words TASK FOLD COPIES SEED
 #                             the same words in WORK/text/TASK.FOLD.augmented, and copies of those
 #                             to train on with new errors, counted in them
+#   score_words MODEL...      shows how many words of TASKS, SETS and FOLDS are right, by WORK and by
+#                             the times in MEASURED
 WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 word_text() { # TASK FOLD
@@ -34,4 +36,15 @@ more_words() { # TASK FOLD COPIES SEED
     for side in src trg; do run cp "$text/$split.$side" "$more"; done
   done
   into "$more/done" date
+}
+
+score_words() { # MODEL...
+  local task words=()
+  for task in $TASKS; do
+    if [[ "$task" != gec ]]; then words+=("$task"); fi
+  done
+  ((${#words[@]})) || return 0
+  # shellcheck disable=SC2086  # words apart
+  run python "$WORDS/right_words.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
+    --models "$@" --measured "$MEASURED"
 }

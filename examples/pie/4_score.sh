@@ -5,19 +5,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 headline "4/4 scoring"
-words=()
-for task in $TASKS; do
-  if [[ "$task" != gec ]]; then
-    words+=("$task")
-    continue
-  fi
-  [[ " $SETS " == *" test "* ]] || continue
+if [[ " $TASKS " == *" gec "* && " $SETS " == *" test "* ]]; then
   systems=()
   for model in $GEC_MODELS all; do systems+=("$model=$RUNS/gec.$model.tagger/test.txt"); done
   score_m2 "${DATA_DIR:?folder with test.m2}/test.m2" "${systems[@]}"
-done
-if ((${#words[@]})); then
-  # shellcheck disable=SC2086  # words apart
-  run python "$WORDS/right_words.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
-    --models transformer tagger augmented --measured "$MEASURED"
 fi
+score_words transformer tagger augmented

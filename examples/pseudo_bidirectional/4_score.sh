@@ -5,19 +5,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 headline "4/4 scoring"
-words=()
-for task in $TASKS; do
-  if [[ "$task" != gec ]]; then
-    words+=("$task")
-    continue
-  fi
-  [[ " $GEC_SETS " == *" conll "* ]] || continue
+if [[ " $TASKS " == *" gec "* && " $GEC_SETS " == *" conll "* ]]; then
   systems=()
   for model in $(models gec); do systems+=("$model=$RUNS/gec.all.$model/conll.txt"); done
   score_m2 "${DATA_DIR:?folder with conll.m2}/conll.m2" "${systems[@]}"
-done
-if ((${#words[@]})); then
-  # shellcheck disable=SC2046,SC2086  # words apart
-  run python "$WORDS/right_words.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
-    --models $(models ocr) --measured "$MEASURED"
 fi
+# shellcheck disable=SC2046  # words apart
+score_words $(models ocr)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from numpy.typing import NDArray
 from torch import Tensor
 
-import fairseq_ssl
 from fairseq_ssl.checkpoints.reading import read, task_options
 from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cut_named
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
+from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.modules.imitators import Imitators
 from fairseq_ssl.text.labelled import view_of_words
@@ -60,7 +60,6 @@ class Classifier:
     @classmethod
     def load(cls, path: Path, data: Path | None = None, device: str = "cpu") -> Classifier:
         """Read a checkpoint; `data` is the folder of its training, if that has moved."""
-        fairseq_ssl.register()
         state = read(path)
         options = task_options(state)
         if options["_name"] != TASK or options.get("classification_stage") == "imitate":
@@ -69,9 +68,7 @@ class Classifier:
                 "--classification-stage supervised or mixture."
             )
         folder = Path(data or str(options["data"]))
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [str(path)], {"data": str(folder)}
-        )
+        models, _, task = load_models([path], data=str(folder))
         return cls(models[0], task, folder, device)
 
     def split(self, name: str) -> TwoViewDataset:

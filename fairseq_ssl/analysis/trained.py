@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 
-import fairseq_ssl
+from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.padded_batches import padded_batches
 
@@ -31,21 +31,9 @@ class Trained:
     @classmethod
     def load(cls, path: Path, data: Path, device: str) -> Trained:
         """Read a checkpoint to be used on the binarised corpus `data`."""
-        fairseq_ssl.register()
-        for needed in (path, data):
-            if not needed.exists():
-                raise DataError(f"{needed} does not exist.")
-        try:
-            models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-                [str(path)], arg_overrides={"data": str(data)}
-            )
-        except FileNotFoundError as error:
-            raise DataError(f"{data} is not the data of {path}: {error}") from None
-        except RuntimeError as error:
-            raise DataError(
-                f"{path} does not fit {data}; was it trained with another dictionary? "
-                f"{str(error).splitlines()[-1].strip()}"
-            ) from None
+        if not data.exists():
+            raise DataError(f"{data} does not exist.")
+        models, _, task = load_models([path], data=str(data))
         model = models[0].to(device).eval()
         return cls(path, model, task, torch.device(device))
 
@@ -59,7 +47,15 @@ class Trained:
                 f"{self.task.cfg.data} has no split {name!r} for "
                 f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}."
             ) from None
+        except (AssertionError, OSError, ValueError) as error:
+            raise self._unread(name, error) from error
         return self.task.dataset(name)
+
+    def _unread(self, split: str, error: Exception) -> DataError:
+        return DataError(
+            f"{self.task.cfg.data} has {split} in files that can not be read: {error} Run "
+            "fairseq-preprocess again."
+        )
 
     def batches(self, dataset: Any, max_tokens: int) -> Iterator[Sample]:
         """Collate `dataset` in batches of like lengths, in some order, on the device."""
@@ -73,7 +69,10 @@ class Trained:
                 f"{longest} and --max-tokens is {max_tokens}."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
-            sample = dataset.collater([dataset[place] for place in batch])
+            try:
+                sample = dataset.collater([dataset[place] for place in batch])
+            except (IndexError, OSError, ValueError) as error:
+                raise self._unread("this split", error) from error
             yield utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:

@@ -219,11 +219,12 @@ def _wanted(args: argparse.Namespace) -> Wanted:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse numbers out of their range, and what does not go together."""
-    above_0 = ("beam", "nbest", "max_source_tokens", "max_len_b", "threads", "block", "temperature")
+    above_0 = ("beam", "nbest", "max_source_tokens", "max_len_b", "threads", "temperature")
     for name in above_0:
         given = getattr(args, name)
         if given is not None and given <= 0:
             raise UsageError(f"{flag(name)} is {given}; expected above 0.")
+    work_options.check_block(args.block)
     if args.max_source_tokens > MOST_TOKENS:
         raise UsageError(f"--max-source-tokens is at most {MOST_TOKENS}.")
     if min(args.seed, args.sampling_topk, args.noisy_beam_beta) < 0:

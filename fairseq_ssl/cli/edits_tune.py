@@ -58,19 +58,16 @@ def tune(source: Path, target: Path, settings: Mapping[str, Any]) -> None:
 
 def _corrector(settings: Mapping[str, Any]) -> Any:
     """Load the model, or several, and move it where it is to work."""
-    import fairseq_ssl
-    from fairseq_ssl.cli.analysis_options import chosen_device
+    from fairseq import utils
 
-    fairseq_ssl.register()
-    from fairseq import checkpoint_utils, utils
+    from fairseq_ssl.cli.analysis_options import chosen_device
+    from fairseq_ssl.engines.loading import load_models
 
     device = chosen_device(settings["device"])
-    paths = utils.split_paths(str(settings["model"]))
-    for path in [*paths, settings["data"]]:
-        if not Path(path).exists():
-            raise DataError(f"{path} does not exist.")
-    overrides = {"data": str(settings["data"])}
-    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(paths, overrides)
+    if not settings["data"].exists():
+        raise DataError(f"{settings['data']} does not exist.")
+    paths = [Path(path) for path in utils.split_paths(str(settings["model"]))]
+    models, cfg, task = load_models(paths, data=str(settings["data"]))
     if not hasattr(task, "build_corrector"):
         raise DataError(f"{paths[0]} is no edit tagger; expected one of --task edit_labelling.")
     return task.build_corrector(models, cfg).to(device)

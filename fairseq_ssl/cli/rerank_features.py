@@ -167,7 +167,8 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 def _features(args: argparse.Namespace) -> int:
     path = None if str(args.nbest_list) == STDIN else args.nbest_list
     check_output(args.output, path, args.source)
-    scorer_options.check_numbers(args, "block")
+    scorer_options.check_numbers(args)
+    work_options.check_block(args.block)
     wanted = Wanted(
         scoring=_scoring(args),
         nbest_list=path,

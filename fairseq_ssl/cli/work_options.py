@@ -9,6 +9,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.numbers import whole_number
 
 MOST_JOBS = 1000
+MOST_BLOCK = 2**20
 
 
 def add_shard(work: argparse._ActionsContainer) -> None:
@@ -59,6 +60,12 @@ def check_jobs(jobs: int | None) -> None:
     """Refuse a number of processes that no machine has."""
     if jobs is not None and not 1 <= jobs <= MOST_JOBS:
         raise UsageError(f"--jobs is {jobs}; expected 1 to {MOST_JOBS}.")
+
+
+def check_block(kibibytes: int | None) -> None:
+    """Refuse a --block that no text can be cut into."""
+    if kibibytes is not None and not 1 <= kibibytes <= MOST_BLOCK:
+        raise UsageError(f"--block is {kibibytes}; expected 1 to {MOST_BLOCK}.")
 
 
 def local_engine(args: argparse.Namespace, default: int | None = None) -> LocalEngine:

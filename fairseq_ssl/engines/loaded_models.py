@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError, UsageError
 
@@ -90,25 +91,13 @@ def loaded(scoring: Scoring, worker: int) -> Loaded:
     """Load the models."""
     import torch
 
-    import fairseq_ssl
-
-    fairseq_ssl.register()
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    from fairseq import checkpoint_utils
-
     torch.set_num_threads(scoring.threads)
     device = device_of(scoring, worker)
-    paths = [str(path) for path in scoring.models]
-    try:
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(paths, checked(scoring))
-    except RuntimeError as error:
-        raise DataError(
-            f"{', '.join(paths)} can not be loaded; was it trained with another dictionary? "
-            f"{str(error).splitlines()[-1].strip()}"
-        ) from None
+    models, _, task = load_models(scoring.models, **checked(scoring))
     for model in models:
         model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()
-    return Loaded(list(models), task, device)
+    return Loaded(models, task, device)
 
 
 def device_of(scoring: Scoring, worker: int) -> Any:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.engines.loading import load_models
+from fairseq_ssl.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +37,8 @@ class Fluency:
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:
         """Load a model of fairseq's task language_modeling; `folder` holds its dict.txt."""
-        from fairseq import checkpoint_utils
-
-        if not path.is_file():
-            raise DataError(f"{path} does not exist. Expected a checkpoint of a language model.")
         given = {} if folder is None else {"data": str(folder)}
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], given)
+        models, _, task = load_models([path], **given)
         dictionary = getattr(task, "dictionary", None)
         if dictionary is None or hasattr(models[0], "encoder"):
             raise ConfigurationError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 Cell = int
 """Words of the source before it times the width of the table, plus words of the output."""
@@ -33,7 +34,7 @@ class Lattice:
     steps: dict[Cell, dict[Cell, int]]
     """By the cell they lead to, then by the cell they leave: in how many of the two tables."""
 
-    @property
+    @cached_property
     def width(self) -> int:
         """How many cells a row has."""
         return len(self.output) + 1

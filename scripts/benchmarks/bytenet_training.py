@@ -14,7 +14,9 @@ def learner(arch: str, args: Any) -> harness.Run:
     """Return a run of training steps."""
     unfold = {"bytenet_unfold": "1,0"} if arch.startswith("bytenet") else {}
     longest = {"max_source_positions": 1024, "max_target_positions": 1024}  # fconv asks for them
-    return models.trainer(arch, args, CHARACTERS, **longest, **unfold)
+    layers = f"[(512, 3)] * {args.fconv_layers}"
+    sizes = {"encoder_layers": layers, "decoder_layers": layers} if arch == "fconv" else {}
+    return models.trainer(arch, args, CHARACTERS, **longest, **unfold, **sizes)
 
 
 def main() -> None:
@@ -22,6 +24,7 @@ def main() -> None:
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="bytenet")
     options.add_argument("--against", default="transformer_iwslt_de_en")
+    options.add_argument("--fconv-layers", type=int, default=6, help="of 512, on either side")
     options.add_argument("--length", type=int, default=100, help="characters in a sentence")
     options.add_argument("--tokens", type=int, default=800, help="trained on at a time")
     options.add_argument("--steps", type=int, default=1, help="of training in one run")

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hostile import NUMBERS, write
-from targets import TARGETS, Target, checkpoint
+from small_models import folder as models
+from targets import TARGETS, Target
 
 from fairseq_ssl.cli.main import main as fairseq_ssl
 
@@ -36,26 +37,35 @@ class HangError(Exception):
     """An input took too long."""
 
 
-def words_of(target: Target, folder: Path, draw: random.Random) -> list[str]:
-    """Write the files of an input, and return its command line."""
+def words_of(target: Target, folder: Path, draw: random.Random | None) -> list[str]:
+    """Write the files of an input, spoiled unless `draw` is None; return its command line."""
     names = {"out": str(folder / "out")}
     for name, sample in target.files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        write(path, sample or checkpoint(), draw)
+        data = sample if isinstance(sample, bytes) else (models() / sample).read_bytes()
+        write(path, data, draw)
         names |= {name: str(path), name.partition(".")[0]: str(path)}
         names[name.partition("/")[0]] = str(folder / name.partition("/")[0])
     words = target.words.split()
-    for option in target.numbers:
-        if draw.random() < 0.1:
-            words += [f"{option}={draw.choice(NUMBERS)}"]
-    words += [word for word in target.extras if draw.random() < 0.2]
+    if "{models}" in target.words:
+        names["models"] = str(models())
+    if draw:
+        for option in target.numbers:
+            if draw.random() < 0.1:
+                words += [f"{option}={draw.choice(NUMBERS)}"]
+        words += [word for word in target.extras if draw.random() < 0.2]
     for name, place in names.items():
         words = [word.replace(f"{{{name}}}", place) for word in words]
     return words
 
 
-def outcome(words: list[str]) -> str | None:
+def refused(target: Target, folder: Path) -> str | None:
+    """Return what is wrong with how files as they should be are taken, or None."""
+    return outcome(words_of(target, folder, None), (0,))
+
+
+def outcome(words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
     """Run a command; return what is wrong with how it ended, or None."""
     said = io.TextIOWrapper(heard := io.BytesIO(), encoding="utf-8", errors="backslashreplace")
     try:
@@ -69,8 +79,8 @@ def outcome(words: list[str]) -> str | None:
         return traceback.format_exc()
     said.flush()
     told = heard.getvalue().decode().strip()
-    if code not in (0, 1, 2) or (code and not told):
-        return f"ended with {code}: {told[-500:]}"
+    if code not in codes or (code and not told):
+        return f"{' '.join(words)} ended with {code}: {told[-500:]}"
     return None
 
 
@@ -94,9 +104,9 @@ def resident() -> int:
 
 def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
     """Run a verb on inputs by their seeds; return the findings, each kind once."""
-    findings: dict[str, str] = {}
     begun, size = time.time(), 0
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    findings = {"whole": wrong} if (wrong := refused(target, folder)) else {}
     for seed in range(first, first + inputs):
         shutil.rmtree(folder)
         folder.mkdir()

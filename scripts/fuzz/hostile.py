@@ -36,8 +36,14 @@ def spoiled(sample: bytes, draw: random.Random) -> bytes:
     return sample
 
 
-def write(path: Path, sample: bytes, draw: random.Random) -> None:
-    """Write a spoiled sample, or leave the file out, or make a folder of its name."""
+def write(path: Path, sample: bytes, draw: random.Random | None) -> None:
+    """Write a spoiled sample, or leave the file out, or make a folder of its name.
+
+    Without `draw` the sample is written as it is.
+    """
+    if draw is None:
+        path.write_bytes(gzip.compress(sample) if path.suffix == ".gz" else sample)
+        return
     way = draw.random()
     if way < 0.01:
         return

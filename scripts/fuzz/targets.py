@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
-TEXT = b"one two three .\nThe cats sit on a mat , and sleep .\n\nA last line ;\n"
-OTHER = b"eins zwei drei .\nDie Katzen sitzen .\n\nEine letzte Zeile ;\n"
+TEXT = b"one two three .\nThe cats sit on a mat , and sleep .\nthe cat\nA last line ;\n"
+OTHER = b"eins zwei drei .\nDie Katzen sitzen .\ndie Katze\nEine letzte Zeile ;\n"
+TWO_LINES = b"The cat sits .\nDogs bark .\n"
 COUNTS = b"the 20\ncat 7\nsit 3\n<mask> 1\n"
 M2 = (
     b"S The cat sit .\nA 2 3|||R:VERB:SVA|||sits|||REQUIRED|||-NONE-|||0\n"
     b"A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1\n\nS Dogs bark .\n"
 )
-FOUND = b"S-0\tthe cat\nT-0\tdie Katze\nH-0\t-0.5\tdie Katze\nD-0\t-0.5\tdie Katze\nP-0\t-1 -2\n"
+FOUND = (
+    b"S-0\tthe cat\nT-0\tdie Katze\nH-0\t-0.5\tdie Katze\nD-0\t-0.5\tdie Katze\nP-0\t-1 -2\n"
+    b"S-1\tyes\nH-1\t-0.5\tja\nP-1\t-1\n"
+)
 NBEST = (
     b"0 ||| die Katze ||| l2r= -0.5 lm= -1 ||| -1.5 ||| from= l2r\n"
     b"0 ||| der Hund ||| l2r= -0.7 lm= -2 ||| -2.7 ||| from= l2r\n"
     b"1 ||| ja ||| l2r= -0.1 lm= -1 ||| -1.1 ||| from= l2r\n"
 )
-LABELLED = b"pos\ta good film\nneg\ta bad film\npos\tgood\nneg\tbad bad\n" * 8
-CASE = b"the 5 The 2\nCat 3\n"
-EDITS = b"KEEP DELETE APPEND_, REPLACE_a\n" * 3
-FILTERS = b"- clean: {min: 1, max: 250, ratio: 3.0}\n- duplicates\n"
+LABELLED = b"".join(b"pos\ta good film %d\nneg\ta bad film %d\n" % (n, n) for n in range(20))
+CASE = b"the (5/7) The (2)\nCat (3/3)\n"
+EDITS = (
+    b"fairseq-ssl edit dictionary, form 1\nlongest 2\ngram the 5\ngram a_z 2\n"
+    b"transform SUFFIX_+s a\ntransform CASE_lower\n"
+)
+FILTERS = b"filters:\n  - clean: {min: 1, max: 250, ratio: 3.0}\n  - duplicates\n"
 WEIGHTS = json.dumps({"weights": {"l2r": 0.5, "lm": 0.1}}).encode()
 VECTORS = b"3 2\none 0.1 0.2\ntwo 1 0\nthree 0 1\n"
 
@@ -34,29 +39,13 @@ class Target:
     """A command."""
 
     words: str
-    """Names in braces are files of `files`; {out} is free to be written."""
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Names in braces are files of `files`; {out} is free to be written, {models} is whole."""
+    files: Mapping[str, bytes | str] = field(default_factory=dict)
+    """Samples, or names of files of `small_models.folder()`."""
     numbers: tuple[str, ...] = ()
     """Options whose values are numbers."""
     extras: tuple[str, ...] = ()
     """Words of which some are put behind it."""
-
-
-@cache
-def checkpoint() -> bytes:
-    """Return a small checkpoint as fairseq writes it, or nearly."""
-    import torch
-
-    state = {
-        "cfg": None,
-        "args": None,
-        "model": {"encoder.weight": torch.zeros(2, 3)},
-        "optimizer_history": [{"num_updates": 3}],
-        "extra_state": {"epoch": 1},
-    }
-    file = io.BytesIO()
-    torch.save(state, file)
-    return file.getvalue()
 
 
 JOBS = "--jobs 1"
@@ -79,11 +68,16 @@ TARGETS = {
 TARGETS |= {
     f"score.{name}": Target(f"score {words}", files, ("--seed", "--resamples"), extras)
     for name, words, files, extras in (
-        ("m2", "m2 {one} --gold {gold} " + JOBS, {"one": TEXT, "gold": M2}, ("--format=json",)),
+        (
+            "m2",
+            "m2 {one} --gold {gold} " + JOBS,
+            {"one": TWO_LINES, "gold": M2},
+            ("--format=json",),
+        ),
         (
             "errant",
             "errant {one} --gold {gold} --untyped",
-            {"one": TEXT, "gold": M2},
+            {"one": TWO_LINES, "gold": M2},
             ("--by=share",),
         ),
         (
@@ -111,7 +105,7 @@ TARGETS |= {
     "postprocess": Target(
         "postprocess {text} --copy-unknown --source {source} --source-dict {one} "
         "--target-dict {two} -o {out}",
-        {"text": b"the <unk> sits\n", "source": TEXT, "one": COUNTS, "two": COUNTS},
+        {"text": b"the <unk> sits\n", "source": b"the cat sits\n", "one": COUNTS, "two": COUNTS},
         (),
         ("--japanese-punctuation", "--remove-brackets", "--detruecase"),
     ),
@@ -125,7 +119,9 @@ TARGETS |= {
         "confusion-sets {text} -o {out} --jobs 1", {"text": TEXT}, ("--most", "--least-count")
     ),
     "learner-words": Target(
-        "learner-words {one} {two} -o {out}", {"one": TEXT, "two": TEXT}, ("--least",)
+        "learner-words {one} {two} --least 1 -o {out}",
+        {"one": b"the teh cat\nI has\n", "two": b"the cat\nI have\n"},
+        ("--least",),
     ),
     "filter": Target(
         "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",
@@ -148,17 +144,19 @@ TARGETS |= {
         {"one": TEXT, "two": TEXT, "edits": EDITS},
     ),
     "edits.apply": Target(
-        "edits apply {one} {two} -o {out} --jobs 1", {"one": TEXT, "two": EDITS}
+        "edits apply {one} {two} -o {out} --jobs 1",
+        {"one": b"a b\nc\n", "two": b"KEEP DELETE APPEND_,\nAPPEND_x REPLACE_a\n"},
     ),
     "rerank.merge": Target(
         "rerank merge l2r={one} r2l={two} -o {out}",
-        {"one": FOUND, "two": NBEST},
+        {"one": FOUND, "two": NBEST.replace(b"l2r", b"r2l")},
         ("--best",),
         ("--right-to-left=r2l",),
     ),
     "rerank.tune": Target(
-        "rerank tune {list} --reference {text} --jobs 1 --step 0.5 --restarts 1 -o {out}",
-        {"list": NBEST, "text": OTHER},
+        "rerank tune {list} --reference {text} --jobs 1 --step 0.5 --restarts 1 --folds 2 "
+        "-o {out}",
+        {"list": NBEST, "text": TWO_LINES},
         ("--step", "--restarts", "--folds"),
         ("--method=grid", "--aim=chrf"),
     ),
@@ -169,11 +167,12 @@ TARGETS |= {
         ("--nbest",),
     ),
     "rerank.post-ensemble": Target(
-        "rerank post-ensemble a={one} b={two} c={three} --vectors {vectors} -o {out}",
+        "rerank post-ensemble {one} {two} {three} --vectors {vectors} -o {out}",
         {"one": TEXT, "two": TEXT, "three": OTHER, "vectors.vec": VECTORS},
     ),
     "classify.prepare": Target(
-        "classify prepare {one} --unlabelled {two} --valid-share 0.2 --test-share 0.2 -o {out}",
+        "classify prepare {one} --unlabelled {two} --valid-share 0.2 --test-share 0.2 "
+        "--pieces 60 -o {out}",
         {"one": LABELLED, "two": TEXT},
         ("--least-count", "--train-lines", "--valid-share"),
         ("--leaks=drop", "--lower", "--drop-unknown"),
@@ -181,7 +180,9 @@ TARGETS |= {
     "classify.score": Target(
         "classify score {one} {two}", {"one": LABELLED, "two": LABELLED}, ("--samples",)
     ),
-    "subwords.dictionary": Target("subwords dictionary {model.model}", {"model.model": TEXT}),
+    "subwords.dictionary": Target(
+        "subwords dictionary {model.model}", {"model.model": "pieces.model"}
+    ),
     "subwords.decode": Target("subwords decode {one} -o {out}", {"one": TEXT}),
     "subwords.train": Target(
         "subwords train {one} -o {out} --kind subword-nmt --size 8", {"one": TEXT}, ("--size",)
@@ -193,12 +194,107 @@ TARGETS |= {
         ("--sentences", "--limit"),
     ),
     "average": Target(
-        "average {one.pt} {two.pt} -o {out}", {"one.pt": b"", "two.pt": b""}, ("--last",)
+        "average {one.pt} {two.pt} -o {out}", {"one.pt": "t.pt", "two.pt": "t.pt"}, ("--last",)
     ),
-    "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": b""}),
+    "export": Target("export {one.pt} --to fairseq -o {out}", {"one.pt": "t.pt"}),
     "report": Target(
         "report {folder} --metric bleu --reference {ref} --source {src} -o {out}.html",
         {"folder/test.txt": TEXT, "folder/x.json": b'{"metric": "bleu", "systems": []}',
          "ref": TEXT, "src": OTHER},
     ),
 }  # fmt: skip
+
+READ = b"a b c\nd e\n\nf g a b\n"
+WRITTEN = b"u v\nw x y\n\nz\n"
+LIST = (
+    b"0 ||| u v ||| l2r= -0.5 ||| -0.5 ||| from= l2r\n"
+    b"0 ||| w ||| l2r= -1.5 ||| -1.5 ||| from= l2r\n"
+    b"1 ||| x y z ||| l2r= -0.1 ||| -0.1 ||| from= l2r\n"
+)
+DATA = "--data-dir {models}/data"
+ALONE = "--device cpu --jobs 1 --threads 1"
+BINARISED = {
+    f"folder/{name}": f"data/{name}"
+    for name in (
+        *("dict.src.txt", "dict.trg.txt"),
+        *(
+            f"{split}.src-trg.{side}.{kind}"
+            for split in ("train", "test")
+            for side in ("src", "trg")
+            for kind in ("bin", "idx")
+        ),
+    )
+}
+WORD_VECTORS = {
+    "src.vec": b"3 2\na 0.1 1\nb 0.2 1\nc 1 0\n",
+    "src.vec.counts": b"a 3\nb 2\nc 1\n",
+    "trg.vec": b"3 2\nu 0.1 1\nv 0.2 1\nw 1 0\n",
+    "trg.vec.counts": b"u 3\nv 2\nw 1\n",
+}
+MORE = {
+    "back-translate": Target(
+        f"back-translate {{text}} --model {{models}}/t.pt {DATA} {ALONE} --beam 2 --max-len-b 9 "
+        "-o {out}",
+        {"text": READ},
+        ("--beam", "--lenpen", "--nbest", "--temperature", "--max-source-tokens", "--max-tokens"),
+        ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--given={out}2"),
+    ),
+    "back-translate.model": Target(
+        f"back-translate {{text}} --model {{one.pt}} {DATA} {ALONE} --max-len-b 9 -o {{out}}",
+        {"text": READ, "one.pt": "t.pt"},
+    ),
+    "rerank.features.translation": Target(
+        f"rerank features {{list}} --translation {{models}}/t.pt --source {{text}} {DATA} {ALONE} "
+        "-o {out}",
+        {"list": LIST, "text": READ},
+        ("--lenpen", "--max-tokens", "--block"),
+        ("--right-to-left", "--name=x"),
+    ),
+    "rerank.features.language_model": Target(
+        f"rerank features {{list}} --language-model {{models}}/lm.pt {DATA} {ALONE} "
+        "--unigrams {counts} -o {out}",
+        {"list": LIST, "counts": b"u 3\nv 2\nw 1\n"},
+    ),
+    "rerank.features.masked_model": Target(
+        f"rerank features {{list}} --masked-model {{models}}/masked.pt {DATA} {ALONE} -o {{out}}",
+        {"list": LIST},
+        ("--alpha",),
+        ("--masked-scores=logits",),
+    ),
+    "rerank.report": Target(
+        "rerank report {list} --reference {text} --jobs 1 --step 0.5 --restarts 1",
+        {"list": NBEST, "text": TWO_LINES},
+        ("--step", "--restarts"),
+        ("--format=json", "--aim=chrf"),
+    ),
+    "filter.learned.fit": Target(
+        f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
+        "{trg.vec} --translation {models}/t.pt "
+        f"{DATA} {ALONE} -o {{out}}",
+        {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
+        ("--sif", "--copies", "--penalty"),
+    ),
+    "length-bleu": Target(
+        "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
+        "--device cpu -o {out}",
+        BINARISED,
+        ("--ends", "--max-tokens"),
+    ),
+    "token-wins": Target(
+        "token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
+        "--device cpu -o {out}",
+        BINARISED,
+        ("--ranks", "--positions"),
+    ),
+    "swapped-bleu": Target(
+        "swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
+        "--device cpu -o {out}",
+        BINARISED,
+        ("--lines", "--seed"),
+    ),
+    "edits.stats": Target(
+        "edits stats {one} {two} --dictionary {edits} --jobs 1",
+        {"one": TEXT, "two": OTHER, "edits": EDITS},
+    ),
+}
+TARGETS |= MORE

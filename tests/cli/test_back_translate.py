@@ -172,7 +172,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         ((*CTRANSLATE2, "--noisy-beam-beta", "6"), 2, "--noisy-beam-beta goes with"),
         (("--beam", "2", "--nbest", "3"), 2, "--nbest is 3, more than --beam"),
         (("--sampling-topk", "3"), 2, "goes with --sampling"),
-        (("--block", "0"), 2, "--block is 0; expected above 0"),
+        (("--block", "0"), 2, "--block is 0; expected 1 to 1048576"),
         (("--seed", "-1"), 2, "0 or more"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
         (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
