@@ -289,6 +289,7 @@ SUITE = (
         "the same, over `fconv`, 6 + 6 layers of 512, 24.3 million weights",
         "bytenet_training",
         "--against fconv --pairs 3 --threads 1 --tokens 400",
+        note="It has its weights in 12 wide layers, `bytenet` in 30 narrow ones.",
     ),
     Entry(
         "reconstruction_training",
