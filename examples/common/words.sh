@@ -39,12 +39,12 @@ more_words() { # TASK FOLD COPIES SEED
 }
 
 score_words() { # MODEL...
-  local task words=()
+  local task named=()
   for task in $TASKS; do
-    if [[ "$task" != gec ]]; then words+=("$task"); fi
+    if [[ "$task" != gec ]]; then named+=("$task"); fi
   done
-  ((${#words[@]})) || return 0
+  ((${#named[@]})) || return 0
   # shellcheck disable=SC2086  # words apart
-  run python "$WORDS/right_words.py" "$WORK" --tasks "${words[@]}" --folds $FOLDS --sets $SETS \
+  run python "$WORDS/right_words.py" "$WORK" --tasks "${named[@]}" --folds $FOLDS --sets $SETS \
     --models "$@" --measured "$MEASURED"
 }
