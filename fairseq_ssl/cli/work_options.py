@@ -10,6 +10,7 @@ from fairseq_ssl.text.numbers import whole_number
 
 MOST_JOBS = 1000
 MOST_BLOCK = 2**20
+"""KiB of a text that are one piece of work."""
 
 
 def add_shard(work: argparse._ActionsContainer) -> None:

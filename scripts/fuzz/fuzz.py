@@ -62,7 +62,9 @@ def words_of(target: Target, folder: Path, draw: random.Random | None) -> list[s
 
 def refused(target: Target, folder: Path) -> str | None:
     """Return what is wrong with how files as they should be are taken, or None."""
-    return outcome(words_of(target, folder, None), (0,))
+    words = words_of(target, folder, None)
+    wrong = outcome(words, (0,))
+    return wrong and f"{' '.join(words)}\n{wrong}"
 
 
 def outcome(words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
@@ -80,7 +82,7 @@ def outcome(words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
     said.flush()
     told = heard.getvalue().decode().strip()
     if code not in codes or (code and not told):
-        return f"{' '.join(words)} ended with {code}: {told[-500:]}"
+        return f"ended with {code}: {told[-500:]}"
     return None
 
 
