@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def folder() -> Path:
-    """Make t.pt, back.pt, lm.pt, masked.pt, pieces.model, and data/ with the splits train and test.
+    """Make t.pt, lm.pt, masked.pt, pieces.model, and data/ with the splits train and test.
 
     Both splits are the same few lines.
     """
@@ -27,7 +27,6 @@ def folder() -> Path:
     atexit.register(shutil.rmtree, made)
     data = random_models.data_folder(made / "data")
     random_models.translation(made / "t.pt", data, 1)
-    random_models.translation(made / "back.pt", data, 2, reverse=True)
     random_models.language_model(made / "lm.pt", data, 1)
     random_models.masked_model(made / "masked.pt", data, 1)
     pieces = ["subwords", "train", "-o", str(made / "pieces"), "--kind", "sentencepiece"]

@@ -231,7 +231,7 @@ WORD_VECTORS = {
     "trg.vec": b"3 2\nu 0.1 1\nv 0.2 1\nw 1 0\n",
     "trg.vec.counts": b"u 3\nv 2\nw 1\n",
 }
-MORE = {
+TARGETS |= {
     "back-translate": Target(
         f"back-translate {{text}} --model {{models}}/t.pt {DATA} {ALONE} --beam 2 --max-len-b 9 "
         "-o {out}",
@@ -297,4 +297,3 @@ MORE = {
         {"one": TEXT, "two": OTHER, "edits": EDITS},
     ),
 }
-TARGETS |= MORE
