@@ -21,7 +21,7 @@ SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; no
 SEEDS="${SEEDS:-1 2 3}"
 BT="<BT>" FT="<FT>"                                    # 5.3.3, 5.5.2
 READ_AS="${READ_AS:-}"                                 # bt, ft: what steps 5 and 6 tag held-out sources as
-BEAM="${BEAM:-6}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # 5.3.3
+LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}"                # 5.3.3
 DEEP_LAYERS="${DEEP_LAYERS:-9}"                        # of the system deep, 5.3.3
 BETA="${BETA:-6}"                                      # beta_random, 4.3.1
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 5.1
@@ -38,6 +38,7 @@ case "$SCALE" in
     SETS="${SETS:-valid:valid test:test}"
     VOCABULARY="${VOCABULARY:-50}"
     UPDATES="${UPDATES:-60}"
+    BEAM="${BEAM:-3}"
     MODEL=(--arch transformer_tiny)
     SCHEDULE=(--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt
       --warmup-updates 20 --max-tokens 1000 --save-interval-updates 30)
@@ -87,6 +88,7 @@ case "$SCALE" in
     NOISY_ENGINE=(--engine fairseq --compute-type float16)
     ;;
 esac
+BEAM="${BEAM:-6}"                                      # 5.3.3
 # shellcheck disable=SC2086  # words apart
 for system in $SYSTEMS; do
   [[ "$system" =~ ^tagged@([1-9][0-9]?)$ ]] ||

@@ -76,7 +76,9 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = words
-    name = Path(words[0]).name.removeprefix("fairseq-")
+    command = Path(sys.executable).with_name(Path(words[0]).name)
+    sys.modules["__main__"].__file__ = str(command)  # what worker processes that it spawns import
+    name = command.name.removeprefix("fairseq-")
     if name in ("train", "ssl"):
         logging.root.handlers.clear()  # as it is before the import of fairseq, which makes one
     if name == "ssl":
