@@ -9,16 +9,17 @@ import os
 import socket
 import sys
 
-VERBS = {
+SERVED = {
     *("average", "back-translate", "classify label", "classify predict", "edits tune", "export"),
     *("filter learned", "rerank features", "shift-similarity", "token-wins"),
 }
+"""The verbs of `fairseq-ssl` that load models."""
 
 
 def main() -> int:
     """Send what a command is given, and return its exit code."""
     command = os.path.basename(sys.argv[0])  # noqa: PTH119, pathlib is as long to import as all this
-    if command == "fairseq-ssl" and VERBS.isdisjoint((" ".join(sys.argv[1:3]), *sys.argv[1:2])):
+    if command == "fairseq-ssl" and SERVED.isdisjoint((" ".join(sys.argv[1:3]), *sys.argv[1:2])):
         real = os.path.join(os.path.dirname(sys.executable), command)  # noqa: PTH118, PTH120
         os.execv(real, [real, *sys.argv[1:]])
     with socket.socket(socket.AF_UNIX) as server:
