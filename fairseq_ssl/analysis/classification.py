@@ -77,7 +77,15 @@ class Classifier:
             dataset: TwoViewDataset = self.task.unlabelled(name, self._views())
         except FileNotFoundError as error:
             raise DataError(str(error)) from None
+        except (AssertionError, OSError, ValueError) as error:
+            raise self._unread(error) from error
         return dataset
+
+    def _unread(self, error: Exception | str) -> DataError:
+        return DataError(
+            f"{self.folder} has texts in files that can not be read: {error} Run `fairseq-ssl "
+            "classify prepare` again."
+        )
 
     def texts(self, lines: Sequence[str]) -> TwoViewDataset:
         """Cut texts as those of the data folder were cut."""
@@ -142,10 +150,23 @@ class Classifier:
         order = texts[np.argsort(-dataset.sizes[texts], kind="stable")]
         for start in range(0, count, batch_size):
             some = order[start : start + batch_size]
-            batch = dataset.collater([dataset[int(text)] for text in some])["net_input"]
+            try:
+                batch = dataset.collater([dataset[int(text)] for text in some])["net_input"]
+            except (IndexError, OSError, ValueError) as error:
+                raise self._unread(error) from error
+            self._check(batch)
             if self.device != "cpu":
                 batch = utils.move_to_cuda(batch, device=torch.device(self.device))
             yield some, batch
+
+    def _check(self, batch: dict[str, Tensor]) -> None:
+        dictionaries = {"src_tokens": self.task.source_dictionary}
+        if self.has_imitators:
+            dictionaries["piece_tokens"] = self.task.piece_dictionary
+        for name, dictionary in dictionaries.items():
+            ids = batch[name]
+            if int(ids.min()) < 0 or int(ids.max()) >= len(dictionary):
+                raise self._unread("an id that dict.txt has not.")
 
     def _windows(self, pieces: Tensor, logits: Tensor, count: int) -> list[tuple[Window, ...]]:
         """Return of each text the windows that its label owes most to.

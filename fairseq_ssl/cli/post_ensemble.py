@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from fairseq_ssl.rerank.post_ensemble import Kernel, Rewrite, Values
 
 CONCENTRATION = 1.0
+NUMBERS = {
+    "dimensions": (300, 10_000, "of a vector, 300 as in the thesis; "),
+    "epochs": (5, 10_000, ""),
+    "min_count": (5, 10**9, "leave out words that occur less often; "),
+    "window": (5, 1000, "words on each side that a word is trained to foretell; "),
+    "buckets": (2_000_000, 10**9, "for n-grams of 3 to 6 letters, a vector each; "),
+    "jobs": (1, 1024, "threads; with more than one, two runs differ; "),
+}
+"""Of ``vectors``: the default, the most, and what it is."""
 
 
 def add_post_ensemble(steps: Steps) -> None:
@@ -91,19 +100,10 @@ def add_vectors(steps: Steps) -> None:
         metavar="FILE",
         help="where to write: .vec or .vec.gz for the words, .bin to know the letters too",
     )
-    numbers = {
-        "dimensions": (300, "of a vector, as the thesis has it; 1 or more"),
-        "epochs": (5, "1 or more"),
-        "min-count": (5, "leave out words that occur less often; 1 or more"),
-        "window": (5, "words on each side that a word is trained to foretell; 1 or more"),
-        "buckets": (2_000_000, "for n-grams of 3 to 6 letters, a vector each; 1 or more"),
-        "jobs": (1, "threads; with more than one, two runs differ; 1 or more"),
-    }
-    for name, (default, what) in numbers.items():
-        step.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{what} (default: {default})"
-        )
-    step.add_argument("--seed", type=int, default=1, help="0 or more (default: 1)")
+    for name, (default, most, what) in NUMBERS.items():
+        text = f"{what}1 to {most:,} (default: {default:,})"
+        step.add_argument(flag(name), type=int, default=default, metavar="N", help=text)
+    step.add_argument("--seed", type=int, default=1, help=f"0 to {2**32 - 1:,} (default: 1)")
     _add_tokenizer(step)
 
 
@@ -201,11 +201,11 @@ def _rewrite(tokenizer: str) -> Rewrite:
 def _vectors(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank.word_vectors import Training, train_vectors
 
-    for name in ("dimensions", "epochs", "min_count", "window", "buckets", "jobs"):
-        if getattr(args, name) < 1:
-            raise UsageError(f"{flag(name)} is {getattr(args, name)}; expected 1 or more.")
-    if args.seed < 0:
-        raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
+    for name, (_, most, _) in NUMBERS.items():
+        if not 1 <= getattr(args, name) <= most:
+            raise UsageError(f"{flag(name)} is {getattr(args, name)}; expected 1 to {most:,}.")
+    if not 0 <= args.seed < 2**32:
+        raise UsageError(f"--seed is {args.seed}; expected 0 to {2**32 - 1}.")
     if Path("-") in args.text:
         raise UsageError("The text is read several times, so it can not be stdin. Name a file.")
     check_output(args.output, *args.text)

@@ -42,7 +42,7 @@ def words_of(target: Target, folder: Path, draw: random.Random | None) -> list[s
     names = {"out": str(folder / "out")}
     for name, sample in target.files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         data = sample if isinstance(sample, bytes) else (models() / sample).read_bytes()
         write(path, data, draw)
         names |= {name: str(path), name.partition(".")[0]: str(path)}

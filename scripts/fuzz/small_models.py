@@ -12,13 +12,15 @@ from pathlib import Path
 from fairseq_ssl.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
+TAGGER = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8")
 
 
 @cache
 def folder() -> Path:
-    """Make t.pt, lm.pt, masked.pt, pieces.model, and data/ with the splits train and test.
+    """Make models, and the data that they read.
 
-    Both splits are the same few lines.
+    t.pt, lm.pt, masked.pt, shape.pt and tagger.pt go with data/, whose splits train and test are
+    the same few lines; classifier.pt with texts/. pieces.model and learned/, a filter, need none.
     """
     sys.path.insert(0, str(ROOT))
     from tests.unit.engines import random_models
@@ -29,14 +31,46 @@ def folder() -> Path:
     random_models.translation(made / "t.pt", data, 1)
     random_models.language_model(made / "lm.pt", data, 1)
     random_models.masked_model(made / "masked.pt", data, 1)
+    random_models.encoding(made / "shape.pt", data, "shape_transformer_tiny")
+    random_models.encoding(made / "tagger.pt", data, "edit_tagger_small", *TAGGER)
+    _classifier(made)
+    _learned_filter(made)
     pieces = ["subwords", "train", "-o", str(made / "pieces"), "--kind", "sentencepiece"]
     (made / "text").write_text("the cat sat on the mat\na hat\n" * 9)
-    if main([*pieces, "--size", "20", str(made / "text")]):
-        raise RuntimeError("no subwords were made")
+    _run(*pieces, "--size", "20", str(made / "text"))
     for split in ("train", "test"):
         _binarise(data, f"{split}.src-trg", "src", "b a c\nd a e\nf g a b\n")
         _binarise(data, f"{split}.src-trg", "trg", "u v\nw x y\nz\n")
     return made
+
+
+def _classifier(made: Path) -> None:
+    from tests.unit.engines import random_models
+
+    labelled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
+    (made / "labelled").write_text("".join(labelled))
+    words = ("classify", "prepare", str(made / "labelled"), "--valid-share", "0.2")
+    _run(*words, "--leaks", "keep", "--pieces", "60", "-o", str(made / "texts"))
+    random_models.classifier(made / "classifier.pt", made / "texts")
+
+
+def _learned_filter(made: Path) -> None:
+    sides = []
+    for side, words in (("src", "abcdefg"), ("trg", "tuvwxyz")):
+        lines = [" ".join(words[n * m % 7] for m in range(1, 5)) for n in range(1, 40)]
+        rows = [f"{word} {n} 1 {n * n % 5}\n" for n, word in enumerate(words, 1)]
+        sides.append(made / f"pairs.{side}")
+        sides[-1].write_text("".join(f"{line}\n" for line in lines))
+        (made / f"{side}.vec").write_text("".join([f"{len(rows)} 3\n", *rows]))
+    pairs = [str(side) for side in sides]
+    vectors = [str(made / "src.vec"), str(made / "trg.vec")]
+    fit = ("filter", "learned", "fit", *pairs, "--clean", *pairs, "--vectors", *vectors)
+    _run(*fit, "--jobs", "1", "-o", str(made / "learned"))
+
+
+def _run(*words: str) -> None:
+    if main(list(words)):
+        raise RuntimeError(f"`fairseq-ssl {' '.join(words)}` did not work")
 
 
 def _binarise(data: Path, split: str, side: str, text: str) -> None:

@@ -225,6 +225,17 @@ BINARISED = {
         ),
     )
 }
+TEXTS = {
+    f"folder/{name}": f"texts/{name}"
+    for name in (
+        *("views.json", "pieces.model"),
+        *(
+            f"{view}/{name}"
+            for view in ("label", "words", "pieces")
+            for name in ("dict.txt", "valid.bin", "valid.idx")
+        ),
+    )
+}
 WORD_VECTORS = {
     "src.vec": b"3 2\na 0.1 1\nb 0.2 1\nc 1 0\n",
     "src.vec.counts": b"a 3\nb 2\nc 1\n",
@@ -295,5 +306,52 @@ TARGETS |= {
     "edits.stats": Target(
         "edits stats {one} {two} --dictionary {edits} --jobs 1",
         {"one": TEXT, "two": OTHER, "edits": EDITS},
+    ),
+    "edits.tune": Target(
+        "edits tune {one} {two} --model {models}/tagger.pt --data {models}/data --iterations 1 "
+        "--device cpu",
+        {"one": READ, "two": b"a b b\nd e\na\nf g a b\n"},
+        ("--iterations", "--batch-size"),
+        ("--metric=accuracy",),
+    ),
+    "filter.learned.apply": Target(
+        f"filter learned apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
+        "{out}2",
+        {"one": READ, "two": WRITTEN},
+        ("--keep",),
+    ),
+    "shift-similarity": Target(
+        "shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu -o {out}",
+        BINARISED,
+        ("--offsets", "--max-tokens"),
+    ),
+    "rerank.vectors": Target(
+        "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 --min-count 1 -o {out}.vec",
+        {"text": TEXT},
+        ("--dimensions", "--epochs", "--min-count", "--window", "--seed"),
+        ("--tokenizer=13a", "--tokenizer=x"),
+    ),
+    "classify.predict": Target(
+        "classify predict {text} --model {models}/classifier.pt --data {models}/texts --device cpu "
+        "-o {out}",
+        {"text": LABELLED},
+        ("--batch-size", "--windows"),
+        ("--labelled",),
+    ),
+    "classify.predict.model": Target(
+        "classify predict {text} --model {one.pt} --data {models}/texts --device cpu -o {out}",
+        {"text": LABELLED, "one.pt": "classifier.pt"},
+    ),
+    "classify.predict.data": Target(
+        "classify predict {text} --model {models}/classifier.pt --data {folder} --device cpu "
+        "-o {out}",
+        {"text": LABELLED, **TEXTS},
+    ),
+    "classify.label": Target(
+        "classify label --model {models}/classifier.pt --data {folder} --split valid --device cpu "
+        "-o {out}",
+        TEXTS,
+        ("--batch-size",),
+        ("--shard=1/2", "--shard=3/2"),
     ),
 }

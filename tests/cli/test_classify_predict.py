@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,20 @@ def test_a_wrong_request_is_told(
 ) -> None:
     assert call(folder, step, model, "-o", tmp_path / "out", *words) == code
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["index", "ids", "unknown"])
+def test_damaged_texts_are_told(
+    damage: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(folder / "data", data)
+    index, ids = (data / f"words/unlabelled.{kind}" for kind in ("idx", "bin"))
+    if damage == "index":
+        index.write_bytes(index.read_bytes()[:-9])
+    elif damage == "ids":
+        ids.write_bytes(ids.read_bytes()[:20])
+    else:
+        ids.write_bytes(b"\xff\x7f" * (ids.stat().st_size // 2))
+    assert call(folder, "label", "expert", "-o", tmp_path / "out", "--data", data) == 1
+    assert "Run `fairseq-ssl classify prepare` again" in capsys.readouterr().err

@@ -69,6 +69,13 @@ def encoding(path: Path, data: Path, arch: str, *flags: str) -> Path:
     return path
 
 
+def classifier(path: Path, data: Path) -> Path:
+    """Write an LSTM that reads what `fairseq-ssl classify prepare` made."""
+    task = ("--task", "semi_supervised_classification")
+    sizes = ("--recurrent-embed-dim", "8", "--recurrent-hidden-dim", "6")
+    return _written(path, data, 1, "lstm_classifier", *task, *sizes)
+
+
 def _written(path: Path, data: Path, seed: int, arch: str, *flags: str) -> Path:
     criterion = ("--criterion", "masked_lm" if arch == "roberta_base" else "cross_entropy")
     words = [str(data), "--arch", arch, *criterion, *flags]
