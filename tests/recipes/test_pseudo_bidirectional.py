@@ -136,7 +136,7 @@ def test_more_words_are_learned_by_the_same_model() -> None:
     assert {name for name in plain if plain[name] != more[name]} == {
         *("data", "max_update", "total_num_update", "save_dir")
     }
-    assert (Path(more["data"]).name, more["max_update"]) == ("ocr.3.augmented", 3750)
+    assert (Path(more["data"]).name, more["max_update"]) == ("ocr.3.augmented", 7500)
     (copies,) = [words for words in dry("prepare", **settings) if "--copies" in words]
     assert copies[copies.index("--copies") + 1] == "5"
     gec = {"SCALE": "paper", "TASKS": "gec", "KINDS": "augmented"}
