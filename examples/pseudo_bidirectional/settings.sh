@@ -57,7 +57,7 @@ DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}"
 LR="${LR:-0.002}" WARMUP="${WARMUP:-300}"     # to 0 at the last update
 MAX_TOKENS="${MAX_TOKENS:-2000}"              # of a batch
 DROPOUT="${DROPOUT:-0.1}"                     # chosen on dev, see README
-updates() { # TASK KIND: 20 and 80 passes; an augmented one has 1 + COPIES times the words, 10 passes
+updates() { # TASK KIND: 20 and 80 passes; augmented, 10 and 40 of 1 + COPIES times as many words
   local number="${UPDATES:-$([[ "$1" == ocr ]] && echo 2500 || echo 700)}"
   if [[ "$2" == augmented ]]; then number="$((number * 3))"; fi
   echo "$number"
