@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 generate() { # NAME MONO MODEL FLAGS...
   local out="$WORK/synthetic/$1"
   quietly "$out.log" run fairseq-ssl back-translate "$WORK/text/$2" --model "$3" \
-    --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${@:4}" \
+    --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${@:4}" \
     ${SHARD:+--shard "$SHARD"} -o "$out.made" --given "$out.given" ${FORCE:+--force}
 }
 

@@ -26,6 +26,7 @@ DEEP_LAYERS="${DEEP_LAYERS:-9}"                        # of the system deep, 5.3
 BETA="${BETA:-6}"                                      # beta_random, 4.3.1
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 5.1
 DROPOUT="${DROPOUT:-0.3}"                              # table 5.1
+LENGTHS=()                                             # of translations: fairseq's bounds
 ENGINE=(--engine ctranslate2)
 NOISY_ENGINE=(--engine fairseq)
 
@@ -33,7 +34,7 @@ expect SCALE "tiny small paper" "$SCALE"
 case "$SCALE" in
   tiny)
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
-    GENUINE="${GENUINE:-500}"
+    GENUINE="${GENUINE:-500}" LINES="${LINES:-2000}" # the others are monolingual text
     SEEDS="${SEEDS% 2 3}"
     SETS="${SETS:-valid:valid test:test}"
     VOCABULARY="${VOCABULARY:-50}"
@@ -44,6 +45,7 @@ case "$SCALE" in
       --warmup-updates 20 --max-tokens 1000 --save-interval-updates 30)
     CHOSEN="${CHOSEN:-best}"
     VECTORS=(--dimensions 10 --buckets 1000)
+    LENGTHS=(--max-len-b 30) # models that have learned so little do not end
     ;;
   small)
     SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"

@@ -10,7 +10,7 @@ search() { # OUT SET MODELS FLAGS...
   have "$1.generate" ||
     quietly "$1.log" into "$1.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
       -s "$SOURCE" -t "$TARGET" --path "$3" --gen-subset "$2" \
-      --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${@:4}"
+      --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${LENGTHS[@]}" "${@:4}"
 }
 
 # What a target language asks for (5.3.8).

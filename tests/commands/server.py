@@ -8,6 +8,8 @@ is killed, tests run the real one: ``environment(REAL_COMMANDS="1")``.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
 import logging
@@ -16,19 +18,27 @@ import select
 import signal
 import socket
 import sys
+import threading
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fairseq.checkpoint_utils
 import fairseq.options
 import fairseq.sequence_generator
 import fairseq.trainer
+import torch._dynamo  # which every optimiser imports when it is made
 
-del fairseq
+import fairseq_ssl  # as --user-dir does
+
+del fairseq, torch, fairseq_ssl
 
 
 def main(path: str) -> None:
     """Serve at the socket `path` until stdin, which the asking test holds open, is closed."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that serve
+    gc.freeze()  # a collection in a fork would copy all that it looks at
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(64)
@@ -82,9 +92,30 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     if name in ("train", "ssl"):
         logging.root.handlers.clear()  # as it is before the import of fairseq, which makes one
     if name == "ssl":
-        sys.exit(importlib.import_module("fairseq_ssl.cli.main").main())
-    module = importlib.import_module(f"fairseq_cli.{name}")
-    sys.exit(module.cli_main())
+        _end(importlib.import_module("fairseq_ssl.cli.main").main)
+    else:
+        _end(importlib.import_module(f"fairseq_cli.{name}").cli_main)
+
+
+def _end(command: Callable[[], Any]) -> None:
+    """Run a command and leave as Python does, but for tearing down all that the server had."""
+    try:
+        code = command()
+    except SystemExit as told:
+        code = told.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    if isinstance(code, str):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
 
 
 if __name__ == "__main__":
