@@ -45,8 +45,8 @@ TINY = (
 def environment(**changes: str) -> dict[str, str]:
     """The environment a command of a test gets: this Python's scripts, one thread.
 
-    Those of fairseq and of this house are run by a server that has imported fairseq, unless
-    `changes` have REAL_COMMANDS.
+    Those of fairseq and of this house, and `python` with a benchmark, are run by a server that has
+    imported fairseq, unless `changes` have REAL_COMMANDS.
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     plain = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
@@ -60,8 +60,9 @@ def environment(**changes: str) -> dict[str, str]:
 def command_server() -> str:
     """The folder of stand-ins for commands; their server runs as long as the tests."""
     folder = tempfile.mkdtemp(prefix="commands-")
-    for name in ("train", "generate", "interactive", "preprocess", "validate", "ssl"):
-        (Path(folder) / f"fairseq-{name}").symlink_to(ROOT / "tests/commands/client.py")
+    names = ("train", "generate", "interactive", "preprocess", "validate", "ssl")
+    for name in ("python", *(f"fairseq-{name}" for name in names)):
+        (Path(folder) / name).symlink_to(ROOT / "tests/commands/client.py")
     server = subprocess.Popen(
         [sys.executable, ROOT / "tests/commands/server.py", f"{folder}/socket"],
         env=environment(REAL_COMMANDS="1"),

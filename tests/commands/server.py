@@ -14,6 +14,7 @@ import importlib
 import json
 import logging
 import os
+import runpy
 import select
 import signal
 import socket
@@ -93,6 +94,10 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
         logging.root.handlers.clear()  # as it is before the import of fairseq, which makes one
     if name == "ssl":
         _end(importlib.import_module("fairseq_ssl.cli.main").main)
+    elif name == "python":
+        sys.argv = words[1:]
+        sys.path.insert(0, str(Path(words[1]).parent))
+        _end(lambda: runpy.run_path(words[1], run_name="__main__") and None)
     else:
         _end(importlib.import_module(f"fairseq_cli.{name}").cli_main)
 

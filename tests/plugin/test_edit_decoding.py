@@ -32,7 +32,7 @@ MODEL = (
 TRAINING = (
     *("--criterion", "edit_cross_entropy", "--optimizer", "adam", "--lr", "0.01"),
     *("--batch-size", "50", "--max-epoch", "4", "--no-epoch-checkpoints", "--cpu"),
-    "--disable-validation",
+    *("--disable-validation", "--num-workers", "0"),
 )
 
 

@@ -95,13 +95,17 @@ def test_a_checkpoint_holds_its_edits_and_refuses_others(
         checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
 
 
-def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path) -> None:
+def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path, run: Run) -> None:
     """Over epochs of other sentences each, with workers, and with the encoder frozen at first."""
     flags = ("--edit-unchanged-share", "0.5", "--num-workers", "2", "--edit-cold-updates", "5")
-    whole = trained(data, tmp_path / "whole", *flags, "--max-update", "24")
-    for updates in ("4", "11"):
-        trained(data, tmp_path / "broken", *flags, "--max-update", updates)
-    last = trained(data, tmp_path / "broken", *flags, "--max-update", "24")
+
+    def until(updates: str, folder: Path) -> Path:
+        words = [*TRAINING, *flags, "--max-update", updates, "--save-dir", folder]
+        run("fairseq-train", data, *words)
+        return folder / "checkpoint_last.pt"
+
+    whole = until("24", tmp_path / "whole")
+    last = [until(updates, tmp_path / "broken") for updates in ("4", "11", "24")][-1]
     assert same(last, whole)
 
 
