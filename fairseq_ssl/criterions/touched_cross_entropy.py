@@ -11,6 +11,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
+from fairseq.models.transformer import TransformerDecoderBase
 from omegaconf import II
 from torch import Tensor
 
@@ -83,7 +84,8 @@ class TouchedCrossEntropy(FairseqCriterion):
                 "batches of this task do not tell. Use it with --task denoising_pretraining, or "
                 "train with --criterion label_smoothed_cross_entropy."
             )
-        net_output = model(**sample["net_input"])
+        late = _has_late_output(model)
+        net_output = model(**sample["net_input"], **({"features_only": True} if late else {}))
         target = model.get_targets(sample, net_output).flatten()
         touched = sample["touched"].flatten()
         weight = self._weight(target, touched, training=model.training)
@@ -144,21 +146,40 @@ class TouchedCrossEntropy(FairseqCriterion):
         return True
 
 
+def _is_positionwise(model: Any) -> bool:
+    """Tell whether what the model says at a position needs the logits of that position alone."""
+    decoder = getattr(model, "decoder", None)
+    return hasattr(decoder, "log_probabilities_at") or is_plain_softmax(model)
+
+
+def _has_late_output(model: Any) -> bool:
+    """Tell whether the output layer can wait until it is known which positions are kept.
+
+    It can where it has its weights from the embeddings: DistributedDataParallel may take weights
+    that no forward uses for idle ones.
+    """
+    decoder = getattr(model, "decoder", None)
+    if not _is_positionwise(model) or not isinstance(decoder, TransformerDecoderBase):
+        return False
+    return decoder.output_projection.weight is decoder.embed_tokens.weight
+
+
 def _log_probabilities(model: Any, net_output: Any, kept: Tensor) -> Tensor:
     """Return log p [kept, vocabulary] of the positions kept.
 
     Where each position goes through a softmax of its own, the others are not put through it.
     """
-    choose = getattr(getattr(model, "decoder", None), "log_probabilities_at", None)
-    if choose is not None:
-        chosen: Tensor = choose(net_output, kept)
+    if not _is_positionwise(model):
+        lprobs: Tensor = model.get_normalized_probs(net_output, log_probs=True)
+        return lprobs.flatten(0, 1)[kept]
+    logits = net_output[0].flatten(0, 1).index_select(0, kept)
+    if _has_late_output(model):
+        logits = model.decoder.output_layer(logits)
+    if hasattr(model.decoder, "log_probabilities_at"):
+        chosen: Tensor = model.decoder.log_probabilities_at(logits, net_output[1], kept)
         return chosen
-    if is_plain_softmax(model):
-        logits = net_output[0].flatten(0, 1).index_select(0, kept)
-        lprobs: Tensor = model.get_normalized_probs((logits, None), log_probs=True)
-        return lprobs
-    lprobs = model.get_normalized_probs(net_output, log_probs=True)
-    return lprobs.flatten(0, 1)[kept]
+    chosen = model.get_normalized_probs((logits, None), log_probs=True)
+    return chosen
 
 
 def _percent(meters: Any, part: str, whole: str) -> float:

@@ -158,10 +158,15 @@ class PointerDecoder(TransformerDecoder):
         lprobs: Tensor = extra["copying"].log_probabilities(logits)
         return lprobs if log_probs else lprobs.exp()
 
-    def log_probabilities_at(self, net_output: Any, kept: Tensor) -> Tensor:
-        """Return log p(w) [kept, width] of some positions, counted through the batch."""
-        logits = net_output[0].flatten(0, 1).index_select(0, kept)
-        lprobs: Tensor = net_output[1]["copying"].at(kept, logits)
+    def log_probabilities_at(self, logits: Tensor, extra: dict[str, Any], kept: Tensor) -> Tensor:
+        """Return log p(w) [kept, width] of some positions, counted through the batch.
+
+        Args:
+            logits: [kept, vocabulary]
+            extra: what `forward` returned beside the logits of all
+            kept: [kept]
+        """
+        lprobs: Tensor = extra["copying"].at(kept, logits)
         return lprobs
 
 

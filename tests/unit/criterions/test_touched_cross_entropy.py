@@ -234,7 +234,21 @@ def transformer(**options: Any) -> tuple[Any, dict[str, Any]]:
     return model, inputs
 
 
-@pytest.mark.parametrize("options", [{}, {"adaptive_softmax_cutoff": "5,8"}])
+TIED = {"share_decoder_input_output_embed": True}
+
+
+def test_tied_output_layers_are_given_the_kept_positions_alone() -> None:
+    model, inputs = transformer(**TIED)
+    shapes = []
+    model.decoder.output_projection.register_forward_hook(
+        lambda _, given, made: shapes.append((tuple(given[0].shape), tuple(made.shape)))
+    )
+    criterion(0.0)(model, inputs)
+    dim = model.decoder.embed_tokens.embedding_dim
+    assert shapes == [((6, dim), (6, SIZE))]
+
+
+@pytest.mark.parametrize("options", [{}, TIED, {"adaptive_softmax_cutoff": "5,8"}])
 def test_a_transformer_has_the_loss_of_its_log_probabilities(options: dict[str, Any]) -> None:
     model, inputs = transformer(**options)
     loss, size, logged = criterion(0.0, 0.1)(model, inputs)

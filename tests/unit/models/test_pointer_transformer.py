@@ -144,7 +144,8 @@ def test_chosen_positions_are_those_of_all() -> None:
     output = model(**sample(SENTENCES, TARGETS, True)["net_input"])
     every = model.get_normalized_probs(output, log_probs=True).flatten(0, 1)
     kept = torch.tensor([0, 3, 9, 31])
-    torch.testing.assert_close(model.decoder.log_probabilities_at(output, kept), every[kept])
+    chosen = model.decoder.log_probabilities_at(output[0].flatten(0, 1)[kept], output[1], kept)
+    torch.testing.assert_close(chosen, every[kept])
 
 
 def test_training_moves_all_weights_that_it_should() -> None:
