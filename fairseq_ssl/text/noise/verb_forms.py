@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from fairseq_ssl.text.casing import in_the_case_of
 from fairseq_ssl.text.needed_package import needed
 
@@ -20,7 +25,8 @@ class VerbForms(dict[str, tuple[str, ...]]):
 
     def __init__(self) -> None:
         super().__init__()
-        package = needed("lemminflect", "Changing verbs", "noise")
+        with _without_spacy():
+            package = needed("lemminflect", "Changing verbs", "noise")
         self.lemmas_of, self.forms_of = package.getAllLemmas, package.getAllInflections
 
     def __missing__(self, word: str) -> tuple[str, ...]:
@@ -42,3 +48,23 @@ class VerbForms(dict[str, tuple[str, ...]]):
             for form in forms
         }
         return tuple(in_the_case_of(word, form) for form in sorted(found - {lower}))
+
+
+@contextmanager
+def _without_spacy() -> Iterator[None]:
+    """Hide spaCy, which lemminflect would load to extend it, and with it all of torch: seconds."""
+    sys.meta_path.insert(0, _NoSpacy)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_NoSpacy)
+
+
+class _NoSpacy:
+    """Says that there is no spaCy, when it is asked for."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        """Find no module; others are left to those that come after."""
+        if name == "spacy":
+            raise ModuleNotFoundError(name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from fairseq_ssl.text.noise import verb_forms
 from fairseq_ssl.text.noise.verb_forms import VerbForms
+from tests.conftest import run_command
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,17 @@ def test_memory_does_not_grow_with_the_vocabulary(monkeypatch: pytest.MonkeyPatc
         assert forms["x" * (i + 1)] == ()
         assert forms["goes"] == ("go", "going", "gone", "went")
     assert len(forms) <= 10
+
+
+LEFT_OUT = """
+import sys
+from fairseq_ssl.text.noise.verb_forms import VerbForms
+
+assert VerbForms()["goes"]
+assert not {"spacy", "torch"} & set(sys.modules)
+import spacy
+"""
+
+
+def test_it_starts_without_spacy_which_can_still_be_loaded() -> None:
+    run_command(sys.executable, "-c", LEFT_OUT)
