@@ -103,8 +103,9 @@ def _hidden_by_types(
 ) -> Tensor:
     """Return what the convolution makes of the real places [windows, channels].
 
-    o_j = b + sum_k W_k e(x_{j+k}): each W_k e is computed once for each distinct subword, and
-    looked up where the subword stands. The row after the last stands for what is beyond a text.
+    o_j = b + sum_k W_k e(x_{j+k}): each W_k e is computed once for each distinct subword, all k
+    beside each other, and looked up where the subword stands. The subword after the last stands
+    for what is beyond a text.
 
     Args:
         embedding: of subwords
@@ -115,15 +116,16 @@ def _hidden_by_types(
         is_real: tokens that are no padding [batch, time]
     """
     assert isinstance(convolution, nn.Conv1d)
-    table = functional.pad(embedding(kinds), (0, 0, 0, 1))
-    padded = functional.pad(places, (window, window), value=len(kinds))
-    around = padded.unfold(1, 2 * window + 1, 1)[is_real]
     assert convolution.bias is not None
-    hidden: Tensor = convolution.bias
-    for place in range(2 * window + 1):
-        projected = functional.linear(table, convolution.weight[:, :, place])
-        hidden = hidden + projected.index_select(0, around[:, place])
-    return hidden
+    size = 2 * window + 1
+    table = functional.pad(embedding(kinds), (0, 0, 0, 1))
+    weight = convolution.weight.permute(2, 0, 1).flatten(0, 1)
+    projected = functional.linear(table, weight).view(-1, convolution.out_channels)
+    padded = functional.pad(places, (window, window), value=len(kinds))
+    around = padded.unfold(1, size, 1)[is_real] * size
+    rows = around + torch.arange(size, device=around.device)
+    hidden: Tensor = functional.embedding_bag(rows, projected, mode="sum")
+    return hidden + convolution.bias
 
 
 def averaged(logits: Tensor, found: WindowLogits) -> Tensor:

@@ -236,7 +236,6 @@ SUITE = (
         "classification_training",
         "--what 1",
         "13.3 (thesis, table 3.4, GPU)",
-        note=SPREAD,
     ),
     Entry(
         "classification.imitators.2",
@@ -244,7 +243,6 @@ SUITE = (
         "classification_training",
         "--what 2",
         "5.6 (thesis, GPU)",
-        note=SPREAD,
     ),
     Entry(
         "classification.imitators.3",
@@ -259,7 +257,6 @@ SUITE = (
         "classification_training",
         "--what 4",
         "1.8 (thesis, GPU)",
-        note="The thesis has no more on a GPU; not profiled yet.",
     ),
     Entry(
         "classification.adv",
