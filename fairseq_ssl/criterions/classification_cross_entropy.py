@@ -149,6 +149,39 @@ class _Disturbing(ClassificationCrossEntropy):
         return of_length(gradient, length, is_word, self.by_token)
 
 
+def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, Tensor]:
+    """Return a loss, ready to be added to others, and its gradient at the embeddings.
+
+    The same pass finds the gradient at all weights, which the loss keeps: its own pass is then
+    over. In half precision gradients only last when the trainer scales the loss.
+    """
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    half = {torch.float16, torch.bfloat16} & {weight.dtype for weight in weights}
+    if half or torch.is_autocast_enabled():
+        (gradient,) = torch.autograd.grad(loss, embedded, retain_graph=True)
+        return loss, gradient
+    gradient, *known = torch.autograd.grad(
+        loss, [embedded, *weights], retain_graph=True, allow_unused=True
+    )
+    ready: Tensor = _Known.apply(loss.detach(), known, *weights)  # type: ignore[no-untyped-call]
+    return ready, gradient
+
+
+class _Known(torch.autograd.Function):
+    """A loss whose gradient is known."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: Tensor, known: list[Tensor | None], *_: Tensor) -> Tensor:
+        """Return the loss; `known` is its gradient at each of the weights that follow."""
+        ctx.known = known
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        """Return what is known, times the outer gradient."""
+        return None, None, *(each if each is None else each * outer[0] for each in ctx.known)
+
+
 @register_criterion("adversarial_cross_entropy", dataclass=AdversarialConfig)
 class AdversarialCrossEntropy(_Disturbing):
     """Adds the loss of embeddings that are moved to where it grows most (Miyato et al., 2017)."""
@@ -161,7 +194,7 @@ class AdversarialCrossEntropy(_Disturbing):
         embedded = model.embed(inputs["src_tokens"])
         logits = model(**inputs, embedded=embedded).float()
         loss = functional.cross_entropy(logits, target, reduction="sum")
-        (gradient,) = torch.autograd.grad(loss, embedded, retain_graph=True)
+        loss, gradient = _with_gradient(loss, embedded, model)
         moved = embedded + self.longest(gradient, inputs, self.epsilon)
         disturbed = model(**inputs, embedded=moved).float()
         extra = self.weight * functional.cross_entropy(disturbed, target, reduction="sum")

@@ -264,7 +264,6 @@ SUITE = (
         "classification_training",
         "--what adv",
         "0.33 (thesis, GPU)",
-        note=SPREAD,
     ),
     Entry(
         "classification.vat",
