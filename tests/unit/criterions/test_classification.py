@@ -100,8 +100,8 @@ def test_adversarial_loss_is_that_of_the_moved_embeddings(dtype: torch.dtype) ->
     expected = clean + 2.0 * cross_entropy(disturbed)
     torch.testing.assert_close(found, expected)
     wanted = gradient_of(expected, model)
-    near = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.02, "rtol": 0.02}
-    torch.testing.assert_close(gradient_of(found, model), wanted, **near)
+    near = 1e-5 if dtype == torch.float32 else 0.02
+    torch.testing.assert_close(gradient_of(found, model), wanted, atol=near, rtol=near)
 
 
 def test_adversarial_training_goes_back_through_each_forward_once() -> None:
