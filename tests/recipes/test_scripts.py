@@ -84,7 +84,7 @@ def test_setup_says_in_one_line_that_there_is_no_network(checkout: Path) -> None
 
 
 def test_setup_uses_an_active_environment_that_has_everything(run: Run) -> None:
-    shown = run("bash", ROOT / "scripts/setup.sh").stderr
+    shown = run("bash", ROOT / "scripts/setup.sh", REAL_COMMANDS="1").stderr
     assert shown == f"setup: using {BIN / 'python'}\n", "nothing is to be built"
 
 
