@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # WORK/raw: genuine.L, mono.L, subwords.L (what subwords are trained on) and each held-out set.
 tiny() {
   run python "$HERE/../common/number_words.py" "$WORK/corpus" --numbers 12 --longest 6 \
-    --trained-length 6 --train-lines "$LINES" --valid-lines 60 --test-lines 6
+    --trained-length 6 --train-lines "$TOY_LINES" --valid-lines 60 --test-lines 6
   split_off "$WORK/corpus/train" cat
   for language in "$SOURCE" "$TARGET"; do
     for set in valid test; do into "$WORK/raw/$set.$language" cat "$WORK/corpus/$set.$language"; done

@@ -34,7 +34,7 @@ expect SCALE "tiny small paper" "$SCALE"
 case "$SCALE" in
   tiny)
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
-    GENUINE="${GENUINE:-500}" LINES="${LINES:-2000}" # the others are monolingual text
+    GENUINE="${GENUINE:-500}" TOY_LINES="${TOY_LINES:-2000}" # the others are monolingual text
     SEEDS="${SEEDS% 2 3}"
     SETS="${SETS:-valid:valid test:test}"
     VOCABULARY="${VOCABULARY:-50}"

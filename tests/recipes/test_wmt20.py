@@ -27,7 +27,7 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
 def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     systems = "base tagged-ft noisy"
     shown, settings = "", {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": systems}
-    settings |= {"UPDATES": "30", "LINES": "900"}
+    settings |= {"UPDATES": "30", "TOY_LINES": "900"}
     step(STEPS[0], settings)
     step(STEPS[1], settings)
     step(STEPS[2], {**settings, "SHARD": "1/2"})
