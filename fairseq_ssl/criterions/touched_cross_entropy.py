@@ -90,7 +90,7 @@ class TouchedCrossEntropy(FairseqCriterion):
         touched = sample["touched"].flatten()
         weight = self._weight(target, touched, training=model.training)
         kept = weight.nonzero().squeeze(1)
-        lprobs = _log_probabilities(model, net_output, kept)
+        lprobs = _log_probabilities(model, net_output, kept, late)
         target, touched, weight = target[kept], touched[kept], weight[kept]
         each, each_nll = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
         loss, nll_loss = (weight * each).sum(), (weight * each_nll).sum()
@@ -164,16 +164,17 @@ def _has_late_output(model: Any) -> bool:
     return decoder.output_projection.weight is decoder.embed_tokens.weight
 
 
-def _log_probabilities(model: Any, net_output: Any, kept: Tensor) -> Tensor:
+def _log_probabilities(model: Any, net_output: Any, kept: Tensor, late: bool) -> Tensor:
     """Return log p [kept, vocabulary] of the positions kept.
 
-    Where each position goes through a softmax of its own, the others are not put through it.
+    Where each position goes through a softmax of its own, the others are not put through it, nor
+    `late`, where `net_output` has features, through the output layer.
     """
     if not _is_positionwise(model):
         lprobs: Tensor = model.get_normalized_probs(net_output, log_probs=True)
         return lprobs.flatten(0, 1)[kept]
     logits = net_output[0].flatten(0, 1).index_select(0, kept)
-    if _has_late_output(model):
+    if late:
         logits = model.decoder.output_layer(logits)
     if hasattr(model.decoder, "log_probabilities_at"):
         chosen: Tensor = model.decoder.log_probabilities_at(logits, net_output[1], kept)

@@ -1,4 +1,4 @@
-"""Runs commands for tests, each in a fork of a process that has imported fairseq once.
+"""Runs commands and benchmarks for tests, each in a fork of a process that knows fairseq already.
 
 The import takes longer than most of what tests ask of a command. `client.py`, which stands in a
 command's place, sends the words, the environment, the folder and the three open files; the fork
