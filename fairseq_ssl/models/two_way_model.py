@@ -50,6 +50,17 @@ class TwoWayModel(BaseFairseqModel):
         scores: Tensor = model.get_normalized_probs(output, log_probs=True, sample=sample)
         return scores
 
+    def train(self, mode: bool = True) -> TwoWayModel:
+        """Enter training or leave it; told again, a small model would spend a tenth of its time."""
+        if any(model.training != mode for model in (self, *self._all_models())):
+            super().train(mode)
+        return self
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Tell both models, each of which tells its modules; fairseq would tell those twice."""
+        for model in self._all_models():
+            model.set_num_updates(num_updates)
+
     def max_positions(self) -> tuple[int, int]:
         """Return how long a sentence may be, on either side of either model."""
         longest = min(min(model.max_positions()) for model in self._all_models())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from fairseq import options, tasks
 from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from torch import Tensor
+from torch import Tensor, nn
 
 import fairseq_ssl
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET
@@ -160,6 +161,31 @@ def test_candidates_leave_the_statistics_of_genuine_text_alone(folder: Path) -> 
     assert len(statistics[0]) == 2 * 2 * 3 * 5  # mean and variance, models, norms, blocks
     for one, other in zip(*statistics, strict=True):
         assert torch.equal(one, other)
+
+
+def test_after_a_search_all_modules_train_and_after_validation_too(folder: Path) -> None:
+    task, model, criterion = built(folder, "bytenet_digits")
+    step = Step(model)
+    for _ in range(2):
+        task.train_step(batches(task)[0], model, criterion, step, 1)
+        assert all(module.training for module in model.modules())
+        model.eval()
+        assert not any(module.training for module in model.modules())
+
+
+def test_each_module_is_told_of_updates(folder: Path) -> None:
+    _, model, _ = built(folder, "transformer_tiny")
+    told: list[tuple[nn.Module, int]] = []
+    for module in model.modules():
+        if module is not model:
+            module.set_num_updates = partial(lambda one, number: told.append((one, number)), module)
+    model.set_num_updates(3)
+    assert {module for module, _ in told} == set(model.models.values())
+    for both in model.models.values():
+        del both.set_num_updates
+    model.set_num_updates(4)
+    wanted = set(model.modules()) - {model, model.models, *model.models.values()}
+    assert {module for module, number in told if number == 4} == wanted
 
 
 def test_lambda_waits_for_its_update_and_each_text_has_its_own(folder: Path) -> None:
