@@ -22,4 +22,5 @@ check shellcheck -x "${shell_scripts[@]}"
 # Two processes of tests on two cores; torch gets one thread in each. In the order of their folders,
 # so that those of `unit` come last: with a long file at the end, one process would wait for it.
 export OMP_NUM_THREADS=1
-check python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder "$@"
+check python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder \
+  --durations 10 "$@"

@@ -13,6 +13,8 @@ from fairseq_ssl.scoring.maxmatch import MaxMatch, chosen, gold_edit
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 GOAL = 20.0
+TIMES = 20
+"""How often ours goes over the sentences, so that both are measured for as long."""
 WORDS = 2_000
 
 Pairs = list[tuple[M2Sentence, str]]
@@ -58,8 +60,9 @@ def corpus(sentences: int, length: int, annotators: int) -> Pairs:
 
 def ours(pairs: Pairs) -> int:
     """Score as the project does."""
-    assert chosen(MaxMatch()(pairs))
-    return len(pairs)
+    for _ in range(TIMES):
+        assert chosen(MaxMatch()(pairs))
+    return TIMES * len(pairs)
 
 
 def direct(pairs: Pairs) -> int:
