@@ -88,6 +88,14 @@ if [[ "$SCALE" == paper ]]; then known="cnndm gigaword conll jfleg"; else known=
 expect TASKS "$known" $TASKS
 # shellcheck disable=SC2086
 expect KINDS "scratch pretrained encoder_only decoder_only untuned" $KINDS
+most="${TUNING_LINES:-999999999}"
+for amount in $AMOUNTS; do
+  [[ "$amount" == all ]] && continue
+  if [[ ! "$amount" =~ ^[1-9][0-9]{0,8}$ ]] || ((amount > most)); then
+    echo "AMOUNTS has '$amount'; expected all, or a number of pairs, at most $most." >&2
+    exit 2
+  fi
+done
 
 # The models: of one task, amount, kind and seed, RUNS/TASK.AMOUNT.KIND.SEED/final.pt.
 RUNS="$WORK/runs"
