@@ -25,12 +25,13 @@ SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/gec_pseudo_data/$SCALE}"
 BEAM="${BEAM:-5}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # tables 4.2 and 4.3
 BETA="${BETA:-6}"                              # beta_random, figure 4.3
+[[ "$SCALE" == small ]] && MASK="${MASK:-0.1}" KEEP="${KEEP:-0.8}" # see the README's results
 MASK="${MASK:-0.3}" KEEP="${KEEP:-0.2}"        # mu_mask and mu_keep, 4.4.2
 SSE_RATE="${SSE_RATE:-0.003}"                  # slips per character, 4.4.5
 UPSAMPLE="${UPSAMPLE:-2}"                      # 4.4.4
 METRICS="${METRICS:-m2 errant}"                # of the sets with edits
 NBEST="${NBEST:-5}"                            # n of re-ranking, 4.4.5
-[[ "${SCALE}" == small ]] && DROPOUT="${DROPOUT:-0.1}" # 128 dimensions are few enough
+[[ "$SCALE" == small ]] && DROPOUT="${DROPOUT:-0.1}" # 128 dimensions are few enough
 DROPOUT="${DROPOUT:-0.3}"                      # tables 4.2 and 4.3, as the next two
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
 CLIP_NORM="${CLIP_NORM:-1.0}"
@@ -69,8 +70,8 @@ case "$SCALE" in
       pretrain-noisy-all-100000 pretrain-direct-all-100000 pretrain-noisy-all-100000-sse}"
     FINAL="${FINAL:-pretrain-noisy-all-100000-sse}" ENSEMBLES="${ENSEMBLES:-1 2 3 1+2+3}"
     MERGES="${MERGES:-2000}"
-    UPDATES="${UPDATES:-5000}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000}"
-    TUNING_UPDATES="${TUNING_UPDATES:-1000}"
+    UPDATES="${UPDATES:-4000}"                 # as many in all for each kind of system
+    PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-3000}" TUNING_UPDATES="${TUNING_UPDATES:-1000}"
     SIZE=(--arch transformer_tiny --share-all-embeddings
       --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
       --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4

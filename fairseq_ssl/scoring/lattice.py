@@ -33,6 +33,8 @@ class Lattice:
     cells: list[Cell]
     steps: dict[Cell, dict[Cell, int]]
     """By the cell they lead to, then by the cell they leave: in how many of the two tables."""
+    left_out: tuple[int, int] = (0, 0)
+    """Words at either end that every way keeps, and that have no cells."""
 
     @cached_property
     def width(self) -> int:
@@ -47,8 +49,13 @@ class Lattice:
         return self.source[row] == self.output[column]
 
 
-def lattice(source: Sequence[str], output: Sequence[str], most: int = DEAREST) -> Lattice:
-    """Find all steps of the cheapest ways from source to output; at most so many cells."""
+def lattice(
+    source: Sequence[str], output: Sequence[str], most: int = DEAREST, kept: int | None = None
+) -> Lattice:
+    """Find all steps of the cheapest ways from source to output; at most so many cells.
+
+    With `kept`, no more than so many of the words that all of them keep at either end.
+    """
     lead = _surely_kept(source, output)
     rest = _surely_kept(source[lead:][::-1], output[lead:][::-1])
     end, width = len(source) - rest, len(output) + 1
@@ -58,15 +65,16 @@ def lattice(source: Sequence[str], output: Sequence[str], most: int = DEAREST) -
     matches = [places.get(word, 0) for word in output[lead : len(output) - rest]]
     tables = (_by_price_one(matches, end - lead), _by_price_two(matches, end - lead))
     steps = _steps(*tables, end - lead, (lead, lead, width), most)
+    left_out = (0, 0) if kept is None else (max(0, lead - kept), max(0, rest - kept))
     diagonal = width + 1
-    for cell in range(diagonal, (lead + 1) * diagonal, diagonal):
+    first, last = left_out[0] * diagonal, len(source) * width + len(output)
+    for cell in range(first + diagonal, (lead + 1) * diagonal, diagonal):
         steps[cell] = {cell - diagonal: 2}
-    last = len(source) * width + len(output)
-    for cell in range(last, last - rest * diagonal, -diagonal):
+    for cell in range(last - left_out[1] * diagonal, last - rest * diagonal, -diagonal):
         steps[cell] = {cell - diagonal: 2}
-    if lead:
-        steps[0] = {}
-    return Lattice(source, output, sorted(steps), steps)
+    if first < lead * diagonal:
+        steps[first] = {}
+    return Lattice(source, output, sorted(steps), steps, left_out)
 
 
 def _surely_kept(source: Sequence[str], output: Sequence[str]) -> int:

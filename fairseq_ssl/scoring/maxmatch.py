@@ -17,6 +17,9 @@ from fairseq_ssl.scoring.merged_arcs import Edit, GoldEdit, Paths, merged_arcs
 from fairseq_ssl.scoring.wide_lattice import WidePaths
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
+UNCHANGED = 2
+"""Words that an edit may hold unless told otherwise."""
+
 MOST_ARCS = 100_000
 """Edits of a lattice that are listed one by one; beyond it, the path is found without a list."""
 
@@ -46,7 +49,7 @@ class Scores(NamedTuple):
 class MaxMatch:
     """How edits are taken from an output."""
 
-    unchanged: int = 2
+    unchanged: int = UNCHANGED
     """Words that an edit may hold unchanged."""
     beta: float = 0.5
     """Of F: below 1, precision counts for more."""
@@ -67,20 +70,27 @@ class MaxMatch:
         words = output.split()
         if words == list(sentence.words):
             return [Counts(0, 0, len(edits)) for edits in gold]
-        changing = all(edit.words not in edit.alternatives for edits in gold for edit in edits)
-        paths = self._paths(sentence, words, changing)
+        paths = self._paths(sentence, words, self._kept(gold))
         return [self._against(paths.best(edits), edits) for edits in gold]
 
-    def _paths(self, sentence: M2Sentence, words: list[str], cut: bool) -> AnyPaths:
+    def _kept(self, gold: Sequence[Sequence[GoldEdit]]) -> int | None:
+        """Return how many words kept at either end matter; None if all of them do.
+
+        Those that an edit can hold; all, where a gold edit keeps words too.
+        """
+        keeping = any(edit.words in edit.alternatives for edits in gold for edit in edits)
+        return None if keeping or self.unchanged != UNCHANGED else UNCHANGED
+
+    def _paths(self, sentence: M2Sentence, words: list[str], kept: int | None) -> AnyPaths:
         try:
-            found = lattice(list(sentence.words), words)
+            found = lattice(list(sentence.words), words, kept=kept)
         except TooWideError:
             raise DataError(
                 f"The output for the sentence in line {sentence.line} of the m2 file has "
                 f"{len(words)} words, and is too unlike the {len(sentence.words)} words of its "
                 f"source: there are more than {DEAREST} cells to compare. Is this one sentence?"
             ) from None
-        arcs = merged_arcs(found, self.unchanged, self.most_arcs, cut)
+        arcs = merged_arcs(found, self.unchanged, self.most_arcs)
         return Paths(arcs) if arcs else WidePaths(found, self.unchanged)
 
     def _against(self, path: Sequence[Edit], gold: Sequence[GoldEdit]) -> Counts:

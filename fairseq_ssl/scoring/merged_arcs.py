@@ -18,9 +18,6 @@ from fairseq_ssl.scoring.lattice import Cell, Lattice
 SMALL = 0.001
 """What an edit costs above the number of its steps."""
 
-KEPT = 2
-"""How many words an edit may keep unless told otherwise; the lattice is cut for that alone."""
-
 Arc = tuple[int, int]
 """Numbers of the cells it leaves and comes to."""
 Edit = tuple[int, int, str, str]
@@ -58,7 +55,7 @@ class Arcs:
     count: int
     """Of the script's list."""
     before: float = 0.0
-    """Words kept before the first cell, which is that of the whole lattice unless it was cut."""
+    """Words kept before the first cell, which the lattice leaves out."""
 
     def edit(self, arc: Arc) -> Edit:
         """Return what an arc does."""
@@ -78,16 +75,9 @@ def edit_between(lattice: Lattice, before: Cell, after: Cell) -> Edit:
     )
 
 
-def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) -> Arcs | None:
-    """Merge steps to edits with at most so many words kept; None if there are more than `most`.
-
-    With `cut`, words that all paths keep at either end are left out but for those that an edit
-    can hold.  That is the same unless a gold edit keeps words too.
-    """
-    lead, rest = _kept_ends(lattice) if cut and unchanged == KEPT else (0, 0)
-    if lead or rest:
-        cells = lattice.cells[lead : len(lattice.cells) - rest]
-        lattice = Lattice(lattice.source, lattice.output, cells, lattice.steps)
+def merged_arcs(lattice: Lattice, unchanged: int, most: int) -> Arcs | None:
+    """Merge steps to edits with at most so many words kept; None if there are more than `most`."""
+    lead, rest = lattice.left_out
     into, steps, order, copies = _single(lattice)
     count = sum(copies.values()) + len(order) - len(copies)
     first = len(order)
@@ -108,30 +98,6 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int, cut: bool = False) 
     longer, looked_at = _without_kept(into, order[first:], lead % 2 == 0)
     count += 2 * (lead + rest) + lead // 2 + len(longer) + (rest + (not looked_at)) // 2
     return Arcs(lattice, into, order[:first] + longer, copies, count, float(lead))
-
-
-def _kept_ends(lattice: Lattice) -> tuple[int, int]:
-    """Return how many words can be cut off at either end."""
-    cells, steps, diagonal = lattice.cells, lattice.steps, lattice.width + 1
-    source, output, last = lattice.source, lattice.output, len(lattice.cells) - 1
-    lead = rest = 0
-    while (
-        lead < last
-        and steps[cells[lead + 1]] == {lead * diagonal: 2}
-        and cells[lead + 1] == (lead + 1) * diagonal
-        and source[lead] == output[lead]
-    ):
-        lead += 1
-    if lead == last:
-        return 0, 0
-    end = cells[last]
-    while (
-        cells[last - rest - 1] == end - (rest + 1) * diagonal
-        and steps[end - rest * diagonal] == {end - (rest + 1) * diagonal: 2}
-        and source[-rest - 1] == output[-rest - 1]
-    ):
-        rest += 1
-    return max(0, lead - KEPT), max(0, rest - KEPT)
 
 
 def _single(

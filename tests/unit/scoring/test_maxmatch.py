@@ -170,11 +170,24 @@ def test_arcs_and_paths_are_those_of_the_direct_way(
     assert arcs.count == len(every)
     path = DIRECT["best_path"](nodes, every, DIRECT["weights"](every, length, found, gold), found)
     assert Paths(arcs).best(gold) == [step[1:5] for step in path]
-    cut = merged_arcs(lattice([*"xyzuv", *source], [*"xyzuv", *output]), unchanged, 10**6, cut=True)
-    whole = merged_arcs(lattice([*"xyzuv", *source], [*"xyzuv", *output]), unchanged, 10**6)
-    assert cut is not None
-    assert whole is not None
-    assert cut.count == whole.count
+
+
+@settings(max_examples=150)
+@given(*[st.lists(st.sampled_from("abc"), max_size=6)] * 2, *[st.text("abcxyz", max_size=6)] * 2)
+def test_words_kept_at_either_end_can_be_left_out(
+    source: list[str], output: list[str], before: str, after: str
+) -> None:
+    source, output = ([*before, *words, *after] for words in (source, output))
+    whole, cut = lattice(source, output), lattice(source, output, kept=2)
+    assert len(whole.cells) == len(cut.cells) + sum(cut.left_out)
+    assert cut.cells == whole.cells[cut.left_out[0] :][: len(cut.cells)]
+    if source == output:
+        return
+    arcs, others = merged_arcs(whole, 2, 10**6), merged_arcs(cut, 2, 10**6)
+    assert arcs is not None
+    assert others is not None
+    assert arcs.count == others.count
+    assert len(Paths(arcs).best([])) == len(Paths(others).best([]))  # of several, any
 
 
 @pytest.mark.parametrize(
@@ -283,6 +296,6 @@ def test_what_is_no_sentence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(TooWideError):
         lattice(["a"] * 3, ["b"] * 3, most=15)
     assert len(lattice(["a"] * 3, ["b"] * 3, most=16).cells) == 16
-    monkeypatch.setattr(maxmatch, "lattice", lambda *_: lattice(["a"] * 3, ["b"] * 3, 5))
+    monkeypatch.setattr(maxmatch, "lattice", lambda *_, **__: lattice(["a"] * 3, ["b"] * 3, 5))
     with pytest.raises(DataError, match="sentence in line 7 of the m2 file has 2 words"):
         MaxMatch().counts(M2Sentence(("a",), {0: []}, 7), "b b")
