@@ -64,7 +64,7 @@ def draw(path: Path, points: Points, baseline: list[float], label: str, log: boo
         if baseline:
             ax.axhline(statistics.fmean(baseline), color="grey", ls="--", label="baseline")
         ax.set(xlabel=label, ylabel="$F_{0.5}$, ERRANT", xscale="log" if log else "linear")
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     numbers = {line: dict(sorted(places.items())) for line, places in sorted(points.items())}
     text = json.dumps({"baseline": baseline, **numbers}, indent=2)
     path.with_suffix(".json").write_text(f"{text}\n", encoding="utf-8")

@@ -75,4 +75,4 @@ def grouped_bars(
             error_kw={"elinewidth": 0.8},
         )
     ax.set_xticks(range(len(groups)), groups)
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
