@@ -9,7 +9,7 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_ssl.analysis.figures import COLOURS, figure
+from fairseq_ssl.analysis.figures import COLOURS, figure, legend_above
 
 SCORE = "valid.errant.json"
 F = "F_0.5"
@@ -64,7 +64,7 @@ def draw(path: Path, points: Points, baseline: list[float], label: str, log: boo
         if baseline:
             ax.axhline(statistics.fmean(baseline), color="grey", ls="--", label="baseline")
         ax.set(xlabel=label, ylabel="$F_{0.5}$, ERRANT", xscale="log" if log else "linear")
-        ax.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        legend_above(ax)
     numbers = {line: dict(sorted(places.items())) for line, places in sorted(points.items())}
     text = json.dumps({"baseline": baseline, **numbers}, indent=2)
     path.with_suffix(".json").write_text(f"{text}\n", encoding="utf-8")

@@ -75,4 +75,9 @@ def grouped_bars(
             error_kw={"elinewidth": 0.8},
         )
     ax.set_xticks(range(len(groups)), groups)
-    ax.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    legend_above(ax)
+
+
+def legend_above(ax: Any, columns: int = 2) -> None:
+    """Put the legend above the axes, where it covers nothing."""
+    ax.legend(frameon=False, ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0))

@@ -262,7 +262,7 @@ def _publish(
 
 def _draw(path: Path, aim: str, scores: dict[str, float], features: dict[str, Worth]) -> None:
     """Draw each feature alone, and all others, between lines for what bounds them."""
-    from fairseq_ssl.analysis.figures import figure, grouped_bars
+    from fairseq_ssl.analysis.figures import figure, grouped_bars, legend_above
 
     names = list(features)
     bars: dict[str, Sequence[float | None]] = {
@@ -279,7 +279,7 @@ def _draw(path: Path, aim: str, scores: dict[str, float], features: dict[str, Wo
             ax.axhline(scores[name], color="black", linestyle=style, linewidth=0.8, label=name)
         ax.set_ylim(min(shown) - margin, max(shown) + margin)
         ax.set_ylabel(aim.upper() if aim == "bleu" else aim.replace("chrf", "chrF"))
-        ax.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        legend_above(ax, columns=4)
 
 
 def _search(args: argparse.Namespace) -> Search:
