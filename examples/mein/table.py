@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.analysis.figures import figure, legend_above
+
 Systems = dict[str, Any]
 """By kind: its error over the seeds, and how it compares with the expert alone."""
 
@@ -47,23 +49,14 @@ def place(name: str) -> list[float]:
 
 def draw(path: Path, systems: Systems, found: list[tuple[str, float, float]], axis: str) -> None:
     """Draw errors over what differs, and the expert's own as a line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     names, means, deviations = zip(*found, strict=True)
-    figure, axes = pyplot.subplots(figsize=(5, 3.5))
-    axes.errorbar(names, means, yerr=deviations, marker="o", capsize=3, label="with imitators")
-    if "alone" in systems:
-        axes.axhline(systems["alone"]["error"]["mean"], linestyle="--", label="expert alone")
-    axes.set_xlabel(axis)
-    axes.set_ylabel("error (%)")
-    axes.legend()
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    with figure(path) as (ax,):
+        ax.errorbar(names, means, yerr=deviations, marker="o", capsize=3, label="with imitators")
+        if "alone" in systems:
+            alone = systems["alone"]["error"]["mean"]
+            ax.axhline(alone, color="grey", ls="--", label="expert alone")
+        ax.set(xlabel=axis, ylabel="error (%)")
+        legend_above(ax)
 
 
 def main() -> None:
