@@ -189,6 +189,8 @@ def _batch_well(stock: Callable[..., Any]) -> Callable[..., Any]:
             given["seed"] = seed + 1 - given["epoch"]
         iterator = stock(*call.args, **call.kwargs)
         iterator.seed = seed
+        if not _serves_all_epochs(given):
+            iterator.reuse_dataloader = iterator.persistent_workers = False
         return iterator
 
     return get_batch_iterator
@@ -232,10 +234,13 @@ def _trains_on(task: Any, dataset: Any) -> bool:
 
 def _forms_batches_once(given: dict[str, Any]) -> bool:
     """Tell whether one iterator, with one set of batches, will serve all epochs."""
-    task = given["self"]
+    return _serves_all_epochs(given) and not getattr(given["self"].cfg, "rebuild_batches", False)
+
+
+def _serves_all_epochs(given: dict[str, Any]) -> bool:
+    """Tell whether fairseq keeps the iterator for later epochs."""
     renewed = given["disable_iterator_cache"] or given["update_epoch_batch_itr"]
-    rebuilt = getattr(task.cfg, "rebuild_batches", False)
-    return not renewed and not rebuilt and bool(task.can_reuse_epoch_itr(given["dataset"]))
+    return not renewed and bool(given["self"].can_reuse_epoch_itr(given["dataset"]))
 
 
 def avoid_fast_path(encoder: Any) -> None:

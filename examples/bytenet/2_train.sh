@@ -21,7 +21,7 @@ digits() { # ARCH LABELLED UNLABELLED WEIGHT SEED
   train "$data" "$folder" --task reconstruction_translation -s words -t digits \
     --criterion reconstruction_loss "${text[@]}" --reconstruction-mixed-lengths \
     --arch "$1" $ARCH_FLAGS --lr "$LR" --batch-size "$BATCH" --max-epoch "$EPOCHS" --seed "$5" \
-    --disable-validation --save-interval "$(save_interval "$EPOCHS")"
+    --disable-validation --save-interval "$(save_interval "$EPOCHS")" --num-workers 0
   run fairseq-ssl export "$folder/checkpoint_last.pt" --to translation -s words -t digits \
     -o "$folder/model.pt" ${FORCE:+--force}
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import re
 import subprocess
 import sys
+import time
 from argparse import Namespace
 from typing import Any
 
@@ -27,10 +29,10 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask  # noqa
 from tests.conftest import trained_only  # noqa: E402
 
 
-def batches(
+def iterator(
     epoch: int, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
-) -> list[list[int]]:
-    """The batches a run makes that starts, or resumes, in this epoch; in the order of `epoch`."""
+) -> Any:
+    """Return what a run that starts, or resumes, in this epoch takes its batches from."""
     words = Dictionary()
     words.add_symbol("a")
     sizes = np.full(count, 5)
@@ -40,9 +42,14 @@ def batches(
     task.datasets[split] = dataset
     if rebuild:
         task.cfg = Namespace(rebuild_batches=True)
-    iterator = task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=epoch, **options)
-    assert iterator.seed == 3
-    return [sorted(map(int, batch)) for batch in iterator.frozen_batches]
+    return task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=epoch, **options)
+
+
+def batches(*args: Any, **options: Any) -> list[list[int]]:
+    """Its batches, in the order of the epoch."""
+    made = iterator(*args, **options)
+    assert made.seed == 3
+    return [sorted(map(int, batch)) for batch in made.frozen_batches]
 
 
 def test_a_resumed_run_keeps_the_batches_of_the_first_epoch() -> None:
@@ -58,6 +65,16 @@ def test_batches_that_change_with_the_epoch_still_do(option: dict[str, Any]) -> 
         pytest.skip("this fairseq forms its batches from the seed alone")
     assert batches(epoch=1, **option) == batches(epoch=1)
     assert batches(epoch=4, **option) != batches(epoch=1)
+
+
+def test_workers_end_with_the_iterator_of_one_epoch() -> None:
+    before = set(multiprocessing.active_children())
+    made = iterator(epoch=1, update_epoch_batch_itr=True, num_workers=1, data_buffer_size=2)
+    assert len(list(made.next_epoch_itr())) == 5
+    until = time.monotonic() + 20
+    while set(multiprocessing.active_children()) - before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.mark.parametrize("count", [3, 8, 13, 42])
