@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections import defaultdict
 from pathlib import Path
+
+from fairseq_ssl.scoring.seeds import cell
 
 BYTENET = {
     **{("64", "0", "0"): 0.4195, ("128", "0", "0"): 0.2914, ("256", "0", "0"): 0.1634},
@@ -39,14 +40,6 @@ def collect(runs: Path, name: str) -> dict[Setting, list[float]]:
     return found
 
 
-def cell(values: list[float]) -> str:
-    """Show mean, sample deviation and how many seeds."""
-    if not values:
-        return "not run"
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.3f} ± {deviation:.3f} ({len(values)})"
-
-
 def published(setting: Setting) -> str:
     """Return the author's number of the same model, if he has one."""
     arch, labelled, unlabelled, weight = setting
@@ -69,7 +62,7 @@ def main() -> None:
     heads = ["model", "labelled", "unlabelled", "lambda", "the author's", *args.sets]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for setting in sorted(settings, key=lambda one: (one[0], *map(float, one[1:]))):
-        shown = [cell(scores[name].get(setting, [])) for name in args.sets]
+        shown = [cell(scores[name].get(setting, []), 3) for name in args.sets]
         print(f"| {' | '.join([*setting, published(setting), *shown])} |")
     print("\nmean ± sample deviation (seeds) of the share of characters that are wrong")
     print("the author's: of ByteNet 5 runs on final; of attention one, on the test of seed 1")

@@ -8,6 +8,8 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
+from fairseq_ssl.scoring.seeds import cell
+
 PARTS = ("valid", "test")
 
 Scores = dict[tuple[str, str], list[float]]
@@ -26,14 +28,6 @@ def collect(runs: Path) -> tuple[Scores, set[str]]:
                 mean = statistics.fmean(one["score"] for one in found)
                 scores[run.name.rpartition(".")[0], part].append(mean)
     return scores, signatures
-
-
-def cell(values: list[float]) -> str:
-    """Show mean, sample deviation and how many seeds; what has no score was not run."""
-    if not values:
-        return "not run"
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.2f} ± {deviation:.2f} ({len(values)})"
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ import re
 import statistics
 from pathlib import Path
 
+from fairseq_ssl.scoring.seeds import cell
+
 UNTOUCHED, CEILING = "nothing done", "all edits of the dictionary"
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 
@@ -32,14 +34,6 @@ def speed(decoded: Path) -> list[float]:
     paths = [decoded.with_suffix(suffix) for suffix in (".generate", ".log")]
     texts = [path.read_text("utf-8") for path in paths if path.exists()]
     return [float(found) for found in SPEED.findall("".join(texts))[-1:]]
-
-
-def cell(values: list[float]) -> str:
-    """Show mean, sample deviation and how many folds; what has no score was not run."""
-    if not values:
-        return "not run"
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.2f} ± {deviation:.2f} ({len(values)})"
 
 
 def scores(work: Path, row: str, name: str, part: str) -> list[float]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections import defaultdict
 from pathlib import Path
+
+from fairseq_ssl.scoring.seeds import cell
 
 Scores = dict[str, dict[str, list[float]]]
 """By system and column, a number for each seed."""
@@ -30,14 +31,6 @@ def collect(runs: Path, sets: list[str]) -> tuple[Scores, list[str], set[str]]:
                     columns[column] = None
                     scores[path.parent.name.rpartition(".")[0]][column].append(number)
     return scores, list(columns), signatures
-
-
-def cell(values: list[float]) -> str:
-    """Show the mean and the sample deviation; what has no score was not run."""
-    if not values:
-        return "not run"
-    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.2f}{deviation}"
 
 
 def main() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections import defaultdict
 from pathlib import Path
+
+from fairseq_ssl.scoring.seeds import cell
 
 Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
 """By task, set, amount and model: by seed or all, what was scored."""
@@ -35,12 +36,6 @@ def order(row: tuple[str, str, str, str]) -> tuple[str, str, float, int, str]:
     task, part, amount, kind = row
     pairs = float("inf") if amount == "all" else float(amount)
     return task, part, pairs, ORDER.index(kind.partition(",")[0]), kind
-
-
-def cell(values: tuple[float, ...]) -> str:
-    """Show mean, sample deviation and how many seeds."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.2f} ± {deviation:.2f} ({len(values)})"
 
 
 def main() -> None:

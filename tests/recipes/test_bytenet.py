@@ -181,7 +181,7 @@ def test_a_published_score_has_its_row(
         "| kind | valid | test | published |",
         "| --- | --- | --- | --- |",
         "| bytenet | not run | not run | 7.44 |",
-        "| supervised | not run | 20.00 ± 0.00 (1) |  |",
+        "| supervised | not run | 20.00 (1) |  |",
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.scoring.seeds import Spread
+from fairseq_ssl.scoring.seeds import Spread, cell
 from fairseq_ssl.scoring.significance import Statistics, paired_bootstrap
 
 
@@ -61,3 +61,5 @@ def test_spread() -> None:
     assert found.deviation == pytest.approx(((2.25 + 0.25 + 4) / 2) ** 0.5)
     assert str(found) == "2.50 ± 1.80"
     assert (str(Spread.of([3])), Spread.of([3]).deviation) == ("3.00", 0)
+    assert cell([0.0821, 0.0941], 3) == "0.088 ± 0.008 (2)"
+    assert (cell([20]), cell([])) == ("20.00 (1)", "not run")
