@@ -71,13 +71,10 @@ language_model() { # lm|mlm TASK CRITERION FLAGS...
     -o "$(model "$1" 1)"
 }
 
-# The first model is all that rows b and c need.
-members() { if row "d|e|f|p"; then echo "$MEMBERS"; else first_member; fi; }
-
 headline "7/9 the models of rows $ROWS"
 if row a; then spawn train base 1 "$SOURCE" "$TARGET"; fi
 if row "b|c|d|e|f|p"; then
-  for member in $(members); do spawn train "$SYSTEM" "$member" "$SOURCE" "$TARGET"; done
+  for member in $MEMBERS; do spawn train "$SYSTEM" "$member" "$SOURCE" "$TARGET"; done
 fi
 if row "e|f|p" && [[ -n "$R2L" ]]; then
   for member in $MEMBERS; do spawn train "$SYSTEM-r2l" "$member" "$SOURCE" "$TARGET"; done
@@ -97,7 +94,7 @@ if row "c|d|e|f|p"; then
   for stage in $STAGES; do
     if [[ "$stage" != genuine:* ]]; then fine_pairs "${stage%:*}"; fi
   done
-  for member in $(members); do spawn finetune fine "$member"; done
+  for member in $MEMBERS; do spawn finetune fine "$member"; done
   if row "e|f|p" && [[ -n "$R2L" ]]; then
     for member in $MEMBERS; do spawn finetune fine-r2l "$member"; done
   fi

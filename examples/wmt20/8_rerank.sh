@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The translations of table 5.5: 8_rerank.sh a b c d e f p, or some of these rows; OUT/ROW.1/SET.txt.
+# The translations of table 5.5: 8_rerank.sh a b c d e f p, or some of these rows; OUT/ROW.SEED/SET.txt.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/system.sh
@@ -118,8 +118,10 @@ post_ensemble() { # SET
 headline "8/9 the translations of rows $ROWS"
 for set in $HELD_OUT; do
   if row a; then spawn translate "$OUT/a.1/$set" "$set" "$(model base 1)"; fi
-  if row b; then spawn translate "$OUT/b.1/$set" "$set" "$(model "$SYSTEM" "$(first_member)")"; fi
-  if row c; then spawn translate "$OUT/c.1/$set" "$set" "$(model fine "$(first_member)")"; fi
+  for member in $MEMBERS; do
+    if row b; then spawn translate "$OUT/b.$member/$set" "$set" "$(model "$SYSTEM" "$member")"; fi
+    if row c; then spawn translate "$OUT/c.$member/$set" "$set" "$(model fine "$member")"; fi
+  done
   if row "d|e|f|p"; then spawn best "$set" l2r; fi
   if row "e|f|p" && [[ -n "$R2L" ]]; then spawn best "$set" r2l; fi
 done

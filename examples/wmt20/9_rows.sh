@@ -10,9 +10,11 @@ tokens=()
 [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
 for row in $ROWS; do
   [[ "$row" == e && -z "$R2L" ]] && continue
-  for set in $HELD_OUT; do
-    out="$OUT/$row.1/$set"
-    into "$out.bleu.json" sacrebleu "$WORK/raw/$set.$TARGET" -i "$out.txt" -w 4 "${tokens[@]}"
+  for seed in $(seeds_of "$row"); do
+    for set in $HELD_OUT; do
+      out="$OUT/$row.$seed/$set"
+      into "$out.bleu.json" sacrebleu "$WORK/raw/$set.$TARGET" -i "$out.txt" -w 4 "${tokens[@]}"
+    done
   done
 done
 run python "$HERE/../common/bleu_table.py" "$OUT" --heads row --rows a b c d e f p

@@ -3,8 +3,8 @@
 # To be sourced after settings.sh, with the rows that a step is asked for.
 #
 #   a   BASE                                        one model (5.3.1)
-#   b   SYSTEM: tagged back-translation, deep       one model (5.3.3)
-#   c   b, fine-tuned                               one model (5.3.4)
+#   b   SYSTEM: tagged back-translation, deep       each of MEMBERS (5.3.3)
+#   c   b, fine-tuned                               each of MEMBERS (5.3.4)
 #   d   c, MEMBERS together                         an ensemble (5.3.5)
 #   e   d, with as many right-to-left models        that score d's n best too (5.3.6)
 #   f   e, the n best of both, six models, weights  found on the set valid (5.3.7)
@@ -83,7 +83,7 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect SYSTEM "tagged deep bt ft tagged-ft noisy base" $SYSTEM
 
-OUT="$WORK/rows"     # OUT/ROW.1/SET.txt
+OUT="$WORK/rows"     # OUT/ROW.SEED/SET.txt; what is made of several models has 1
 LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.all.nbest
 LM_DATA="$DATA/lm"
 
@@ -94,4 +94,4 @@ ensemble() { # KIND
   local member
   for member in $MEMBERS; do model "$1" "$member"; done | paste -sd "${2:-:}"
 }
-first_member() { echo "${MEMBERS%% *}"; }
+seeds_of() { if [[ "$1" == [bc] ]]; then echo "$MEMBERS"; else echo 1; fi; } # ROW

@@ -248,7 +248,8 @@ def test_rows_are_made_of_the_models_that_they_name() -> None:
     paths = [words[words.index("--path") + 1].split(":") for words in searched]
     names = [[Path(path).parent.name for path in one] for one in paths]
     ensemble = [f"fine.{member}" for member in (1, 2, 3, 4)]
-    assert names == [["base.1"], ["deep.1"], ["fine.1"], ensemble]
+    single = [[f"{kind}.{member}"] for member in (1, 2, 3, 4) for kind in ("deep", "fine")]
+    assert names == [["base.1"], *single, ensemble]
     commands = dry("paper", "rerank", ROWS="f", SETS="valid:v", TUNING="--method grid --step 0.1")
     scores = [words for words in said(commands, "rerank") if words.startswith("rerank features")]
     flags = "s2t --fp16 --translation", "s2t-r2l --fp16", "t2s --fp16", "t2s-r2l", "lm", "mlm"
