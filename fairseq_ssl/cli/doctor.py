@@ -26,6 +26,7 @@ PACKAGES = (
     *("torch", "numpy", "sacrebleu", "sentencepiece", "ctranslate2", "matplotlib"),
     *("lemminflect", "rapidfuzz", "symspellpy", "ray", "safetensors", "transformers"),
     *("errant", "spacy", "gensim", "scikit-learn", "subword-nmt", "sacremoses", "rouge-score"),
+    *("mecab-python3", "ipadic"),
 )
 MODULES = {package: module for module, package in DISTRIBUTIONS.items()}
 """What a package is imported as, where that is another name."""

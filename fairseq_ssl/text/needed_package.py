@@ -7,7 +7,7 @@ from typing import Any
 
 from fairseq_ssl.errors import MissingPackageError
 
-DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
 """What brings a module, where it is called otherwise."""
 
 

@@ -28,7 +28,7 @@ def metric(aim: str, tokenizer: str) -> Any:
 @pytest.mark.parametrize(
     ("aim", "tokenizer"),
     [
-        *(("bleu", name) for name in ("13a", "none", "intl", "char", "zh")),
+        *(("bleu", name) for name in ("13a", "none", "intl", "char", "zh", "ja-mecab")),
         ("chrf", ""),
         ("chrf++", ""),
     ],
