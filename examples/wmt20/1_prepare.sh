@@ -7,10 +7,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 tiny() {
   run python "$HERE/../common/number_words.py" "$WORK/corpus" --numbers 12 --longest 6 \
     --trained-length 6 --train-lines "$TOY_LINES" --valid-lines 60 --test-lines 6
-  split_off "$WORK/corpus/train" cat
   for language in "$SOURCE" "$TARGET"; do
     for set in valid test; do into "$WORK/raw/$set.$language" cat "$WORK/corpus/$set.$language"; done
   done
+  split_off "$WORK/corpus/train" cat
 }
 
 small() {
@@ -19,12 +19,12 @@ small() {
     return
   fi
   : "${DATA_DIR:?folder with multi30k/train.en.gz, val.en.gz, test_2016_flickr.en.gz, and .de.gz}"
-  split_off "$DATA_DIR/multi30k/train" "gzip -dc" .gz
   for language in "$SOURCE" "$TARGET"; do
     for pair in $SETS; do
       into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/multi30k/${pair#*:}.$language.gz"
     done
   done
+  split_off "$DATA_DIR/multi30k/train" "gzip -dc" .gz
 }
 
 # The corpus is of tokens: English gets its text back from Moses' detokeniser, Japanese without spaces.
@@ -52,12 +52,15 @@ plain() { # LANGUAGE FILE
   if [[ "$1" == ja ]]; then sed 's/ //g' "$2"; else fairseq-ssl detokenise "$2" --subwords none --moses "$1"; fi
 }
 
-# The first pairs are genuine; of the others both sides are monolingual text.
+# The first pairs are genuine; of the others both sides are monolingual text, without the lines that
+# stand in a held-out set: a sentence that is there twice, in other words, tells its reference.
 split_off() { # PREFIX READER SUFFIX
-  local language
+  local language set known
   for language in "$SOURCE" "$TARGET"; do
+    known=()
+    for set in $HELD_OUT; do known+=("-f '$WORK/raw/$set.$language'"); done
     into "$WORK/raw/genuine.$language" sh -c "$2 '$1.$language${3:-}' | sed '${GENUINE}q'"
-    into "$WORK/raw/mono.$language" sh -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d'"
+    into "$WORK/raw/mono.$language" sh -c "$2 '$1.$language${3:-}' | sed '1,${GENUINE}d' | grep -vxF ${known[*]}"
     into "$WORK/raw/subwords.$language" cat "$WORK/raw/genuine.$language"
   done
 }

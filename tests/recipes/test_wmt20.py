@@ -39,6 +39,7 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     for name, language in (("bt", "digits"), ("noisy", "digits"), ("ft", "words")):
         mono = (tmp_path / f"text/mono.{language}").read_text()
         assert (tmp_path / f"synthetic/{name}.given").read_text() == mono
+    nothing_held_out_is_monolingual(tmp_path)
     told = (tmp_path / "runs/tagged-ft.1/train.log").read_text()
     bt, ft = (
         len((tmp_path / f"kept/{name}.words").read_text().splitlines()) for name in ("bt", "ft")
@@ -49,6 +50,18 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     all_is_there(STEPS[1:5], settings)
     the_best_pairs_are_kept(tmp_path, {**settings, "SYSTEMS": "tagged@50"})
     the_rows_of_the_system(tmp_path, settings)
+
+
+def nothing_held_out_is_monolingual(work: Path) -> None:
+    """The toy numbers repeat themselves, as real sentences do."""
+    for language in ("words", "digits"):
+        lines = (work / f"corpus/train.{language}").read_text().splitlines()
+        mono = (work / f"raw/mono.{language}").read_text().splitlines()
+        held = (work / f"raw/{name}.{language}" for name in ("valid", "test"))
+        known = {line for path in held for line in path.read_text().splitlines()}
+        others = lines[len((work / f"raw/genuine.{language}").read_text().splitlines()) :]
+        assert mono == [line for line in others if line not in known]
+        assert len(mono) < len(others)
 
 
 def plain(path: Path) -> list[str]:
