@@ -28,10 +28,13 @@ case "$SCALE" in
   small)
     TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
     MEMORISE_FLAGS="${MEMORISE_FLAGS---bytenet-dim 128}" PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
-    VOCABULARY="${VOCABULARY:-4000}" TEXT_ARCH="${TEXT_ARCH:-transformer_iwslt_de_en}"
-    TEXT_FLAGS="${TEXT_FLAGS---encoder-layers 3 --decoder-layers 3 --encoder-embed-dim 256
-      --decoder-embed-dim 256 --encoder-ffn-embed-dim 512 --decoder-ffn-embed-dim 512
+    VOCABULARY="${VOCABULARY:-2000}" TEXT_ARCH="${TEXT_ARCH:-transformer_tiny}"
+    TEXT_FLAGS="${TEXT_FLAGS---encoder-embed-dim 128 --decoder-embed-dim 128
+      --encoder-ffn-embed-dim 256 --decoder-ffn-embed-dim 256 --encoder-attention-heads 4
+      --decoder-attention-heads 4 --encoder-normalize-before --decoder-normalize-before
       --dropout 0.3 --share-all-embeddings}"
+    TEXT_LR="${TEXT_LR:-2e-3}" WARMUP="${WARMUP:-400}" MAX_TOKENS="${MAX_TOKENS:-1000}"
+    UPDATES="${UPDATES:-2000}" START="${START:-1000}"
     ;;
   paper)
     TASKS="${TASKS:-memorise text}" SEEDS="${SEEDS:-1 2 3}"
@@ -75,7 +78,7 @@ PAIRS="${PAIRS:-1920209}" MONO="${MONO:-10000000}" VOCABULARY="${VOCABULARY:-320
 TEXT_ARCH="${TEXT_ARCH:-transformer}"
 TEXT_FLAGS="${TEXT_FLAGS---share-all-embeddings}" # TEXT_FLAGS= for one that shares none
 TEXT_LR="${TEXT_LR:-5e-4}" WARMUP="${WARMUP:-1000}" MAX_TOKENS="${MAX_TOKENS:-4000}"
-UPDATES="${UPDATES:-$([[ "$SCALE" == paper ]] && echo 100000 || echo 6000)}"
+UPDATES="${UPDATES:-100000}"
 START="${START:-$((UPDATES / 3))}"            # reconstruction begins here
 TEXT_WEIGHT="${TEXT_WEIGHT:-0.1}" TEXT_BEAM="${TEXT_BEAM:-4}"
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"

@@ -112,8 +112,14 @@ DATA="$WORK/data" # DATA/genuine, DATA/bt, ...
 model() { echo "$RUNS/$1.$2/final.pt"; } # SYSTEM SEED
 outputs() { echo "$RUNS/$1${READ_AS:+-as-$READ_AS}.$2"; } # SYSTEM SEED
 
-# Whether a language is written with capitals, and with spaces between words.
-cased() { [[ "$1" != ja && "$SCALE" != tiny ]]; }
+# Whether text in a language has capitals; the English of the small Japanese corpus has none.
+cased() { # LANGUAGE
+  case "$SCALE" in
+    tiny) false ;;
+    small) together ;;
+    paper) [[ "$1" != ja ]] ;;
+  esac
+}
 # Whether both have their subwords of one model, as English and German; Japanese has its own (5.2.1).
 together() { [[ "$SOURCE$TARGET" != *ja* ]]; }
 subword_model() { if together; then echo "$WORK/subwords"; else echo "$WORK/subwords.$1"; fi; }

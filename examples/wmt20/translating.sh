@@ -17,18 +17,19 @@ search() { # OUT SET MODELS FLAGS...
 postprocessing() { # SET
   case "$SOURCE-$TARGET" in
     *-ja) echo --japanese-punctuation ;;
-    ja-*) echo --unknown-to "|" --detruecase ;;
+    ja-*) echo --unknown-to "|" ;;
     words-digits) ;;
     *)
       echo --copy-unknown --source "$WORK/text/$1.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt" \
-        --target-dict "$DATA/genuine/dict.$TARGET.txt" --detruecase
+        --target-dict "$DATA/genuine/dict.$TARGET.txt"
       ;;
   esac
+  if cased "$TARGET"; then echo --detruecase; fi
 }
 
 finish() { # OUT SET
   local flags
-  read -ra flags <<<"$(postprocessing "$2")"
+  read -ra flags <<<"$(postprocessing "$2" | tr "\n" " ")"
   into "$1.txt" fairseq-ssl postprocess "$1.subwords" --subwords sentencepiece "${flags[@]}"
 }
 

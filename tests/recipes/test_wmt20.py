@@ -195,6 +195,23 @@ def test_held_out_sources_can_be_tagged_as_synthetic_ones() -> None:
     assert "work/wmt20/paper/runs/tagged-as-ft.1/test.txt" in scored
 
 
+def test_capitals_are_put_back_where_text_has_them() -> None:
+    for scale, source, target, capitals in (
+        ("paper", "en", "de", True),
+        ("paper", "ja", "en", True),
+        ("paper", "en", "ja", False),
+        ("small", "de", "en", True),
+        ("small", "ja", "en", False),  # its English is in lower case, references too
+    ):
+        asked = {"SOURCE": source, "TARGET": target, "SYSTEMS": "base", "SEEDS": "1"}
+        asked |= {"DATA_DIR": "/data"}
+        finished = said(dry(scale, "decode", **asked), "postprocess")
+        assert finished
+        assert all(("--detruecase" in words) == capitals for words in finished)
+        truecased = said(dry(scale, "prepare", **asked), "truecase")
+        assert any(f"/valid.{target}" in words for words in truecased) == capitals
+
+
 def test_filtering_is_that_of_section_5_5_1() -> None:
     shares = {"SYSTEMS": "tagged@50 tagged@25"}
     _, fit, *applied = said(dry("paper", "generate", **shares), "filter")
