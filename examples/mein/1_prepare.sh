@@ -13,14 +13,15 @@ folder() { # TASK: in DATA_DIR
 }
 
 prepare() { # TASK
-  local text more=()
+  local text labels="$LABELS" more=()
   text="$(folder "$1")"
   have "$(data "$1")" && return
   if [[ "$1" == toy ]] && ! have "$text"; then run python "$HERE/toy_reviews.py" "$text"; fi
   if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=(--valid-share "$DEV_SHARE"); fi
   if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=(--test-share "$TEST_SHARE"); fi
   if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabelled "$text/unlabelled.txt"); fi
-  if [[ "$1" == pros ]]; then more+=(--train-lines "$PROS_LABELS"); fi
+  if [[ "$1" == pros ]]; then labels="${LABELS:-1000}"; fi
+  if [[ -n "$labels" ]]; then more+=(--train-lines "$labels"); fi
   quietly "$WORK/prepare.log" run fairseq-ssl classify prepare "$text/train.tsv" "${more[@]}" \
     --pieces "$PIECES" --least-count "$LEAST_COUNT" --lower --leaks drop --force -o "$(data "$1")"
 }

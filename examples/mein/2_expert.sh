@@ -21,20 +21,15 @@ language_model() { # TASK
 }
 
 expert() { # TASK EXPERT SEED
-  local folder criterion=(--criterion classification_cross_entropy) start=()
+  local folder start=()
   folder="$(run_of "$@" alone)"
   have "$folder/final.pt" && return
   [[ "$2" != lstm ]] && start=(--classifier-lm "$RUNS/$1.lm/final.pt")
-  case "$2" in
-    adv) criterion=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
-    vat) criterion=(--criterion virtual_adversarial_cross_entropy --adversarial-epsilon "$EPSILON"
-      --classification-others 1) ;;
-  esac
-  [[ "$2" == adv || "$2" == vat ]] && criterion+=(--ddp-backend legacy_ddp)
+  criterion_of "$2"
   # shellcheck disable=SC2086  # words apart
   quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \
     --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
-    --classifier-mlp-dim "$(mlp "$1")" "${start[@]}" "${criterion[@]}" \
+    --classifier-mlp-dim "$(mlp "$1")" "${start[@]}" "${CRITERION[@]}" \
     --lr "$LR" --lr-decay "$DECAY" --max-epoch "$EPOCHS" --seed "$3" --save-dir "$folder" \
     ${EXPERT_FLAGS:-}
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"

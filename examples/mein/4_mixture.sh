@@ -5,13 +5,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 mixture() { # TASK EXPERT SEED
-  local kind folder parts criterion=(--criterion classification_cross_entropy)
-  case "$2" in
-    adv) criterion=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
-    vat) criterion=(--criterion virtual_adversarial_cross_entropy --adversarial-epsilon "$EPSILON"
-      --classification-others 1) ;;
-  esac
-  [[ "$2" == adv || "$2" == vat ]] && criterion+=(--ddp-backend legacy_ddp)
+  local kind folder parts
+  criterion_of "$2"
   for kind in $(kinds "$1"); do
     folder="$(run_of "$@" "$kind")"
     [[ "$kind" == alone ]] && continue
@@ -22,7 +17,7 @@ mixture() { # TASK EXPERT SEED
     quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \
       --classification-stage mixture --arch expert_and_imitators \
       --mixture-expert "$(run_of "$1" "$2" "$3" alone)/final.pt" "${parts[@]}" \
-      --mixture-lambda "$LAMBDA" --mixture-lambda-rate "$LAMBDA_RATE" "${criterion[@]}" \
+      --mixture-lambda "$LAMBDA" --mixture-lambda-rate "$LAMBDA_RATE" "${CRITERION[@]}" \
       --lr "$FINE_LR" --lr-decay "$DECAY" --max-epoch "$FINE_EPOCHS" --seed "$3" \
       --save-dir "$folder" ${MIXTURE_FLAGS:-}
     into "$folder/final.pt" cat "$folder/checkpoint_best.pt"

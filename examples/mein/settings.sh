@@ -35,7 +35,7 @@ case "$SCALE" in
   small)
     KNOWN="rotten pros" EXPERTS="${EXPERTS:-lstm lm adv}" SEEDS="${SEEDS:-1 2 3}"
     DIM="${DIM:-128}" HIDDEN="${HIDDEN:-256}" IMITATOR_DIM="${IMITATOR_DIM:-256}"
-    LM_EPOCHS="${LM_EPOCHS:-5}" EPOCHS="${EPOCHS:-12}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"
+    LM_EPOCHS="${LM_EPOCHS:-15}" EPOCHS="${EPOCHS:-12}" IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"
     FINE_EPOCHS="${FINE_EPOCHS:-6}"
     ;;
   paper)
@@ -60,13 +60,23 @@ LAMBDA="${LAMBDA:-0}" LAMBDA_RATE="${LAMBDA_RATE:-1}" # at first, and times the 
 EPSILON="${EPSILON:-5}"                       # of adv and vat, Miyato et al. (2017)
 NORMALISE="${NORMALISE---recurrent-normalise-embeddings}" # of all experts alike; NORMALISE= : off
 LONGEST="${LONGEST:-400}"                     # words of a text that an expert reads, the last ones
-PROS_LABELS="${PROS_LABELS:-1000}"            # of pros; the other training texts are unlabelled
+LABELS="${LABELS:-}"                          # that are kept, the other training texts are then unlabelled;
+# without: 1,000 of pros, all of the other tasks
 TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # where there is no test.tsv, no dev.tsv
 SAMPLES="${SAMPLES:-1000}"                    # of the bootstrap
 
 RUNS="$WORK/runs" # RUNS/TASK.lm, RUNS/TASK.EXPERT.SEED.KIND
 data() { echo "$WORK/data/$1"; }              # TASK
 run_of() { echo "$RUNS/$1.$2.$3.$4"; }        # TASK EXPERT SEED KIND
+criterion_of() { # EXPERT: the loss it is trained by, of each stage; it sets CRITERION
+  CRITERION=(--criterion classification_cross_entropy)
+  case "$1" in
+    adv) CRITERION=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
+    vat) CRITERION=(--criterion virtual_adversarial_cross_entropy --adversarial-epsilon "$EPSILON"
+      --classification-others 1) ;;
+  esac
+  if [[ "$1" == adv || "$1" == vat ]]; then CRITERION+=(--ddp-backend legacy_ddp); fi
+}
 mlp() { if [[ "$1" == rcv1 ]]; then echo 128; else echo 30; fi; } # TASK: M of table 3.2
 kinds() { # TASK: figure 3.3 is drawn of pros at the small scale, of elec and rcv1 at the paper's
   if [[ -n "${KINDS:-}" ]]; then

@@ -93,6 +93,13 @@ def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
     assert all(words[:2] == ["classify", "label"] for words in labels)
 
 
+@pytest.mark.parametrize(("labels", "kept"), [("", [None, "1000"]), ("500", ["500", "500"])])
+def test_few_labels_are_kept(labels: str, kept: list[str | None]) -> None:
+    commands = called(dry("prepare", SCALE="small", LABELS=labels), "fairseq-ssl")
+    found = [dict(zip(words, words[1:], strict=False)).get("--train-lines") for words in commands]
+    assert found == kept
+
+
 def test_figures_have_all_imitators_where_their_windows_and_their_texts_stand() -> None:
     kinds = ("alone", "windows.3-4", "windows.1", "windows.1-2-3-4-5", "imitators", "windows.1-2")
     table = script(RECIPE / "table.py")
