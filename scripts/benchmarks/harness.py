@@ -34,10 +34,15 @@ class Comparison:
     first: str
     second: str
     unit: str
-    goal: float
+    goal: float | None
     settings: dict[str, object]
     ratios: list[float] = field(default_factory=list)
     rates: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def goal_reached(self) -> bool | None:
+        """Whether the median is what was wanted; None where nothing was."""
+        return None if self.goal is None else self.median >= self.goal
 
     @property
     def median(self) -> float:
@@ -51,7 +56,7 @@ class Comparison:
             **asdict(self),
             "ratio": round(self.median, 3),
             "spread": [round(value, 3) for value in spread],
-            "goal_reached": self.median >= self.goal,
+            "goal_reached": self.goal_reached,
             "machine": machine(),
             "command": " ".join(["python", *sys.argv]),
         }
@@ -127,9 +132,8 @@ def parse(options: argparse.ArgumentParser) -> argparse.Namespace:
 def publish(comparison: Comparison) -> None:
     """Print the report as JSON on stdout and one line for people on stderr."""
     print(json.dumps(comparison.report(), indent=2))
-    verdict = "reached" if comparison.median >= comparison.goal else "NOT reached"
-    print(
-        f"{comparison.first} / {comparison.second}: {comparison.median:.3f} "
-        f"(goal {comparison.goal}: {verdict})",
-        file=sys.stderr,
-    )
+    line = f"{comparison.first} / {comparison.second}: {comparison.median:.3f}"
+    if comparison.goal is not None:
+        verdict = "reached" if comparison.goal_reached else "NOT reached"
+        line += f" (goal {comparison.goal}: {verdict})"
+    print(line, file=sys.stderr)

@@ -137,8 +137,8 @@ def row(
     ratio = f"{found['ratio']:.3g} {letter(machines.index(machine))}"
     spread = found["spread"]
     between = f"{spread[0]:.3g} to {spread[1]:.3g}" if spread and len(spread) == 2 else ""
-    goal = f"{found['goal']:g}"
-    if not found["goal_reached"]:
+    goal = "" if found["goal"] is None else f"{found['goal']:g}"
+    if goal and not found["goal_reached"]:
         note = entry.note or "Why is not known yet."
         if note not in notes:
             notes.append(note)
