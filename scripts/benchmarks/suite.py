@@ -237,7 +237,7 @@ SUITE = (
         "classification_training",
         "--what 1",
         "13.3 (thesis, table 3.4, GPU)",
-        note="20.2 on an Intel Xeon; an eighth is zeros of the embeddings' gradient: --touched-rows.",
+        note="20.2 on an Intel Xeon; an eighth is the gradient's zeros: --touched-rows.",
     ),
     Entry(
         "classification.imitators.2",
