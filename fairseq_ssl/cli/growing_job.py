@@ -74,6 +74,8 @@ class GrowingJob(ABC):
                 )
         try:
             self._grow()
+        except PermissionError:
+            raise DataError(f"{self.outputs[0]} can not be written: permission denied.") from None
         except OSError as error:
             raise DataError(
                 f"{self.outputs[0]} could not be written: {error.strerror or error}. Make room, "

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.scoring.bleu_metric import bleu_metric
 from fairseq_ssl.text.needed_package import needed
 
 AIMS = ("bleu", "chrf", "chrf++")
@@ -83,18 +83,7 @@ class BleuAim(_OfMetric):
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
-        metrics = needed("sacrebleu.metrics.bleu", "BLEU", "fairseq")
-        if tokenizer not in metrics.BLEU.TOKENIZERS:
-            known = list(metrics.BLEU.TOKENIZERS)
-            raise UsageError(
-                f"sacreBLEU has no tokenizer {tokenizer!r}.{nearest(tokenizer, known)} Expected "
-                f"one of {', '.join(known)}."
-            )
-        try:
-            super().__init__(metrics.BLEU(tokenize=tokenizer, force=True))
-        except (ImportError, RuntimeError, OSError) as error:  # MeCab, or a model to download
-            told = " ".join(str(error).split())
-            raise UsageError(f"sacreBLEU's tokenizer {tokenizer} can not start: {told}") from None
+        super().__init__(bleu_metric(tokenizer))
 
     def tokenise(self, line: str) -> str:
         """Return a line as BLEU sees it, spaces between its words."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
+from fairseq_ssl.scoring.bleu_metric import bleu_metric
 from fairseq_ssl.scoring.buckets import Bucket
 
 ORDER = 4
@@ -26,7 +26,7 @@ class Bleu:
 
 def bleu(translations: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> Bleu:
     """Score detokenised lines against one reference each."""
-    metric = BLEU(tokenize=tokenizer, force=True)
+    metric = bleu_metric(tokenizer)
     score = metric.corpus_score(list(translations), [list(references)]).score
     return Bleu(float(score), str(metric.get_signature()))
 
@@ -51,7 +51,7 @@ class BleuStatistics:
     """What adds up to the score of a corpus, sentence by sentence."""
 
     def __init__(self, tokenizer: str = "13a") -> None:
-        self._metric: Any = BLEU(tokenize=tokenizer, force=True)
+        self._metric = bleu_metric(tokenizer)
 
     def rows(
         self, translations: Sequence[str], references: Sequence[Sequence[str]]

@@ -86,5 +86,9 @@ def open_bytes(path: Path, packed: bool | None = None) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], file)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder. Expected a file.") from None
+    except PermissionError:
+        raise DataError(f"{path} can not be read: permission denied.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} can not be read: {error}. Copy it again.") from None

@@ -76,6 +76,12 @@ def test_stdin_is_scored(
         (["rouge", "{}/out", "--reference", "{}/short"], 1, "short has 1 lines and"),
         (["rouge", "{}/out", "--reference", "{}/none"], 1, "none"),
         (["rouge", "{}/empty", "--reference", "{}/empty"], 1, "empty is empty"),
+        (["rouge", "{}", "--reference", "{}/ref"], 1, "is a folder. Expected a file."),
+        (
+            ["bleu", "{}/out", "--reference", "{}/ref", "--tokenize", "13b"],
+            2,
+            "no tokenizer '13b'. Did you mean '13a'?",
+        ),
         (
             ["gleu", "{}/out", "--reference", "{}/ref", "--source", "{}/src", "--samples", "0"],
             2,

@@ -1,0 +1,24 @@
+"""sacreBLEU's BLEU by a tokenizer's name, refused in words where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.text.needed_package import needed
+
+
+def bleu_metric(tokenizer: str = "13a") -> Any:
+    """Return sacreBLEU's metric; it takes text as it is, tokenised or not."""
+    metrics = needed("sacrebleu.metrics.bleu", "BLEU", "fairseq")
+    if tokenizer not in metrics.BLEU.TOKENIZERS:
+        known = list(metrics.BLEU.TOKENIZERS)
+        raise UsageError(
+            f"sacreBLEU has no tokenizer {tokenizer!r}.{nearest(tokenizer, known)} Expected "
+            f"one of {', '.join(known)}."
+        )
+    try:
+        return metrics.BLEU(tokenize=tokenizer, force=True)
+    except (ImportError, RuntimeError, OSError) as error:  # MeCab, or a model to download
+        told = " ".join(str(error).split())
+        raise UsageError(f"sacreBLEU's tokenizer {tokenizer} can not start: {told}") from None
