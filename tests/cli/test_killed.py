@@ -76,8 +76,8 @@ def test_a_killed_command_leaves_nothing_that_looks_finished(
         time.sleep(0.001)
     process.kill()
     process.wait()
-    assert not (killed / "out").exists()
-    shown(capsys, *words(killed))
+    if not (killed / "out").exists():  # what a quick command has finished must be whole
+        shown(capsys, *words(killed))
     shown(capsys, *words(whole))
     assert contents(killed / "out") == contents(whole / "out")
 
