@@ -42,11 +42,12 @@ characters() { # FROM TO LINES
 memorise() {
   local text="$WORK/text/memorise" language
   have "$DATA/memorise" && return
-  : "${DATA_DIR:?folder with memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k}"
+  data_dir "memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k"
   for language in "$SOURCE" "$TARGET"; do
-    local from="$DATA_DIR/memorise.$language.gz"
-    [[ -e "$from" || "$SCALE" == paper ]] || from="$DATA_DIR/multi30k/train.$language.gz"
-    characters "$from" "$text/train.$language" "$MEMORISE_PAIRS"
+    local from="memorise.$language.gz"
+    [[ -e "${DATA_DIR:-}/$from" || "$SCALE" == paper ]] || from="multi30k/train.$language.gz"
+    data_dir "memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k" "$from"
+    characters "$DATA_DIR/$from" "$text/train.$language" "$MEMORISE_PAIRS"
   done
   run rm -rf "$DATA/memorise.tmp" "$DATA/memorise"
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
@@ -56,27 +57,28 @@ memorise() {
 
 # Where the text is: pairs, and sentences whose translations are not looked at.
 text_file() { # SPLIT LANGUAGE
-  if [[ "$SCALE" == paper ]]; then echo "$DATA_DIR/$1.$2.gz" && return; fi
+  if [[ "$SCALE" == paper ]]; then echo "$1.$2.gz" && return; fi
   case "$1" in
-    valid) echo "$DATA_DIR/multi30k/val.$2.gz" ;;
-    test) echo "$DATA_DIR/multi30k/test_2016_flickr.$2.gz" ;;
-    *) echo "$DATA_DIR/multi30k/train.$2.gz" ;;
+    valid) echo "multi30k/val.$2.gz" ;;
+    test) echo "multi30k/test_2016_flickr.$2.gz" ;;
+    *) echo "multi30k/train.$2.gz" ;;
   esac
 }
 
 text() {
   local raw="$WORK/raw" out="$WORK/text/text" language split skip=1
   have "$DATA/text" && return
-  : "${DATA_DIR:?folder with multi30k; or train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz}"
   if [[ "$SCALE" != paper ]]; then skip="$((PAIRS + 1))"; fi # what follows the pairs
   for language in "$SOURCE" "$TARGET"; do
     for split in train valid test mono; do
+      data_dir "multi30k; or train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz" \
+        "$(text_file "$split" "$language")"
       local first=1 most=1000000000
       if [[ "$split" == train ]]; then most="$PAIRS"; fi
       if [[ "$split" == mono ]]; then first="$skip" most="$MONO"; fi
       # shellcheck disable=SC2016
       into "$raw/$split.$language" bash -c 'gzip -dc "$1" | tail -n "+$2" | head -n "$3"' \
-        text "$(text_file "$split" "$language")" "$first" "$most"
+        text "$DATA_DIR/$(text_file "$split" "$language")" "$first" "$most"
     done
   done
   quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$raw/train.$SOURCE" \

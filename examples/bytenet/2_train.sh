@@ -27,11 +27,12 @@ digits() { # ARCH LABELLED UNLABELLED WEIGHT SEED
 }
 
 memorise() { # ARCH
-  local folder="$RUNS/memorise/$1"
+  local folder="$RUNS/memorise/$1" rate=(--lr-scheduler fixed --lr "$MEMORISE_LR")
   have "$folder/model.pt" && return
+  [[ -z "$MEMORISE_ANNEAL" ]] || rate+=(--force-anneal "$MEMORISE_ANNEAL" --lr-shrink 0.8)
   # shellcheck disable=SC2086
   train "$DATA/memorise" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
-    $MEMORISE_FLAGS --criterion cross_entropy --sentence-avg --lr "$MEMORISE_LR" \
+    $MEMORISE_FLAGS --criterion cross_entropy --sentence-avg "${rate[@]}" \
     --batch-size "$MEMORISE_BATCH" --max-epoch "$MEMORISE_EPOCHS" --disable-validation \
     --save-interval "$(save_interval "$MEMORISE_EPOCHS")" --update-epoch-batch-itr True --clip-norm 10
   into "$folder/model.pt" cat "$folder/checkpoint_last.pt"

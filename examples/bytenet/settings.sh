@@ -20,6 +20,7 @@ SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/bytenet/$SCALE}"
 SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # of memorise and text
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 case "$SCALE" in
   tiny)
     TASKS="${TASKS:-digits}" LABELLED="${LABELLED:-16}" UNLABELLED="${UNLABELLED:-0 16}"
@@ -27,7 +28,9 @@ case "$SCALE" in
     ;;
   small)
     TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
-    MEMORISE_FLAGS="${MEMORISE_FLAGS---bytenet-dim 128}" PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
+    MEMORISE_FLAGS="${MEMORISE_FLAGS---bytenet-dim 128}"
+    MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-80}" MEMORISE_ANNEAL="${MEMORISE_ANNEAL:-61}"
+    PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
     VOCABULARY="${VOCABULARY:-2000}" TEXT_ARCH="${TEXT_ARCH:-transformer_tiny}"
     TEXT_FLAGS="${TEXT_FLAGS---encoder-embed-dim 128 --decoder-embed-dim 128
       --encoder-ffn-embed-dim 256 --decoder-ffn-embed-dim 256 --encoder-attention-heads 4
@@ -68,6 +71,7 @@ MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet}"
 MEMORISE_FLAGS="${MEMORISE_FLAGS:-}"
 MEMORISE_PAIRS="${MEMORISE_PAIRS:-3003}" MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-120}"
 MEMORISE_LR="${MEMORISE_LR:-3e-4}" MEMORISE_BATCH="${MEMORISE_BATCH:-16}"
+MEMORISE_ANNEAL="${MEMORISE_ANNEAL:-}"        # from this epoch on the rate falls by a fifth in each
 
 # Text: the slides' conclusion, a Transformer in the place of ByteNet; and `bytenet`, supervised from
 # German to English on characters, for as long as the author's: 13 epochs on 4 GPUs, 16 pairs each.

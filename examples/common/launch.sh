@@ -3,15 +3,45 @@
 # or several processes on a CPU. To be sourced.
 #
 #   launch_train ARGUMENTS...      the arguments of fairseq-train
+#   gpus NUMBER                    sets GPUS, where it is not given, to the paper's number; and LAUNCH
+#   divided BATCH SETTING...       the paper's batch through the product of these settings, for
+#                                  --update-freq; an error where that is no whole number
 #
-# LAUNCH      single    one process, on the first GPU or the CPU                  (default)
-#             node      every GPU of this machine; fairseq starts a process for each
+# GPUS        how many on all nodes together               (default: as many as the paper took)
+# LAUNCH      single    one process, on the first GPU or the CPU      (default, unless GPUS > 1)
+#             node      all GPUs of this machine, or GPUS; fairseq starts a process for each
 #             cpu       PROCESSES processes on this machine's CPU, with gloo
 #             torchrun  this node's part of NODES nodes; run it on each of them with its
 #                       NODE_RANK, and MASTER_ADDR and MASTER_PORT of the first
 #             slurm     inside sbatch or salloc, one task a node; fairseq reads Slurm's variables
 # PROCESSES   processes on this node, with cpu and torchrun          (default: 2, or the GPUs)
 # DRY_RUN=1   print the command instead of running it
+
+gpus() {
+  if [[ "${LAUNCH:-}" == single ]]; then GPUS="${GPUS:-1}"; else GPUS="${GPUS:-$1}"; fi
+  if [[ ! "$GPUS" =~ ^[1-9][0-9]{0,3}$ ]]; then
+    echo "GPUS is '$GPUS'; expected a number from 1 on." >&2
+    exit 2
+  fi
+  if ((GPUS == 1)); then LAUNCH="${LAUNCH:-single}"; else LAUNCH="${LAUNCH:-node}"; fi
+  if [[ "$LAUNCH" == single ]] && ((GPUS > 1)); then
+    echo "GPUS is $GPUS, but LAUNCH=single takes one; expected another LAUNCH, or GPUS=1." >&2
+    exit 2
+  fi
+}
+
+divided() {
+  local parts=1 setting given=()
+  for setting in "${@:2}"; do
+    parts=$((parts * ${!setting}))
+    given+=("$setting=${!setting}")
+  done
+  if ((parts < 1 || $1 % parts)); then
+    echo "${given[*]}: a batch of $1 cannot be divided by $parts." >&2
+    return 2
+  fi
+  echo "$(($1 / parts))"
+}
 
 launch_train() {
   local run=()
@@ -21,7 +51,7 @@ launch_train() {
       "${run[@]}" fairseq-train "$@" --distributed-world-size 1
       ;;
     node)
-      "${run[@]}" fairseq-train "$@"
+      "${run[@]}" fairseq-train "$@" ${GPUS:+--distributed-world-size "$GPUS"}
       ;;
     cpu)
       "${run[@]}" torchrun --standalone --nproc-per-node "${PROCESSES:-2}" \

@@ -3,13 +3,16 @@
 # words below. To be sourced.
 #
 #   expect NAME "A B" WORD... end with an error where a word of the setting NAME is not A or B
+#   data_dir WHAT FILE...     end with an error unless DATA_DIR is set, a folder with WHAT, and has FILEs
+#   prepared                  end with an error where a later step runs before there is a WORK
 #   headline TEXT             say what comes
 #   have FILE                 true where it is there already, unless FORCE=1
 #   run COMMAND...            run it
 #   into FILE COMMAND...      run it; its stdout becomes FILE once it has ended well
 #   joined FILE               FILE of its parts FILE.I-of-N, where a Slurm array has made all of them
 #   quietly LOG COMMAND...    run it with all it says in LOG; its last lines are shown on failure
-#   spawn COMMAND...          run it beside others, at most JOBS at a time; a failure ends the step
+#   spawn COMMAND...          run it beside others, at most JOBS at a time, each on a GPU of its own as
+#                             far as there are so many; a failure ends the step
 #   settle                    wait for all that was spawned
 #
 # DRY_RUN=1  print commands, one a line, instead of running them
@@ -18,6 +21,10 @@
 set -euo pipefail
 
 JOBS="${JOBS:-1}"
+if [[ ! "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]]; then
+  echo "JOBS is '$JOBS'; expected a number from 1 on." >&2
+  exit 2
+fi
 [[ -n "${DRY_RUN:-}" ]] && JOBS=1
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 
@@ -33,6 +40,29 @@ expect() {
       exit 2
     fi
   done
+}
+
+data_dir() {
+  local file
+  if [[ -z "${DATA_DIR:-}" ]]; then
+    echo "DATA_DIR is not set; expected a folder with $1." >&2
+    exit 2
+  fi
+  [[ -z "${DRY_RUN:-}" ]] || return 0
+  for file in "${@:2}"; do
+    if [[ ! -e "$DATA_DIR/$file" ]]; then
+      echo "DATA_DIR: $DATA_DIR/$file is not there; expected a folder with $1." >&2
+      exit 2
+    fi
+  done
+}
+
+prepared() {
+  local step="${0##*/}"
+  if [[ "$step" == [2-9]_*.sh && -z "${DRY_RUN:-}" && ! -d "$WORK" ]]; then
+    echo "$step: there is no $WORK; run the steps before it first, with the same SCALE and WORK." >&2
+    exit 2
+  fi
 }
 
 headline() {
@@ -94,7 +124,24 @@ spawn() {
     return
   fi
   while (($(jobs -rp | wc -l) >= JOBS)); do wait -n; done
-  "$@" &
+  local place=0 gpus
+  while kill -0 "${SPAWNED[place]:-none}" 2>/dev/null; do place=$((place + 1)); done
+  IFS=, read -ra gpus <<<"$(all_gpus)"
+  if ((${#gpus[@]})); then
+    CUDA_VISIBLE_DEVICES="${gpus[place % ${#gpus[@]}]}" "$@" &
+  else
+    "$@" &
+  fi
+  SPAWNED[place]=$!
+}
+SPAWNED=() # the process in each of the JOBS places
+
+all_gpus() { # 0,1,...
+  if [[ -n "${CUDA_VISIBLE_DEVICES+set}" ]]; then
+    echo "$CUDA_VISIBLE_DEVICES"
+  else
+    nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | paste -sd, || true
+  fi
 }
 
 settle() {

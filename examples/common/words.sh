@@ -12,14 +12,16 @@
 WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 word_text() { # TASK FOLD
-  local text="$WORK/text/$1.$2" prefix folder="${DATA_DIR:-}" split
+  local text="$WORK/text/$1.$2" prefix folder split
   have "$text/done" && return
   [[ "$1" == ocr ]] && prefix="klk.$2" || prefix="twitter.$2"
   if [[ "$SCALE" == tiny ]]; then
     folder="$WORK/toy"
     run python "$WORDS/toy_words.py" "$folder/$1/$prefix" --seed "$2"
+  else
+    data_dir "ocr/klk.0.train, .dev, .test, spell/twitter.0.train, ..." "$1/$prefix".{train,dev,test}
+    folder="$DATA_DIR"
   fi
-  : "${folder:?DATA_DIR: folder with ocr/klk.0.train, .dev, .test, spell/twitter.0.train, ...}"
   for split in train:train dev:valid test:test; do
     run python "$WORDS/words.py" "$folder/$1/$prefix.${split%:*}" \
       "$text/${split#*:}.src" "$text/${split#*:}.trg"

@@ -35,14 +35,16 @@ tiny() {
 }
 
 small() {
-  : "${DATA_DIR:?folder with multi30k, small_parallel_enja, rotten_tomatoes and jfleg, see README}"
+  data_dir "multi30k, small_parallel_enja, rotten_tomatoes and jfleg, see README" \
+    multi30k/train.en.gz small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt jfleg/dev.src
   run python "$HERE/../common/small_text.py" "$DATA_DIR" "$WORK/raw" --apart
   errors "$WORK/raw/captions.txt" "$WORK/raw/phrases.txt" "$WORK/raw/films.txt"
   jfleg "$DATA_DIR/jfleg/dev" lower
 }
 
 paper() {
-  : "${DATA_DIR:?folder with train/*.m2, valid.m2, conll14.m2, jfleg and the seed corpora, see README}"
+  data_dir "train/*.m2, valid.m2, conll14.m2, jfleg and the seed corpora, see README" \
+    train valid.m2 conll14.m2 jfleg
   local corpus
   corpora pairs "$DATA_DIR"/train/*.m2 --to "$words/train"
   for set in valid:valid test:conll14; do

@@ -39,6 +39,7 @@ PAUSE=()                                       # validation after each epoch
 GENUINE_NOISE="${GENUINE_NOISE:-learner:listed=true:measured=true,spelling:rate=0.003}"
 
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 # shellcheck disable=SC2086  # words apart
 expect METRICS "m2 errant" $METRICS
 case "$SCALE" in
@@ -95,11 +96,12 @@ case "$SCALE" in
     SYSTEMS="${SYSTEMS:-$(bash "$HERE/systems.sh")}"
     FINAL="${FINAL:-pretrain-noisy-gigaword-70000000-sse}" ENSEMBLES="${ENSEMBLES:-1+2+3+4}" # 4.4.5
     MERGES="${MERGES:-8000}"                   # 4.4.1
-    LAUNCH="${LAUNCH:-node}"
-    GPUS="${GPUS:-8}" MAX_TOKENS="${MAX_TOKENS:-4000}"
+    gpus 8
+    MAX_TOKENS="${MAX_TOKENS:-4000}"
     BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # the thesis does not tell
+    UPDATE_FREQ="$(divided "$BATCH_TOKENS" GPUS MAX_TOKENS)"
     SIZE=(--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --fp16)
-    batch=(--max-tokens "$MAX_TOKENS" --update-freq "$((BATCH_TOKENS / (GPUS * MAX_TOKENS)))")
+    batch=(--max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ")
     # The rate is that of Vaswani et al. (2017), 5.3: (1024 x 4000)^-0.5 at its highest.
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --lr 0.000494
       --lr-scheduler inverse_sqrt --warmup-updates 4000 "${batch[@]}")

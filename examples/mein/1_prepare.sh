@@ -5,18 +5,21 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 folder() { # TASK: in DATA_DIR
   case "$1" in
-    toy) echo "$WORK/text" ;;
-    rotten) echo "${DATA_DIR:?folder with rotten_tomatoes/train.tsv, pros_cons/train.tsv, ...}/rotten_tomatoes" ;;
-    pros) echo "${DATA_DIR:?folder with rotten_tomatoes/train.tsv, pros_cons/train.tsv, ...}/pros_cons" ;;
-    *) echo "${DATA_DIR:?folder with elec/train.tsv, imdb/train.tsv, rcv1/train.tsv, ...}/$1" ;;
+    rotten) echo rotten_tomatoes ;;
+    pros) echo pros_cons ;;
+    *) echo "$1" ;;
   esac
 }
 
 prepare() { # TASK
-  local text labels="$LABELS" more=()
-  text="$(folder "$1")"
+  local text="$WORK/text" labels="$LABELS" more=()
   have "$(data "$1")" && return
-  if [[ "$1" == toy ]] && ! have "$text"; then run python "$HERE/toy_reviews.py" "$text"; fi
+  if [[ "$1" != toy ]]; then
+    data_dir "$(folder "$1")/train.tsv" "$(folder "$1")/train.tsv"
+    text="$DATA_DIR/$(folder "$1")"
+  elif ! have "$text"; then
+    run python "$HERE/toy_reviews.py" "$text"
+  fi
   if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=(--valid-share "$DEV_SHARE"); fi
   if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=(--test-share "$TEST_SHARE"); fi
   if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabelled "$text/unlabelled.txt"); fi

@@ -21,8 +21,9 @@ source "$HERE/../common/recipe.sh"
 source "$HERE/../common/launch.sh"
 
 SCALE="${SCALE:-tiny}"
-expect SCALE "tiny small paper" "$SCALE"
 WORK="${WORK:-work/mein/$SCALE}"
+expect SCALE "tiny small paper" "$SCALE"
+prepared
 WINDOWS="${WINDOWS:-1,2,3,4}"                 # table 3.2: c = 1 to 4
 case "$SCALE" in
   tiny)

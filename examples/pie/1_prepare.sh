@@ -62,8 +62,9 @@ pieces() { # INPUT OUTPUT
 
 grammar() {
   local split side number from text="$WORK/text/gec" raw="$WORK/raw"
-  : "${DATA_DIR:?folder with train.src, train.trg, valid.src, valid.trg, test.src, clean.txt}"
   : "${BERT:?folder of a BERT as Hugging Face stores it}"
+  data_dir "train.src, train.trg, valid.src, valid.trg, test.src, clean.txt" \
+    {train,valid}.{src,trg} test.src clean.txt
   local vocabulary=(--srcdict "$text/dict.txt" --tgtdict "$text/dict.txt")
   if ! have "$text/done"; then
     for split in train valid; do

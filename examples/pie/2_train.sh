@@ -47,7 +47,7 @@ train() { # TASK FOLD KIND
     grammar "$2" "$folder"
   else
     words_flags "$1" "$3"
-    quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
+    LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
       --seed "$SEED" --save-dir "$folder" --no-epoch-checkpoints \
       --log-format simple --log-interval 50
   fi
@@ -76,7 +76,7 @@ stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
     --task edit_labelling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:6}" \
     --criterion edit_cross_entropy --edit-copy-weight "$GEC_COPY_WEIGHT" --sentence-avg \
     --optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0.01 \
-    --clip-norm 1 --batch-size "$((GEC_BATCH / GPUS))" --max-epoch "$GEC_EPOCHS" \
+    --clip-norm 1 --batch-size "$GEC_SHARE" --max-epoch "$GEC_EPOCHS" \
     --lr "$GEC_LR" --lr-scheduler polynomial_decay --warmup-updates "$((updates / 10))" \
     --total-num-update "$updates" --best-checkpoint-metric f05 --maximize-best-checkpoint-metric \
     --seed "$1" --save-dir "$5" --no-epoch-checkpoints \

@@ -8,6 +8,7 @@ headline "4/4 scoring"
 if [[ " $TASKS " == *" gec "* && " $SETS " == *" test "* ]]; then
   systems=()
   for model in $GEC_MODELS all; do systems+=("$model=$RUNS/gec.$model.tagger/test.txt"); done
-  score_m2 "${DATA_DIR:?folder with test.m2}/test.m2" "${systems[@]}"
+  data_dir test.m2 test.m2
+  score_m2 "$DATA_DIR/test.m2" "${systems[@]}"
 fi
 score_words transformer tagger augmented

@@ -37,6 +37,7 @@ MEASURED="${MEASURED:-test}"                  # the set whose words per second a
 AUTOCAST="${AUTOCAST---edit-autocast}"
 
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 case "$SCALE" in
   tiny)
     expect TASKS "ocr spell" "$TASKS"
@@ -95,7 +96,8 @@ CLEAN_STEP="${CLEAN_STEP:-5000000}"           # lines from where one model's beg
 REAL_LINES="${REAL_LINES:-1200000}"           # 3.1; in a dry run, otherwise they are counted
 GEC_EPOCHS="${GEC_EPOCHS:-2}"                 # 3.1, on synthetic and again on real errors
 GEC_BATCH="${GEC_BATCH:-64}"                  # 3.1, sentences
-GPUS="${GPUS:-1}"                             # among which the batch is divided
+gpus 1
+GEC_SHARE="$(divided "$GEC_BATCH" GPUS)"      # of the batch, on each GPU
 GEC_LR="${GEC_LR:-2e-5}"                      # 3.1
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 has edit_tagger_base as well

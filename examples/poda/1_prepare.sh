@@ -14,7 +14,8 @@ sentences() {
   if [[ "$SCALE" == tiny ]]; then
     run python "$HERE/../common/toy_sentences.py" "$clean/all.txt" --seed "$SEED"
   else
-    : "${DATA_DIR:?folder with multi30k, small_parallel_enja and rotten_tomatoes}"
+    data_dir "multi30k, small_parallel_enja, rotten_tomatoes and jfleg" multi30k/train.en.gz \
+      small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt jfleg/dev.src
     run python "$HERE/../common/small_text.py" "$DATA_DIR" "$clean/all.txt"
   fi
   run python "$HERE/split.py" "$clean/all.txt" "$clean" --seed "$SEED" \
@@ -34,15 +35,17 @@ learner() {
   done
   if [[ "$SCALE" == small ]]; then
     for number in 0 1 2 3; do
-      into "$pairs/jfleg.ref$number" lower "$DATA_DIR/jfleg/dev.ref$number"
+      lower "$DATA_DIR/jfleg/dev.ref$number" "$pairs/jfleg.ref$number"
     done
-    into "$pairs/jfleg.src" lower "$DATA_DIR/jfleg/dev.src"
+    lower "$DATA_DIR/jfleg/dev.src" "$pairs/jfleg.src"
     run cp "$pairs/jfleg.ref0" "$pairs/jfleg.trg"
   fi
   into "$pairs/done" date
 }
 
-lower() { tr '[:upper:]' '[:lower:]' <"$1"; }
+lower() { # TEXT OUTPUT
+  into "$2" bash -c "tr '[:upper:]' '[:lower:]' < $(printf %q "$1")"
+}
 
 # Pairs that the user brings.
 brought() { # TASK
@@ -50,8 +53,8 @@ brought() { # TASK
   pairs="$(text "$1")"
   have "$pairs/done" && return
   run mkdir -p "$pairs"
-  run cp -r "${DATA_DIR:?folder with wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg}/$1/." \
-    "$pairs"
+  data_dir "wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg" "$1" wikipedia.txt billion.txt
+  run cp -r "$DATA_DIR/$1/." "$pairs"
   into "$pairs/done" date
 }
 

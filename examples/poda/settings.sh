@@ -30,6 +30,7 @@ MOST_UNKNOWN="${MOST_UNKNOWN:-0.3}"           # of its words, section 2.3
 DECODE_BATCH="${DECODE_BATCH:-64}"            # sentences decoded at once
 
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 case "$SCALE" in
   tiny)
     AMOUNTS="${AMOUNTS:-200 all}" KINDS="${KINDS:-scratch pretrained}" SEEDS="${SEEDS:-1}"
@@ -62,8 +63,9 @@ case "$SCALE" in
     OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, and the next three
     LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-2e-3}"
     EMA_DECAY="${EMA_DECAY:-0.9995}"
-    MAX_TOKENS="${MAX_TOKENS:-3000}" GPUS="${GPUS:-4}" # section 2.3
-    UPDATE_FREQ="${UPDATE_FREQ:-$((4 / GPUS))}" # fewer GPUs take several batches for an update
+    gpus 4
+    MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, of each of 4 GPUs
+    UPDATE_FREQ="${UPDATE_FREQ:-$(divided 4 GPUS)}" # fewer take several batches for an update
     STARTS="${STARTS:-4}"                     # different checkpoints to fine-tune from, 3.1
     ;;
 esac

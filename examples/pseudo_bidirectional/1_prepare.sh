@@ -24,7 +24,7 @@ subwords() { # TEXT OUTPUT
 
 grammar() {
   local text="$WORK/text/gec" more="$WORK/text/gec.synthetic" raw="$WORK/raw" split side set
-  : "${DATA_DIR:?folder with train, valid .src and .trg, bea.src, conll.src, news.txt ...}"
+  data_dir "train, valid .src and .trg, bea.src, conll.src, news.txt ..." {train,valid}.{src,trg}
   local dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
   if ! have "$text/done"; then
     run mkdir -p "$WORK"

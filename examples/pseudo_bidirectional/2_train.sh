@@ -13,7 +13,7 @@ train() { # TASK FOLD KIND LAYERS
     grammar "$folder"
   else
     last="$(updates "$1" "$3")"
-    stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
+    LAUNCH=single stage "$(learned "$@")" "$folder" --max-tokens "$MAX_TOKENS" --max-update "$last" \
       --lr "$LR" --lr-scheduler polynomial_decay --warmup-updates "$WARMUP" --total-num-update "$last" \
       --dropout "$DROPOUT"
   fi
@@ -23,7 +23,7 @@ train() { # TASK FOLD KIND LAYERS
 # Synthetic pairs, then real ones.
 grammar() { # FOLDER
   local start=() batch=(--dropout "$GEC_DROPOUT" --lr-scheduler inverse_sqrt
-    --max-tokens "$GEC_MAX_TOKENS" --update-freq "$((8 / GPUS))"
+    --max-tokens "$GEC_MAX_TOKENS" --update-freq "$GEC_UPDATE_FREQ"
     --save-interval-updates 5000 --keep-interval-updates 1)
   if [[ "$PRETRAIN" == 1 ]]; then
     if ! have "$1/synthetic/done"; then

@@ -8,7 +8,8 @@ headline "4/4 scoring"
 if [[ " $TASKS " == *" gec "* && " $GEC_SETS " == *" conll "* ]]; then
   systems=()
   for model in $(models gec); do systems+=("$model=$RUNS/gec.all.$model/conll.txt"); done
-  score_m2 "${DATA_DIR:?folder with conll.m2}/conll.m2" "${systems[@]}"
+  data_dir conll.m2 conll.m2
+  score_m2 "$DATA_DIR/conll.m2" "${systems[@]}"
 fi
 # shellcheck disable=SC2046  # words apart
 score_words $(models ocr)

@@ -34,6 +34,7 @@ DECODE_BATCH="${DECODE_BATCH:-128}"           # sentences decoded at once
 MEASURED="${MEASURED:-test}"                  # the set whose words per second are shown
 
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 case "$SCALE" in
   tiny)
     FOLDS="${FOLDS:-0}" DEPTHS="${DEPTHS:-2}"
@@ -72,7 +73,10 @@ VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
 NOISE="${NOISE:-denoise}"                     # of DATA_DIR/news.txt; the paper does not tell it
 PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic data
 GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # of a batch on each GPU
-GPUS="${GPUS:-8}"                             # fewer take several batches for an update
+if [[ " $TASKS " == *" gec "* ]]; then
+  gpus 8
+  GEC_UPDATE_FREQ="$(divided 8 GPUS)"         # fewer take several batches for an update
+fi
 PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"
 GEC_DROPOUT="${GEC_DROPOUT:-0.2}"

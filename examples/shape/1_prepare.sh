@@ -16,11 +16,12 @@ tiny() {
 
 small() {
   local language pair
-  : "${DATA_DIR:?folder with train.en.gz, val.en.gz, test_2016_flickr.en.gz and the same in .de.gz}"
+  data_dir "multi30k/train.en.gz, val.en.gz, test_2016_flickr.en.gz and the same in .de.gz" \
+    multi30k/{train,val,test_2016_flickr}.{en,de}.gz
   for language in "$SOURCE" "$TARGET"; do
-    into "$WORK/raw-train.$language" gzip -dc "$DATA_DIR/train.$language.gz"
+    into "$WORK/raw-train.$language" gzip -dc "$DATA_DIR/multi30k/train.$language.gz"
     for pair in $SETS; do
-      into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/${pair#*:}.$language.gz"
+      into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/multi30k/${pair#*:}.$language.gz"
     done
   done
   # The separator is a piece of its own, so that one dictionary serves all three data sets.
@@ -40,7 +41,8 @@ small() {
 # Ott et al.'s corpus comes in subwords; see README for where to get it.
 paper() {
   local language pair
-  : "${DATA_DIR:?folder of the unpacked wmt16_en_de.tar.gz, see README}"
+  data_dir "what is in wmt16_en_de.tar.gz, see README" \
+    train.tok.clean.bpe.32000.{"$SOURCE","$TARGET"}
   for language in "$SOURCE" "$TARGET"; do
     into "$WORK/text/train.$language" cat "$DATA_DIR/train.tok.clean.bpe.32000.$language"
     for pair in $SETS; do

@@ -21,6 +21,7 @@ BEAM="${BEAM:-4}"                                      # table 6.2
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 6.2
 
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 case "$SCALE" in
   tiny)
     SOURCE=words TARGET=digits SUBWORDS=none MOSES=
@@ -95,15 +96,16 @@ case "$SCALE" in
     RANK_ENDS="${RANK_ENDS:-5000,15000,25000}"         # figure 6.5
     POSITION_ENDS="${POSITION_ENDS:-10,20,30,40,50,60,70}"
     INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-100,200,300,400,500}"
-    LAUNCH="${LAUNCH:-node}"
-    GPUS="${GPUS:-8}" MAX_TOKENS="${MAX_TOKENS:-7000}" # 112k tokens a batch, table 6.2
+    gpus 8
+    MAX_TOKENS="${MAX_TOKENS:-7000}"
+    UPDATE_FREQ="$(divided 112000 GPUS MAX_TOKENS)"    # 112k tokens a batch, table 6.2
     # Noam with factor 2 (table 6.2): its peak is 2 / sqrt(512 * 8000).
     TRAINING=(--arch shape_transformer_wmt_en_de --share-all-embeddings
       --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 0
       --lr 0.000988212 --lr-scheduler inverse_sqrt --warmup-updates 8000
       --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1
       --max-source-positions 4096 --max-target-positions 4096
-      --max-tokens "$MAX_TOKENS" --update-freq "$((112000 / (GPUS * MAX_TOKENS)))" --fp16
+      --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --fp16
       --save-interval-updates 5000 --keep-interval-updates 10)
     AVERAGE=10                                         # table 6.2
     ;;

@@ -18,7 +18,8 @@ small() {
     small_japanese
     return
   fi
-  : "${DATA_DIR:?folder with multi30k/train.en.gz, val.en.gz, test_2016_flickr.en.gz, and .de.gz}"
+  data_dir "multi30k/train.en.gz, val.en.gz, test_2016_flickr.en.gz, and .de.gz" \
+    multi30k/{train,val,test_2016_flickr}.{en,de}.gz
   for language in "$SOURCE" "$TARGET"; do
     for pair in $SETS; do
       into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/multi30k/${pair#*:}.$language.gz"
@@ -29,13 +30,13 @@ small() {
 
 # The corpus is of tokens: English gets its text back from Moses' detokeniser, Japanese without spaces.
 small_japanese() {
-  : "${DATA_DIR:?folder with small_parallel_enja/train.en, dev.en, and .ja}"
+  data_dir "small_parallel_enja/train.en, dev.en, and .ja" small_parallel_enja/{train,dev}.{en,ja}
   local corpus="$DATA_DIR/small_parallel_enja" own="$WORK/corpus" language pair
   for language in "$SOURCE" "$TARGET"; do
-    into "$own/train.$language" plain "$language" "$corpus/train.$language"
-    into "$own/dev.$language" plain "$language" "$corpus/dev.$language"
+    plain "$language" "$corpus/train.$language" "$own/train.$language"
+    plain "$language" "$corpus/dev.$language" "$own/dev.$language"
     if [[ -e "$corpus/test.$language" ]]; then
-      into "$own/test.$language" plain "$language" "$corpus/test.$language"
+      plain "$language" "$corpus/test.$language" "$own/test.$language"
     else
       into "$own/test.$language" tail -n 500 "$own/train.$language"
       into "$own/others.$language" head -n -500 "$own/train.$language"
@@ -48,8 +49,12 @@ small_japanese() {
   split_off "$own/train" cat
 }
 
-plain() { # LANGUAGE FILE
-  if [[ "$1" == ja ]]; then sed 's/ //g' "$2"; else fairseq-ssl detokenise "$2" --subwords none --moses "$1"; fi
+plain() { # LANGUAGE FILE OUTPUT
+  if [[ "$1" == ja ]]; then
+    into "$3" sed 's/ //g' "$2"
+  else
+    into "$3" fairseq-ssl detokenise "$2" --subwords none --moses "$1"
+  fi
 }
 
 # The first pairs are genuine; of the others both sides are monolingual text, without the lines that
@@ -66,7 +71,8 @@ split_off() { # PREFIX READER SUFFIX
 }
 
 paper() {
-  : "${DATA_DIR:?folder with train, mono, subwords and the held-out sets in both languages, see README}"
+  data_dir "train, mono, subwords and the held-out sets in both languages, see README" \
+    {train,mono,subwords}.{"$SOURCE","$TARGET"}
   local language pair
   for language in "$SOURCE" "$TARGET"; do
     run mkdir -p "$WORK/raw"

@@ -10,7 +10,7 @@ source "$HERE/system.sh"
 fine_pairs() { # NAME
   local language
   have "$DATA/$1" && return
-  : "${DATA_DIR:?folder with $1.$SOURCE and $1.$TARGET, pairs to fine-tune on}"
+  data_dir "$1.$SOURCE and $1.$TARGET, pairs to fine-tune on" "$1".{"$SOURCE","$TARGET"}
   for language in "$SOURCE" "$TARGET"; do
     if cased "$language"; then
       into "$WORK/true/$1.$language" fairseq-ssl truecase apply "$WORK/case.$language" "$DATA_DIR/$1.$language"

@@ -31,6 +31,7 @@ ENGINE=(--engine ctranslate2)
 NOISY_ENGINE=(--engine fairseq)
 
 expect SCALE "tiny small paper" "$SCALE"
+prepared
 case "$SCALE" in
   tiny)
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
@@ -75,14 +76,15 @@ case "$SCALE" in
     [[ "$SOURCE$TARGET" == *ja* ]] && UPDATES="${UPDATES:-80000}"
     UPDATES="${UPDATES:-40000}"                        # table 5.1
     LAYERS="${LAYERS:-6}"                              # of all but deep
-    LAUNCH="${LAUNCH:-node}"
-    GPUS="${GPUS:-8}" MAX_TOKENS="${MAX_TOKENS:-4000}" # 512k tokens a batch, table 5.1
+    gpus 8
+    MAX_TOKENS="${MAX_TOKENS:-4000}"
+    UPDATE_FREQ="$(divided 512000 GPUS MAX_TOKENS)"    # 512k tokens a batch, table 5.1
     MODEL=(--arch transformer_vaswani_wmt_en_de_big --share-decoder-input-output-embed
       --encoder-ffn-embed-dim 8192 --decoder-ffn-embed-dim 8192    # 5.3.1
       --encoder-layers "$LAYERS" --decoder-layers "$LAYERS")
     SCHEDULE=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --lr 0.001 --lr-scheduler inverse_sqrt --warmup-updates 4000
-      --max-tokens "$MAX_TOKENS" --update-freq "$((512000 / (GPUS * MAX_TOKENS)))" --fp16
+      --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --fp16
       --save-interval-updates 2000 --keep-interval-updates 10)
     CHOSEN="${CHOSEN:-10}"                             # average of the last 10, table 5.1
     VECTORS=(--dimensions 300)                         # 5.3.9

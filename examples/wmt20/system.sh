@@ -59,7 +59,9 @@ case "$SCALE" in
     [[ "$SOURCE-$TARGET" == de-en ]] && RATE=1e-6
     [[ "$SOURCE$TARGET" == *ja* ]] && STAGES="${STAGES:-clean:2000 news:200}"
     STAGES="${STAGES:-news:200}"
-    FINE=(--lr "$RATE" --max-tokens "$((20000 / GPUS))" --fp16
+    FINE_TOKENS="$(divided 20000 GPUS)"                      # the next two: of one GPU
+    BLOCKS=32 MLM_UPDATE_FREQ="$(divided 2048 GPUS BLOCKS)"
+    FINE=(--lr "$RATE" --max-tokens "$FINE_TOKENS" --fp16
       --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --save-interval-updates 20 --keep-interval-updates 8)
     FINE_AVERAGE=8
@@ -67,14 +69,14 @@ case "$SCALE" in
       --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --lr 0.0005 --lr-scheduler inverse_sqrt --warmup-updates 4000 --dropout 0.1
       --weight-decay 0.0 --max-tokens "$MAX_TOKENS"
-      --update-freq "$((512000 / (GPUS * MAX_TOKENS)))" --fp16
+      --update-freq "$UPDATE_FREQ" --fp16
       --max-update 50000 --tokens-per-sample 512 --save-interval-updates 2000
       --keep-interval-updates 1)
     MLM=(--arch roberta_base                                           # table 5.1
       --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --lr 0.0005 --lr-scheduler polynomial_decay --warmup-updates 10000
       --total-num-update 125000 --dropout 0.1 --weight-decay 0.01
-      --batch-size 32 --update-freq "$((2048 / (GPUS * 32)))" --fp16
+      --batch-size "$BLOCKS" --update-freq "$MLM_UPDATE_FREQ" --fp16
       --max-update 125000 --tokens-per-sample 512 --save-interval-updates 5000
       --keep-interval-updates 1)
     SCORING=(--fp16)

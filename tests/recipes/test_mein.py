@@ -127,7 +127,7 @@ def test_figures_have_all_imitators_where_their_windows_and_their_texts_stand() 
             2,
             "KINDS has 'lines.x'; expected alone, imitators, random, lines.N",
         ),
-        ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with rotten_tomatoes/train.tsv"),
+        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with rotten_tomatoes/train.tsv"),
     ],
 )
 def test_a_wrong_setting_is_refused(

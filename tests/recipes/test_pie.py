@@ -329,8 +329,8 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
         ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected tagger, augmented, transformer."),
         ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
         ({"SETS": "train"}, 2, "SETS has 'train'; expected valid, test."),
-        ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with ocr/klk.0.train"),
-        ({"SCALE": "paper", "TASKS": "gec", "DATA_DIR": ""}, 1, "folder with train.src"),
+        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with ocr/klk.0.train"),
+        ({"SCALE": "paper", "TASKS": "gec", "BERT": "b", "DATA_DIR": ""}, 2, "with train.src"),
         ({"SCALE": "paper", "TASKS": "gec", "DATA_DIR": "d", "BERT": ""}, 1, "folder of a BERT"),
     ],
 )

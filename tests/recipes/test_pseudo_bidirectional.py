@@ -119,7 +119,13 @@ def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
         )
     )
     settings = {**GEC, "DATA_DIR": str(data), "WORK": str(work), "KINDS": "pbd", "PRETRAIN": "0"}
-    settings |= {"VOCABULARY": "30", "GEC_DEPTHS": "1", "GEC_UPDATES": "2", "GEC_BEAM": "2"}
+    settings |= {
+        "LAUNCH": "single",
+        "VOCABULARY": "30",
+        "GEC_DEPTHS": "1",
+        "GEC_UPDATES": "2",
+        "GEC_BEAM": "2",
+    }
     settings["FLAGS"] = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 16"
     shown = [step(path, settings).stdout for path in STEPS][-1].splitlines()
     for split in ("bea", "conll"):
@@ -148,8 +154,8 @@ def test_more_words_are_learned_by_the_same_model() -> None:
     [
         ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected transformer, pbd, augmented, no_future,"),
         ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
-        ({"SCALE": "small", "DATA_DIR": ""}, 1, "DATA_DIR: folder with ocr/klk.0.train"),
-        ({**GEC, "DATA_DIR": ""}, 1, "folder with train, valid .src and .trg"),
+        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with ocr/klk.0.train"),
+        ({**GEC, "DATA_DIR": ""}, 2, "folder with train, valid .src and .trg"),
     ],
 )
 def test_a_wrong_setting_is_refused(

@@ -88,7 +88,7 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
         ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
         ({"KINDS": "rotary"}, 2, "KINDS has 'rotary'; expected absolute, shifted, relative."),
         ({"DATASETS": "vanila"}, 2, "DATASETS has 'vanila'; expected vanilla, extrapolate,"),
-        ({"SCALE": "small", "DATA_DIR": ""}, 1, "folder with train.en.gz"),
+        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )
 def test_a_wrong_setting_is_refused(settings: dict[str, str], code: int, message: str) -> None:

@@ -1,0 +1,109 @@
+"""What all recipes share: how work is spread, and what is said of wrong settings and folders."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+from tests.recipes.recipe import step
+
+COMMON = ROOT / "examples/common"
+FIRST = sorted(ROOT.glob("examples/*/1_*.sh"))
+SECOND = sorted(ROOT.glob("examples/*/2_*.sh"))
+
+
+def shell(words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run shell commands after what every recipe sources."""
+    script = f'source "{COMMON}/recipe.sh"; source "{COMMON}/launch.sh"; {words}'
+    return subprocess.run(
+        ["bash", "-c", script],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("jobs", ["0", "x", "-1", ""])
+def test_a_wrong_number_of_jobs_is_refused(jobs: str) -> None:
+    done = shell("echo began", JOBS=jobs)
+    if jobs:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"JOBS is '{jobs}'; expected a number from 1 on.\n"
+    else:
+        assert done.stdout == "began\n"
+
+
+def test_each_job_has_a_gpu_as_far_as_there_are_so_many() -> None:
+    job = 'job() { sleep "$1"; echo "$1 $CUDA_VISIBLE_DEVICES"; }; '
+    spawned = "spawn job 0.9; spawn job 0.3; spawn job 0.5; settle"
+    done = shell(job + spawned, JOBS="2", CUDA_VISIBLE_DEVICES="5,7")
+    assert sorted(done.stdout.splitlines()) == ["0.3 7", "0.5 7", "0.9 5"], done.stderr
+    done = shell(job + spawned, JOBS="3", CUDA_VISIBLE_DEVICES="5,7")
+    assert sorted(done.stdout.splitlines()) == ["0.3 7", "0.5 5", "0.9 5"], done.stderr
+
+
+def test_a_job_that_fails_ends_the_step() -> None:
+    done = shell("spawn sleep 5; spawn false; settle; echo on", JOBS="2")
+    assert done.returncode
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "8 node 2"),
+        ({"GPUS": "16"}, "16 node 1"),
+        ({"GPUS": "1"}, "1 single 16"),
+        ({"LAUNCH": "single"}, "1 single 16"),
+        ({"GPUS": "16", "LAUNCH": "slurm"}, "16 slurm 1"),
+    ],
+)
+def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: str) -> None:
+    done = shell("gpus 8; F=$(divided 16 GPUS); echo $GPUS $LAUNCH $F", **settings)
+    assert done.stdout.strip() == expected, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"GPUS": "5"}, "GPUS=5 SIZE=4: a batch of 64 cannot be divided by 20."),
+        ({"GPUS": "32"}, "GPUS=32 SIZE=4: a batch of 64 cannot be divided by 128."),
+        ({"GPUS": "0"}, "GPUS is '0'; expected a number from 1 on."),
+        ({"GPUS": "all"}, "GPUS is 'all'; expected a number from 1 on."),
+        ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single takes one;"),
+    ],
+)
+def test_a_batch_is_never_made_smaller(settings: dict[str, str], message: str) -> None:
+    done = shell("SIZE=4; gpus 8; F=$(divided 64 GPUS SIZE); echo on", **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_a_node_gives_as_many_gpus_as_are_asked_for() -> None:
+    done = shell("launch_train data", LAUNCH="node", GPUS="4", DRY_RUN="1")
+    assert done.stdout.split() == ["fairseq-train", "data", "--distributed-world-size", "4"]
+    done = shell("launch_train data", LAUNCH="node", DRY_RUN="1")
+    assert done.stdout.split() == ["fairseq-train", "data"]
+
+
+@pytest.mark.parametrize("path", SECOND, ids=lambda path: path.parent.name)
+def test_a_step_before_the_first_says_so(path: Path, tmp_path: Path) -> None:
+    work = tmp_path / "none"
+    shown = step(path, {"WORK": str(work)}, 2).stderr
+    assert shown.startswith(f"{path.name}: there is no {work}; run the steps before it first")
+    assert not work.exists()
+
+
+@pytest.mark.parametrize("path", FIRST, ids=lambda path: path.parent.name)
+def test_a_wrong_folder_of_data_is_named_at_once(path: Path, tmp_path: Path) -> None:
+    settings = {"SCALE": "small", "DATA_DIR": str(tmp_path / "data"), "WORK": str(tmp_path)}
+    if path.parent.name == "bytenet":
+        settings["TASKS"] = "text"
+    shown = step(path, settings, 2).stderr
+    assert f"DATA_DIR: {tmp_path}/data/" in shown
+    assert " is not there; expected a folder with " in shown
+    assert "Traceback" not in shown
