@@ -66,7 +66,8 @@ best_of() { # PERCENT
   have "$DATA/$name" && return
   for language in "$SOURCE" "$TARGET"; do
     all+=("$WORK/true/bt.$language") best+=("$WORK/true/$name.$language")
-    have "${all[-1]}" || into "${all[-1]}" fairseq-ssl detokenise "$WORK/kept/bt.$language"
+    have "${all[-1]}" || into "${all[-1]}" fairseq-ssl detokenise "$WORK/kept/bt.$language" \
+      --subwords sentencepiece
   done
   quietly "$WORK/filter.log" run fairseq-ssl filter learned apply "$WORK/filter" "${all[@]}" \
     --keep "$1" --scores "$WORK/filter.scores" -o "${best[@]}"

@@ -33,13 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_rewriting(parser: argparse._ActionsContainer) -> None:
-    """Declare what turns tokens into text; other verbs score such text."""
+def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = None) -> None:
+    """Declare what turns tokens into text, `subwords` by default; other verbs score such text."""
+    usual = subwords or "sentencepiece, if the first line looks like it"
     parser.add_argument(
         "--subwords",
         choices=SUBWORDS,
-        default="sentencepiece",
-        help="what to join to words (default: %(default)s)",
+        default=subwords,
+        help=f"what to join to words (default: {usual})",
     )
     parser.add_argument(
         "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
@@ -49,7 +50,8 @@ def add_rewriting(parser: argparse._ActionsContainer) -> None:
 def run(args: argparse.Namespace) -> int:
     """Rewrite each line."""
     check_output(args.output, args.file)
-    named = {name: getattr(args, name) for name in ("subwords", "moses", "drop", "field")}
+    named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
+    named["subwords"] = args.subwords or "sentencepiece"
     write(_plain(args), args.output, Signature("detokenise", {"input": str(args.file), **named}))
     return 0
 

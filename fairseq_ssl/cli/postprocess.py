@@ -14,7 +14,7 @@ from fairseq_ssl.cli.line_stream import STDIN, add_file, add_output, check_outpu
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import detruecaser
-from fairseq_ssl.text.detokenise import SUBWORDS, Rewrite, detokeniser
+from fairseq_ssl.text.detokenise import Rewrite, detokeniser, joiner
 from fairseq_ssl.text.japanese import japanese_punctuation, without_latin_brackets
 from fairseq_ssl.text.unknown_words import UnknownCopies, replaced
 from fairseq_ssl.text.word_counts import read_counts
@@ -51,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "has: the first <unk> the first such token, and so on; an <unk> for which none is left "
         "stays, and is counted on stderr (thesis, En-De)",
     )
-    add_rewriting(steps)
-    parser.set_defaults(subwords="none")
+    add_rewriting(steps, "none")
     steps.add_argument(
         "--unknown-to",
         metavar="TEXT",
@@ -132,7 +131,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
 
 def _rewrites(args: argparse.Namespace) -> list[Rewrite]:
     """Return what is done to a line after copying, in its order."""
-    steps: list[Rewrite] = [SUBWORDS[args.subwords]]
+    steps: list[Rewrite] = [joiner(args.subwords)]
     if args.unknown_to is not None:
         steps.append(partial(replaced, text=args.unknown_to))
     if args.detruecase:

@@ -104,8 +104,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of sacreBLEU's, for bleu, as 13a, ja-mecab, zh, none (default: %(default)s)",
     )
-    add_rewriting(parser)
-    parser.set_defaults(subwords="none")
+    add_rewriting(parser, "none")
     parser.add_argument(
         "--features",
         metavar="NAME,NAME,...",

@@ -21,7 +21,7 @@ from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import SUBWORDS
+from fairseq_ssl.text.detokenise import joiner
 from fairseq_ssl.text.sampling import sampled
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
@@ -62,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_file(decode, "subwords")
     decode.add_argument(
-        "--kind", choices=KINDS, default=SENTENCEPIECE, help="of subwords (default: %(default)s)"
+        "--kind",
+        choices=KINDS,
+        help=f"of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
     )
     add_output(decode)
     entries = steps.add(
@@ -209,8 +211,9 @@ def _encode(args: argparse.Namespace) -> int:
 
 def _decode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
-    lines = map(SUBWORDS[args.kind], stream(args.file))
-    write(lines, args.output, Signature("subwords-decode", {"kind": args.kind}))
+    lines = map(joiner(args.kind, "--kind"), stream(args.file))
+    kind = args.kind or SENTENCEPIECE
+    write(lines, args.output, Signature("subwords-decode", {"kind": kind}))
     return 0
 
 

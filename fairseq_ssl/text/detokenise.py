@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.needed_package import needed
 
 Rewrite = Callable[[str], str]
@@ -16,9 +17,29 @@ SUBWORDS: dict[str, Rewrite] = {
 """How each kind of subwords is joined to words."""
 
 
-def detokeniser(subwords: str, moses: str | None = None) -> Rewrite:
+def joiner(subwords: str | None, flag: str = "--subwords") -> Rewrite:
+    """Return what joins subwords of a kind; None is sentencepiece's, if the text looks like it."""
+    if subwords is not None:
+        return SUBWORDS[subwords]
+    known = False
+
+    def join(line: str) -> str:
+        nonlocal known
+        if not known and "\u2581" in line:
+            known = True
+        elif not known and " " in line:
+            raise DataError(
+                f"{line[:40]!r} has no \u2581: these do not look like sentencepiece's subwords, "
+                f"which are expected by default. Say with {flag} what they are."
+            )
+        return SUBWORDS["sentencepiece"](line)
+
+    return join
+
+
+def detokeniser(subwords: str | None, moses: str | None = None) -> Rewrite:
     """Return what joins subwords and, with a language in `moses`, undoes Moses' tokenisation."""
-    join = SUBWORDS[subwords]
+    join = joiner(subwords)
     if moses is None:
         return join
     package = needed("sacremoses", "Undoing the Moses tokenisation", "fairseq")

@@ -129,7 +129,8 @@ def test_token_wins(
         (["length-bleu", "DATA", "--device", "gpu", "-c", "a=CKPT", "-c", "b=CKPT"], "gpu", 2),
         (["shift-similarity", "DATA", "--offsets", "5", "-c", "a=CKPT"], "two or more", 2),
         (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "expected 1 or more", 2),
-        (["swapped-bleu", "DATA", "-c", "a=CKPT"], "has no '<sep>'", 1),
+        (["swapped-bleu", "DATA", "-c", "a=CKPT"], "Say with --subwords what they are.", 1),
+        (["swapped-bleu", "DATA", "--subwords", "none", "-c", "a=CKPT"], "has no '<sep>'", 1),
         (["length-bleu", "DATA", "--subset", "dev", "-c", "a=CKPT", "-c", "b=CKPT"], "'dev'", 1),
     ],
 )

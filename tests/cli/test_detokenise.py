@@ -75,3 +75,17 @@ def test_subword_nmt_and_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str
     words = (str(file), "--subwords", "subword-nmt")
     assert shown(capsys, *words)[0] == "Er sagte : &quot; Ja , sofort . &quot;"
     assert shown(capsys, *words, "--moses", "de") == ['Er sagte: "Ja, sofort."', "ein Rand-Fall"]
+
+
+def test_words_are_not_joined_as_if_they_were_pieces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "words"
+    file.write_text("\nYes\na dog barks\n")
+    assert main(["detokenise", str(file)]) == 1
+    assert "'a dog barks' has no ▁" in capsys.readouterr().err
+    assert main(["subwords", "decode", str(file)]) == 1
+    assert "Say with --kind what they are." in capsys.readouterr().err
+    assert shown(capsys, str(file), "--subwords", "sentencepiece") == ["", "Yes", "adogbarks"]
+    file.write_text("▁a ▁dog\nb a r k s\n")
+    assert shown(capsys, str(file)) == ["a dog", "barks"], "a model may leave them out"
