@@ -148,7 +148,7 @@ TARGETS |= {
         {"one": b"a b\nc\n", "two": b"KEEP DELETE APPEND_,\nAPPEND_x REPLACE_a\n"},
     ),
     "rerank.merge": Target(
-        "rerank merge l2r={one} r2l={two} -o {out}",
+        "rerank merge l2r={one} r2l={two} --subwords none -o {out}",
         {"one": FOUND, "two": NBEST.replace(b"l2r", b"r2l")},
         ("--best",),
         ("--right-to-left=r2l",),
@@ -183,7 +183,12 @@ TARGETS |= {
     "subwords.dictionary": Target(
         "subwords dictionary {model.model}", {"model.model": "pieces.model"}
     ),
-    "subwords.decode": Target("subwords decode {one} -o {out}", {"one": TEXT}),
+    "subwords.decode": Target(
+        "subwords decode {one} -o {out}",
+        {"one": "\u2581The \u2581cat s \u2581sit .\n\u2581Dog s\n".encode()},
+        (),
+        ("--kind=subword-nmt", "--kind=none"),
+    ),
     "subwords.train": Target(
         "subwords train {one} -o {out} --kind subword-nmt --size 8", {"one": TEXT}, ("--size",)
     ),
@@ -287,7 +292,7 @@ TARGETS |= {
     ),
     "length-bleu": Target(
         "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
-        "--device cpu -o {out}",
+        "--subwords none --device cpu -o {out}",
         BINARISED,
         ("--ends", "--max-tokens"),
     ),
@@ -299,7 +304,7 @@ TARGETS |= {
     ),
     "swapped-bleu": Target(
         "swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
-        "--device cpu -o {out}",
+        "--subwords none --device cpu -o {out}",
         BINARISED,
         ("--lines", "--seed"),
     ),

@@ -20,12 +20,12 @@ LINES = 30_000
 WRONG, RIGHT = "the cats sits on mat , and sleep .\n", "the cats sit on a mat and sleep .\n"
 COMMANDS = {
     "tokenise": "tokenise {wrong} --moses en -o {out}",
-    "detokenise": "detokenise {wrong} --moses en -o {out}",
+    "detokenise": "detokenise {wrong} --subwords none --moses en -o {out}",
     "truecase": "truecase train {wrong} -o {out}",
     "dictionary": "edits dictionary {wrong} {right} -o {out} --jobs 1",
     "label": "edits label {wrong} {right} --dictionary {edits} -o {out} --jobs 1",
     "learner-words": "learner-words {wrong} {right} -o {out}",
-    "merge": "rerank merge l2r={list} -o {out}",
+    "merge": "rerank merge l2r={list} --subwords none -o {out}",
     "position-data": "position-data interpolate {folder} {out} --sentences 2",
     "prepare": "classify prepare {classes} --pieces 500 --valid-share 0.2 --test-share 0.2 "
     "-o {out}",
