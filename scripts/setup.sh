@@ -27,9 +27,12 @@ _ssl_use() {
 
 # The interpreter to build with: PYTHON, or the first of 3.11, 3.12, 3.10 that is there.
 _ssl_find_python() {
-  local name version
+  local name version said=''
   for name in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
-    version="$("$name" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" || continue
+    if ! version="$("$name" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1)"; then
+      said="$version" version=''
+      continue
+    fi
     case "$version" in
       3.10 | 3.11 | 3.12)
         command -v "$name"
@@ -38,6 +41,9 @@ _ssl_find_python() {
     esac
   done
   if [[ -n "${PYTHON:-}" ]]; then
+    if command -v "$PYTHON" >/dev/null && [[ -n "$said" ]]; then
+      printf '%s\n' "$said" >&2 # as pyenv's stand-ins for versions that are not chosen
+    fi
     _ssl_say "PYTHON=$PYTHON is ${version:+Python }${version:-not there}; expected Python 3.10, 3.11 or 3.12."
   else
     _ssl_say "no Python 3.10, 3.11 or 3.12 found; install one, or name it: PYTHON=/path/to/python3.11"
@@ -103,7 +109,7 @@ _ssl_build() {
 _ssl_venv_ready() {
   local built="$_ssl_venv/bin/python" print='import sys; print(sys.version_info[:2])'
   [[ -x "$built" ]] || return 1
-  [[ -z "${PYTHON:-}" || "$("$built" -c "$print")" == "$("$PYTHON" -c "$print")" ]] || return 1
+  [[ -z "${PYTHON:-}" || "$("$built" -c "$print")" == "$("$PYTHON" -c "$print" 2>/dev/null)" ]] || return 1
   SETUP_FOR=tests _ssl_satisfied "$built" --pinned >/dev/null
 }
 
