@@ -170,19 +170,20 @@ def _batch_well(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Let nothing but training lose sentences, and a resumed training keep its batches.
 
     fairseq after 0.12.2 drops the last batch of a split where it is no multiple of 8, from
-    translations and validation too: only a training may do with less than all. And it forms
-    batches from the seed plus the epoch. Where it does so once and shuffles them in later
-    epochs, a resumed run goes on with other batches: there they are formed as epoch 1 forms
-    them, so that an unbroken run is as without this change.
+    translations and validation too: only a training, which names its epoch, may do with less
+    than all. And it forms batches from the seed plus the epoch. Where it does so once and
+    shuffles them in later epochs, a resumed run goes on with other batches: there they are
+    formed as epoch 1 forms them, so that an unbroken run is as without this change.
     """
     signature = inspect.signature(stock)
     seeds_by_epoch = "seed + epoch" in inspect.getsource(stock)
 
     def get_batch_iterator(*args: Any, **options: Any) -> Any:
         call = signature.bind(*args, **options)
+        is_epoch = "epoch" in call.arguments
         call.apply_defaults()
         given = call.arguments
-        if not _trains_on(given["self"], given["dataset"]):
+        if not (is_epoch and _trains_on(given["self"], given["dataset"])):
             given["required_batch_size_multiple"] = 1
         seed = given["seed"]
         if seeds_by_epoch and _forms_batches_once(given):

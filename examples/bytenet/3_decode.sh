@@ -22,9 +22,11 @@ for task in $TASKS; do
       done < <(digit_runs)
       ;;
     memorise)
+      # greedy: a beam ends as soon as so many candidates have, and to a model this sure all but
+      # the first are poor
       for arch in $MEMORISE_ARCHS; do
         spawn decode "$RUNS/memorise/$arch" "$DATA/memorise" train train "$SOURCE" "$TARGET" \
-          --beam 5 --batch-size 32 --max-len-a 2 --max-len-b 20
+          --beam 1 --batch-size 64 --max-len-a 2 --max-len-b 20
       done
       ;;
     text)

@@ -29,7 +29,8 @@ case "$SCALE" in
   small)
     TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
     MEMORISE_FLAGS="${MEMORISE_FLAGS---bytenet-dim 128}"
-    MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-80}" MEMORISE_ANNEAL="${MEMORISE_ANNEAL:-61}"
+    MEMORISE_LR="${MEMORISE_LR:-1e-3}"
+    MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-50}" MEMORISE_ANNEAL="${MEMORISE_ANNEAL-36}"
     PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
     VOCABULARY="${VOCABULARY:-2000}" TEXT_ARCH="${TEXT_ARCH:-transformer_tiny}"
     TEXT_FLAGS="${TEXT_FLAGS---encoder-embed-dim 128 --decoder-embed-dim 128

@@ -30,7 +30,7 @@ from tests.conftest import trained_only  # noqa: E402
 
 
 def iterator(
-    epoch: int, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
+    epoch: int | None, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
 ) -> Any:
     """Return what a run that starts, or resumes, in this epoch takes its batches from."""
     words = Dictionary()
@@ -42,7 +42,9 @@ def iterator(
     task.datasets[split] = dataset
     if rebuild:
         task.cfg = Namespace(rebuild_batches=True)
-    return task.get_batch_iterator(dataset, max_sentences=8, seed=3, epoch=epoch, **options)
+    if epoch is not None:  # fairseq-generate and fairseq-validate name none
+        options["epoch"] = epoch
+    return task.get_batch_iterator(dataset, max_sentences=8, seed=3, **options)
 
 
 def batches(*args: Any, **options: Any) -> list[list[int]]:
@@ -79,8 +81,8 @@ def test_workers_end_with_the_iterator_of_one_epoch() -> None:
 
 @pytest.mark.parametrize("count", [3, 8, 13, 42])
 def test_outside_training_each_sentence_is_in_a_batch(count: int) -> None:
-    for split in ("valid", "test1"):
-        found = batches(1, count=count, split=split, required_batch_size_multiple=8)
+    for split, epoch in (("valid", 1), ("test1", None), ("train", None)):
+        found = batches(epoch, count=count, split=split, required_batch_size_multiple=8)
         assert sorted(line for batch in found for line in batch) == list(range(count))
 
 
