@@ -3,7 +3,8 @@
 const changes = (() => {
   const LONGEST = 400; // words on both sides between which common ones are looked for
   // Scripts without spaces are compared by character; of the others, words and single signs.
-  const UNSPACED = "[\\p{scx=Han}\\p{scx=Hiragana}\\p{scx=Katakana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}]";
+  const UNSPACED = "[\\p{scx=Han}\\p{scx=Hiragana}\\p{scx=Katakana}" +
+    "\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}]";
   const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+|\\S`, "gu");
 
   // Each word, its number in the order of first use, and whether there is space before it.

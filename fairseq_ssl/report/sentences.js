@@ -285,5 +285,5 @@
   addEventListener("hashchange", () => recall() && choose());
   const isShared = recall();
   choose();
-  if (isShared) byId("sentences").scrollIntoView();
+  if (isShared) addEventListener("load", () => byId("sentences").scrollIntoView()); // below figures
 })();
