@@ -44,7 +44,9 @@ def measured(args: argparse.Namespace, found: Found, sentences: Sentences, of_se
     if not table(found.scores).has(of_set, sentences.metric, counted):
         found.scores += _scores(metric, counted, of_set, str(signature))
     if len(counted) > 1:
-        found.comparisons.insert(0, _comparison(args, metric, counted, sentences.metric))
+        found.comparisons.insert(
+            0, _comparison(args, metric, counted, f"{of_set}: {sentences.metric}")
+        )
 
 
 def _metric(args: argparse.Namespace, kind: str) -> Metric:
@@ -66,7 +68,7 @@ def _scores(metric: Metric, counted: Counted, of_set: str, signature: str) -> It
 
 
 def _comparison(
-    args: argparse.Namespace, metric: Metric, counted: Counted, shown: str
+    args: argparse.Namespace, metric: Metric, counted: Counted, title: str
 ) -> Comparison:
     """Compare with the baseline, or with the best."""
 
@@ -82,4 +84,4 @@ def _comparison(
             one = paired_bootstrap([seed.rows for seed in seeds], theirs, metric.score)
             differences[name] = Difference(one.difference, one.low, one.high, one.p)
     best = "" if args.baseline else ", the best"
-    return Comparison(f"{shown} against {baseline}{best}", differences)
+    return Comparison(f"{title} against {baseline}{best}", differences)

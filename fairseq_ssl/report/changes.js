@@ -5,12 +5,14 @@ const changes = (() => {
   // Scripts without spaces are compared by character; of the others, words and single signs.
   const UNSPACED = "[\\p{scx=Han}\\p{scx=Hiragana}\\p{scx=Katakana}" +
     "\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}]";
+  const CHARACTER = new RegExp(`^${UNSPACED}`, "u");
   const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+|\\S`, "gu");
 
-  // Each word, its number in the order of first use, and whether there is space before it.
+  // Each word, its number in the order of first use, and whether there is space before it, as if there
+  // were more before the first.
   function words(text, numbers) {
     const found = [];
-    let end = 0;
+    let end = CHARACTER.test(text) ? 0 : -1;
     for (const match of text.matchAll(WORD)) {
       if (!numbers.has(match[0])) numbers.set(match[0], numbers.size);
       found.push({ text: match[0], number: numbers.get(match[0]), spaced: match.index > end });
@@ -27,7 +29,8 @@ const changes = (() => {
     let start = 0;
     while (start < least && first[start].text === second[start].text) start++;
     let end = 0;
-    while (end < least - start && first[first.length - 1 - end].text === second[second.length - 1 - end].text) end++;
+    const last = (side) => side[side.length - 1 - end].text;
+    while (end < least - start && last(first) === last(second)) end++;
     const parts = [];
     const add = (kind, word) => {
       const last = parts[parts.length - 1];

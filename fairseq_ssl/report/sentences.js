@@ -136,7 +136,9 @@
     clearTimeout(drawing);
     const end = performance.now() + MOMENT;
     let drawn = 0;
-    while (drawn < waiting.length && (!drawn || performance.now() < end)) list.append(item(waiting[drawn++], asked));
+    while (drawn < waiting.length && (!drawn || performance.now() < end)) {
+      list.append(item(waiting[drawn++], asked));
+    }
     const rest = waiting.slice(drawn);
     list.setAttribute("aria-busy", rest.length > 0);
     if (rest.length) drawing = setTimeout(draw, 0, rest, asked);
@@ -155,7 +157,8 @@
       text.dir = "auto";
       text.lang = side.lang;
       const isMarked = basis && side !== basis && side.name !== "source";
-      text.append(...(isMarked ? marked(basis.lines[line], side.lines[line], sought) : lit(side.lines[line], sought)));
+      const whole = side.lines[line];
+      text.append(...(isMarked ? marked(basis.lines[line], whole, sought) : lit(whole, sought)));
       described.append(term, text);
     }
     found.append(described);
@@ -171,15 +174,13 @@
   }
 
   function marked(before, after, sought) {
-    return changes(before, after).flatMap(({ kind, text, spaced }) => {
-      const parts = lit(text, sought);
-      if (kind) {
-        const made = element(kind);
-        if (kind === "del") made.dir = "auto"; // which so does not decide the direction of the whole
-        made.append(...parts);
-        return [spaced ? " " : "", made];
-      }
-      return [spaced ? " " : "", ...parts];
+    return changes(before, after).flatMap(({ kind, text, spaced }, at) => {
+      const space = spaced && at ? " " : "";
+      if (!kind) return [space, ...lit(text, sought)];
+      const made = element(kind);
+      if (kind === "del") made.dir = "auto"; // which so does not decide the direction of the whole
+      made.append(...lit(text, sought));
+      return [space, made];
     });
   }
 
@@ -204,7 +205,8 @@
       const [did, missed] = [true, false].map((isBy) =>
         shown.filter((side) => error.by.includes(side.system) === isBy).map((side) => side.name));
       const row = element("li");
-      row.append(element("b", error.type), ` ${error.words || "nothing"} → ${error.correction || "nothing"}: `,
+      const edit = `${error.words || "nothing"} → ${error.correction || "nothing"}`;
+      row.append(element("b", error.type), ` ${edit}: `,
         [whose(did, "corrected"), whose(missed, "missed")].filter(Boolean).join("; "));
       made.append(row);
     }
@@ -224,7 +226,7 @@
   function remember() {
     const told = new URLSearchParams();
     for (const field of fields()) {
-      if (!isAsGiven(field)) told.set(field.name, field.type === "checkbox" ? Number(field.checked) : field.value);
+      if (!isAsGiven(field)) told.set(field.name, field.type === "checkbox" ? 1 : field.value);
     }
     const hidden = boxes().filter((box) => !box.checked).map((box) => box.value);
     if (hidden.length) told.set("hide", hidden.join(","));
