@@ -81,9 +81,18 @@
       case "lost": return (line) => b.scores[line] - a.scores[line];
       case "apart": return (line) => Math.abs(a.scores[line] - b.scores[line]);
       case "low": return (line) => -a.scores[line];
-      case "unlike": return (line) => unlike(a.lines[line], b.lines[line]);
+      case "unlike": return (line) => remembered(a, b, line);
       default: return null;
     }
+  }
+
+  const unlikes = new Map(); // by two systems, how unlike their lines are; -1: not looked yet
+  function remembered(a, b, line) {
+    const pair = `${a.system} ${b.system}`;
+    if (!unlikes.has(pair)) unlikes.set(pair, new Int32Array(lines.length).fill(-1));
+    const counts = unlikes.get(pair);
+    if (counts[line] < 0) counts[line] = unlike(a.lines[line], b.lines[line]);
+    return counts[line];
   }
 
   // How many words only one of two texts has; of texts without spaces, characters.
