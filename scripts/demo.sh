@@ -133,7 +133,7 @@ for system in $SYSTEMS; do outputs+=("$system=$(path "$system")/test.txt"); done
 gold=(--source "$text/test.src" --reference "$text/test.trg")
 score() { # METRIC FLAGS...
   fairseq-ssl score "$1" "${outputs[@]}" "${gold[@]}" "${@:2}"
-  into "$DEMO/runs/$1.json" fairseq-ssl score "$1" "${outputs[@]}" "${gold[@]}" "${@:2}" --format json
+  into "$DEMO/runs/test.$1.json" fairseq-ssl score "$1" "${outputs[@]}" "${gold[@]}" "${@:2}" --format json
 }
 score errant --untyped
 score gleu

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 
+NAMED_SET = "test"
+"""Of outputs that are given by the names of their systems."""
+MOST_NAMED = 10
+"""Sets or systems that a message names."""
+
 if TYPE_CHECKING:
     from fairseq_ssl.report.found import Found
     from fairseq_ssl.report.sentences import Sentences
@@ -19,24 +24,30 @@ SUMMARY = "one page of scores, figures and sentences, to look at in a browser"
 EXAMPLES = """\
   fairseq-ssl report work/wmt20/small/runs -o report.html --set test \\
       --source test.en --reference test.de --baseline base
+  fairseq-ssl report base=base.txt ours=seed1.txt ours=seed2.txt -o report.html \\
+      --source test.en --reference test.de
   fairseq-ssl report runs figures -o report.html --set conll --gold conll14.m2"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the folders and what is shown beside the outputs."""
     parser.add_argument(
-        "folder",
-        type=Path,
+        "given",
         nargs="+",
-        metavar="FOLDER",
-        help="where recipes write: in it, SYSTEM.SEED/SET.txt are outputs, files of scores as "
-        "sacreBLEU or `fairseq-ssl score --format json` write them, .png, .svg and .jpg figures, "
-        "other .json files analyses",
+        metavar="FOLDER or NAME=FILE",
+        help="a folder where recipes write: in it, SYSTEM.SEED/SET.txt are outputs, files of "
+        "scores as sacreBLEU or `fairseq-ssl score --format json` write them, .png, .svg and .jpg "
+        "figures, other .json files analyses; or the name of a system and its output, one "
+        "sentence a line, several of one NAME being its seeds",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the page, as report.html"
     )
     parser.add_argument("--title", default="Systems side by side", help="(default: %(default)s)")
+    _add_sentences(parser)
+
+
+def _add_sentences(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sentence by sentence")
     group.add_argument(
         "--set",
@@ -56,64 +67,117 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gold",
         type=Path,
         metavar="FILE",
-        help="sources and edits of annotators, m2: for error types, and in place of --source",
+        help="sources and edits of annotators, m2: for error types and what became of each error, "
+        "and in place of --source and --reference",
     )
     group.add_argument(
         "--metric",
         choices=("bleu", "gleu", "m2", "accuracy"),
-        help="that sentences are ordered and systems compared by (default: m2 with --gold, gleu "
+        help="that systems are compared and sentences ordered by (default: m2 with --gold, gleu "
         "with --source and outputs like it, bleu with --reference)",
+    )
+    group.add_argument(
+        "--tokenize",
+        metavar="NAME",
+        help="bleu: sacreBLEU's, as ja-mecab or zh (default: 13a)",
     )
     group.add_argument(
         "--baseline",
         metavar="SYSTEM",
-        help="compare each other system with it by a paired bootstrap",
+        help="compare each other system with it by a paired bootstrap (default: the best)",
     )
+    for short, name, whose in (("s", "source", "the source"), ("t", "target", "the outputs")):
+        group.add_argument(
+            f"-{short}",
+            f"--{name}-lang",
+            default="",
+            metavar="LANG",
+            help=f"language of {whose}, as ja: for the right letters and voice (default: unknown)",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
     """Look for everything, put it together and write the page."""
-    from fairseq_ssl.report.found import found_in
-    from fairseq_ssl.report.page import page
+    from fairseq_ssl.cli.report_scores import measured
+    from fairseq_ssl.report.gold_errors import corrected_by_type
+    from fairseq_ssl.report.page import Page
     from fairseq_ssl.report.tables import table
     from fairseq_ssl.text.whole_file import whole_file
 
-    found = found_in(args.folder)
-    if not (found.scores or found.outputs or found.figures):
-        raise DataError(
-            f"{', '.join(map(str, args.folder))}: no outputs, scores or figures. Expected folders "
-            "that a recipe or `fairseq-ssl score` has written."
-        )
-    comparisons = dict(found.comparisons)
+    found = _found(args)
     of_set = _set(args, found)
     sentences = None
-    if of_set is not None:
-        sentences = _sentences(args, found.systems(of_set))
-        if sentences.metric:
-            comparisons.update(_measured(args, sentences, found.systems(of_set)))
     told: dict[str, Any] = {"systems": len(found.names())}
     if of_set is not None:
-        told |= {"set": of_set, "sentences": len(sentences.outputs[0]) if sentences else 0}
+        systems = found.systems(of_set)
+        sentences = _sentences(args, systems)
+        if sentences.metric:
+            measured(args, found, sentences, of_set)
+        if sentences.errors is not None and any(sentences.errors):
+            name = "errors corrected as an annotator did, % by type"
+            found.parts[f"{of_set}: {name}"] = corrected_by_type(
+                sentences.errors, sentences.systems
+            )
+        told |= {"set": of_set, "sentences": len(sentences.outputs[0])}
+    for path in found.left_out:
+        print(
+            f"{path} is left out: no browser shows it in a page. Draw it as .svg.", file=sys.stderr
+        )
     signature = Signature("report", told)
-    scores = table(found.scores)
+    page = Page(args.title, found, table(found.scores), sentences, str(signature))
     with whole_file(args.output) as file:
-        file.write(page(args.title, found, scores, comparisons, sentences, str(signature)))
+        file.write(page.html())
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)
     return 0
+
+
+def _found(args: argparse.Namespace) -> Found:
+    """Look through the folders, and take the outputs that were named."""
+    from fairseq_ssl.report.found import found_in
+
+    folders, outputs = [], []
+    for word in args.given:
+        name, equals, file = word.partition("=")
+        if name and equals and file and not Path(word).exists():
+            outputs.append((name, Path(file)))
+        else:
+            folders.append(Path(word))
+    found = found_in(folders)
+    for name, path in outputs:
+        paths = found.outputs.setdefault((name, args.set or NAMED_SET), [])
+        if path in paths:
+            raise UsageError(f"{path} is given twice.")
+        paths.append(path)
+    if found.is_empty():
+        raise DataError(
+            f"{', '.join(args.given)}: no outputs, scores or figures. Expected folders that a "
+            "recipe or `fairseq-ssl score` has written, or NAME=FILE."
+        )
+    return found
 
 
 def _set(args: argparse.Namespace, found: Found) -> str | None:
     """Return the set whose sentences are shown, if there is one."""
     names = found.sets()
-    wanted = args.set or ("test" if "test" in names else names[0] if len(names) == 1 else None)
-    if wanted is None and names and (args.source or args.reference or args.gold):
-        raise UsageError(f"There are outputs of {', '.join(names)}; name one of them: --set.")
+    default = NAMED_SET if NAMED_SET in names else names[0] if len(names) == 1 else None
+    wanted = args.set or default
+    if wanted is None and names:
+        several = f"There are outputs of {', '.join(_few(names))}"
+        if args.source or args.reference or args.gold or args.baseline:
+            raise UsageError(f"{several}; name one of them: --set.")
+        print(f"{several}; sentences are shown of the one that --set names.", file=sys.stderr)
     if wanted is not None and wanted not in names:
-        raise UsageError(f"--set is {wanted}; expected {', '.join(names) or 'outputs, SET.txt'}.")
+        raise UsageError(
+            f"--set is {wanted}; expected {', '.join(_few(names)) or 'outputs, SET.txt'}."
+        )
     if args.baseline and (wanted is None or args.baseline not in found.systems(wanted)):
-        systems = ", ".join(found.systems(wanted)) if wanted else "none"
+        systems = ", ".join(_few(list(found.systems(wanted)))) if wanted else "none"
         raise UsageError(f"--baseline is {args.baseline}; the systems are: {systems}.")
     return wanted
+
+
+def _few(names: Sequence[str]) -> Sequence[str]:
+    return names if len(names) <= MOST_NAMED else [*names[:MOST_NAMED], "..."]
 
 
 def _sentences(args: argparse.Namespace, systems: Mapping[str, Sequence[Path]]) -> Sentences:
@@ -122,28 +186,32 @@ def _sentences(args: argparse.Namespace, systems: Mapping[str, Sequence[Path]]) 
 
     firsts = [paths[0] for paths in systems.values()]
     found = Sentences(list(systems), [read_all(path) for path in firsts])
-    if args.gold is not None:
-        _take_gold(found, args.gold)
+    found.has_seeds = any(len(paths) > 1 for paths in systems.values())
+    found.languages = args.source_lang, args.target_lang
+    found.references = [read_all(path) for path in args.reference]
     if args.source is not None:
         found.source = read_all(args.source)
-    found.references = [read_all(path) for path in args.reference]
+    if args.gold is not None:
+        _take_gold(found, args.gold, firsts)
     found.check(firsts)
     found.metric = args.metric or _metric(args, found)
+    if args.tokenize and found.metric != "bleu":
+        raise UsageError(f"--tokenize goes with bleu, not with {found.metric or 'no metric'}.")
     return found
 
 
-def _take_gold(found: Sentences, path: Path) -> None:
-    """Take sources and the types of their errors from an m2 file."""
-    from fairseq_ssl.scoring.errant import UNKNOWN, main_type
+def _take_gold(found: Sentences, path: Path, outputs: Sequence[Path]) -> None:
+    """Take sources, references and errors from an m2 file."""
+    from fairseq_ssl.report.gold_errors import gold_errors, references
     from fairseq_ssl.text.m2 import read_m2
 
     gold = list(read_m2(path))
-    found.source = [" ".join(sentence.words) for sentence in gold]
-    kinds = [
-        {edit.type for edits in one.annotators.values() for edit in edits if edit.type != UNKNOWN}
-        for one in gold
-    ]
-    found.types = [sorted({main_type(kind) for kind in of_line}) for of_line in kinds]
+    found.source = found.source or [" ".join(sentence.words) for sentence in gold]
+    found.references = found.references or references(gold, str(path))
+    found.check(outputs)
+    if len(gold) != len(found.outputs[0]):
+        raise DataError(f"{path} has {len(gold)} sentences and {outputs[0]} others.")
+    found.errors = gold_errors(gold, found.outputs)
 
 
 def _metric(args: argparse.Namespace, found: Sentences) -> str:
@@ -153,38 +221,3 @@ def _metric(args: argparse.Namespace, found: Sentences) -> str:
     if not found.references:
         return ""
     return "gleu" if found.against() == "source" else "bleu"
-
-
-def _measured(
-    args: argparse.Namespace, sentences: Sentences, systems: Mapping[str, Sequence[Path]]
-) -> dict[str, dict[str, Any]]:
-    """Score each sentence of each system; return the comparison with the baseline by its name."""
-    from fairseq_ssl.cli import score_edits, score_metrics
-    from fairseq_ssl.cli.score import METRICS
-    from fairseq_ssl.cli.score_report import Report
-    from fairseq_ssl.report.sentences import read_all
-
-    kind = sentences.metric
-    settings = dict(METRICS[kind])
-    for name in ("gold", "source", "reference"):
-        if name in settings:
-            settings[name] = getattr(args, name) or settings[name]
-            if settings[name] is ...:
-                raise UsageError(f"--metric {kind} needs --{name}.")
-    metric = {**score_metrics.METRICS, **score_edits.METRICS}[kind](settings, args.reference)
-    wanted = systems if args.baseline else {name: paths[:1] for name, paths in systems.items()}
-    counted = {
-        name: [metric.count(str(path), read_all(path)) for path in paths]
-        for name, paths in wanted.items()
-    }
-    sentences.scores = [
-        [round(metric.sentence_score(row), 2) for row in seeds[0].rows]
-        for seeds in counted.values()
-    ]
-    sentences.metric = metric.headline
-    if not args.baseline or len(counted) == 1:
-        return {}
-    baseline = counted.pop(args.baseline)
-    found = Report(metric, kind, counted)
-    found.compare(baseline, 1000, 12345)
-    return {f"{metric.headline} against {args.baseline}": found.comparisons}

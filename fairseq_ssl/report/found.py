@@ -5,28 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.report.told import (
+    Comparison,
+    Parts,
+    Score,
+    comparisons_of,
+    parts_of,
+    scores_of,
+)
 
 SEED = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
-OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg")
-
-
-@dataclass(frozen=True)
-class Score:
-    """A number that some text got."""
-
-    system: str
-    set: str
-    """The held-out set, or nothing where the file does not tell."""
-    metric: str
-    values: tuple[float, ...]
-    """Of its seeds."""
-    signature: str
+OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 
 @dataclass
@@ -38,9 +33,13 @@ class Found:
     """By system and set, those of its seeds."""
     analyses: dict[str, Any] = field(default_factory=dict)
     """What other JSON files hold, by their names."""
-    figures: list[Path] = field(default_factory=list)
-    comparisons: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By the file, systems against a baseline."""
+    figures: dict[str, Path] = field(default_factory=dict)
+    """By their names."""
+    left_out: list[Path] = field(default_factory=list)
+    """Figures that a page can not show."""
+    comparisons: list[Comparison] = field(default_factory=list)
+    parts: dict[str, Parts] = field(default_factory=dict)
+    """Scores by type or by level, by what they are called."""
 
     def names(self) -> set[str]:
         """Return all systems."""
@@ -53,6 +52,10 @@ class Found:
     def systems(self, of_set: str) -> dict[str, list[Path]]:
         """Return the outputs of a set by system."""
         return {system: paths for (system, name), paths in self.outputs.items() if name == of_set}
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to show."""
+        return not (self.scores or self.outputs or self.figures)
 
 
 def found_in(folders: Sequence[Path]) -> Found:
@@ -71,30 +74,40 @@ def found_in(folders: Sequence[Path]) -> Found:
         whole.scores += [replace(score, system=named(score.system)) for score in one.scores]
         whole.outputs |= {(named(system), of): paths for (system, of), paths in one.outputs.items()}
         whole.analyses |= {f"{folder.name}/{name}": found for name, found in one.analyses.items()}
-        whole.comparisons |= one.comparisons
-        whole.figures += one.figures
+        whole.figures |= {f"{folder.name}/{name}": path for name, path in one.figures.items()}
+        whole.parts |= one.parts
+        whole.comparisons += one.comparisons
+        whole.left_out += one.left_out
     return whole
 
 
 def _found_in(folder: Path) -> Found:
     found = Found()
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder. Expected one with outputs or scores.")
+        raise DataError(
+            f"{folder} is no folder. Expected one with outputs or scores, or an output with the "
+            "name of its system: NAME=FILE."
+        )
     for path in sorted(_files(folder), key=lambda path: (*system_of(path.parent), path)):
-        if path.suffix == OUTPUT:
+        name = path.relative_to(folder)
+        suffix = path.suffix.lower()
+        if suffix == OUTPUT:
             system, _ = system_of(path.parent)
             found.outputs.setdefault((system, path.stem), []).append(path)
-        elif path.suffix == ".json":
-            _take_json(found, path, path.relative_to(folder))
-        elif path.suffix in FIGURES:
-            found.figures.append(path)
+        elif suffix == ".json":
+            _take_json(found, path, name)
+        elif suffix in FIGURES:
+            found.figures[str(name.with_suffix(""))] = path
+        elif suffix == ".pdf":
+            found.left_out.append(path)
     return found
 
 
 def system_of(folder: Path) -> tuple[str, str]:
     """Return the system and the seed that a folder's name tells, as in tagged.1."""
-    parts = SEED.fullmatch(folder.name)
-    return (folder.name, "") if parts is None else (parts["system"], parts["seed"])
+    name = folder.resolve().name
+    parts = SEED.fullmatch(name)
+    return (name, "") if parts is None else (parts["system"], parts["seed"])
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -104,34 +117,13 @@ def _files(folder: Path) -> Iterator[Path]:
 def _take_json(found: Found, path: Path, name: Path) -> None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise DataError(f"{path} is no JSON. Take it away, or make it again.") from None
-    scores = list(scores_of(content, path))
+    system, _ = system_of(path.parent)
+    shown = str(name.with_suffix(""))
+    scores = list(scores_of(content, path.name.split(".")[0], system))
     found.scores += scores
-    if isinstance(content, dict) and "against the baseline" in content:
-        found.comparisons[str(name)] = content["against the baseline"]
+    found.comparisons += comparisons_of(content, shown)
+    found.parts |= parts_of(content, shown)
     if not scores:
         found.analyses[str(name)] = content
-
-
-def scores_of(content: Any, path: Path) -> Iterator[Score]:
-    """Yield what a file of scores tells; of other JSON, nothing.
-
-    It is sacreBLEU's JSON, or that of `fairseq-ssl score --format json` for one system or several.
-    """
-    if not isinstance(content, dict) or "signature" not in content:
-        return
-    of_set = path.name.split(".")[0]
-    system, _ = system_of(path.parent)
-    signature = str(content["signature"])
-    if isinstance(content.get("systems"), dict):
-        for name, metrics in content["systems"].items():
-            for metric, told in metrics.items():
-                yield Score(name, of_set, metric, tuple(told["seeds"]), signature)
-    elif isinstance(content.get("score"), int | float):
-        metric = str(content.get("name", "score"))
-        yield Score(system, of_set, metric, (float(content["score"]),), signature)
-    else:
-        for metric, value in content.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                yield Score(system, of_set, metric, (float(value),), signature)

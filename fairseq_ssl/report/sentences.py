@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.report.gold_errors import GoldError
 from fairseq_ssl.text.lines import read_lines
 
 SOURCE, REFERENCE = "source", "reference"
@@ -22,16 +24,22 @@ class Sentences:
     """By system."""
     source: list[str] | None = None
     references: list[list[str]] = field(default_factory=list)
-    types: list[list[str]] | None = None
-    """Of the errors in each source."""
+    errors: list[list[GoldError]] | None = None
+    """That annotators found in each source."""
     scores: list[list[float]] | None = None
     """By system."""
     metric: str = ""
     """That the scores are of."""
+    has_seeds: bool = False
+    """Whether of some system there are others than those shown."""
+    languages: tuple[str, str] = ("", "")
+    """Of the source, and of the others, as a browser knows them."""
 
     def check(self, names: Sequence[Path]) -> None:
         """Refuse files of unlike lengths; `names` are those of the outputs."""
         wanted = len(self.outputs[0])
+        if not wanted:
+            raise DataError(f"{names[0]} is empty. Expected a line or more.")
         parts = [*zip(map(str, names), self.outputs, strict=True)]
         parts += [("the source", self.source)] if self.source is not None else []
         parts += [("a reference", one) for one in self.references]
@@ -42,13 +50,31 @@ class Sentences:
                     "sentences on all sides; --set chooses the outputs."
                 )
 
+    def sides(self) -> list[str]:
+        """Return what is not of a system: the source and the references, by name."""
+        count = len(self.references)
+        wanted = [REFERENCE] if count == 1 else [f"{REFERENCE} {at + 1}" for at in range(count)]
+        return [*([SOURCE] * (self.source is not None)), *wanted]
+
     def against(self) -> str:
         """Return what edits are marked against: what the outputs are most like."""
-        if self.source is not None and (self.types is not None or self._is_corrected()):
+        if self.source is not None and (self.errors is not None or self._is_corrected()):
             return SOURCE
         if self.references:
             return REFERENCE if len(self.references) == 1 else f"{REFERENCE} 1"
         return self.systems[0]
+
+    def types(self) -> Counter[str]:
+        """Return the types of errors, and in how many sentences each is."""
+        return Counter(
+            kind for errors in self.errors or () for kind in {one.type for one in errors}
+        )
+
+    def main_types(self) -> Counter[str]:
+        """Return the same of types without their operation."""
+        return Counter(
+            kind for errors in self.errors or () for kind in {one.main_type for one in errors}
+        )
 
     def _is_corrected(self) -> bool:
         """Tell whether outputs share most of their words with the source."""
@@ -62,14 +88,20 @@ class Sentences:
 
     def content(self) -> dict[str, Any]:
         """Return what the page's script reads."""
-        return {
-            "systems": self.systems,
-            "outputs": self.outputs,
-            "source": self.source,
-            "references": self.references,
-            "types": self.types,
-            "scores": self.scores,
-        }
+        texts = [self.source] if self.source is not None else []
+        texts += self.references
+        source, others = self.languages
+        sides: list[dict[str, Any]] = [
+            {"name": name, "lang": source if name == SOURCE else others, "lines": lines}
+            for name, lines in zip(self.sides(), texts, strict=True)
+        ]
+        for at, (name, lines) in enumerate(zip(self.systems, self.outputs, strict=True)):
+            sides.append({"name": name, "lang": others, "lines": lines, "system": at})
+            if self.scores is not None:
+                sides[-1]["scores"] = self.scores[at]
+        if self.errors is None:
+            return {"sides": sides, "errors": None}
+        return {"sides": sides, "errors": [list(map(asdict, of_line)) for of_line in self.errors]}
 
 
 def read_all(path: Path) -> list[str]:

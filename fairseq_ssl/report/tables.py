@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fairseq_ssl.report.found import Score
+from fairseq_ssl.report.told import Score, direction
 from fairseq_ssl.scoring.seeds import Spread
 
-Column = tuple[str, str]
-"""A set and a metric."""
+Column = tuple[str, str, str]
+"""A set, a metric, and the signature of the numbers: what was made otherwise stands apart."""
 
 
 @dataclass(frozen=True)
@@ -19,29 +20,63 @@ class Table:
     columns: list[Column]
     rows: dict[str, list[Spread | None]]
     """By system; None where it has no such score."""
-    signatures: dict[str, list[Column]]
-    """What made the numbers, and of which columns."""
+
+    def signatures(self) -> list[str]:
+        """Return what made the numbers."""
+        return list(dict.fromkeys(signature for *_, signature in self.columns))
+
+    def headings(self) -> list[tuple[str, str]]:
+        """Return sets and metrics; those that are there twice have the number of the signature."""
+        counts = Counter(column[:2] for column in self.columns)
+        numbers = {signature: at for at, signature in enumerate(self.signatures(), 1)}
+        return [
+            (of, metric if counts[of, metric] == 1 else f"{metric} [{numbers[signature]}]")
+            for of, metric, signature in self.columns
+        ]
+
+    def has(self, of_set: str, metric: str, systems: Iterable[str]) -> bool:
+        """Tell whether all systems have such a score."""
+        columns = [at for at, column in enumerate(self.columns) if column[:2] == (of_set, metric)]
+        return all(
+            any(self.rows[system][at] for at in columns) if system in self.rows else False
+            for system in systems
+        )
 
 
 def table(scores: Iterable[Score]) -> Table:
-    """Put scores into rows by system, in the order in which they come."""
-    values: dict[str, dict[Column, list[float]]] = {}
-    signatures: dict[str, list[Column]] = {}
+    """Put scores into rows by system, in the order in which they come.
+
+    Scores of single values are seeds of one system; a score of several values has all of them.
+    Where there are both, the larger number of seeds is taken, not all together.
+    """
+    rows: dict[str, dict[Column, tuple[list[float], list[float]]]] = {}
     for score in scores:
-        column = (score.set, score.metric)
-        values.setdefault(score.system, {}).setdefault(column, []).extend(score.values)
-        if column not in signatures.setdefault(score.signature, []):
-            signatures[score.signature].append(column)
-    columns = list(dict.fromkeys(column for row in values.values() for column in row))
+        column = (score.set, score.metric, score.signature)
+        singles, together = rows.setdefault(score.system, {}).setdefault(column, ([], []))
+        if len(score.values) == 1:
+            singles += score.values
+        elif len(score.values) > len(together):
+            together[:] = score.values
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     columns.sort(key=lambda column: column[0])
-    rows = {
-        system: [Spread.of(row[column]) if column in row else None for column in columns]
-        for system, row in values.items()
-    }
-    return Table(columns, rows, signatures)
+    return Table(
+        columns,
+        {
+            system: [
+                Spread.of(max(row[column], key=len)) if column in row else None
+                for column in columns
+            ]
+            for system, row in rows.items()
+        },
+    )
 
 
 def best(table: Table) -> list[float | None]:
-    """Return the largest mean of each column."""
+    """Return the best mean of each column, if its metric has one."""
     columns: Iterable[Sequence[Spread | None]] = zip(*table.rows.values(), strict=True)
-    return [max((one.mean for one in column if one), default=None) for column in columns]
+    found: list[float | None] = []
+    for (_, metric, _), column in zip(table.columns, columns, strict=True):
+        means = [one.mean for one in column if one]
+        way = direction(metric)
+        found.append(way * max(way * mean for mean in means) if way and means else None)
+    return found

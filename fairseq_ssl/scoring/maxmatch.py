@@ -63,15 +63,22 @@ class MaxMatch:
 
     def counts(self, sentence: M2Sentence, output: str) -> list[Counts]:
         """Return the counts of an output against each annotator."""
-        gold = [
-            [gold_edit(sentence, edit) for edit in edits]
-            for _, edits in sorted(sentence.annotators.items())
-        ]
+        gold = _gold(sentence)
+        made = self._made(sentence, output, gold)
+        return [self._against(path, edits) for path, edits in zip(made, gold, strict=True)]
+
+    def edits(self, sentence: M2Sentence, output: str) -> list[list[Edit]]:
+        """Return the edits of an output that agree best with each annotator."""
+        return self._made(sentence, output, _gold(sentence))
+
+    def _made(
+        self, sentence: M2Sentence, output: str, gold: Sequence[Sequence[GoldEdit]]
+    ) -> list[list[Edit]]:
         words = output.split()
         if words == list(sentence.words):
-            return [Counts(0, 0, len(edits)) for edits in gold]
+            return [[] for _ in gold]
         paths = self._paths(sentence, words, self._kept(gold))
-        return [self._against(paths.best(edits), edits) for edits in gold]
+        return [paths.best(edits) for edits in gold]
 
     def _kept(self, gold: Sequence[Sequence[GoldEdit]]) -> int | None:
         """Return how many words kept at either end matter; None if all of them do.
@@ -104,6 +111,13 @@ class AnyPaths(Protocol):
 
     def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
         """Return the edits of the path that has most of the gold edits."""
+
+
+def _gold(sentence: M2Sentence) -> list[list[GoldEdit]]:
+    return [
+        [gold_edit(sentence, edit) for edit in edits]
+        for _, edits in sorted(sentence.annotators.items())
+    ]
 
 
 def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:

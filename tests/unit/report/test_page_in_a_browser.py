@@ -1,41 +1,19 @@
-"""The page in headless Chromium: sentences are filtered, ordered and marked, without errors."""
+"""Many sentences in headless Chromium: filtered, ordered and marked, without errors."""
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairseq_ssl.cli.main import main
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select  # noqa: E402
-
-DRIVER, BROWSER = shutil.which("chromedriver"), shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not (DRIVER and BROWSER), reason="no chromium and chromedriver")
 COUNT = 10_000
+TOP, BOTTOM = ".pages:first-of-type [data-turn='1']", ".pages:last-of-type [data-turn='1']"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
-        options.add_argument(f"--{flag}")
-    options.binary_location = BROWSER
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Sentence n has n mod 7 words that one system got wrong, and one in 10 has an error."""
     folder = tmp_path_factory.mktemp("report")
     words = [f"word{number} stays the same as all the others do".split() for number in range(COUNT)]
@@ -53,97 +31,124 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"runs/{name}.1/test.txt").write_text("\n".join(lines) + "\n")
     words_of_command = ["report", folder / "runs", "-o", folder / "r.html"]
     assert main([*map(str, words_of_command), "--gold", str(folder / "gold.m2")]) == 0
-    return folder / "r.html"
+    return f"file://{folder / 'r.html'}"
 
 
 @pytest.fixture
-def shown(browser: Any, page: Path) -> Any:
-    browser.get(f"file://{page}")
-    return browser
+def many(shown: Any, page: str) -> Any:
+    shown.open(page)
+    return shown
 
 
-def until(condition: Callable[[], bool]) -> float:
-    """Wait; return how many seconds it took."""
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begun < 20
-        time.sleep(0.01)
-    return time.monotonic() - begun
+def test_all_sentences_are_there_a_page_at_a_time(many: Any) -> None:
+    assert many.told() == f"{COUNT} of {COUNT} sentences"
+    assert len(many.headings()) == 25
+    assert many.one(".place").text == "Page 1 of 400"
+    many.one(TOP).send_keys("\n")
+    many.until_first("Sentence 26")
+    many.one("#page").clear()
+    many.one("#page").send_keys("400\n")
+    many.until_first("Sentence 9976")
+    many.one(TOP).send_keys("\n")  # there is no page after the last
+    assert many.one(TOP).get_attribute("aria-disabled") == "true"
+    assert many.one("#page").get_attribute("value") == "400"
 
 
-def told(driver: Any) -> str:
-    return str(driver.find_element(By.ID, "told").text)
+def test_who_turns_pages_at_the_end_goes_on_at_the_top_by_the_same_key(many: Any) -> None:
+    many.one(BOTTOM).send_keys("\n")
+    many.until_first("Sentence 26")
+    assert many.driver.switch_to.active_element == many.one(TOP)
+    many.driver.switch_to.active_element.send_keys("\n")
+    many.until_first("Sentence 51")
+    assert many.one("#told").location_once_scrolled_into_view["y"] >= 0
 
 
-def headings(driver: Any) -> list[str]:
-    return [one.text for one in driver.find_elements(By.CSS_SELECTOR, "#list h3")]
-
-
-def choose(driver: Any, name: str, text: str) -> None:
-    Select(driver.find_element(By.NAME, name)).select_by_visible_text(text)
-
-
-def test_all_sentences_are_there_a_page_at_a_time(shown: Any) -> None:
-    assert told(shown) == f"{COUNT} of {COUNT} sentences"
-    assert len(headings(shown)) == 25
-    assert shown.find_element(By.ID, "place").text == "Page 1 of 400"
-    assert not shown.find_element(By.ID, "before").is_enabled()
-    shown.find_element(By.ID, "after").send_keys(Keys.ENTER)
-    until(lambda: headings(shown)[0].startswith("Sentence 26"))
-    assert not shown.get_log("browser")
-
-
-def test_sentences_are_filtered_by_text_type_and_difference(shown: Any) -> None:
-    shown.find_element(By.NAME, "text").send_keys("WORD99 ")
-    until(lambda: told(shown).startswith("1 of"))
-    assert headings(shown) == ["Sentence 100"]
-    shown.find_element(By.NAME, "text").clear()
-    shown.find_element(By.NAME, "text").send_keys(" " + Keys.BACKSPACE)
-    until(lambda: told(shown).startswith(str(COUNT)))
-    choose(shown, "type", "NOUN (500)")
-    until(lambda: told(shown).startswith("500 of"))
-    assert headings(shown)[:2] == ["Sentence 1: NOUN", "Sentence 21: NOUN"]
-    choose(shown, "type", "all")
-    shown.find_element(By.NAME, "differ").send_keys(Keys.SPACE)
+def test_sentences_are_filtered_by_text_type_and_difference(many: Any) -> None:
+    many.type("WORD99 ")
+    many.until_told("1 of")
+    assert many.headings() == ["Sentence 100"]
+    many.one("[type=reset]").click()
+    many.until_told(str(COUNT))
+    many.choose("type", "NOUN (500)")
+    many.until_told("500 of")
+    assert many.headings()[:2] == ["Sentence 1: NOUN", "Sentence 21: NOUN"]
+    many.choose("type", "R:VERB (500)")
+    many.until_first("Sentence 11: VERB")
+    many.choose("type", "all")
+    many.press("differ")
     same = sum(1 for number in range(COUNT) if number % 7 == 0 and number % 10)
-    until(lambda: told(shown).startswith(f"{COUNT - same} of"))
-    assert not shown.get_log("browser")
+    many.until_told(f"{COUNT - same} of")
 
 
-def test_sentences_are_ordered_by_the_difference_of_scores(shown: Any) -> None:
-    choose(shown, "first", "good")
-    choose(shown, "second", "poor")
-    choose(shown, "sort", "first lost most")
-    until(lambda: headings(shown)[0] == "Sentence 8")  # the first that both left as it was
-    choose(shown, "sort", "first gained most")
-    until(lambda: headings(shown)[0] == "Sentence 1: NOUN")
+def test_errors_that_a_system_missed_are_found(many: Any) -> None:
+    many.choose("type", "VERB (500)")
+    many.choose("outcome", "missed by good")
+    many.until_told("0 of")
+    many.choose("outcome", "missed by poor")
+    many.until_told("500 of")
+    assert many.texts(".errors li") == ["R:VERB stays → stayed: corrected by good; missed by poor"]
+
+
+def test_a_text_is_looked_for_where_it_was_changed(many: Any) -> None:
+    many.choose("in", "source")
+    many.type("stay")
+    many.until_told(f"{COUNT} of")
+    many.press("whole")
+    many.until_told("0 of")
+    many.type("s")
+    many.until_told(f"{COUNT} of")
+    assert many.texts("dd mark") == ["stays"] * 4  # what is taken out too
+    many.press("changed")
+    changed = sum(1 for number in range(COUNT) if number % 10 == 0 or number % 7 > 1)
+    many.until_told(f"{changed} of")
+
+
+def test_sentences_are_ordered_by_the_difference_of_scores(many: Any) -> None:
+    many.choose("first", "good")
+    many.choose("second", "poor")
+    many.choose("sort", "A lost most to B")
+    many.until_first("Sentence 8")  # the first that both left as it was
+    many.choose("sort", "A gained most over B")
+    many.until_first("Sentence 1: NOUN")
     gains = []
-    for item in shown.find_elements(By.CSS_SELECTOR, "#list > li"):
-        good, poor = (float(one.text) for one in item.find_elements(By.CLASS_NAME, "score"))
+    for number in range(25):
+        good, poor = map(float, many.texts(".score", number))
         gains.append(good - poor)
     assert gains == sorted(gains, reverse=True)
     assert gains[0] > 0
-    assert not shown.get_log("browser")
 
 
-def test_changes_are_marked_against_what_is_chosen(shown: Any) -> None:
-    first = shown.find_element(By.CSS_SELECTOR, "#list > li")
-    assert [one.text for one in first.find_elements(By.TAG_NAME, "del")] == ["stays"]
-    assert [one.text for one in first.find_elements(By.TAG_NAME, "ins")] == ["stayed"]
-    choose(shown, "against", "good")
-    until(lambda: bool(shown.find_elements(By.CSS_SELECTOR, "#list > li ins")))
-    first = shown.find_element(By.CSS_SELECTOR, "#list > li")
-    assert [one.text for one in first.find_elements(By.TAG_NAME, "ins")] == ["stays"]
-    choose(shown, "against", "nothing")
-    until(lambda: not shown.find_elements(By.CSS_SELECTOR, "#list ins"))
-    assert not shown.get_log("browser")
+def test_sentences_are_ordered_by_how_many_words_differ(many: Any) -> None:
+    many.choose("sort", "words of A and B least alike")
+    many.until_first("Sentence 7")  # six words of each are not of the other
+    assert many.headings()[1] == "Sentence 14"
 
 
-def test_every_control_has_a_name_and_a_place_in_the_order_of_keys(shown: Any) -> None:
-    for control in shown.find_elements(By.CSS_SELECTOR, "input, select, button"):
-        assert control.accessible_name
-        assert control.get_attribute("tabindex") in (None, "0", "")
-    assert [one.text for one in shown.find_elements(By.TAG_NAME, "h1")] == ["Systems side by side"]
-    shown.set_window_size(360, 640)
-    wide = shown.execute_script("return document.documentElement.scrollWidth")
-    assert wide <= shown.execute_script("return window.innerWidth")
+def test_changes_are_marked_against_what_is_chosen(many: Any) -> None:
+    assert many.texts("del") == ["stays"] * 2  # of the reference and of what is good
+    assert many.texts("ins") == ["stayed"] * 2
+    many.choose("against", "good")
+    many.until_told(str(COUNT))
+    assert many.texts("ins") == ["stays"]
+    many.choose("against", "nothing")
+    many.until_told(str(COUNT))
+    assert not many.all("#list ins")
+
+
+def test_the_address_tells_what_is_asked_for(many: Any, page: str) -> None:
+    many.type("a&b#c=d")
+    many.until_told("0 of")
+    many.one("[name=text]").clear()
+    many.type("as")
+    many.choose("type", "NOUN (500)")
+    many.until_told("500 of")
+    many.one(TOP).click()
+    many.until_first("Sentence 501")
+    address = many.driver.current_url
+    assert address == f"{page}#text=as&type=NOUN&page=2"
+    many.open(address)
+    assert many.told().startswith("500 of")
+    assert many.headings()[0] == "Sentence 501: NOUN"
+    many.one("[type=reset]").click()
+    many.until_told(str(COUNT))
+    assert many.driver.current_url == page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.report.found import found_in
 from fairseq_ssl.report.tables import best, table
+from fairseq_ssl.report.told import Comparison, Difference, Score
 
 BLEU = {"name": "BLEU", "signature": "nrefs:1|version:2"}
 
@@ -38,7 +40,11 @@ def runs(folder: Path) -> Path:
 
 def test_scores_are_averaged_over_seeds_in_the_order_of_systems(tmp_path: Path) -> None:
     made = table(found_in([runs(tmp_path / "runs")]).scores)
-    columns = [("test", "BLEU"), ("valid", "GLEU"), ("valid", "deviation of samples")]
+    columns = [
+        ("test", "BLEU", BLEU["signature"]),
+        ("valid", "GLEU", "gleu|lines:2"),
+        ("valid", "gleu deviation of samples", "gleu|lines:2"),
+    ]
     assert made.columns == columns
     shown = {name: [one and str(one) for one in row] for name, row in made.rows.items()}
     assert shown == {
@@ -47,8 +53,9 @@ def test_scores_are_averaged_over_seeds_in_the_order_of_systems(tmp_path: Path) 
         "tagged-ft": ["33.00", None, None],
     }
     assert list(made.rows) == ["base", "tagged", "tagged-ft"]
-    assert best(made) == [33.0, 50.0, 0.5]
-    assert made.signatures == {BLEU["signature"]: columns[:1], "gleu|lines:2": columns[1:]}
+    assert best(made) == [33.0, 50.0, None]  # of a deviation none is best
+    assert made.signatures() == [BLEU["signature"], "gleu|lines:2"]
+    assert made.headings() == [column[:2] for column in columns]
 
 
 def test_scores_of_several_systems_in_one_file_are_those_of_their_seeds(tmp_path: Path) -> None:
@@ -59,8 +66,9 @@ def test_scores_of_several_systems_in_one_file_are_those_of_their_seeds(tmp_path
     write(tmp_path / "x/worth.json", {"weights": [1, 2]})
     found = found_in([tmp_path / "x"])
     (score,) = found.scores
-    assert (score.system, score.set, score.metric, score.values) == ("ours", "dev", "F_0.5", (1, 3))
-    assert found.comparisons == {"dev.json": {"ours": against}}
+    assert score == Score("ours", "dev", "m2 F_0.5", (1, 3), "m2")
+    difference = Difference(1.0, 0.5, 1.5, 0.01)
+    assert found.comparisons == [Comparison("dev: against the baseline", {"ours": difference})]
     assert found.analyses == {"x/worth.json": {"weights": [1, 2]}}
 
 
@@ -90,8 +98,7 @@ def test_text_can_not_end_the_script_nor_become_tags(tmp_path: Path) -> None:
     assert "<i>" not in made
     assert "<b>x" not in made
     assert made.count("</script>") == 2
-    content = json.loads(made.split('id="data">')[1].split("</script>")[0])
-    assert content["outputs"] == [[evil]]
+    assert [side["lines"] for side in sides(made)] == [[evil]]
 
 
 def test_a_page_has_tables_figures_and_analyses(tmp_path: Path) -> None:
@@ -108,10 +115,62 @@ def test_a_page_has_tables_figures_and_analyses(tmp_path: Path) -> None:
     assert "&quot;gain&quot;: 1.5" in made
     assert "http://" not in made
     assert "https://" not in made
-    content = json.loads(made.split('id="data">')[1].split("</script>")[0])
-    assert content["systems"] == ["base", "tagged", "tagged-ft"]
-    assert content["scores"][0] == [100.0, 100.0]
-    assert content["scores"][1][0] < content["scores"][1][1]
+    wanted, base, tagged, tuned = sides(made)
+    assert wanted["name"] == "reference"
+    assert [one["name"] for one in (base, tagged, tuned)] == ["base", "tagged", "tagged-ft"]
+    assert base["scores"] == [100.0, 100.0]
+    assert tagged["scores"][0] < tagged["scores"][1]
+
+
+def data(made: str) -> Any:
+    """Return what the script of a page reads."""
+    return json.loads(made.split('id="data">')[1].split("</script>")[0])
+
+
+def sides(made: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = data(made)["sides"]
+    return found
+
+
+def errors(made: str) -> list[list[dict[str, Any]]]:
+    found: list[list[dict[str, Any]]] = data(made)["errors"]
+    return found
+
+
+def test_what_is_measured_is_told_unless_files_told_it(tmp_path: Path) -> None:
+    folder = runs(tmp_path / "runs")
+    reference = write(tmp_path / "ref", "a b c\nd e\n")
+    words = list(map(str, ["report", folder, "-o", tmp_path / "r.html", "--reference", reference]))
+    assert main([*words, "--metric", "accuracy"]) == 0
+    made = (tmp_path / "r.html").read_text()
+    assert 'data-value="100.0"><strong>100.00' in made
+    assert "50.00 ± 0.00" in made  # of both seeds, each with one line that is right
+    assert "accuracy against base, the best" in made
+    assert main([*words, "--metric", "bleu"]) == 0
+    made = (tmp_path / "r.html").read_text()
+    assert made.count("<br>BLEU") == 1
+    assert "BLEU against base, the best" in made
+
+
+def test_outputs_are_named_on_the_command_line(tmp_path: Path) -> None:
+    for name, text in (("x", "a b\n"), ("y", "a c\n"), ("z", "b c\n")):
+        write(tmp_path / name, text)
+    names = [f"{system}={tmp_path / name}" for system, name in ("ax", "by", "bz")]
+    assert main(["report", *names, "-o", str(tmp_path / "r.html")]) == 0
+    made = (tmp_path / "r.html").read_text()
+    assert [(one["name"], one["lines"]) for one in sides(made)] == [("a", ["a b"]), ("b", ["a c"])]
+    assert "the output of the first is shown" in made
+
+
+def test_what_is_left_out_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "runs/a.1/x.txt", "a\n")
+    write(tmp_path / "runs/a.1/y.txt", "a\n")
+    write(tmp_path / "runs/curve.PDF", "")
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
+    told = capsys.readouterr().err
+    assert "There are outputs of x, y; sentences are shown of the one that --set names." in told
+    assert "curve.PDF is left out" in told
+    assert "<form" not in (tmp_path / "r.html").read_text()
 
 
 M2 = """S a b c
@@ -129,10 +188,19 @@ def test_an_m2_file_gives_sources_types_and_scores(tmp_path: Path) -> None:
     words = ["report", runs(tmp_path / "runs"), "-o", tmp_path / "r.html", "--gold", gold]
     assert main(list(map(str, words))) == 0
     made = (tmp_path / "r.html").read_text()
-    content = json.loads(made.split('id="data">')[1].split("</script>")[0])
-    assert content["source"] == ["a b c", "d e"]
-    assert content["types"] == [["DET", "NOUN"], []]
+    source, wanted, *_ = sides(made)
+    assert source["lines"] == ["a b c", "d e"]
+    assert wanted["lines"] == ["x b c", "d e"]  # the other annotator did not see all sentences
+    assert errors(made) == [
+        [
+            {"type": "R:NOUN", "words": "a", "correction": "x", "by": []},
+            {"type": "M:DET", "words": "b", "correction": "y", "by": []},
+        ],
+        [],
+    ]
     assert "DET (1)" in made
+    assert "M:DET (1)" in made
+    assert '<option value="missed 1">missed by tagged</option>' in made
     assert '<option value="source" selected>' in made
 
 
@@ -143,6 +211,9 @@ def test_an_m2_file_gives_sources_types_and_scores(tmp_path: Path) -> None:
         (["--baseline", "other"], "--baseline is other; the systems are: base, tagged, tagged-ft."),
         (["--reference", "short"], "has 2 lines and a reference 1"),
         (["--metric", "m2"], "--metric m2 needs --gold."),
+        (["--gold", "empty"], "has 2 lines and the source 0"),
+        (["--tokenize", "zh", "--metric", "accuracy"], "--tokenize goes with bleu"),
+        (["--reference", "missing"], "missing does not exist"),
     ],
 )
 def test_a_wrong_request_is_told(
@@ -155,6 +226,7 @@ def test_a_wrong_request_is_told(
     monkeypatch.chdir(tmp_path)
     runs(tmp_path / "runs")
     write(tmp_path / "short", "a\n")
+    write(tmp_path / "empty", "")
     assert main(["report", "runs", "-o", "r.html", *flags]) != 0
     assert message in capsys.readouterr().err
     assert not (tmp_path / "r.html").exists()
