@@ -83,7 +83,7 @@ text() {
   done
   quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$raw/train.$SOURCE" \
     "$raw/train.$TARGET" "$raw/mono.$SOURCE" "$raw/mono.$TARGET" -o "$WORK/bpe" \
-    --size "$VOCABULARY"
+    --size "$VOCABULARY" --force
   into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
   for split in train valid test mono; do
     for language in "$SOURCE" "$TARGET"; do

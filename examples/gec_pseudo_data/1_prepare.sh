@@ -80,7 +80,7 @@ fi
 headline "1/8 in $MERGES subwords, learned from the corrected side"
 have "$WORK/bpe.codes" ||
   quietly "$WORK/prepare.log" run fairseq-ssl subwords train "$words/train.trg" -o "$WORK/bpe" \
-    --kind subword-nmt --size "$MERGES" --tags "<mask>"
+    --kind subword-nmt --size "$MERGES" --tags "<mask>" --force
 have "$WORK/dict.txt" || into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
 for set in train $SETS; do
   for side in src trg; do

@@ -47,7 +47,7 @@ direct() { # METHOD CORPUS SSE: tokens are subwords, as in figure 4.1
 spell() { # METHOD CORPUS SSE: on words
   local kind="spell" sets="$WORK/confusion_sets.tsv"
   have "$sets" || quietly "$log" run fairseq-ssl confusion-sets "$WORK/words/train.trg" \
-    "$made/$2.words" -o "$sets" --least-count 2
+    "$made/$2.words" -o "$sets" --least-count 2 --force
   [[ -n "$3" ]] && kind+=",spelling:rate=$SSE_RATE"
   noise "$made/$2.words" --noise "$kind" --confusion-sets "$sets" -o "$made/$1-$2$3.words"
   encode "$made/$1-$2$3.words" "$made/$1-$2$3.src"

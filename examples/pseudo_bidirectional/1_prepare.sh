@@ -29,7 +29,7 @@ grammar() {
   if ! have "$text/done"; then
     run mkdir -p "$WORK"
     quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$DATA_DIR/train.src" \
-      "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY"
+      "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY" --force
     into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
     for split in train valid; do
       for side in src trg; do subwords "$DATA_DIR/$split.$side" "$text/$split.$side"; done

@@ -26,7 +26,7 @@ small() {
   done
   # The separator is a piece of its own, so that one dictionary serves all three data sets.
   quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$WORK/raw-train.$SOURCE" \
-    "$WORK/raw-train.$TARGET" -o "$WORK/bpe" --size "$VOCABULARY" --tags "$SEPARATOR"
+    "$WORK/raw-train.$TARGET" -o "$WORK/bpe" --size "$VOCABULARY" --tags "$SEPARATOR" --force
   for language in "$SOURCE" "$TARGET"; do
     into "$WORK/text/train.$language" \
       fairseq-ssl subwords encode "$WORK/bpe" "$WORK/raw-train.$language"

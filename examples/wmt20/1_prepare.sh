@@ -127,7 +127,7 @@ headline "1/9 in subwords"
 learn() { # MODEL CHARACTER-COVERAGE TEXT...
   have "$1.model" ||
     quietly "$WORK/subwords.log" run fairseq-ssl subwords train "${@:3}" \
-      -o "$1" --size "$VOCABULARY" --character-coverage "$2"
+      -o "$1" --size "$VOCABULARY" --character-coverage "$2" --force
 }
 text="$WORK/true/subwords" # .LANGUAGE
 if together; then

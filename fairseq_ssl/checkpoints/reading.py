@@ -63,6 +63,11 @@ def read(path: Path) -> State:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Expected a fairseq checkpoint.") from None
+    except IsADirectoryError:
+        raise DataError(
+            f"{path} is a folder. Expected a fairseq checkpoint, a file such as "
+            f"{path / 'checkpoint_best.pt'}."
+        ) from None
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} can not be read as a checkpoint: {_first_line(error)}") from None
     except Exception as error:  # UnpicklingError, or what torch trips over in other bytes

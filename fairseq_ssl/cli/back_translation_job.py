@@ -72,6 +72,9 @@ class BackTranslationJob(BlockJob):
     @classmethod
     def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> BackTranslationJob:
         """Return the run that the command line asks for."""
+        decoder = ctranslate2_decoder if wanted.decoder == "ctranslate2" else fairseq_decoder
+        for model in wanted.decoding.models:
+            decoder.check_model(model)
         outputs = list(wanted.outputs.values())
         stdin = wanted.input.path is None
         return cls(

@@ -13,6 +13,7 @@ from typing import Any
 
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.work_options import add_replace, check_new
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labelled import (
@@ -84,7 +85,7 @@ def add(steps: Steps) -> None:
         help="what to do where unlabelled or training texts stand in the valid or test texts too, "
         "case, spaces and punctuation apart (default: %(default)s)",
     )
-    parser.add_argument("--force", action="store_true", help="replace FOLDER if it is there")
+    add_replace(parser, "FOLDER")
 
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
@@ -164,8 +165,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name} and --{name}-share both make {name} texts; pass one.")
     if (args.valid_share or 0) + (args.test_share or 0) >= 1:
         raise UsageError("--valid-share and --test-share together leave nothing to train on.")
-    if args.output.exists() and not args.force:
-        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
+    check_new(args.output, args.force)
 
 
 def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
@@ -233,7 +233,9 @@ def _write(
     counts = _counts(view_of_words(learned, cut, args.lower))
     words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
-    trained = sentencepiece_model.train(iter(learned), folder / "pieces", args.pieces)
+    trained = sentencepiece_model.train(
+        iter(learned), folder / "pieces", args.pieces, size_flag="--pieces"
+    )
     model = SentencepieceModel(trained.model)
     pieces = views.ViewWriter(
         folder / views.PIECES,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.progress import progress, watched
-from fairseq_ssl.cli.work_options import check_jobs
+from fairseq_ssl.cli.work_options import add_replace, check_jobs, check_new
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
@@ -86,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"processes; the result is the same (default: one for each core, here {cores()})",
     )
+    add_replace(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -129,6 +130,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.output.resolve() in [path.resolve() for path in args.texts or [args.counts]]:
         raise UsageError(f"{args.output} is read from. Name another --output.")
+    check_new(args.output, args.force)
 
 
 def _counts(args: argparse.Namespace) -> Counter[str]:

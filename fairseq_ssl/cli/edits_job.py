@@ -57,6 +57,12 @@ class EditsJob:
         for done in self._results("edits dictionary", GramCount(longest)):
             grams.update(done.grams)
             totals.update(pairs=done.pairs, too_long=done.long, incomparable=done.incomparable)
+            totals.update(changed=done.changed)
+        if not totals["changed"] + totals["incomparable"]:
+            raise DataError(
+                f"{self.source} and {self.target} are the same in all of {totals['pairs']} pairs, "
+                "so there is no edit to count. Expected a text, and its lines as they should be."
+            )
         made = EditDictionary.of_counts(grams, self.settings["size"], longest, transforms)
         if self.settings["label_dict"]:
             made.write_for_fairseq(self.settings["label_dict"])
@@ -64,10 +70,13 @@ class EditsJob:
         kept, seen = sum(made.counts), grams.total() + totals["too_long"]
         names = ("pairs", "too_long", "incomparable")
         numbers = {"insertions": seen, **{name: totals[name] for name in names}}
+        of_them = (
+            f", {len(made.grams)} q-grams for {_percent(kept, seen)} of them, "
+            f"{_percent(totals['too_long'], seen)} longer than {longest}"
+        )
         self._tell(
-            f"{totals['pairs']} pairs, {seen} insertions, {len(made.grams)} q-grams for "
-            f"{_percent(kept, seen)} of them, {_percent(totals['too_long'], seen)} longer than "
-            f"{longest}; {len(made.transforms.table)} transforms, {len(made.labels)} labels"
+            f"{totals['pairs']} pairs, {seen} insertions{of_them if seen else ''}; "
+            f"{len(made.transforms.table)} transforms, {len(made.labels)} labels"
             f"{_incomparable(totals['incomparable'])}"
         )
         self._publish("dictionary", {"labels": len(made.labels), **numbers}, made)
@@ -79,9 +88,11 @@ class EditsJob:
         drop = "lost" if self.settings["exact"] else drop
         coverage = Coverage()
         totals = self._rewrite("label", Labelling(dictionary, drop), coverage)
+        share = _percent(coverage.kept.total(), coverage.edits)
+        with_label = f", {share} with a label" if coverage.edits else ""
         self._tell(
-            f"{totals['lines']} pairs, {totals['without_labels']} dropped; {coverage.edits} edits, "
-            f"{_percent(coverage.kept.total(), coverage.edits)} with a label"
+            f"{totals['lines']} pairs, {totals['without_labels']} dropped; {coverage.edits} edits"
+            f"{with_label}"
             f"{_incomparable(coverage.incomparable)}"
         )
         self._publish("label", {"drop": drop, **totals, "coverage": coverage.report()}, dictionary)

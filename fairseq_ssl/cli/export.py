@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.work_options import add_replace, check_new
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="PATH", help="what to write"
     )
-    parser.add_argument("--force", action="store_true", help="replace the output if it is there")
+    add_replace(parser)
     fast = parser.add_argument_group("with --to ctranslate2")
     fast.add_argument(
         "--data-dir",
@@ -70,8 +71,7 @@ def add_languages(options: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert, write the result and its signature."""
-    if args.output.exists() and not args.force:
-        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
+    check_new(args.output, args.force)
     if args.to != "ctranslate2" and (args.data_dir or args.quantization != "float32"):
         raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
     from fairseq_ssl.checkpoints import reading

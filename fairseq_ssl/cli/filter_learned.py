@@ -187,8 +187,7 @@ def _fit(args: argparse.Namespace) -> int:
     for flag, needed in (("counts", "vectors"), ("reverse", "translation")):
         if getattr(args, flag) and not getattr(args, needed):
             raise UsageError(f"--{flag} goes with --{needed}.")
-    if args.output.exists() and not args.force:
-        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
+    work_options.check_new(args.output, args.force)
     masked = translation = None
     if args.masked_models:
         one, other = (_scoring(args, MASKED_MODEL, [path]) for path in args.masked_models)

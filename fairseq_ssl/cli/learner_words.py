@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         counting.add(written, corrected)
     counted = counting.words()
+    _check_errors(args, counting, counted)
     common = counted.common(args.least)
     if not common.deleted:
         raise DataError(
@@ -80,6 +81,26 @@ def run(args: argparse.Namespace) -> int:
     _tell(counting, counted, common)
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)
     return 0
+
+
+def _check_errors(args: argparse.Namespace, counting: Counting, counted: LearnerWords) -> None:
+    """Refuse a corpus without an error."""
+    pairs = sum(counted.errors)
+    if sum(counted.kinds.values()):
+        return
+    if pairs:
+        raise DataError(
+            f"{args.source} and {args.target} are the same in all of {pairs} pairs, so there is "
+            "no error to count. Expected what was written, and the same lines as they were "
+            "corrected."
+        )
+    if counting.blank + counting.long:
+        raise DataError(
+            f"No pair of {args.source} and {args.target} has words on both sides, at most "
+            f"{MOST_TOKENS} on each: {counting.blank} have a blank side, {counting.long} are "
+            "longer."
+        )
+    raise DataError(f"{args.source} is empty. Expected a sentence or more.")
 
 
 def _tell(counting: Counting, counted: LearnerWords, common: LearnerWords) -> None:

@@ -7,10 +7,12 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl import __version__
-from fairseq_ssl.errors import FairseqSslError, UsageError, nearest
+from fairseq_ssl.engines.import_advice import hide_import_advice
+from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest
 
 VERBS = {
     "average": "fairseq_ssl.cli.average",
@@ -41,6 +43,9 @@ VERBS = {
     "truecase": "fairseq_ssl.cli.truecase",
     "user-dir": "fairseq_ssl.cli.user_dir",
 }
+
+WRITTEN = ("output", "clean", "given", "touched", "label_dict", "figure")
+"""Options of verbs that name what is written."""
 
 
 class Verb(Protocol):
@@ -100,7 +105,9 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     args, unknown = parser.parse_known_args(words)
     parser.refuse_unknown(unknown)
+    hide_import_advice()
     try:
+        _check_named(args)
         return verb.run(args)
     except FairseqSslError as error:
         if args.debug:
@@ -115,6 +122,15 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _check_named(args: argparse.Namespace) -> None:
+    """Refuse to write what has no name, as . and /."""
+    for option in WRITTEN:
+        value = getattr(args, option, None)
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path) and not path.name:
+                raise UsageError(f"{flag(option)} is {path}, a folder; expected a name in it.")
 
 
 def _load(name: str) -> Verb:

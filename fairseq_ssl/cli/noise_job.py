@@ -131,7 +131,13 @@ class NoiseJob(BlockJob):
             "spared": frozenset({wanted.mask_token}),
         }
         if "unigrams" in needs:
-            at_hand["unigrams"] = Unigrams.of(self._counts())
+            counts = self._counts()
+            if not counts.total():
+                raise DataError(
+                    f"{wanted.counts or wanted.input} has no word, so there is none to draw. "
+                    "Expected clean text, tokens between spaces, or --counts of words."
+                )
+            at_hand["unigrams"] = Unigrams.of(counts)
         if "confusions" in needs:
             at_hand["confusions"] = _confusions(wanted.confusion_sets)
         if wanted.learner_words is not None:
@@ -157,11 +163,12 @@ class NoiseJob(BlockJob):
         made_of = {"input_is": self.wanted.input.identity}
 
         def count() -> None:
-            write_counts(self._count_input(path), kept)
-            Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
+            if counts := self._count_input(path):
+                write_counts(counts, kept)
+                Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
 
         made_once(kept, lambda: is_done([kept], made_of), count)
-        return read_counts(kept)
+        return read_counts(kept) if is_done([kept], made_of) else Counter()
 
     def _count_input(self, path: Path) -> Counter[str]:
         counts: Counter[str] = Counter()

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.work_options import check_new
 from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import position_data
@@ -137,10 +138,9 @@ def _output(args: argparse.Namespace) -> Path:
     replaced = {str(output), f"{output}.tmp", f"{output}.tmp.old"}
     if not replaced.isdisjoint(map(str, (source, *source.parents))):
         raise UsageError(f"{args.output} would replace the input. Name another folder.")
+    check_new(args.output, args.force)
     if not output.exists():
         return output
-    if not args.force:
-        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
     beside = output.with_name(f"{output.name}.json")
     if not (
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")

@@ -19,6 +19,7 @@ from fairseq_ssl.cli.line_stream import (
 )
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli.work_options import add_replace, check_new
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.detokenise import joiner
@@ -31,6 +32,7 @@ from fairseq_ssl.text.subwords.model import (
     dictionary,
     encoder,
 )
+from fairseq_ssl.text.subwords.training import VOCABULARY, beside
 from fairseq_ssl.text.tags import check_tag
 
 SUMMARY = "train sentencepiece or subword-nmt, cut text into subwords, and make a dictionary"
@@ -132,6 +134,7 @@ def _add_train(steps: Steps) -> None:
         "--seed", type=int, default=1, help="of the drawn lines (default: %(default)s)"
     )
     _add_tags(train)
+    add_replace(train, "the model")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -163,10 +166,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _train(args: argparse.Namespace) -> int:
     options = _options(args)
+    package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
+    for suffix in (package.SUFFIX, VOCABULARY):
+        check_new(beside(args.output, suffix), args.force)
     lines = watched(chain.from_iterable(map(stream, args.text)), "subwords train", "lines")
     if args.sample_lines is not None:
         lines = iter(sampled(lines, args.sample_lines, args.seed))
-    package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
     trained = package.train(lines, args.output, args.size, **options)
     parameters = {"kind": args.kind, "lines": trained.lines, "size": args.size, **options}
     if args.sample_lines is not None:

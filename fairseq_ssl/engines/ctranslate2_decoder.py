@@ -14,6 +14,9 @@ from fairseq_ssl.text.growing_files import identity, is_done
 from fairseq_ssl.text.making import made_once
 from fairseq_ssl.text.needed_package import needed
 
+WEIGHTS = "model.bin"
+"""The file in the folder of a model that holds its weights."""
+
 
 class CTranslate2Decoder:
     """One of its translators."""
@@ -75,7 +78,10 @@ class CTranslate2Decoder:
                 intra_threads=decoding.threads,
             )
         except (RuntimeError, ValueError) as error:
-            raise DataError(f"CTranslate2 can not load {decoding.models[0]}: {error}") from None
+            raise DataError(
+                f"CTranslate2 can not load {decoding.models[0]}: {error}. Make the model again: "
+                "fairseq-ssl export --to ctranslate2"
+            ) from None
 
 
 def load(decoding: Decoding, worker: int) -> Decoder:
@@ -88,16 +94,29 @@ def gpus() -> int:
     return int(_package().get_cuda_device_count())
 
 
+def check_model(model: Path) -> None:
+    """Refuse what is neither a checkpoint nor the folder of a model of CTranslate2's."""
+    expected = (
+        "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export --to "
+        "ctranslate2 makes it."
+    )
+    if not model.exists():
+        raise DataError(f"{model} does not exist. {expected}")
+    if model.is_dir() and not (model / WEIGHTS).is_file():
+        raise DataError(f"{model} is a folder without {WEIGHTS}. {expected}")
+    if model.name == WEIGHTS:
+        raise DataError(f"{model} is a part of a CTranslate2 model. Give its folder.")
+
+
 def converted(decoding: Decoding) -> Decoding:
     """Return the same with a model of CTranslate2's, which is made beside the checkpoint once."""
     model = decoding.models[0]
     if len(decoding.models) > 1:
         raise UsageError("CTranslate2 decodes with one model; --engine fairseq takes an ensemble.")
     _package()
-    if (model / "model.bin").is_file():
+    check_model(model)
+    if model.is_dir():
         return decoding
-    if not model.is_file():
-        raise DataError(f"{model} does not exist. Expected a checkpoint, or a CTranslate2 model.")
     folder = decoding.data_dir and str(decoding.data_dir.resolve())
     made_of = {
         "checkpoint_is": identity(model),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.padded_batches import padded_batches
 
 TRANSLATION = ("translation", "tagged_translation")
@@ -99,6 +100,18 @@ def gpus() -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def check_model(model: Path) -> None:
+    """Refuse what is no file."""
+    if not model.exists():
+        raise DataError(f"{model} does not exist. Expected a checkpoint.")
+    if model.is_dir():
+        made = (model / "model.bin").is_file()
+        raise DataError(
+            f"{model} is a folder. "
+            + ("A CTranslate2 model needs --engine ctranslate2." if made else "Expected a file.")
+        )
 
 
 def configured(decoding: Decoding) -> Any:

@@ -32,8 +32,8 @@ class TaggedTranslationConfig(TranslationConfig):
         default=None,
         metadata={
             "help": "put a symbol of the dictionary before each source of a split, as in "
-            "train1=<BT>,train2=<FT>; train1, train2, ... are what fairseq-preprocess makes of "
-            "more than one --trainpref, and --mix-weights knows other names (default: no tags)"
+            "../bt/train=<BT>,../ft/train=<FT>, splits of other folders that --mix-weights names; "
+            "or train1=<BT>, where the data has train1 beside train (default: no tags)"
         },
     )
     mix_weights: Optional[str] = field(  # noqa: UP045

@@ -43,6 +43,10 @@ def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
 
 
 CTRANSLATE2 = ("--engine", "ctranslate2")
+EITHER = (
+    "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export --to "
+    "ctranslate2 makes it."
+)
 
 
 def test_it_writes_what_fairseq_generate_does(here: Path, toy_data: Path) -> None:
@@ -176,7 +180,14 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         (("--seed", "-1"), 2, "0 or more"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
         (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
-        (("--model", "nothing.pt"), 1, "nothing.pt can not be read"),
+        (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),
+        (("--model", "folder"), 1, "folder is a folder. Expected a file."),
+        (("--model", "ct2"), 1, "ct2 is a folder. A CTranslate2 model needs --engine ctranslate2"),
+        ((*CTRANSLATE2, "--model", "nothing"), 1, f"nothing does not exist. {EITHER}"),
+        ((*CTRANSLATE2, "--model", "folder"), 1, f"folder is a folder without model.bin. {EITHER}"),
+        ((*CTRANSLATE2, "--model", "ct2/model.bin"), 1, "a CTranslate2 model. Give its folder."),
+        ((*CTRANSLATE2, "--model", "ct2"), 1, "Make the model again: fairseq-ssl export --to"),
+        ((*CTRANSLATE2, "--model", "mono"), 1, "mono can not be read as a checkpoint"),
         ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "takes an ensemble"),
         (("--data-dir", "."), 1, "dict.words.txt does not exist"),
         (("-s", "en"), 1, "dict.en.txt does not exist"),
@@ -194,6 +205,9 @@ def test_wrong_input_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    (here / "folder").mkdir()
+    (here / "ct2").mkdir()
+    (here / "ct2" / "model.bin").write_text("cut")
     made_by(*flags, code=code)
     assert told in capsys.readouterr().err
     assert not Path("made").exists()

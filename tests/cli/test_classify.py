@@ -95,6 +95,8 @@ def test_unknown_words_can_be_dropped(text: Path) -> None:
     [
         (("--test-share", "1"), 2, "--test-share is 1.0; expected above 0 and below 1"),
         (("--pieces", "0"), 2, "--pieces is 0"),
+        (("--pieces", "20000"), 1, "--pieces is 20000, and the text has not so many different"),
+        (("--pieces", "20"), 1, "--pieces is 20, fewer than the different characters"),
         (("--valid", "x", "--valid-share", "0.1"), 2, "--valid and --valid-share both"),
         (("--valid-share", "0.6", "--test-share", "0.6"), 2, "leave nothing to train on"),
         (("--valid", "nowhere"), 1, "nowhere does not exist"),

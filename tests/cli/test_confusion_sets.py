@@ -43,6 +43,18 @@ def make(*words: str | Path, output: Path) -> int:
     return main(["confusion-sets", *map(str, words), "-o", str(output)])
 
 
+def test_sets_are_not_replaced_unless_asked(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "sets.tsv"
+    output.write_text("by hand\n")
+    assert make(text, "--jobs", "1", output=output) == 2
+    assert f"{output} exists. Pass --force to replace it" in capsys.readouterr().err
+    assert output.read_text() == "by hand\n"
+    assert make(text, "--jobs", "1", "--force", output=output) == 0
+    assert output.read_text().startswith("Their\t")
+
+
 def test_the_words_of_a_text_are_confused_with_each_other(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +106,7 @@ def test_aspell_is_asked_and_what_the_text_lacks_is_left_out(text: Path, tmp_pat
     assert make(text, "--checker", "aspell", "--jobs", "2", output=output) == 0
     assert output.read_text() == "their\tthere theirs\nthere\ttheir\n"
     assert json.loads((tmp_path / "sets.tsv.json").read_text())["checker"] == "aspell 0.60.0 en"
-    assert make(text, "--checker", "aspell", "--oov", output=output) == 0
+    assert make(text, "--checker", "aspell", "--oov", "--force", output=output) == 0
     assert output.read_text() == (
         "London\tLandon\n"
         "Their\tThere Theirs They're\n"

@@ -207,6 +207,32 @@ def test_sides_too_different_are_dropped_and_told(
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a b\n\nc d\n", "source and other are the same in all of 3 pairs, so there is no edit"),
+        ("", "source is empty. Expected a sentence or more."),
+    ],
+)
+def test_sides_without_an_edit_are_told(
+    text: str, told: str, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("source", "other"):
+        (corpus / name).write_text(text)
+    assert edits("dictionary", "source", "other", "-o", "edits") == 1
+    assert told in capsys.readouterr().err
+    assert not Path("edits").exists()
+
+
+def test_of_no_insertion_there_is_no_share(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (corpus / "source").write_text("a b c\n")
+    (corpus / "target").write_text("a c\n")
+    made()
+    assert "1 pairs, 0 insertions; 58 transforms, 60 labels\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "code", "told"),
     [
         (["dictionary", "source", "target"], 2, "edits dictionary needs --output"),

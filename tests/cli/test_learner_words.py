@@ -80,6 +80,25 @@ def test_wrong_requests_are_explained(
     assert not (tmp_path / "w.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "train.src is empty. Expected a sentence or more."),
+        ("a b\n\nc\n", "are the same in all of 2 pairs, so there is no error to count"),
+        ("\n \n", "has words on both sides, at most 1000 on each: 2 have a blank side, 0 are"),
+    ],
+)
+def test_sides_without_an_error_are_told(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [tmp_path / "train.src", tmp_path / "train.trg"]
+    for side in sides:
+        side.write_text(text)
+    assert main(["learner-words", *map(str, sides), "-o", str(tmp_path / "w.json")]) == 1
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "w.json").exists()
+
+
 def test_unequal_sides_are_an_error(
     corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

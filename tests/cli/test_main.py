@@ -74,6 +74,21 @@ def test_errors_become_a_line_and_debug_shows_the_rest(
         main.main(["user-dir", "--debug"])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tokenise", "--moses", "en", "text", "-o", "."],
+        ["noise", "text", "--noise", "spelling", "-o", "noisy", "--clean", "/"],
+        ["filter", "text", "text", "--filter", "clean", "-o", "kept", "."],
+    ],
+)
+def test_an_output_without_a_name_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(words) == 2
+    assert f" is {words[-1]}, a folder; expected a name in it.\n" in capsys.readouterr().err
+
+
 def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(_: object) -> int:
         raise KeyboardInterrupt

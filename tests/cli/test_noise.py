@@ -225,7 +225,9 @@ def test_bad_lines_are_told_or_skipped(
         (["clean", "--noise", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),
         (["gone", "--noise", "spelling", "-o", "x"], 1, "gone can not be read"),
         (["empty", "--noise", "spelling", "-o", "x"], 1, "empty is empty"),
-        (["empty", "--noise", "direct", "-o", "x"], 1, "counts are empty"),
+        (["empty", "--noise", "direct", "-o", "x"], 1, "empty has no word, so there is none to"),
+        (["blank", "--noise", "filtering", "-o", "x"], 1, "blank has no word"),
+        (["clean", "--noise", "direct", "--counts", "empty", "-o", "x"], 1, "empty has no word"),
         (["cut.gz", "--noise", "spelling", "-o", "x"], 1, "cut.gz can not be read"),
         (["clean", "--noise", "direct", "--counts", "clean", "-o", "x"], 1, "a word, a space"),
     ],
@@ -234,9 +236,11 @@ def test_wrong_input(
     text: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, told: str
 ) -> None:
     Path("empty").touch()
+    Path("blank").write_text("\n \n")
     Path("cut.gz").write_bytes(gzip.compress(text.read_bytes())[:-2000])
     assert noise(*words) == code
     assert told in capsys.readouterr().err
+    assert not [path.name for path in Path().glob("x*") if "empty" in words or "blank" in words]
     assert not Path("x").exists()
 
 

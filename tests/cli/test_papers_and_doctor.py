@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,21 @@ def test_doctor_names_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path: 
     assert "unset it" in problems["checkpoints"]
 
 
+def test_advice_of_fairseq_on_a_package_not_needed_is_not_shown(run: Run, tmp_path: Path) -> None:
+    script = (
+        "import logging, sys; sys.modules['tensorboardX'] = None; "
+        "from fairseq_ssl.cli.main import main; main(['doctor']); "
+        "logging.getLogger('fairseq.tasks.text_to_speech').info('of a task')"
+    )
+    done = run(sys.executable, "-c", script, cwd=tmp_path)
+    assert "text_to_speech" in done.stderr
+    assert done.stderr.endswith("of a task\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_doctor_without_fairseq_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import sys
-
     monkeypatch.setattr("fairseq_ssl.cli.doctor._home", lambda name: "nowhere")
     monkeypatch.setitem(sys.modules, "fairseq", None)
     assert main(["doctor"]) == 1

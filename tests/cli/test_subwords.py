@@ -69,6 +69,24 @@ def test_the_signature_keeps_what_was_asked_for(
     assert first.read_bytes() == again.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("kind", "made", "size"), [("sentencepiece", "model", 31), ("subword-nmt", "codes", 8)]
+)
+def test_a_model_is_not_replaced_unless_asked(
+    kind: str, made: str, size: int, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("subwords", "train", text, "-o", tmp_path / "bpe", "--kind", kind, "--size")
+    shown(capsys, *command, str(size))
+    before = [path.read_bytes() for path in sorted(tmp_path.glob("bpe*"))]
+    message = refused(capsys, 2, *command, str(size + 1))
+    assert f"bpe.{made} exists. Pass --force to replace it, or name another." in message
+    assert [path.read_bytes() for path in sorted(tmp_path.glob("bpe*"))] == before
+    shown(capsys, *command, str(size + 1), "--force")
+    assert (tmp_path / f"bpe.{made}").read_bytes() not in before
+    (tmp_path / f"bpe.{made}").unlink()
+    assert "bpe.vocab exists" in refused(capsys, 2, *command, str(size))
+
+
 def test_processes_and_other_tags(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

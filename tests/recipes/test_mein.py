@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fairseq_ssl
-from tests.conftest import PACKAGE, ROOT
+from tests.conftest import PACKAGE, ROOT, run_command
 from tests.recipes.recipe import called, printed, script, step
 
 fairseq_ssl.register()
@@ -134,3 +134,80 @@ def test_a_wrong_setting_is_refused(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
+
+
+PRAISE, BLAME = ([f"{word} {number} ." for number in range(50)] for word in ("fine", "dull"))
+PROS = ["Easy to use", "easy to use!", "None", "it\u2019s small", *map(str, range(60))]
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """Small corpora in the form of nltk_data's."""
+    made = tmp_path / "nltk_data/corpora"
+    for folder in ("sentence_polarity", "movie_reviews/pos", "movie_reviews/neg", "pros_cons"):
+        (made / folder).mkdir(parents=True)
+    (made / "sentence_polarity/rt-polarity.pos").write_text("\n".join([*PRAISE, ""]))
+    (made / "sentence_polarity/rt-polarity.neg").write_text(" \n".join([*BLAME, "", ""]))
+    (made / "movie_reviews/pos/b.txt").write_text("never seen\nFine 3\n")
+    (made / "movie_reviews/neg/a.txt").write_bytes("caf\u00e9  scenes \n\n".encode("latin-1"))
+    pros = "".join(f" <Pros>{text}</Pros>\n" for text in PROS)
+    (made / "pros_cons/IntegratedPros.txt").write_bytes(pros.encode("cp1252"))
+    (made / "pros_cons/IntegratedCons.txt").write_text(
+        "<Cons>none</Cons>\n<Cons></Cons>\n\nno tag\n<Cons>Slow</Cons>\n"
+    )
+    return made
+
+
+def made_of(corpora: Path, folder: str, *words: str, code: int = 0) -> str:
+    """Run the script, from the folder above nltk_data; return what it says."""
+    home = corpora.parent.parent
+    maker = RECIPE / "nltk_reviews.py"
+    done = run_command("python", maker, "nltk_data", folder, *words, cwd=home, code=code)
+    return done.stdout or done.stderr
+
+
+def read(path: Path) -> list[tuple[str, str]]:
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [(label, text) for label, _, text in (line.partition("\t") for line in lines)]
+
+
+def test_corpora_of_nltk_become_the_folders_of_the_small_scale(
+    corpora: Path, tmp_path: Path
+) -> None:
+    assert made_of(corpora, "data").splitlines() == [
+        "wrote data/rotten_tomatoes: train 81, dev 9, test 10, unlabelled 2",
+        "wrote data/pros_cons: train 56, test 7",
+    ]
+    films, phrases = tmp_path / "data/rotten_tomatoes", tmp_path / "data/pros_cons"
+    found = [row for name in ("train", "dev", "test") for row in read(films / f"{name}.tsv")]
+    wanted = [*(("1", text) for text in PRAISE), *(("0", text) for text in BLAME)]
+    assert sorted(found) == sorted(wanted)
+    sentences = (films / "unlabelled.txt").read_text(encoding="utf-8")
+    assert sentences == "caf\u00e9 scenes\nnever seen\n"
+    kept = [*read(phrases / "train.tsv"), *read(phrases / "test.tsv")]
+    wanted = [("0", "Slow"), *(("1", PROS[number]) for number in (0, 3, *range(4, 64)))]
+    assert sorted(kept) == sorted(wanted)
+
+
+def test_the_split_of_these_corpora_is_drawn_by_the_seed(corpora: Path, tmp_path: Path) -> None:
+    for folder, seed in (("data", "1"), ("again", "1"), ("other", "2")):
+        made_of(corpora, folder, "--seed", seed)
+    for name in ("rotten_tomatoes/test.tsv", "pros_cons/train.tsv"):
+        first, again, other = (
+            (tmp_path / folder / name).read_bytes() for folder in ("data", "again", "other")
+        )
+        assert first == again
+        assert first != other
+
+
+def test_what_these_corpora_lack_is_told(corpora: Path, tmp_path: Path) -> None:
+    (tmp_path / "there/pros_cons").mkdir(parents=True)
+    assert "there/pros_cons exists. Take it away" in made_of(corpora, "there", code=2)
+    (corpora / "movie_reviews/neg/a.txt").unlink()
+    (corpora / "movie_reviews/pos/b.txt").unlink()
+    assert "has no neg/*.txt and pos/*.txt. Get them" in made_of(corpora, "data", code=1)
+    (corpora / "sentence_polarity/rt-polarity.neg").unlink()
+    told = made_of(corpora, "data", code=1)
+    assert "rt-polarity.neg can not be read: No such file or directory" in told
+    assert "python -m nltk.downloader -d FOLDER sentence_polarity" in told
+    assert not (tmp_path / "data").exists()

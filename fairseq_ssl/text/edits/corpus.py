@@ -32,6 +32,8 @@ class CountedGrams:
     long: int
     """How often too many tokens are put in at once; these are not among `grams`."""
     incomparable: int
+    changed: int
+    """Pairs whose sides differ, as far as they were compared."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +45,20 @@ class GramCount:
     def __call__(self, block: PairBlock) -> CountedGrams:
         """Count those of a block."""
         grams: Counter[Gram] = Counter()
-        pairs = long = incomparable = 0
+        pairs = long = incomparable = changed = 0
         for source, target in block.pairs():
             pairs += 1
             found = changes(source.split(), target.split())
             if found is None:
                 incomparable += 1
                 continue
+            changed += bool(found)
             for change in found:
                 if len(change.inserted) > self.longest:
                     long += 1
                 elif change.inserted:
                     grams[change.inserted] += 1
-        return CountedGrams(pairs, block.share, grams, long, incomparable)
+        return CountedGrams(pairs, block.share, grams, long, incomparable, changed)
 
 
 @dataclass(frozen=True)

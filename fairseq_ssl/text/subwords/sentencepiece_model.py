@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.subwords.training import Trained, beside
+from fairseq_ssl.text.subwords.training import VOCABULARY, Trained, beside
 
 SUFFIX = ".model"
 LONGEST = 4192
@@ -45,8 +45,12 @@ def train(
     tags: Sequence[str] = (),
     coverage: float = 1.0,
     model_type: str = "bpe",
+    size_flag: str = "--size",
 ) -> Trained:
-    """Write PREFIX.model and PREFIX.vocab, with the tags as symbols that are never cut."""
+    """Write PREFIX.model and PREFIX.vocab, with the tags as symbols that are never cut.
+
+    `size_flag` is the option, as it is typed, that errors about the size are told of.
+    """
     model = io.BytesIO()
     text = _Text(lines)
     try:
@@ -61,7 +65,7 @@ def train(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise text.failure or _in_our_words(error, text, size) from None
+        raise text.failure or _in_our_words(error, text, f"{size_flag} is {size}") from None
     return _written(model.getvalue(), prefix, text)
 
 
@@ -92,7 +96,7 @@ def _written(model: bytes, prefix: Path, text: _Text) -> Trained:
         pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
         numbers = range(pieces.get_piece_size())
         rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
-        beside(prefix, ".vocab").write_text("".join(rows), encoding="utf-8", newline="\n")
+        beside(prefix, VOCABULARY).write_text("".join(rows), encoding="utf-8", newline="\n")
         aside.replace(path)
     except OSError as error:
         raise DataError(f"{path} could not be written: {error.strerror}.") from None
@@ -100,15 +104,23 @@ def _written(model: bytes, prefix: Path, text: _Text) -> Trained:
     return Trained(path, text.read, len(numbers), notes)
 
 
-def _in_our_words(error: RuntimeError, text: _Text, size: int) -> DataError:
+def _in_our_words(error: RuntimeError, text: _Text, given: str) -> DataError:
     """Say what a message of sentencepiece's means for its user."""
     if text.read == text.long:
         return DataError("There is no text to train on: every line is empty or too long.")
     most = re.search(r"too high.*<= (\d+)", str(error))
     if most:
         return DataError(
-            f"The text has too few different pieces to have {size}; expected at most {most[1]}."
+            f"{given}, and the text has not so many different pieces; expected at most {most[1]}."
         )
+    least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+    if least:
+        return DataError(
+            f"{given}, fewer than the different characters of the text; expected {least[1]} or "
+            "more."
+        )
+    if "insert_id(" in str(error):
+        return DataError(f"{given}; expected more: <unk>, <s> and </s> are pieces too.")
     return DataError(f"sentencepiece could not train: {' '.join(str(error).split())}")
 
 

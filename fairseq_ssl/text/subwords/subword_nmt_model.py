@@ -14,11 +14,11 @@ from typing import Any
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.subwords.training import Trained, beside
+from fairseq_ssl.text.subwords.training import VOCABULARY, Trained, beside
 from fairseq_ssl.text.whole_file import whole_file
 from fairseq_ssl.text.word_counts import read_counts, write_counts
 
-SUFFIX, VOCABULARY = ".codes", ".vocab"
+SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
 """What subword-nmt ends the last symbol of a word with, in its merges; and any other piece."""
 REMEMBERED = 1_000_000
@@ -69,10 +69,10 @@ def train(lines: Iterable[str], prefix: Path, size: int, tags: Sequence[str] = (
     if not merges:
         raise DataError("There is too little text to train on: no pair of letters comes twice.")
     path = beside(prefix, SUFFIX)
+    pieces = _pieces(words, codes, str(path))
+    write_counts(pieces, beside(prefix, VOCABULARY))  # first: who finds the merges finds both
     with whole_file(path) as file:
         file.writelines(f"{line}\n" for line in codes)
-    pieces = _pieces(words, codes, str(path))
-    write_counts(pieces, beside(prefix, VOCABULARY))
     notes = (f"{merges} merges, not {size}: no more pair comes twice",) if merges < size else ()
     return Trained(path, number, len(pieces), notes)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+VOCABULARY = ".vocab"
+"""Ends the name of the file that tells all pieces, beside a model of either kind."""
+
 
 @dataclass(frozen=True)
 class Trained:

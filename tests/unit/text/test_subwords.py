@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -186,8 +187,7 @@ def broken() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("lines", "size", "message"),
     [
-        (drawn(300), 9999, r"too few different pieces to have 9999; expected at most \d+"),
-        (drawn(300), 3, "could not train: .*size"),
+        (drawn(300), 1, "--size is 1; expected more: <unk>, <s> and </s> are pieces too"),
         ([], 40, "no text to train on"),
         (["", "x" * 5000], 40, "could not train|no text to train on"),
         (broken(), 40, "text:2 is not valid UTF-8"),
@@ -199,6 +199,25 @@ def test_what_sentencepiece_can_not_train_on(
     with pytest.raises(DataError, match=message):
         sentencepiece_model.train(lines, tmp_path / "model", size)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (9999, r"--pieces is 9999, .* not so many different pieces; expected at most (\d+)\."),
+        (10, r"--pieces is 10, fewer than the different characters .* expected (\d+) or more\."),
+    ],
+)
+def test_sizes_told_in_place_of_a_wrong_one_are_right(
+    size: int, message: str, tmp_path: Path
+) -> None:
+    lines, prefix = drawn(300), tmp_path / "model"
+    with pytest.raises(DataError, match=message) as told:
+        sentencepiece_model.train(lines, prefix, size, size_flag="--pieces")
+    right = int(re.findall(r"\d+", str(told.value))[-1])
+    assert sentencepiece_model.train(lines, prefix, right).pieces == right
+    with pytest.raises(DataError, match="--size is"):
+        sentencepiece_model.train(lines, prefix, right + (1 if size > right else -1))
 
 
 @pytest.mark.parametrize("lines", [[], ["a b c"], ["<BT>"], ["ab cd"]])

@@ -1,0 +1,66 @@
+"""The pages of the recipes: each names its work and where it is, and its flags, which are there."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+import fairseq_ssl
+from fairseq_ssl.cli.main import VERBS, Parser
+from tests.conftest import ROOT
+from tests.plugin.test_flags import ARCHS, CRITERIONS, TASKS
+
+fairseq_ssl.register()
+from fairseq import options  # noqa: E402
+
+PAGES = sorted(ROOT.glob("examples/*/README.md"))
+FLAG = re.compile(r"--[a-z][a-z0-9-]+")
+
+
+@cache
+def known() -> set[str]:
+    """All flags of fairseq's commands with this plug-in, and of its own verbs."""
+    parsers: list[argparse.ArgumentParser] = [options.get_generation_parser()]
+    for task, arch, criterion in zip_longest(TASKS, ARCHS, CRITERIONS):
+        words = ["--task", task or TASKS[0], "--arch", arch or ARCHS[0]]
+        words += ["--criterion", criterion or CRITERIONS[0]]
+        parsers.append(options.get_training_parser(task or TASKS[0]))
+        options.parse_args_and_arch(parsers[-1], ["data-bin", *words])
+    for module in VERBS.values():
+        parsers.append(Parser())
+        importlib.import_module(module).add_arguments(parsers[-1])
+    return {flag for parser in parsers for flag in flags_of(parser)}
+
+
+def flags_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for step in action.choices.values():
+                yield from flags_of(step)
+
+
+def flags_section(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
+    return text.partition("\n## Flags\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_each_page_has_a_table_of_flags_that_are_there(page: Path) -> None:
+    rows = [line for line in flags_section(page).splitlines() if line.startswith("| `")]
+    assert len(rows) > 4
+    named = {flag for row in rows for flag in FLAG.findall(row)}
+    assert named - known() == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_each_page_begins_with_where_its_work_is(page: Path) -> None:
+    begins = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert re.search(r"\]\(https://(arxiv\.org/abs|aclanthology\.org|github\.com)/[^ )]+\)", begins)
