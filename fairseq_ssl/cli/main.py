@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl import __version__
-from fairseq_ssl.engines.import_advice import hide_import_advice
+from fairseq_ssl.engines.library_advice import hide_library_advice
 from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest
 
 VERBS = {
@@ -105,7 +105,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     args, unknown = parser.parse_known_args(words)
     parser.refuse_unknown(unknown)
-    hide_import_advice()
+    hide_library_advice()
     try:
         _check_named(args)
         return verb.run(args)

@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
 from fairseq_ssl.engines.engine import in_order
-from fairseq_ssl.engines.import_advice import hide_import_advice
+from fairseq_ssl.engines.library_advice import hide_library_advice
 from fairseq_ssl.errors import DataError
 
 Item = TypeVar("Item")
@@ -82,7 +82,7 @@ def _begin(work: Callable[[Any], Any], numbers: Any) -> None:
         _number = numbers.value
         numbers.value += 1
     _keep_freed_memory()
-    hide_import_advice()
+    hide_library_advice()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from tests.cli.killing import kill
-from tests.conftest import run_command
+from tests.conftest import Run, run_command
 
 pytest.importorskip("ctranslate2")
 
@@ -58,6 +58,17 @@ def test_it_writes_what_fairseq_generate_does(here: Path, toy_data: Path) -> Non
     expected = "".join(f"{lines[i]}\n" for i in range(len(lines))).encode()
     assert made_by() == expected
     assert made_by(*CTRANSLATE2) == expected
+
+
+def test_nothing_but_its_own_words_is_said(here: Path, run: Run) -> None:
+    """Not what fairseq's old calls of Hydra make it say to programmers."""
+    words = ("back-translate", "mono", "--model", "m.pt", "-o", "made", "--max-len-b", "9")
+    for jobs in ("1", "2"):
+        told = run("fairseq-ssl", *words, "--force", "--jobs", jobs, "--device", "cpu").stderr
+        first, speed, signature = told.splitlines()
+        assert first.endswith(" pairs")
+        assert "sentences/s" in speed
+        assert signature.startswith("back-translate|engine:fairseq|")
 
 
 def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
