@@ -11,7 +11,7 @@ from fairseq_ssl.cli import device_options, work_options
 from fairseq_ssl.cli.back_translation_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.block_input import BlockInput, of_shard, shard_of
 from fairseq_ssl.cli.export import QUANTIZATIONS, add_languages
-from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
+from fairseq_ssl.engines import ctranslate2_decoder, devices
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.ray import RayEngine
@@ -31,7 +31,7 @@ EXAMPLES = """\
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt -o ft.de    (forward-translation)"""
 
 ENGINES = ("fairseq", "ctranslate2", "ray")
-GPUS = {"fairseq": fairseq_decoder.gpus, "ctranslate2": ctranslate2_decoder.gpus}
+GPUS = {"fairseq": devices.gpus, "ctranslate2": ctranslate2_decoder.gpus}
 """How many GPUs each that decodes can use."""
 BLOCK = {"cpu": 64, "cuda": 1024}
 """KiB: small ones keep all cores busy on a short text too, large ones fill the batches of a GPU."""

@@ -303,7 +303,8 @@ def _read(
 ) -> tuple[Candidates, Statistics]:
     """Read the candidates and count what the aim needs."""
     from fairseq_ssl.rerank.candidates import Candidates
-    from fairseq_ssl.rerank.statistics import Statistics, aim_named
+    from fairseq_ssl.rerank.statistics import Statistics
+    from fairseq_ssl.scoring.corpus_sums import aim_named
 
     if args.aim != "bleu" and args.tokenizer != "13a":
         raise UsageError(f"--tokenizer goes with --aim bleu, not with {args.aim}.")

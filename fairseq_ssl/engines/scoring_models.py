@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.engines.devices import device_of
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError, UsageError
@@ -93,20 +94,11 @@ def loaded(scoring: Scoring, worker: int) -> Loaded:
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     torch.set_num_threads(scoring.threads)
-    device = device_of(scoring, worker)
+    device = device_of(scoring.device, worker)
     models, _, task = load_models(scoring.models, **checked(scoring))
     for model in models:
         model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()
     return Loaded(models, task, device)
-
-
-def device_of(scoring: Scoring, worker: int) -> Any:
-    """Return where the process of this number, from 0, computes."""
-    import torch
-
-    if scoring.device == "cuda":
-        return torch.device("cuda", worker % torch.cuda.device_count())
-    return torch.device("cpu")
 
 
 def numbers(dictionary: Any, tokens: Sequence[str]) -> list[int]:
