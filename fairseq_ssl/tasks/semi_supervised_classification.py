@@ -96,7 +96,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         self, cfg: SemiSupervisedClassificationConfig, dictionaries: dict[str, Any]
     ) -> None:
         super().__init__(cfg)
-        self.stage = str(getattr(cfg.classification_stage, "value", cfg.classification_stage))
+        self.stage = str(cfg.classification_stage)
         self.dictionaries = dictionaries
         labels = dictionaries[LABEL]
         self.classes = [one for one in labels.symbols[labels.nspecial :] if _is_class(one)]
