@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import architecture, task_options
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
-from fairseq_ssl.checkpoints.training_data import training_data
+from fairseq_ssl.checkpoints.training_data import data_folder, training_data
 from fairseq_ssl.errors import DataError
 
 PREFIX = "encoder."
@@ -58,7 +58,7 @@ def encoder_weights(
 def _dictionary(state: dict[str, Any]) -> Path:
     """Return the dictionary of a checkpoint's source, or dict.txt where it knows no languages."""
     task = task_options(state)
-    folder = Path(str(task.get("data") or "").split(":")[0])
+    folder = data_folder(state)
     source = task.get("source_lang")
     if not source and not (folder / "dict.txt").is_file():
         source = training_data(state, None).source

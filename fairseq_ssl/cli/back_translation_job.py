@@ -102,8 +102,7 @@ class BackTranslationJob(BlockJob):
     def signature(self) -> Signature:
         """Return the task and what was counted."""
         counts = {name: self.totals[name] for name in COUNTS}
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("back-translate", {**given, **counts})
+        return Signature("back-translate", {**self.told, **counts})
 
     def _work(self) -> Translation:
         """Return what workers do; what the model can not be asked is refused here."""

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.output_paths import check_new
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
@@ -164,8 +165,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name} and --{name}-share both make {name} texts; pass one.")
     if (args.valid_share or 0) + (args.test_share or 0) >= 1:
         raise UsageError("--valid-share and --test-share together leave nothing to train on.")
-    if args.output.exists() and not args.force:
-        raise UsageError(f"{args.output} exists. Pass --force to replace it, or name another.")
+    check_new(args.output, args.force)
 
 
 def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:

@@ -236,8 +236,7 @@ class PairScores(GrowingJob):
 
     def signature(self) -> Signature:
         """Return what was done."""
-        given = {key: value for key, value in self.task.items() if key != "version"}
-        return Signature("filter-learned-scores", {**given, "pairs": self.done})
+        return Signature("filter-learned-scores", {**self.told, "pairs": self.done})
 
     def _blocks(self) -> Iterator[PairBlock]:
         with ExitStack() as stack:
@@ -289,5 +288,6 @@ class KeptPairs(GrowingJob):
 
     def signature(self) -> Signature:
         """Return what was done."""
-        given = {key: value for key, value in self.task.items() if key != "version"}
-        return Signature("filter-learned-apply", {**given, "pairs": self.lines, "kept": self.kept})
+        return Signature(
+            "filter-learned-apply", {**self.told, "pairs": self.lines, "kept": self.kept}
+        )

@@ -107,8 +107,7 @@ class NoiseJob(BlockJob):
     def signature(self) -> Signature:
         """Return the task and what was counted."""
         counts = {name: self.totals[name] for name in TOTALS}
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("noise", {**given, **counts})
+        return Signature("noise", {**self.told, **counts})
 
     def _count(self, result: NoisedBlock) -> None:
         """Add to the totals; stop at a bad line unless such are skipped."""

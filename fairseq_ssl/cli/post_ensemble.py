@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_ssl.cli.line_stream import add_output, check_output, write
+from fairseq_ssl.cli.line_stream import add_output, write
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag

@@ -186,5 +186,5 @@ def _measured(
         return {}
     baseline = counted.pop(args.baseline)
     found = Report(metric, kind, counted)
-    found.compare(baseline, 1000, 12345)
+    found.compare(baseline)
     return {f"{metric.headline} against {args.baseline}": found.comparisons}

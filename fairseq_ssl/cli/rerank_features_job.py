@@ -138,8 +138,7 @@ class FeaturesJob(GrowingJob):
 
     def signature(self) -> Signature:
         """Return the task and what was counted."""
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("rerank-features", {**given, **self.totals})
+        return Signature("rerank-features", {**self.told, **self.totals})
 
     def _blocks(self) -> Iterator[RowBlock]:
         path = self.wanted.nbest_list

@@ -11,10 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.detokenise import add_rewriting
-from fairseq_ssl.cli.line_stream import check_output, stream
+from fairseq_ssl.cli.line_stream import stream
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.rerank_lists import add_nbest, groups_of, read_weights
+from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.cli.work_options import add_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, nearest

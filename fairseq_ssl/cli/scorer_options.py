@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fairseq_ssl.cli import device_options
-from fairseq_ssl.cli.export import add_languages
 from fairseq_ssl.engines.devices import gpus
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.scoring import (
@@ -25,17 +23,6 @@ def add_device(work: argparse._ActionsContainer) -> None:
     work.add_argument(
         "--fp16", action="store_true", help="compute in half precision: on GPUs twice as fast"
     )
-
-
-def add_data(parser: argparse._ActionsContainer) -> None:
-    """Declare where the dictionaries are."""
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the model's dictionaries (default: the data it was trained on)",
-    )
-    add_languages(parser)
 
 
 def batch_tokens(args: argparse.Namespace) -> int:

@@ -29,7 +29,8 @@ def add_jobs(work: argparse._ActionsContainer, default: str = "one for each core
         "--jobs",
         type=int,
         metavar="N",
-        help=f"processes of this machine (default: {default}, here {cores()})",
+        help=f"processes of this machine; the result is the same (default: {default}, here "
+        f"{cores()})",
     )
 
 
