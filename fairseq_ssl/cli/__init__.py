@@ -2,5 +2,6 @@
 
 VERB.py declares options and checks them, VERB_job.py does the work; VERB_STEP.py is a step of a
 verb that has several. What verbs share: `*_options` their flags, `block_input` a text in shards,
-`growing_job` work that goes on after a kill, `line_stream` lines in and out, `progress`.
+`growing_job` work that goes on after a kill, `line_stream` lines in and out, `output_paths` where
+one may write, `columns` tables, `progress`.
 """

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from fairseq_ssl.cli import device_options, work_options
-from fairseq_ssl.cli.back_translation_job import BackTranslationJob, Wanted
+from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.block_input import BlockInput, outputs_of, shard_of
 from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
 from fairseq_ssl.engines import ctranslate2_decoder, devices

@@ -176,7 +176,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         (("--seed", "-1"), 2, "0 or more"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
         (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
-        (("--model", "nothing.pt"), 1, "nothing.pt can not be read"),
+        (("--model", "nothing.pt"), 1, "nothing.pt does not exist"),
         ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "takes an ensemble"),
         (("--data-dir", "."), 1, "dict.words.txt does not exist"),
         (("-s", "en"), 1, "dict.en.txt does not exist"),

@@ -108,7 +108,7 @@ def test_text_is_cut_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch)
         seen.append(model.name)
         return lambda line: " ".join(line)
 
-    monkeypatch.setattr(nbest_scoring, "encoder", letters)
+    monkeypatch.setattr(nbest_scoring, "cutter", letters)
     for name in ("bpe.src", "bpe.trg"):
         Path(name).touch()
     found = made_by(*TRANSLATED, "--subwords", "bpe.trg", "--source-subwords", "bpe.src")

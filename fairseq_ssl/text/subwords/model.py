@@ -50,7 +50,7 @@ def encoder(model: Path, tags: Sequence[str] = ()) -> Rewrite:
 
 @lru_cache(maxsize=4)
 def cutter(model: Path | None) -> Rewrite:
-    """Return the same, loaded once a process; without a model, tokens stand between spaces."""
+    """Return what cuts a line by a model, kept for a process, or leaves it where there is none."""
     return str if model is None else encoder(model)
 
 
