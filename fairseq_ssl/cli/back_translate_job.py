@@ -97,7 +97,7 @@ class BackTranslationJob(BlockJob):
             tell(done.counts["lines"], share, f"{written / self.seconds:.0f} tokens/s")
             yield done
         if not self.totals["lines"] and self.input.shard == (1, 1):
-            raise DataError(f"{self.input} is empty.")
+            raise DataError(f"{self.input} is empty. Expected a line or more.")
 
     def signature(self) -> Signature:
         """Return the task and what was counted."""

@@ -15,7 +15,7 @@ from fairseq.models import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.data.length_line import fitted_line, training_lengths
+from fairseq_ssl.data.length_line import fitted_line, given_line, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.real_positions import RealPositions
@@ -298,16 +298,13 @@ def _dilations(given: str) -> tuple[int, ...]:
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
     """Return the line that was given, or fitted, or one that a checkpoint will bring."""
     if cfg.bytenet_unfold != "auto":
-        try:
-            slope, offset = (float(word) for word in str(cfg.bytenet_unfold).split(","))
-        except ValueError:
-            slope = offset = -1.0
-        if not (0 <= slope < LONGEST and 0 <= offset < LONGEST):
+        line = given_line(str(cfg.bytenet_unfold))
+        if line is None or max(line) >= LONGEST:
             raise ConfigurationError(
                 f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or a,b with numbers "
                 "of 0 or more, as in 1.2,0."
             )
-        return Unfolding(slope, offset)
+        return Unfolding(*line)
     lengths = training_lengths(task)
     return Unfolding(*fitted_line(*lengths, cfg.bytenet_unfold_share)) if lengths else Unfolding()
 
