@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import architecture, task_options
+from fairseq_ssl.checkpoints.reading import architecture, task_options, weights_below
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
 from fairseq_ssl.checkpoints.training_data import data_folder, training_data
 from fairseq_ssl.errors import DataError
@@ -35,11 +35,7 @@ def encoder_weights(
         dictionary: that of its source (default: of the data it was trained on)
         embedding: the weight of the words
     """
-    found = {
-        name.removeprefix(PREFIX): weight
-        for name, weight in state["model"].items()
-        if name.startswith(PREFIX)
-    }
+    found = weights_below(state, PREFIX)
     wrong = [
         name
         for name, weight in start.items()
