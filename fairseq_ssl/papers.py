@@ -148,4 +148,4 @@ def markdown_table(papers: tuple[Paper, ...] = PAPERS) -> str:
 
 
 def _use(paper: Paper) -> str:
-    return "<br>".join(f"`{use}`" for use in paper.uses) or "planned"
+    return "<br>".join(f"`{use}`" for use in paper.uses)

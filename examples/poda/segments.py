@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-SYMBOLS = 4
-"""What fairseq puts before the words of a dictionary."""
+from fairseq_ssl.text.word_counts import RESERVED, read_entries
 
 
 def segments(
@@ -35,8 +35,8 @@ def main() -> None:
     parser.add_argument("--most-unknown", type=float, default=0.3, metavar="SHARE")
     parser.add_argument("--segment", type=int, default=128, metavar="WORDS")
     args = parser.parse_args()
-    entries = args.dictionary.read_text("utf-8").split("\n")[: args.vocabulary - SYMBOLS]
-    known = {entry.rpartition(" ")[0] for entry in entries}
+    words = args.vocabulary - len(RESERVED)
+    known = {word for word, _ in islice(read_entries(args.dictionary), words)}
     for path in args.text:
         with path.open(encoding="utf-8", newline="\n") as lines:
             for segment in segments(

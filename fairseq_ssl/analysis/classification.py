@@ -19,11 +19,11 @@ from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cu
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.models.classification_task import TASK
 from fairseq_ssl.modules.imitators import Imitators
 from fairseq_ssl.text.labelled import view_of_words
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
-TASK = "semi_supervised_classification"
 BATCH = 64
 """Texts at a time, by default."""
 

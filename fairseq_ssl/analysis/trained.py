@@ -63,10 +63,12 @@ class Trained:
         longest = utils.resolve_max_positions(
             self.task.max_positions(), self.model.max_positions()
         )[0]
-        if len(sizes) == 0 or sizes.max() > min(longest, max_tokens):
+        if len(sizes) == 0:
+            raise DataError(f"{self.task.cfg.data} has no sentences in this split. Name another.")
+        if sizes.max() > min(longest, max_tokens):
             raise DataError(
-                f"A sentence has {max(sizes, default=0)} tokens; {self.path.name} takes "
-                f"{longest} and --max-tokens is {max_tokens}."
+                f"A sentence has {max(sizes)} tokens; {self.path.name} takes {longest} and "
+                f"--max-tokens is {max_tokens}. Raise that, or leave longer sentences out."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
             try:

@@ -24,6 +24,7 @@ from fairseq_ssl.checkpoints.hugging_face import (
     read_weights,
 )
 from fairseq_ssl.errors import ConfigurationError, DataError
+from fairseq_ssl.text.word_counts import is_filler
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,6 @@ UNUSED = re.compile(
     r"|(cls\.predictions|lm_head)\.(bias|decoder\.(weight|bias))"
 )
 """Weights that an edit tagger has no use for."""
-
-FILLER = re.compile(r"madeupword\d{4}")
-"""Symbols that fairseq puts into a dictionary to make it longer."""
 
 SHOWN = 5
 
@@ -218,7 +216,7 @@ def _tokens(
     for name in kind.special.values():
         _row(rows, name, folder)
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
-    lacking = [name for name in names if name not in rows and not FILLER.fullmatch(name)]
+    lacking = [name for name in names if name not in rows and not is_filler(name)]
     if lacking:
         shown = ", ".join(map(repr, lacking[:SHOWN])) + (", ..." if lacking[SHOWN:] else "")
         raise DataError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairseq_ssl.checkpoints.conversion import plain_state
-from fairseq_ssl.checkpoints.reading import State, task_options
+from fairseq_ssl.checkpoints.reading import State, task_options, weights_below
 from fairseq_ssl.errors import DataError, UsageError
 
 TASK = "reconstruction_translation"
@@ -25,11 +25,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
             f"The checkpoint holds two models, and none for -s {source} -t {target}. Give {ways}."
         )
     prefix = f"{PREFIX}{wanted}."
-    model = {
-        name.removeprefix(prefix): weight
-        for name, weight in state["model"].items()
-        if name.startswith(prefix)
-    }
+    model = weights_below(state, prefix)
     if not state.get("cfg"):
         raise DataError("The checkpoint does not say how it was trained: it has no cfg.")
     plain = plain_state({**state, "model": model})

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import architecture, task_options
+from fairseq_ssl.checkpoints.reading import architecture, task_options, weights_below
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
-from fairseq_ssl.checkpoints.training_data import training_data
+from fairseq_ssl.checkpoints.training_data import data_folder, training_data
 from fairseq_ssl.errors import DataError
 
 PREFIX = "encoder."
@@ -35,11 +35,7 @@ def encoder_weights(
         dictionary: that of its source (default: of the data it was trained on)
         embedding: the weight of the words
     """
-    found = {
-        name.removeprefix(PREFIX): weight
-        for name, weight in state["model"].items()
-        if name.startswith(PREFIX)
-    }
+    found = weights_below(state, PREFIX)
     wrong = [
         name
         for name, weight in start.items()
@@ -58,7 +54,7 @@ def encoder_weights(
 def _dictionary(state: dict[str, Any]) -> Path:
     """Return the dictionary of a checkpoint's source, or dict.txt where it knows no languages."""
     task = task_options(state)
-    folder = Path(str(task.get("data") or "").split(":")[0])
+    folder = data_folder(state)
     source = task.get("source_lang")
     if not source and not (folder / "dict.txt").is_file():
         source = training_data(state, None).source

@@ -15,15 +15,15 @@ from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.text.word_counts import RESERVED
 
 CONFIG = "config.json"
 LISTED, NUMBERED, TOKENISER = "vocab.txt", "vocab.json", "tokenizer.json"
 ADDED = "added_tokens.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
-NAMED_BY_FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
 STAND_INS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
-"""Symbols that no text has: fairseq's dictionary begins with the first four, and names them."""
+"""Symbols that no text has; for the first four fairseq's dictionary has names of its own."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def write_dictionary(folder: Path, output: Path) -> int:
     What fairseq has names of its own for is left out, and so is what no tokenised text can
     have: a mask, and symbols with white space.
     """
-    left_out = {*NAMED_BY_FAIRSEQ, *STAND_INS}
+    left_out = {*RESERVED, *STAND_INS}
     rows = read_vocabulary(folder)
     ordered = sorted(rows, key=rows.__getitem__)
     kept = [one for one in ordered if one not in left_out and one.split() == [one]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,15 @@ def write(state: State, path: Path) -> None:
     except (OSError, RuntimeError) as error:
         aside.unlink(missing_ok=True)
         raise DataError(f"{path} could not be written: {_first_line(error)}") from None
+
+
+def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the weights of a part of the model, by their names in that part."""
+    return {
+        name.removeprefix(prefix): weight
+        for name, weight in state["model"].items()
+        if name.startswith(prefix)
+    }
 
 
 def model_options(state: State) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import architecture, model_options, read, task_options
+from fairseq_ssl.checkpoints.reading import architecture, model_options, read, weights_below
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
+from fairseq_ssl.checkpoints.training_data import data_folder
 from fairseq_ssl.errors import ConfigurationError, DataError, flag
 
 PREFIX = "decoder.encoder."
@@ -36,11 +37,7 @@ def encoder_weights(
             f"{path} holds a {architecture(state)}; expected a recurrent_lm, trained with --task "
             "language_modeling."
         )
-    found = {
-        name.removeprefix(PREFIX): weight
-        for name, weight in state["model"].items()
-        if name.startswith(PREFIX)
-    }
+    found = weights_below(state, PREFIX)
     wrong = [
         name
         for name in start
@@ -55,7 +52,7 @@ def encoder_weights(
         raise ConfigurationError(
             f"The language model in {path} has other sizes than the classifier. Set {sizes}."
         )
-    dictionary = dictionary or Path(str(task_options(state).get("data"))) / "dict.txt"
+    dictionary = dictionary or data_folder(state) / "dict.txt"
     known = symbols_of(dictionary, path, "--classifier-lm-dict")
     if len(known) != len(found[EMBEDDING]):
         raise DataError(

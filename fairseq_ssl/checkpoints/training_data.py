@@ -26,6 +26,11 @@ class TrainingData:
         return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
+def data_folder(state: State) -> Path:
+    """Return the folder that a checkpoint was trained on, the first where there were several."""
+    return Path(str(task_options(state).get("data") or "").split(":")[0])
+
+
 def training_data(
     state: State, folder: Path | None, source: str | None = None, target: str | None = None
 ) -> TrainingData:
@@ -38,7 +43,7 @@ def training_data(
         target: language
     """
     task = task_options(state)
-    folder = folder or Path(str(task.get("data") or "").split(":")[0])
+    folder = folder or data_folder(state)
     source, target = source or task.get("source_lang"), target or task.get("target_lang")
     if not (source and target):
         found = [match for path in sorted(folder.glob("*.idx")) if (match := _named(path))]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import statistics
 import sys
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.detokenise import add_rewriting
+from fairseq_ssl.cli.device_options import add_one_device
+from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.scoring.seeds import Spread
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.whole_file import whole_file
 
 if TYPE_CHECKING:
     from fairseq_ssl.analysis.translation import Search
@@ -52,9 +52,7 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str) -> None:
         default="png",
         help="of the figure (default: %(default)s)",
     )
-    parser.add_argument(
-        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
-    )
+    add_one_device(parser)
     parser.add_argument(
         "--max-tokens",
         type=int,
@@ -105,25 +103,6 @@ def check_ends(flag: str, ends: Sequence[int]) -> None:
         raise UsageError(f"{flag} are {list(ends)}; expected rising numbers from 1 on.")
 
 
-def device(args: argparse.Namespace) -> str:
-    """Return the device asked for, or the best there is."""
-    return chosen_device(args.device)
-
-
-def chosen_device(asked: str | None) -> str:
-    """Return this device, or the best there is; let fairseq be silent from now on."""
-    import torch
-
-    logging.disable(logging.INFO)  # fairseq and matplotlib tell about every step
-    warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
-    chosen = asked or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError):
-        raise UsageError(f"--device {chosen} is not there; leave it out or pass cpu.") from None
-    return str(chosen)
-
-
 def search(args: argparse.Namespace) -> Search:
     """Return the search asked for."""
     from fairseq_ssl.analysis.translation import Search
@@ -133,19 +112,17 @@ def search(args: argparse.Namespace) -> Search:
 
 def mean_and_deviation(values: Iterable[float]) -> dict[str, float]:
     """Return mean and sample standard deviation (0 for one value), rounded to 0.0001."""
-    numbers = list(values)
-    deviation = statistics.stdev(numbers) if len(numbers) > 1 else 0.0
-    return {"mean": round(statistics.fmean(numbers), 4), "sd": round(deviation, 4)}
+    spread = Spread.of(list(values))
+    return {"mean": round(spread.mean, 4), "sd": round(spread.deviation, 4)}
 
 
 def publish(args: argparse.Namespace, signature: Signature, results: dict[str, Any]) -> None:
-    """Write PREFIX.json aside, rename it, and say what was written."""
+    """Write PREFIX.json whole or not at all, and say what was written."""
     path = args.output.with_name(f"{args.output.name}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"signature": str(signature), **signature.parameters, **results}
-    aside = path.with_name(f"{path.name}.tmp")
-    aside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    aside.replace(path)
+    with whole_file(path) as file:
+        file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     print(f"{signature}\nwrote {path} and {figure_path(args)}", file=sys.stderr)
 
 
@@ -153,13 +130,3 @@ def figure_path(args: argparse.Namespace) -> Path:
     """Return PREFIX.FORMAT."""
     output: Path = args.output
     return output.with_name(f"{output.name}.{args.format}")
-
-
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns on stdout."""
-    table = [list(header), *map(list, rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
-    for row in table:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )

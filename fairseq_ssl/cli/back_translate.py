@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from fairseq_ssl.cli import device_options, work_options
-from fairseq_ssl.cli.back_translation_job import BackTranslationJob, Wanted
-from fairseq_ssl.cli.block_input import BlockInput, of_shard, shard_of
-from fairseq_ssl.cli.export import QUANTIZATIONS, add_languages
-from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
+from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
+from fairseq_ssl.cli.block_input import BlockInput, outputs_of, shard_of
+from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
+from fairseq_ssl.engines import ctranslate2_decoder, devices
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.ray import RayEngine
@@ -31,7 +31,7 @@ EXAMPLES = """\
   fairseq-ssl back-translate mono.bpe.en --model en-de.pt -o ft.de    (forward-translation)"""
 
 ENGINES = ("fairseq", "ctranslate2", "ray")
-GPUS = {"fairseq": fairseq_decoder.gpus, "ctranslate2": ctranslate2_decoder.gpus}
+GPUS = {"fairseq": devices.gpus, "ctranslate2": ctranslate2_decoder.gpus}
 """How many GPUs each that decodes can use."""
 BLOCK = {"cpu": 64, "cuda": 1024}
 """KiB: small ones keep all cores busy on a short text too, large ones fill the batches of a GPU."""
@@ -83,13 +83,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="that reads INPUT's language; several are an ensemble; for ctranslate2 a checkpoint, "
         "converted once and kept beside it, or a folder with one of its models",
     )
-    model.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the dictionaries (default: the data the model was trained on)",
-    )
-    add_languages(model)
+    add_data(model)
     model.add_argument(
         "--compute-type",
         choices=QUANTIZATIONS,
@@ -204,16 +198,13 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     _check(args)
     shard = shard_of(args)
     paths = {"made": args.output, "given": args.given}
-    outputs = {name: of_shard(path, *shard) for name, path in paths.items() if path}
-    if len({path.resolve() for path in [*outputs.values(), args.input or Path()]}) <= len(outputs):
-        raise UsageError("INPUT and the outputs must be different files.")
     return Wanted(
         decoder=_engines(args)[0],
         decoding=_decoding(args),
         seed=args.seed,
         most=args.max_source_tokens,
         input=BlockInput(args.input, shard, size=(args.block or BLOCK[_device(args)]) * 1024),
-        outputs=outputs,
+        outputs=outputs_of(args, shard, paths),
     )
 
 

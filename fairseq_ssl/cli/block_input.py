@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
+from fairseq_ssl.cli.output_paths import check_all_differ
 from fairseq_ssl.cli.work_options import parsed_shard
 from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import UsageError
@@ -115,7 +116,16 @@ def shard_of(args: argparse.Namespace) -> tuple[int, int]:
     return shard
 
 
-def of_shard(path: Path, number: int, total: int) -> Path:
+def outputs_of(
+    args: argparse.Namespace, shard: tuple[int, int], paths: Mapping[str, Path | None]
+) -> dict[str, Path]:
+    """Return the files to write by their names, of this shard; refused is one that is two."""
+    outputs = {name: _of_shard(path, *shard) for name, path in paths.items() if path}
+    check_all_differ(args.input, outputs.values())
+    return outputs
+
+
+def _of_shard(path: Path, number: int, total: int) -> Path:
     """Put the shard into a file's name, before a .gz; the names sort in the shards' order."""
     if total == 1:
         return path

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ssl.cli.device_options import add_one_device, one_device
 from fairseq_ssl.cli.growing_job import GrowingJob, Pieces
-from fairseq_ssl.cli.line_stream import add_file, add_output, check_output, stream, write
+from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.cli.work_options import parsed_shard
@@ -97,18 +99,15 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="texts at a time; 1 or more (default: %(default)s)",
     )
-    parser.add_argument(
-        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
-    )
+    add_one_device(parser)
 
 
 def _classifier(args: argparse.Namespace) -> Any:
     from fairseq_ssl.analysis.classification import Classifier
-    from fairseq_ssl.cli.analysis_options import chosen_device
 
     if args.batch_size < 1:
         raise UsageError(f"--batch-size is {args.batch_size}; expected 1 or more.")
-    return Classifier.load(args.model, args.data, chosen_device(args.device))
+    return Classifier.load(args.model, args.data, one_device(args.device))
 
 
 def _label(args: argparse.Namespace) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output
 from fairseq_ssl.cli.progress import progress, watched
-from fairseq_ssl.cli.work_options import add_replace, check_jobs, check_new
-from fairseq_ssl.engines.local import LocalEngine, cores
+from fairseq_ssl.cli.work_options import add_jobs, check_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.lines import read_lines
@@ -80,12 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out words seen less often, which cost time and memory (symspell: about 2 kB a "
         "word in each process); 1 or more (default: %(default)s)",
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help=f"processes; the result is the same (default: one for each core, here {cores()})",
-    )
+    add_jobs(parser)
     add_replace(parser)
 
 
@@ -105,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     totals = {"words": sum(map(len, work)), "sets": 0, "confusions": 0}
     tell = progress("confusion sets", "words", totals["words"])
     with whole_file(args.output) as file:
-        found = LocalEngine(args.jobs or cores()).ordered(Confuser(checker, args.most, among), work)
+        found = local_engine(args).ordered(Confuser(checker, args.most, among), work)
         for piece, sets in zip(work, found, strict=True):
             file.writelines(lines_of(sets))
             totals["sets"] += len(sets)
@@ -128,8 +123,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(
             "--lang and --oov go with --checker aspell; symspell knows the words of TEXT alone."
         )
-    if args.output.resolve() in [path.resolve() for path in args.texts or [args.counts]]:
-        raise UsageError(f"{args.output} is read from. Name another --output.")
+    check_output(args.output, *(args.texts or [args.counts]))
     check_new(args.output, args.force)
 
 

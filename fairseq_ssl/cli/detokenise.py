@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from fairseq_ssl.cli.line_stream import add_file, add_output, check_output, stream, write
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
+from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import SUBWORDS, detokeniser
+from fairseq_ssl.text.detokenise import detokeniser
+from fairseq_ssl.text.generated import generated
 
 SUMMARY = "join subwords, undo Moses' tokenisation, take lines out of fairseq-generate's output"
 EXAMPLES = """\
@@ -33,20 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = None) -> None:
-    """Declare what turns tokens into text, `subwords` by default; other verbs score such text."""
-    usual = subwords or "sentencepiece, if the first line looks like it"
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default=subwords,
-        help=f"what to join to words (default: {usual})",
-    )
-    parser.add_argument(
-        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Rewrite each line."""
     check_output(args.output, args.file)
@@ -61,22 +48,3 @@ def _plain(args: argparse.Namespace) -> Iterator[str]:
     lines = stream(args.file)
     for line in generated(lines, args.field) if args.field else lines:
         yield plain(" ".join(token for token in line.split() if token != args.drop))
-
-
-def generated(lines: Iterable[str], field: str) -> Iterator[str]:
-    """Return fairseq-generate's lines of one kind, the first of each number, by number."""
-    found: dict[int, str] = {}
-    for line in lines:
-        numbered = re.match(rf"{field}-(\d+)\t", line)
-        if numbered:
-            found.setdefault(int(numbered[1]), line.split("\t", 2 if field == "H" else 1)[-1])
-    if not found:
-        raise DataError(
-            f"There is no line that begins with {field}-0. Expected what fairseq-generate prints."
-        )
-    missing = next((n for n in range(len(found)) if n not in found), None)
-    if missing is not None:
-        raise DataError(
-            f"There is no {field}-{missing}: the output of fairseq-generate is cut off."
-        )
-    return iter([found[number] for number in sorted(found)])

@@ -1,8 +1,14 @@
-"""Options of commands that let models work: on CPU or GPUs, in how many processes, batches."""
+"""Options of commands that let models work: on CPU or GPUs, in how many processes, batches.
+
+Most spread the work over processes, one for each GPU (`add_device` and what follows it); those
+that look into models work in one process, on one device that can be named (`add_one_device`).
+"""
 
 from __future__ import annotations
 
 import argparse
+import logging
+import warnings
 from collections.abc import Callable
 
 from fairseq_ssl.cli import work_options
@@ -54,3 +60,24 @@ def engine(args: argparse.Namespace, gpus: Gpus) -> Engine:
     if device(args, gpus) == "cuda":
         return work_options.local_engine(args, gpus())
     return work_options.local_engine(args, max(1, cores() // args.threads))
+
+
+def add_one_device(parser: argparse._ActionsContainer) -> None:
+    """Declare on what the one process computes."""
+    parser.add_argument(
+        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
+    )
+
+
+def one_device(asked: str | None) -> str:
+    """Return this device, or the best there is; let fairseq be silent from now on."""
+    import torch
+
+    logging.disable(logging.INFO)  # fairseq and matplotlib tell about every step
+    warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
+    chosen = asked or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError):
+        raise UsageError(f"--device {chosen} is not there; leave it out or pass cpu.") from None
+    return str(chosen)

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.device_options import add_one_device
 from fairseq_ssl.cli.edits_job import EditsJob
 from fairseq_ssl.cli.edits_tune import METRICS, tune
 from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.work_options import check_jobs
-from fairseq_ssl.engines.local import LocalEngine, cores
-from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.work_options import add_jobs, local_engine
+from fairseq_ssl.errors import UsageError
 
 SUMMARY = "turn corrected text into edit labels of its tokens, and labels into corrected text"
 EXAMPLES = """\
@@ -78,12 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where to write; .gz by suffix"
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help=f"processes; the result is the same (default: one for each core, here {cores()})",
-    )
+    add_jobs(parser)
     _add_dictionary(parser.add_argument_group("dictionary"))
     _add_others(parser.add_argument_group("label, apply and stats"))
     _add_tune(parser.add_argument_group("tune"))
@@ -176,31 +172,27 @@ def _add_tune(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help=f"sentences at a time (default: {default['batch_size']})",
     )
-    group.add_argument(
-        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
-    )
+    add_one_device(group)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the kind says."""
     settings = chosen_options(args, "edits", args.kind, KINDS, LEAST)
     _check_paths(args, settings)
-    check_jobs(args.jobs)
+    engine = local_engine(args)
     if args.kind == "tune":
         tune(args.source, args.target, settings)
         return 0
-    job = EditsJob(args.source, args.target, LocalEngine(args.jobs or cores()), settings)
+    job = EditsJob(args.source, args.target, engine, settings)
     getattr(job, args.kind)()
     return 0
 
 
 def _check_paths(args: argparse.Namespace, settings: dict[str, Any]) -> None:
     read = [args.source, args.target, settings.get("dictionary"), settings.get("transforms")]
-    given = {Path(path).resolve() for path in read if path}
     written = {name: settings[name] for name in OUTPUTS if settings.get(name)}
     for name, path in written.items():
-        if path.resolve() in given:
-            raise UsageError(f"{path} is read from. Name another {flag(name)}.")
+        check_output(path, *(Path(one) for one in read if one), option=name)
     if len({path.resolve() for path in written.values()}) < len(written):
         raise UsageError(
             f"--output and --label-dict are both {settings['output']}; name two files."

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError, flag
 from fairseq_ssl.signature import Signature
@@ -60,10 +61,9 @@ def _corrector(settings: Mapping[str, Any]) -> Any:
     """Load the model, or several, and move it where it is to work."""
     from fairseq import utils
 
-    from fairseq_ssl.cli.analysis_options import chosen_device
     from fairseq_ssl.engines.loading import load_models
 
-    device = chosen_device(settings["device"])
+    device = one_device(settings["device"])
     if not settings["data"].exists():
         raise DataError(f"{settings['data']} does not exist.")
     paths = [Path(path) for path in utils.split_paths(str(settings["model"]))]

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.work_options import add_replace, check_new
+from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
+from fairseq_ssl.cli.output_paths import add_replace, check_new
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -20,8 +21,6 @@ EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --quantization int8 -o ct2-int8
   fairseq-ssl export two_way.pt --to translation -s de -t en -o de-en.pt"""
-
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,27 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_replace(parser)
     fast = parser.add_argument_group("with --to ctranslate2")
-    fast.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the dictionaries dict.SOURCE.txt and dict.TARGET.txt "
-        "(default: the data folder the checkpoint was trained on)",
-    )
-    add_languages(fast)
+    add_data(fast)
     fast.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
         help="type of the stored weights; int8 is a quarter of the size (default: %(default)s)",
     )
-
-
-def add_languages(options: argparse._ActionsContainer) -> None:
-    """Declare the languages of a model, which many a checkpoint does not name."""
-    what = "language of the model (default: that of the checkpoint, or of the data in the folder)"
-    options.add_argument("-s", "--source-lang", metavar="LANG", help=f"source {what}")
-    options.add_argument("-t", "--target-lang", metavar="LANG", help=f"target {what}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,12 +23,11 @@ from fairseq_ssl.text.filters.corpus import (
     Dropped,
     Example,
     FilteredBlock,
-    packed,
 )
 from fairseq_ssl.text.filters.kinds import Chain
 from fairseq_ssl.text.filters.seen_table import SeenTable, memory_for
-from fairseq_ssl.text.growing_files import aside
-from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.growing_files import aside, identity
+from fairseq_ssl.text.lines import open_bytes, packed
 from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
 
 
@@ -56,7 +55,7 @@ class Wanted:
         return {
             "filters": list(self.chain.names),
             "inputs": list(self.names),
-            "inputs_are": [_identity(path) for path in self.inputs],
+            "inputs_are": [identity(path) for path in self.inputs],
             "outputs": list(map(str, self.outputs)),
             "examples": self.examples,
             "memory": self.memory if self.chain.duplicates else None,
@@ -148,7 +147,7 @@ class FilterJob(GrowingJob):
         if self._seen is None or duplicates is None:
             return
         files = [
-            self._open.enter_context(open_bytes(aside(path), packed=path.suffix == ".gz"))
+            self._open.enter_context(open_bytes(aside(path), compressed=path.suffix == ".gz"))
             for path in self.wanted.outputs
         ]
         blocks = row_blocks(files, [str(aside(path)) for path in self.wanted.outputs])
@@ -212,14 +211,3 @@ class FilterJob(GrowingJob):
 
 def _example(note: dict[str, Any]) -> Example:
     return Example(note["line"], tuple(note["text"]), note["score"])
-
-
-def _identity(path: Path) -> list[int]:
-    """Return what tells a file from what it may become: its size and when it was written."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataError(f"{path} can not be read: {error.strerror}.") from None
-    return [status.st_size, status.st_mtime_ns]

@@ -8,6 +8,8 @@ from typing import Any
 
 from fairseq_ssl.cli import scorer_options, work_options
 from fairseq_ssl.cli.filter_learned_job import Apply, Fit
+from fairseq_ssl.cli.model_options import add_data
+from fairseq_ssl.cli.output_paths import check_new
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import UsageError
@@ -175,7 +177,7 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
         help="models that cut lines for --translation and --masked-models (default: their tokens "
         "stand between spaces)",
     )
-    scorer_options.add_data(measures)
+    add_data(measures)
 
 
 def _fit(args: argparse.Namespace) -> int:
@@ -187,7 +189,7 @@ def _fit(args: argparse.Namespace) -> int:
     for flag, needed in (("counts", "vectors"), ("reverse", "translation")):
         if getattr(args, flag) and not getattr(args, needed):
             raise UsageError(f"--{flag} goes with --{needed}.")
-    work_options.check_new(args.output, args.force)
+    check_new(args.output, args.force)
     masked = translation = None
     if args.masked_models:
         one, other = (_scoring(args, MASKED_MODEL, [path]) for path in args.masked_models)

@@ -21,9 +21,8 @@ from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.filters.corpus import packed
 from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import open_bytes, read_parallel
+from fairseq_ssl.text.lines import open_bytes, packed, read_parallel
 from fairseq_ssl.text.pair_blocks import PairBlock, pair_blocks
 from fairseq_ssl.text.row_blocks import row_blocks
 from fairseq_ssl.text.whole_folder import whole_folder
@@ -237,8 +236,7 @@ class PairScores(GrowingJob):
 
     def signature(self) -> Signature:
         """Return what was done."""
-        given = {key: value for key, value in self.task.items() if key != "version"}
-        return Signature("filter-learned-scores", {**given, "pairs": self.done})
+        return Signature("filter-learned-scores", {**self.told, "pairs": self.done})
 
     def _blocks(self) -> Iterator[PairBlock]:
         with ExitStack() as stack:
@@ -290,5 +288,6 @@ class KeptPairs(GrowingJob):
 
     def signature(self) -> Signature:
         """Return what was done."""
-        given = {key: value for key, value in self.task.items() if key != "version"}
-        return Signature("filter-learned-apply", {**given, "pairs": self.lines, "kept": self.kept})
+        return Signature(
+            "filter-learned-apply", {**self.told, "pairs": self.lines, "kept": self.kept}
+        )

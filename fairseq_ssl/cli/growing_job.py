@@ -43,6 +43,11 @@ class GrowingJob(ABC):
     from_stdin: bool
     """Of which nothing is left for a run that would go on."""
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a signature tells of the task, which has a place of its own for the version."""
+        return {key: value for key, value in self.task.items() if key != "version"}
+
     @abstractmethod
     def pieces(self) -> Iterator[tuple[Pieces, Mapping[str, Any]]]:
         """Work on what is left: yield a piece of each output, and what `go_on` needs after it."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.columns import print_table
+from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.scoring.buckets import Bucket, buckets
 from fairseq_ssl.signature import Signature
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Translate with every checkpoint, score each bucket and compare with the first name."""
     options.check_ends("--ends", args.ends)
     named = options.checkpoints(args)
-    device = options.device(args)
+    device = one_device(args.device)
     within = buckets(args.ends)
     runs = {
         name: [_one(path, device, args, within) for path in paths] for name, paths in named.items()
@@ -149,4 +151,4 @@ def _print(results: dict[str, Any]) -> None:
     for place, bucket in enumerate(results["buckets"]):
         scores = [shown(results["models"][name]["by_length"][place]) for name in names]
         rows.append([bucket, str(results["training_pairs"][place]), *scores])
-    options.print_table(["source tokens", "training pairs", *names], rows)
+    print_table(["source tokens", "training pairs", *names], rows)

@@ -14,7 +14,6 @@ from typing import Any
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine
-from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.lines import decoded_lines, read_lines
@@ -63,12 +62,6 @@ def stream(path: Path | None) -> Iterator[str]:
     if path is None or str(path) == STDIN:
         return decoded_lines(sys.stdin.buffer, "stdin")
     return read_lines(path)
-
-
-def check_output(output: Path | None, *read: Path | None) -> None:
-    """Refuse to write where something is read from."""
-    if output and output.resolve() in {path.resolve() for path in read if path}:
-        raise UsageError(f"{output} is read from. Name another --output.")
 
 
 def write(lines: Iterable[str], output: Path | None, signature: Signature) -> int:

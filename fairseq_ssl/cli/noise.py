@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from fairseq_ssl.cli import work_options
-from fairseq_ssl.cli.block_input import of_shard, shard_of
+from fairseq_ssl.cli.block_input import outputs_of, shard_of
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
 from fairseq_ssl.engines.engine import Engine
@@ -129,14 +129,11 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         )
     shard = shard_of(args)
     paths = {"noisy": args.output, "clean": args.clean, "touched": args.touched}
-    outputs = {name: of_shard(path, *shard) for name, path in paths.items() if path}
-    if len({path.resolve() for path in [*outputs.values(), args.input or Path()]}) <= len(outputs):
-        raise UsageError("INPUT and the outputs must be different files.")
     return Wanted(
         settings=kinds.parsed(args.noise),
         seed=args.seed,
         input=NoiseInput(args.input, shard),
-        outputs=outputs,
+        outputs=outputs_of(args, shard, paths),
         skip_bad_lines=args.skip_bad_lines,
         mask_token=args.mask_token,
         counts=args.counts,

@@ -21,7 +21,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.growing_files import is_done
 from fairseq_ssl.text.lines import open_bytes
-from fairseq_ssl.text.making import made_once
+from fairseq_ssl.text.made_once import made_once
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.text.noise.corpus import NoisedBlock, corpus_noise
@@ -102,13 +102,12 @@ class NoiseJob(BlockJob):
             tell(done.lines, share)
             yield done
         if not self.totals["lines"] and wanted.input.shard == (1, 1):
-            raise DataError(f"{wanted.input} is empty.")
+            raise DataError(f"{wanted.input} is empty. Expected a line or more.")
 
     def signature(self) -> Signature:
         """Return the task and what was counted."""
         counts = {name: self.totals[name] for name in TOTALS}
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("noise", {**given, **counts})
+        return Signature("noise", {**self.told, **counts})
 
     def _count(self, result: NoisedBlock) -> None:
         """Add to the totals; stop at a bad line unless such are skipped."""

@@ -36,4 +36,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(paper: Paper) -> str:
-    return "\n  ".join([paper.title, paper.brings, *(paper.uses or ["planned"])])
+    return "\n  ".join([paper.title, paper.brings, *paper.uses])

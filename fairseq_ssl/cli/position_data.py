@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.kind_options import chosen_options
+from fairseq_ssl.cli.output_paths import check_new
 from fairseq_ssl.cli.progress import watched
-from fairseq_ssl.cli.work_options import check_new
 from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import position_data

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_ssl.cli.line_stream import add_output, check_output, write
+from fairseq_ssl.cli.line_stream import add_output, write
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.scoring.bleu_metric import bleu_words
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.lines import read_parallel
 
 if TYPE_CHECKING:
-    from fairseq_ssl.rerank.post_ensemble import Kernel, Rewrite, Values
+    from fairseq_ssl.rerank.post_ensemble import Kernel, Values
 
 CONCENTRATION = 1.0
 NUMBERS = {
@@ -123,7 +125,7 @@ def _post_ensemble(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank.word_vectors import read_vectors
 
     check_output(args.output, args.vectors, *args.outputs)
-    kernel, rewrite = _kernel(args), _rewrite(args.tokenizer)
+    kernel, rewrite = _kernel(args), bleu_words(args.tokenizer)
     weights = _weights(args)
     rows = list(read_parallel(args.outputs))
     if not rows:
@@ -189,15 +191,6 @@ def _weights(args: argparse.Namespace) -> Values | None:
     return np.array(args.weight)
 
 
-def _rewrite(tokenizer: str) -> Rewrite:
-    """Return what puts spaces between words."""
-    if tokenizer == "none":
-        return str
-    from fairseq_ssl.rerank.statistics import BleuAim
-
-    return BleuAim(tokenizer).tokenise
-
-
 def _vectors(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank.word_vectors import Training, train_vectors
 
@@ -222,7 +215,7 @@ def _vectors(args: argparse.Namespace) -> int:
     def watch(lines: Iterable[str]) -> Iterable[str]:
         return watched(lines, "rerank vectors", "lines")
 
-    rewrite = _rewrite(args.tokenizer)
+    rewrite = bleu_words(args.tokenizer)
     words = train_vectors(args.text, args.output, training, rewrite, watch)
     parameters = {**vars(training), "tokenizer": args.tokenizer, "text": list(map(str, args.text))}
     signature = Signature("word-vectors", {"words": words, **parameters})

@@ -9,8 +9,9 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_ssl.cli.detokenise import add_rewriting
-from fairseq_ssl.cli.line_stream import STDIN, add_file, add_output, check_output, stream, write
+from fairseq_ssl.cli.line_stream import STDIN, add_file, add_output, stream, write
+from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import detruecaser

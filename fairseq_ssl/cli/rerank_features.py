@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 from fairseq_ssl.cli import scorer_options, work_options
-from fairseq_ssl.cli.line_stream import STDIN, check_output
+from fairseq_ssl.cli.line_stream import STDIN
+from fairseq_ssl.cli.model_options import add_data
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.rerank_features_job import FeaturesJob, Wanted
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
@@ -75,7 +77,7 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         "and RoBERTa, which cut plain text by themselves: the sum of log P of each token where "
         "it is masked, by length as NAME, and PenLP as NAME-penlp",
     )
-    scorer_options.add_data(models)
+    add_data(models)
 
 
 def _add_text(parser: argparse.ArgumentParser) -> None:

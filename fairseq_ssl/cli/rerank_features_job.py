@@ -75,7 +75,7 @@ def named(scoring: Scoring) -> Scoring:
     """Return the same with a name, where it has none: s2t or t2s, and -r2l behind it."""
     if scoring.name:
         return scoring
-    from fairseq_ssl.engines.loaded_models import writes_right_to_left
+    from fairseq_ssl.engines.scoring_models import writes_right_to_left
 
     assert scoring.kind == TRANSLATION
     direction = "t2s" if scoring.reverse else "s2t"
@@ -138,8 +138,7 @@ class FeaturesJob(GrowingJob):
 
     def signature(self) -> Signature:
         """Return the task and what was counted."""
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("rerank-features", {**given, **self.totals})
+        return Signature("rerank-features", {**self.told, **self.totals})
 
     def _blocks(self) -> Iterator[RowBlock]:
         path = self.wanted.nbest_list

@@ -12,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.detokenise import add_rewriting
-from fairseq_ssl.cli.line_stream import add_output, check_output, stream, write
+from fairseq_ssl.cli.line_stream import add_output, stream, write
+from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.signature import Signature

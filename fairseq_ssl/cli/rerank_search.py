@@ -11,10 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.detokenise import add_rewriting
-from fairseq_ssl.cli.line_stream import check_output, stream
+from fairseq_ssl.cli.line_stream import stream
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.rerank_lists import add_nbest, groups_of, read_weights
+from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.cli.work_options import add_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, nearest
@@ -303,7 +304,8 @@ def _read(
 ) -> tuple[Candidates, Statistics]:
     """Read the candidates and count what the aim needs."""
     from fairseq_ssl.rerank.candidates import Candidates
-    from fairseq_ssl.rerank.statistics import Statistics, aim_named
+    from fairseq_ssl.rerank.statistics import Statistics
+    from fairseq_ssl.scoring.corpus_sums import aim_named
 
     if args.aim != "bleu" and args.tokenizer != "13a":
         raise UsageError(f"--tokenizer goes with --aim bleu, not with {args.aim}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +208,7 @@ def run(args: argparse.Namespace) -> int:
     found = report.Report(metric, args.metric, systems)
     if args.baseline:
         baseline = [counted[file] for file in args.baseline]
-        found.compare(baseline, args.resamples or 1000, 12345 if args.seed is None else args.seed)
+        found.compare(baseline, args.resamples, args.seed)
     if args.by:
         sentences = len(next(iter(counted.values())).rows)
         levels = report.levels(args.levels, args.sections, sentences)
@@ -287,12 +286,9 @@ def _check_bootstrap(args: argparse.Namespace) -> None:
 
 
 def _read(name: str) -> list[str]:
-    from fairseq_ssl.text.lines import decoded_lines, read_lines
+    from fairseq_ssl.cli.line_stream import stream
 
-    if name == "-":
-        found = list(decoded_lines(sys.stdin.buffer, "stdin"))
-    else:
-        found = list(read_lines(Path(name)))
+    found = list(stream(Path(name)))
     if not found:
         raise DataError(f"{name} is empty. Expected a line or more.")
     return found

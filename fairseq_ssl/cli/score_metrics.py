@@ -164,21 +164,22 @@ class BleuMetric(Metric):
 
     def __init__(self, settings: Settings, references: Sequence[Path]) -> None:
         super().__init__(settings, references)
-        from fairseq_ssl.scoring.bleu import BleuStatistics
+        from fairseq_ssl.scoring.corpus_sums import BleuAim
 
-        self._bleu = BleuStatistics(settings["tokenize"])
+        self._bleu = BleuAim(settings["tokenize"])
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Count n-grams."""
-        return Output(name, lines, self._bleu.rows(lines, self.wanted(lines, name)))
+        counts = self._bleu.counts([[line] for line in lines], self.wanted(lines, name))
+        return Output(name, lines, np.array([row for (row,) in counts], np.float64))
 
     def values(self, rows: Statistics) -> Values:
         """Score a corpus."""
-        return {"BLEU": self._bleu.score(rows.sum(0))}
+        return {"BLEU": self._bleu.exact(rows.sum(0).astype(np.int64))}
 
     def sentence_score(self, row: Statistics) -> float:
         """Score a sentence, which may be short."""
-        return self._bleu.sentence_score(row)
+        return float(self._bleu.by_sentence(row.astype(np.int64)))
 
     def parameters(self) -> dict[str, Any]:
         """Return sacreBLEU's own signature."""

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.cli.analysis_options import print_table
+from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.score_metrics import Metric, Output, check_lengths
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.scoring.errant import UNKNOWN, by_main_type, main_type, scores
 from fairseq_ssl.scoring.seeds import Spread
-from fairseq_ssl.scoring.significance import paired_bootstrap
+from fairseq_ssl.scoring.significance import SAMPLES, SEED, paired_bootstrap
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.m2 import M2Sentence
@@ -51,8 +51,12 @@ class Report:
     comparisons: dict[str, dict[str, float]] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    def compare(self, baseline: Sequence[Output], samples: int, seed: int) -> None:
+    def compare(
+        self, baseline: Sequence[Output], samples: int | None = None, seed: int | None = None
+    ) -> None:
         """Compare each system with another by a paired bootstrap."""
+        samples = SAMPLES if samples is None else samples
+        seed = SEED if seed is None else seed
         self.parameters |= {"resamples": samples, "seed": seed}
         theirs = [output.rows for output in baseline]
         for name, outputs in self.systems.items():

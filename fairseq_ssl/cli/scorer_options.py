@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fairseq_ssl.cli import device_options
-from fairseq_ssl.cli.export import add_languages
+from fairseq_ssl.engines.devices import gpus
 from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.fairseq_decoder import gpus
 from fairseq_ssl.engines.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
@@ -25,17 +23,6 @@ def add_device(work: argparse._ActionsContainer) -> None:
     work.add_argument(
         "--fp16", action="store_true", help="compute in half precision: on GPUs twice as fast"
     )
-
-
-def add_data(parser: argparse._ActionsContainer) -> None:
-    """Declare where the dictionaries are."""
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the model's dictionaries (default: the data it was trained on)",
-    )
-    add_languages(parser)
 
 
 def batch_tokens(args: argparse.Namespace) -> int:
@@ -63,12 +50,12 @@ def check_numbers(args: argparse.Namespace, *names: str) -> None:
 
 def loader(scoring: Scoring) -> Loader:
     """Return what loads a scorer of this kind; what it can not be is refused here."""
-    from fairseq_ssl.engines import language_model_scorers, loaded_models, translation_scorer
+    from fairseq_ssl.engines import language_model_scorers, scoring_models, translation_scorer
 
     if not (scoring.kind == MASKED_MODEL and any(path.is_dir() for path in scoring.models)):
-        loaded_models.checked(scoring)
+        scoring_models.checked(scoring)
     if scoring.kind == TRANSLATION:
-        loaded_models.writes_right_to_left(scoring)
+        scoring_models.writes_right_to_left(scoring)
         return translation_scorer.load
     assert scoring.kind in (LANGUAGE_MODEL, MASKED_MODEL)
     return language_model_scorers.load

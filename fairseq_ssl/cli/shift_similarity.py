@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.columns import print_table
+from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if len(args.offsets) < 2 or min(args.offsets) < 0:
         raise UsageError(f"--offsets are {args.offsets}; expected two or more, none below 0.")
     named = options.checkpoints(args, least=1)
-    device = options.device(args)
+    device = one_device(args.device)
     models: dict[str, Any] = {}
     for name, paths in named.items():
         runs = [_one(path, device, args) for path in paths]
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             [label, *(f"{cell:.3f}" for cell in row)]
             for label, row in zip(labels, model["similarity"], strict=True)
         ]
-        options.print_table([name, *labels], rows)
+        print_table([name, *labels], rows)
     parameters = {"subset": args.subset, "offsets": args.offsets}
     options.publish(args, Signature("shift-similarity", parameters), {"models": models})
     return 0

@@ -8,18 +8,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.line_stream import (
-    add_file,
-    add_jobs,
-    add_output,
-    check_output,
-    rewritten,
-    stream,
-    write,
-)
+from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
+from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
-from fairseq_ssl.cli.work_options import add_replace, check_new
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.detokenise import joiner

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.columns import print_table
+from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.lines < 1:
         raise UsageError(f"--lines is {args.lines}; expected 1 or more.")
     named = options.checkpoints(args, least=1)
-    device = options.device(args)
+    device = one_device(args.device)
     models = {name: [_one(path, device, args) for path in paths] for name, paths in named.items()}
     results = {name: _summary(runs) for name, runs in models.items()}
     _draw(args, results)
@@ -117,4 +119,4 @@ def _print(results: dict[str, Any]) -> None:
         [name, *(f"{r[key]['mean']:.2f} ± {r[key]['sd']:.2f}" for key in keys)]
         for name, r in results.items()
     ]
-    options.print_table(["", *keys], rows)
+    print_table(["", *keys], rows)

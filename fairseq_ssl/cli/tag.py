@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_ssl.cli.line_stream import add_file, add_output, check_output, stream, write
+from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tags import add_to_dictionary, check_tag, tagged, untagged

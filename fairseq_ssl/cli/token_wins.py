@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli import analysis_options as options
+from fairseq_ssl.cli.columns import print_table
+from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.scoring.buckets import buckets
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             "The n-th checkpoint of a name is compared with the n-th of the first; "
             "expected as many of each name."
         )
-    device = options.device(args)
+    device = one_device(args.device)
     scores = {name: [_score(path, device, args) for path in named[name]] for name in named}
     baseline = next(iter(named))
     ranks = _gold_ranks(named[baseline][0], device, args)
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
             [label, *("n/a" if cell is None else f"{cell:.2f}" for cell in row)]
             for label, row in zip(results["ranks"], table["share"], strict=True)
         ]
-        options.print_table([f"{name} > {baseline}", *results["positions"]], rows)
+        print_table([f"{name} > {baseline}", *results["positions"]], rows)
     options.publish(args, Signature("token-wins", {"subset": args.subset}), results)
     return 0
 

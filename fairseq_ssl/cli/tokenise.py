@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_ssl.cli.line_stream import (
-    add_file,
-    add_jobs,
-    add_output,
-    check_output,
-    rewritten,
-    stream,
-    write,
-)
+from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenise import tokeniser
 

@@ -7,15 +7,8 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from fairseq_ssl.cli.line_stream import (
-    add_file,
-    add_jobs,
-    add_output,
-    check_output,
-    rewritten,
-    stream,
-    write,
-)
+from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
+from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import DataError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
@@ -30,7 +29,8 @@ def add_jobs(work: argparse._ActionsContainer, default: str = "one for each core
         "--jobs",
         type=int,
         metavar="N",
-        help=f"processes of this machine (default: {default}, here {cores()})",
+        help=f"processes of this machine; the result is the same (default: {default}, here "
+        f"{cores()})",
     )
 
 
@@ -46,17 +46,6 @@ def add_force(work: argparse._ActionsContainer) -> None:
     work.add_argument(
         "--force", action="store_true", help="write anew what is there, finished or not"
     )
-
-
-def add_replace(parser: argparse._ActionsContainer, what: str = "the output") -> None:
-    """Declare that what is there may be replaced."""
-    parser.add_argument("--force", action="store_true", help=f"replace {what} if it is there")
-
-
-def check_new(output: Path, force: bool) -> None:
-    """Refuse to replace what took long to make, and what was made with it in mind."""
-    if output.exists() and not force:
-        raise UsageError(f"{output} exists. Pass --force to replace it, or name another.")
 
 
 def parsed_shard(given: str | None) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""Losses, registered with fairseq."""
+"""Losses, one a file, registered with fairseq; what they share is in `criterion`."""

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq import utils
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 from torch.nn import functional
 
-from fairseq_ssl.criterions.config import CriterionConfig
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.disturbance import of_length
 
@@ -61,7 +60,7 @@ class VirtualAdversarialConfig(AdversarialConfig):
 
 
 @register_criterion("classification_cross_entropy", dataclass=ClassificationCrossEntropyConfig)
-class ClassificationCrossEntropy(FairseqCriterion):
+class ClassificationCrossEntropy(Criterion):
     """-log p(y|X), equations 3.4 and 3.13; its mean is over texts."""
 
     def forward(
@@ -97,10 +96,7 @@ class ClassificationCrossEntropy(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss in bits, what is right and wrong in percent, and the imitators' weights."""
-
-        def total(key: str) -> Any:
-            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
-
+        total = totals(logging_outputs)
         size = total("sample_size")
         if not size:
             return
@@ -115,11 +111,6 @@ class ClassificationCrossEntropy(FairseqCriterion):
         for key in logging_outputs[0]:
             if key.startswith("weight_"):
                 metrics.log_scalar(key, total(key) / size, size, round=4)
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Let fairseq sum what processes log."""
-        return True
 
 
 class _Disturbing(ClassificationCrossEntropy):
@@ -140,7 +131,7 @@ class _Disturbing(ClassificationCrossEntropy):
             )
         self.epsilon = adversarial_epsilon
         self.weight = adversarial_weight
-        self.by_token = str(getattr(adversarial_norm, "value", adversarial_norm)) == TOKEN
+        self.by_token = str(adversarial_norm) == TOKEN
 
     def longest(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
         """Return a disturbance of this length in the gradient's direction."""

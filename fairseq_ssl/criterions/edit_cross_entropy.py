@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq import utils
-from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import FairseqDataclass
+from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
-from omegaconf import II
 from torch import Tensor
 from torch.nn import functional
 
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.text.edits.coverage import BETA_SQUARED
 from fairseq_ssl.text.edits.dictionary import KEEP_ID
@@ -22,7 +20,7 @@ COUNTS = ("ntokens", "nsentences", "gold", "made", "right", "exact")
 
 
 @dataclass
-class EditCrossEntropyConfig(FairseqDataclass):
+class EditCrossEntropyConfig(CriterionConfig):
     """The options of the loss."""
 
     edit_copy_weight: float = field(
@@ -43,11 +41,10 @@ class EditCrossEntropyConfig(FairseqDataclass):
         default=0.0,
         metadata={"help": "share of the probability, 0 to 1, spread over all edits (default: 0)"},
     )
-    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
-class EditCrossEntropy(FairseqCriterion):
+class EditCrossEntropy(Criterion):
     """Equation 4 of PIE: the sum of -log p(e_i | x), times the copy weight where e_i is to keep.
 
     It is divided by the tokens, starts included, or with --sentence-avg by the sentences, as the
@@ -112,24 +109,16 @@ class EditCrossEntropy(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss in bits, and in percent how edits and sentences agree with the labels."""
-
-        def total(key: str) -> Any:
-            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
-
+        total = totals(logging_outputs)
         size, tokens = total("sample_size"), total("ntokens")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)
         metrics.log_scalar("edit_loss", total("edit_loss") / tokens / math.log(2), tokens, round=4)
         for key in COUNTS[1:]:
             metrics.log_scalar(f"_{key}", total(key), weight=1)
-        metrics.log_derived("precision", lambda meters: _percent(meters, "right", "made"))
-        metrics.log_derived("recall", lambda meters: _percent(meters, "right", "gold"))
+        metrics.log_derived("precision", lambda meters: percent(meters, "_right", "_made", 0.0))
+        metrics.log_derived("recall", lambda meters: percent(meters, "_right", "_gold", 0.0))
         metrics.log_derived("f05", _f05)
-        metrics.log_derived("exact", lambda meters: _percent(meters, "exact", "nsentences"))
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Let fairseq sum what processes log."""
-        return True
+        metrics.log_derived("exact", lambda meters: percent(meters, "_exact", "_nsentences", 0.0))
 
 
 def _agreement(made: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
@@ -153,11 +142,6 @@ def _agreement(made: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tenso
         "right": (equal & (labels != KEEP_ID)).sum(),
         "exact": (wrong == 0).sum(),
     }
-
-
-def _percent(meters: Any, part: str, whole: str) -> float:
-    count = meters[f"_{whole}"].sum
-    return round(100 * float(meters[f"_{part}"].sum) / count, 2) if count else 0.0
 
 
 def _f05(meters: Any) -> float:

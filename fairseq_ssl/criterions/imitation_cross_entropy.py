@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq import utils
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_ssl.criterions.config import CriterionConfig
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.imitators import averaged
 
@@ -33,13 +32,13 @@ class ImitationCrossEntropyConfig(CriterionConfig):
 
 
 @register_criterion("imitation_cross_entropy", dataclass=ImitationCrossEntropyConfig)
-class ImitationCrossEntropy(FairseqCriterion):
+class ImitationCrossEntropy(Criterion):
     """Equations 3.11 and 3.12: sum_i sum_j -sum_y p(y|X) log p_ij(y); the expert is a constant."""
 
     def __init__(self, task: Any, imitator_average: str) -> None:
         super().__init__(task)
         self.task = task
-        self.by_window = str(getattr(imitator_average, "value", imitator_average)) == WINDOW
+        self.by_window = str(imitator_average) == WINDOW
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -74,10 +73,7 @@ class ImitationCrossEntropy(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss, KL for a window of each imitator, and how often they agree, in percent."""
-
-        def total(key: str) -> Any:
-            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
-
+        total = totals(logging_outputs)
         size, windows, texts = total("sample_size"), total("windows"), total("nsentences")
         if not size:
             return
@@ -88,8 +84,3 @@ class ImitationCrossEntropy(FairseqCriterion):
             metrics.log_scalar(key, kl, windows, round=4)
         metrics.log_scalar("kl", sum(kls) / len(kls), windows, round=4)
         metrics.log_scalar("agreement", 100 * total("agreed") / texts, texts, round=2)
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Let fairseq sum what processes log."""
-        return True

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import torch
-from fairseq import utils
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_ssl.criterions.config import CriterionConfig
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.criterions.weight_schedule import WeightSchedule
 from fairseq_ssl.data.accompanied_pairs import BACKWARD
 from fairseq_ssl.data.candidates import round_trip
@@ -28,9 +27,9 @@ from fairseq_ssl.modules.round_trip import (
 )
 
 SOURCE, TARGET = "source_text", "target_text"
+"""The monolingual texts, by the side of the pairs whose language they have."""
 FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
 """That give lambda of each text."""
-"""The monolingual texts, by the side of the pairs whose language they have."""
 
 
 @dataclass
@@ -74,7 +73,7 @@ class ReconstructionLossConfig(CriterionConfig):
 
 
 @register_criterion("reconstruction_loss", dataclass=ReconstructionLossConfig)
-class ReconstructionLoss(FairseqCriterion):
+class ReconstructionLoss(Criterion):
     """-(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), sums over words.
 
     It is the mean over sentences, whatever --sentence-avg says: otherwise lambda would mean
@@ -201,10 +200,7 @@ class ReconstructionLoss(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss of a pair, that of a word in each direction, that of a sentence of text."""
-
-        def total(key: str) -> Any:
-            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
-
+        total = totals(logging_outputs)
         size = total("sample_size")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)
         divisors = {"forward": "tokens", BACKWARD: "tokens", SOURCE: "sentences"}
@@ -213,8 +209,3 @@ class ReconstructionLoss(FairseqCriterion):
             if count:
                 mean = total(f"{name}_loss") / count / math.log(2)
                 metrics.log_scalar(f"{name}_loss", mean, count, round=3)
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Let fairseq sum what processes log."""
-        return True

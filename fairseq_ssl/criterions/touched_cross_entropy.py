@@ -7,20 +7,19 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerDecoderBase
-from omegaconf import II
 from torch import Tensor
 
+from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.plain_softmax import is_plain_softmax
 
 
 @dataclass
-class TouchedCrossEntropyConfig(FairseqDataclass):
+class TouchedCrossEntropyConfig(CriterionConfig):
     """The options of the loss."""
 
     label_smoothing: float = field(
@@ -38,12 +37,10 @@ class TouchedCrossEntropyConfig(FairseqDataclass):
             "section 2.2)"
         },
     )
-    # what fairseq's own losses have, so that Hydra can put this one in their place
-    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @register_criterion("touched_cross_entropy", dataclass=TouchedCrossEntropyConfig)
-class TouchedCrossEntropy(FairseqCriterion):
+class TouchedCrossEntropy(Criterion):
     """Cross-entropy over what noise touched, a few of the other words and sentence ends.
 
     L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions kept: over
@@ -123,10 +120,7 @@ class TouchedCrossEntropy(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss in bits, and in percent the words touched and those of them right."""
-
-        def total(key: str) -> Any:
-            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
-
+        total = totals(logging_outputs)
         size = total("sample_size")
         for key in ("loss", "nll_loss"):
             metrics.log_scalar(key, total(key) / size / math.log(2), size, round=3)
@@ -135,15 +129,13 @@ class TouchedCrossEntropy(FairseqCriterion):
         for key, count in (("_words", words), ("_touched", total("touched"))):
             metrics.log_scalar(key, count, weight=1)
         metrics.log_scalar("_touched_right", total("touched_right"), weight=1)
-        metrics.log_derived("touched_share", lambda meters: _percent(meters, "_touched", "_words"))
         metrics.log_derived(
-            "touched_accuracy", lambda meters: _percent(meters, "_touched_right", "_touched")
+            "touched_share", lambda meters: percent(meters, "_touched", "_words", math.nan)
         )
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """Let fairseq sum what processes log."""
-        return True
+        metrics.log_derived(
+            "touched_accuracy",
+            lambda meters: percent(meters, "_touched_right", "_touched", math.nan),
+        )
 
 
 def _is_positionwise(model: Any) -> bool:
@@ -181,10 +173,3 @@ def _log_probabilities(model: Any, net_output: Any, kept: Tensor, late: bool) ->
         return chosen
     chosen = model.get_normalized_probs((logits, None), log_probs=True)
     return chosen
-
-
-def _percent(meters: Any, part: str, whole: str) -> float:
-    """Return 100 part / whole of what was logged so far."""
-    if not meters[whole].sum:
-        return float("nan")
-    return round(100 * float(meters[part].sum) / float(meters[whole].sum), 2)

@@ -33,11 +33,6 @@ class WeightSchedule:
                 return low + (high - low) * (update - begin) / (end - begin)
         return last[1]
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether it is 0 for good."""
-        return all(weight == 0 for _, weight in self.points)
-
 
 def _points(given: str, flag: str) -> list[tuple[int, float]]:
     parts = given.split(",")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.text.word_counts import RESERVED
 
-SPECIAL = 4
+SPECIAL = len(RESERVED)
 """fairseq's own symbols, before the labels in their dictionary."""
 
 

@@ -1,4 +1,4 @@
-"""Noise for lines of ids, on whole words where subwords are told apart."""
+"""The noises of `text.noise` for lines of ids, on whole words where subwords are told apart."""
 
 from __future__ import annotations
 

@@ -13,6 +13,15 @@ SAMPLE = 100_000
 Lengths = NDArray[np.int64]
 
 
+def given_line(words: str) -> tuple[float, float] | None:
+    """Return the a and b of a user's "a,b", both 0 or more; None where that is not what it is."""
+    try:
+        slope, offset = (float(word) for word in words.split(","))
+    except ValueError:
+        return None
+    return (slope, offset) if slope >= 0 and offset >= 0 else None
+
+
 def fitted_line(sources: Lengths, targets: Lengths, share: float = 0.999) -> tuple[float, float]:
     """Return (a, b) with target <= a source + b for at least `share` of the pairs.
 

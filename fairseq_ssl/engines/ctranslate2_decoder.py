@@ -11,7 +11,7 @@ from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity, is_done
-from fairseq_ssl.text.making import made_once
+from fairseq_ssl.text.made_once import made_once
 from fairseq_ssl.text.needed_package import needed
 
 WEIGHTS = "model.bin"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
+from fairseq_ssl.engines.devices import device_of
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.padded_batches import padded_batches
 
@@ -25,9 +26,7 @@ class FairseqDecoder:
         torch.set_num_threads(decoding.threads)
         self.most = decoding.batch_tokens
         self.nbest = decoding.nbest
-        self.device = torch.device("cpu")
-        if decoding.device == "cuda":
-            self.device = torch.device("cuda", worker % torch.cuda.device_count())
+        self.device = device_of(decoding.device, worker)
         self._load(configured(decoding))
 
     def begin(self, seed: int) -> None:
@@ -93,13 +92,6 @@ class FairseqDecoder:
         if getattr(self.task.cfg, "right_to_left", False):
             lines = [" ".join(reversed(line.split(" "))) for line in lines]
         return lines
-
-
-def gpus() -> int:
-    """Return how many of this machine's GPUs torch can use."""
-    import torch
-
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def check_model(model: Path) -> None:

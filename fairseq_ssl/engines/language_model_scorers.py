@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.engines.loaded_models import loaded, numbers, padded
 from fairseq_ssl.engines.masked_models import masked_models
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring
+from fairseq_ssl.engines.scoring_models import loaded, numbers, padded
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.rerank.length_norms import (
     by_length,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.engines.loaded_models import Loaded, device_of, loaded, numbers
+from fairseq_ssl.engines.devices import device_of
 from fairseq_ssl.engines.scoring import Scoring, Tokens
+from fairseq_ssl.engines.scoring_models import Loaded, loaded, numbers
 from fairseq_ssl.errors import DataError, UsageError
 
 
@@ -91,7 +92,7 @@ class FolderModels:
         for folder in scoring.models[1:]:
             if pretrained.tokeniser(folder).get_vocab() != symbols:
                 raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
-        device = device_of(scoring, worker)
+        device = device_of(scoring.device, worker)
         kind = torch.float16 if scoring.half else torch.float32
         models = [pretrained.model(folder, has_head=True) for folder in scoring.models]
         self.loaded = Loaded([one.to(device=device, dtype=kind) for one in models], None, device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,12 +10,11 @@ from pathlib import Path
 from fairseq_ssl.engines.local import worker_number
 from fairseq_ssl.engines.scoring import Loader, Pair, Scored, Scorer, Scoring
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.lines import packed, read_lines
 from fairseq_ssl.text.nbest import Candidate, candidate_line, read_candidate
 from fairseq_ssl.text.row_blocks import RowBlock
-from fairseq_ssl.text.subwords.model import encoder
+from fairseq_ssl.text.subwords.model import cutter
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,12 @@ class NBestScoring:
             + "\n"
             for (number, candidate), row in zip(known, found.values, strict=True)
         )
-        data = text.encode("utf-8")
-        packed = gzip.compress(data, 6, mtime=0) if self.compressed else data
-        return ScoredBlock(packed, block.ends, len(lines), found.tokens, found.cut, block.share)
+        output = packed(text.encode("utf-8"), self.compressed)
+        return ScoredBlock(output, block.ends, len(lines), found.tokens, found.cut, block.share)
 
     def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[Pair]:
         """Return each candidate's source and itself as tokens."""
-        cut, cut_source = _cutter(self.subwords), _cutter(self.source_subwords)
+        cut, cut_source = cutter(self.subwords), cutter(self.source_subwords)
         lines: tuple[str, ...] = ()
         if self.source is not None:
             lines = _lines(self.source, *identity(self.source))
@@ -115,8 +112,3 @@ def _scorer(load: Loader, scoring: Scoring, worker: int) -> Scorer:
 def _lines(path: Path, size: int, written: int) -> tuple[str, ...]:
     """Return the lines of a file as it is now."""
     return tuple(read_lines(path))
-
-
-@lru_cache(maxsize=4)
-def _cutter(model: Path | None) -> Rewrite:
-    return str if model is None else encoder(model)

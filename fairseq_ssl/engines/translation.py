@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +9,7 @@ from functools import lru_cache
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Loader
 from fairseq_ssl.engines.local import worker_number
 from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.text.lines import packed
 
 MADE, GIVEN = "made", "given"
 OUTPUTS = (MADE, GIVEN)
@@ -75,7 +75,7 @@ class Translation:
                 counts["written"] += len(text.split())
         counts.update(lines=len(lines), pairs=len(columns[MADE]))
         pieces = tuple(
-            _packed(b"".join(line + b"\n" for line in columns[name]), compressed)
+            packed(b"".join(line + b"\n" for line in columns[name]), compressed)
             for name, compressed in zip(self.outputs, self.compressed, strict=True)
         )
         return TranslatedBlock(pieces, block.end, counts)
@@ -100,7 +100,3 @@ class Translation:
 def _decoder(load: Loader, decoding: Decoding, worker: int) -> Decoder:
     """Return the decoder of this process, which is loaded once."""
     return load(decoding, worker)
-
-
-def _packed(data: bytes, compressed: bool) -> bytes:
-    return gzip.compress(data, 6, mtime=0) if compressed and data else data

@@ -1,4 +1,4 @@
-"""The options of decoding by edits, and what of fairseq's has no meaning there."""
+"""The options of decoding by edits, the generator made of them, and what it can not be asked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class EditDecodingConfig(FairseqDataclass):
     )
 
 
-def edit_rounds(
+def edit_generator(
     models: Sequence[Any],
     dictionary: Any,
     edits: EditDictionary,
@@ -80,7 +80,7 @@ def edit_rounds(
     options: Any,
     language_model: Any = None,
 ) -> EditRounds:
-    """Make what corrects sentences; raise ConfigurationError where that can not be done.
+    """Return a task's generator; raise ConfigurationError where it can not do what is asked.
 
     Args:
         models: to take the mean of

@@ -1,4 +1,4 @@
-"""Sentences corrected in rounds, until nothing changes (PIE, section 2.1)."""
+"""The generator of edit taggers: sentences corrected in rounds, until nothing changes (PIE)."""
 
 from __future__ import annotations
 

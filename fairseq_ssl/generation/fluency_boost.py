@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.text.padded_batches import padded_batches
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +60,8 @@ class Fluency:
 
     def of(self, sentences: Sequence[Tensor]) -> Tensor:
         """Return the fluency of each sentence [sentences], of this model's numbers and ended."""
-        order = sorted(range(len(sentences)), key=lambda place: -len(sentences[place]))
         found = torch.zeros(len(sentences))
-        while order:
-            count = max(1, MOST // len(sentences[order[0]]))
-            places, order = order[:count], order[count:]
+        for places in padded_batches(list(map(len, sentences)), MOST):
             entropy = self._entropy([sentences[place] for place in places])
             found[torch.tensor(places)] = 1 / (1 + entropy.cpu())
         return found

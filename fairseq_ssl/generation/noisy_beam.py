@@ -11,12 +11,12 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.modules.splitmix import mixed, shifted_right
 
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 PER = (CANDIDATE, HYPOTHESIS)
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
-_MIX = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 
 
 class Noise:
@@ -154,17 +154,9 @@ def _parts(written: Tensor, places: Tensor | None = None) -> Tensor:
 
 def _mixed(numbers: Tensor) -> Tensor:
     """Return SplitMix64's next number after each, in integers that wrap around."""
-    numbers = numbers + _ODD
-    for shift, factor in zip((30, 27), _MIX, strict=True):
-        numbers = (numbers ^ _right(numbers, shift)) * factor
-    return numbers ^ _right(numbers, 31)
-
-
-def _right(numbers: Tensor, shift: int) -> Tensor:
-    """Shift to the right, zeros coming in."""
-    return (numbers >> shift) & ((1 << (64 - shift)) - 1)
+    return mixed(numbers + _ODD)
 
 
 def _uniform(numbers: Tensor) -> Tensor:
     """Return numbers of [0, 1) from the upper bits."""
-    return _right(numbers, 40).float() * 2.0**-24
+    return shifted_right(numbers, 40).float() * 2.0**-24

@@ -15,10 +15,10 @@ from fairseq_ssl.engines.local import worker_number
 from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.learned_filter.dependence import Dependence, Sums, Values, unit
 from fairseq_ssl.learned_filter.sentence_vectors import SentenceVectors
-from fairseq_ssl.rerank.post_ensemble import Rewrite
-from fairseq_ssl.rerank.statistics import BleuAim
+from fairseq_ssl.scoring.bleu_metric import bleu_words
+from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.pair_blocks import PairBlock
-from fairseq_ssl.text.subwords.model import encoder
+from fairseq_ssl.text.subwords.model import cutter
 from fairseq_ssl.text.word_counts import read_counts
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Measures:
         from fairseq_ssl.engines.nbest_scoring import checked
 
         assert self.translation is not None
-        cut = [_cutter(path) for path in self.subwords]
+        cut = [cutter(path) for path in self.subwords]
         scorer = _translation_scorer(self.translation, worker_number())
         tokens = [(cut[0](source).split(), cut[1](target).split()) for source, target in pairs]
         found = checked(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
@@ -99,7 +99,7 @@ class Measures:
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:
         assert self.masked is not None
-        cut = _cutter(self.subwords[side])
+        cut = cutter(self.subwords[side])
         states = _masked_states(self.masked[side], worker_number())
         return np.asarray(states.means([cut(line).split() for line in lines]))
 
@@ -153,10 +153,5 @@ def _translation_scorer(scoring: Scoring, worker: int) -> TranslationScorer:
 
 
 @lru_cache(maxsize=4)
-def _cutter(model: Path | None) -> Rewrite:
-    return str if model is None else encoder(model)
-
-
-@lru_cache(maxsize=4)
 def _tokeniser(name: str) -> Rewrite:
-    return str if name == "none" else BleuAim(name).tokenise
+    return bleu_words(name)

@@ -15,8 +15,9 @@ from fairseq.models import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.data.length_line import fitted_line, training_lengths
+from fairseq_ssl.data.length_line import fitted_line, given_line, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.real_positions import RealPositions
 from fairseq_ssl.modules.residual_block import (
     ACTIVATIONS,
@@ -297,16 +298,13 @@ def _dilations(given: str) -> tuple[int, ...]:
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
     """Return the line that was given, or fitted, or one that a checkpoint will bring."""
     if cfg.bytenet_unfold != "auto":
-        try:
-            slope, offset = (float(word) for word in str(cfg.bytenet_unfold).split(","))
-        except ValueError:
-            slope = offset = -1.0
-        if not (0 <= slope < LONGEST and 0 <= offset < LONGEST):
+        line = given_line(str(cfg.bytenet_unfold))
+        if line is None or max(line) >= LONGEST:
             raise ConfigurationError(
                 f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or a,b with numbers "
                 "of 0 or more, as in 1.2,0."
             )
-        return Unfolding(slope, offset)
+        return Unfolding(*line)
     lengths = training_lengths(task)
     return Unfolding(*fitted_line(*lengths, cfg.bytenet_unfold_share)) if lengths else Unfolding()
 
@@ -361,38 +359,33 @@ def _check_choices(cfg: ByteNetConfig) -> None:
             )
 
 
-def _fill(args: Any, **defaults: Any) -> None:
-    for name, default in defaults.items():
-        setattr(args, name, getattr(args, name, default))
-
-
 @register_model_architecture("bytenet", "bytenet_simplified")
 def bytenet_simplified(args: Any) -> None:
     """The slides' Simplified ByteNet: no compression, half the channels, a third of the norms."""
-    _fill(args, bytenet_uncompressed=True, bytenet_dim=200)
+    fill_defaults(args, bytenet_uncompressed=True, bytenet_dim=200)
 
 
 @register_model_architecture("bytenet", "bytenet_no_norm")
 def bytenet_no_norm(args: Any) -> None:
     """The slides' ByteNet without norms."""
-    _fill(args, bytenet_encoder_norm="none", bytenet_decoder_norm="none")
+    fill_defaults(args, bytenet_encoder_norm="none", bytenet_decoder_norm="none")
 
 
 @register_model_architecture("bytenet", "bytenet_selu")
 def bytenet_selu(args: Any) -> None:
     """The slides' ByteNet without norms, with SELU and the initialisation that goes with it."""
-    _fill(args, bytenet_activation="selu", bytenet_init="lecun")
+    fill_defaults(args, bytenet_activation="selu", bytenet_init="lecun")
     bytenet_no_norm(args)
 
 
 @register_model_architecture("bytenet", "bytenet_digits")
 def bytenet_digits(args: Any) -> None:
     """The size for the synthetic digits."""
-    _fill(args, bytenet_dim=20)
+    fill_defaults(args, bytenet_dim=20)
 
 
 @register_model_architecture("bytenet", "bytenet_v2")
 def bytenet_v2(args: Any) -> None:
     """The size of the later version of Kalchbrenner et al."""
-    _fill(args, bytenet_dim=800, bytenet_sets=6, bytenet_encoder_kernel=3)
-    _fill(args, bytenet_encoder_norm="layer")
+    fill_defaults(args, bytenet_dim=800, bytenet_sets=6, bytenet_encoder_kernel=3)
+    fill_defaults(args, bytenet_encoder_norm="layer")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.recurrent import encoder_weights
 from fairseq_ssl.errors import ConfigurationError
+from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.models.recurrent_options import RecurrentConfig, recurrent_encoder
 from fairseq_ssl.models.text_classifier import TextClassifier
@@ -97,4 +98,4 @@ class LstmClassifier(TextClassifier):
 @register_model_architecture("lstm_classifier", "lstm_classifier_categories")
 def lstm_classifier_categories(args: Any) -> None:
     """The size of the thesis for RCV1, table 3.2."""
-    args.classifier_mlp_dim = getattr(args, "classifier_mlp_dim", 128)
+    fill_defaults(args, classifier_mlp_dim=128)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.copy_attention import CopyAttention
 from fairseq_ssl.modules.copy_mixture import Copying
 from fairseq_ssl.modules.source_words import SourceWords
@@ -204,15 +205,8 @@ def _check(args: Any, task: Any) -> None:
 
 
 def _fill(args: Any, stock_arch: str, **sizes: Any) -> None:
-    defaults = {
-        **sizes,
-        "share_all_embeddings": True,
-        "copy_vocabulary": None,
-        "copy_attention_heads": 1,
-    }
-    for name, default in defaults.items():
-        if getattr(args, name, None) is None:
-            setattr(args, name, default)
+    ours = {"share_all_embeddings": True, "copy_vocabulary": None, "copy_attention_heads": 1}
+    fill_defaults(args, **sizes, **ours)
     ARCH_CONFIG_REGISTRY[stock_arch](args)
 
 

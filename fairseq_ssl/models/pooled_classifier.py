@@ -33,5 +33,5 @@ def pooled_classes(cfg: PooledConfig, dim: int, classes: int) -> PooledClasses:
             f"--classifier-mlp-dim is {cfg.classifier_mlp_dim} and --classifier-dropout "
             f"{cfg.classifier_dropout}; expected 1 or more, and 0 to 1."
         )
-    pool = str(getattr(cfg.classifier_pool, "value", cfg.classifier_pool))
+    pool = str(cfg.classifier_pool)
     return PooledClasses(dim, cfg.classifier_mlp_dim, classes, pool, cfg.classifier_dropout)

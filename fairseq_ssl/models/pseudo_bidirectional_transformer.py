@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.encoder_sizes import fill_sizes
+from fairseq_ssl.models.architecture_defaults import fill_defaults, fill_sizes
 from fairseq_ssl.modules.attention import KeysValues
 from fairseq_ssl.modules.decoder_context import (
     Encoded,
@@ -353,7 +353,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
 def pseudo_bidirectional_transformer_big(args: Any) -> None:
     """The big size of Vaswani et al., with the dropout of PBD, section 4.1."""
     fill_sizes(args, layers=6, dim=1024, inner_dim=4096, heads=16)
-    args.dropout = getattr(args, "dropout", 0.2)
+    fill_defaults(args, dropout=0.2)
 
 
 @register_model_architecture(

@@ -12,6 +12,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError, flag
+from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.relative_self_attention import RelativeSelfAttention
 from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
 
@@ -157,9 +158,7 @@ def _architecture(stock_arch: str) -> Callable[[Any], None]:
     """Return the function that fills `args` with the sizes of `stock_arch` and our defaults."""
 
     def fill(args: Any) -> None:
-        for name, default in DEFAULTS.items():
-            if getattr(args, name, None) is None:
-                setattr(args, name, default)
+        fill_defaults(args, **DEFAULTS)
         ARCH_CONFIG_REGISTRY[stock_arch](args)
 
     return fill

@@ -1,1 +1,1 @@
-"""Torch layers that models are built from."""
+"""Torch layers that models are built from, and what is computed of their outputs."""

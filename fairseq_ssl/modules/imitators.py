@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairseq_ssl.modules.splitmix import mixed, shifted_right
+
 SLOPE = 0.01
 """Of the leaky ReLU where its input is negative."""
 PAYS_BELOW = 0.5
@@ -155,8 +157,8 @@ class RandomImitators(nn.Module):
         size = len(self.windows) * self.classes
         marks = _marks(tokens.masked_fill(tokens.eq(self.padding), -1)) ^ (self.seed * MULTIPLIER)
         steps = torch.arange(1, 2 * size + 1, device=tokens.device) * STEP
-        bits = _mixed(marks.unsqueeze(1) + steps)
-        uniform = ((bits >> 11) & ((1 << 53) - 1)).double().add(0.5) / float(1 << 53)
+        bits = mixed(marks.unsqueeze(1) + steps)
+        uniform = shifted_right(bits, 11).double().add(0.5) / float(1 << 53)
         radius, angle = uniform.chunk(2, dim=1)
         normal = (-2 * radius.log()).sqrt() * (2 * math.pi * angle).cos()
         shaped = normal.view(len(tokens), len(self.windows), self.classes).transpose(0, 1)
@@ -170,16 +172,5 @@ MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
 def _marks(tokens: Tensor) -> Tensor:
     """Return a number for each text, whatever its padding (-1) [batch]."""
     places = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
-    each = _mixed(tokens * MULTIPLIER + places * STEP)
-    return _mixed(each.masked_fill(tokens.eq(-1), 0).sum(1))
-
-
-def _mixed(bits: Tensor) -> Tensor:
-    """Spread each bit over all of them, as splitmix64 does."""
-    bits = (bits ^ _shifted(bits, 30)) * -4658895280553007687
-    bits = (bits ^ _shifted(bits, 27)) * -7723592293110705685
-    return bits ^ _shifted(bits, 31)
-
-
-def _shifted(bits: Tensor, count: int) -> Tensor:
-    return (bits >> count) & ((1 << (64 - count)) - 1)
+    each = mixed(tokens * MULTIPLIER + places * STEP)
+    return mixed(each.masked_fill(tokens.eq(-1), 0).sum(1))

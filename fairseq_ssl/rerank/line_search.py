@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.rerank.candidates import UNITS, Candidates, Numbers, Weights
 from fairseq_ssl.rerank.selection import choices, equal_weights
-from fairseq_ssl.rerank.statistics import Counts, Statistics
+from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.scoring.corpus_sums import Counts
 
 NARROW = 4 / UNITS
 """Intervals below it are passed over: six decimals could not tell a weight within."""

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.rerank.word_vectors import WordVectors
+from fairseq_ssl.text.detokenise import Rewrite
 
 Values = NDArray[np.float64]
 Kernel = Callable[[Values], Values]
-Rewrite = Callable[[str], str]
 EQUAL = 1e-9
 """Densities that differ by no more are of equals: their sums may be rounded otherwise."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.lines import open_bytes, read_lines
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.numbers import whole_numbers
@@ -134,7 +135,7 @@ def train_vectors(
     texts: list[Path],
     output: Path,
     training: Training,
-    rewrite: Callable[[str], str] = str,
+    rewrite: Rewrite = str,
     watch: Callable[[Iterable[str]], Iterable[str]] = iter,
 ) -> int:
     """Train skip-grams with letters (Bojanowski et al., 2017), and count words in `output`.counts.
@@ -184,7 +185,7 @@ class Text:
     """The words of each line of files, as often as asked."""
 
     paths: list[Path]
-    rewrite: Callable[[str], str] = str
+    rewrite: Rewrite = str
     watch: Callable[[Iterable[str]], Iterable[str]] = iter
 
     def __iter__(self) -> Iterator[list[str]]:

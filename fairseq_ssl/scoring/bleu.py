@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
-
 from fairseq_ssl.scoring.bleu_metric import bleu_metric
 from fairseq_ssl.scoring.buckets import Bucket
-
-ORDER = 4
-"""Words of the longest n-grams."""
 
 
 @dataclass(frozen=True)
@@ -45,36 +38,3 @@ def bleu_by_length(
         some = [translations[i] for i in chosen], [references[i] for i in chosen]
         scores.append(bleu(*some, tokenizer).score if chosen else None)
     return scores
-
-
-class BleuStatistics:
-    """What adds up to the score of a corpus, sentence by sentence."""
-
-    def __init__(self, tokenizer: str = "13a") -> None:
-        self._metric = bleu_metric(tokenizer)
-
-    def rows(
-        self, translations: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> NDArray[np.float64]:
-        """Return the statistics of each line, against references by annotator."""
-        return np.array(
-            self._metric._extract_corpus_statistics(
-                list(translations), list(map(list, references))
-            ),
-            dtype=np.float64,
-        )
-
-    def score(self, totals: NDArray[np.float64]) -> float:
-        """Return the score in percent of statistics that were added up."""
-        return float(self._metric._compute_score_from_stats([int(n) for n in totals]).score)
-
-    def sentence_score(self, row: NDArray[np.float64]) -> float:
-        """Return the score of one sentence: n-grams longer than it is do not count."""
-        ours, theirs, *grams = map(int, row)
-        right, made = grams[:ORDER], grams[ORDER:]
-        found = BLEU.compute_bleu(right, made, ours, theirs, "exp", effective_order=True)
-        return float(found.score)
-
-    def signature(self) -> str:
-        """Return how sacreBLEU names the way; known after the first rows."""
-        return str(self._metric.get_signature())

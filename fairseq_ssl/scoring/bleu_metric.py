@@ -1,10 +1,11 @@
-"""sacreBLEU's BLEU by a tokenizer's name, refused in words where there is none."""
+"""sacreBLEU's BLEU, and its tokenizers, by a name; refused in words where there is none."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.needed_package import needed
 
 
@@ -22,3 +23,11 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
     except (ImportError, RuntimeError, OSError) as error:  # MeCab, or a model to download
         told = " ".join(str(error).split())
         raise UsageError(f"sacreBLEU's tokenizer {tokenizer} can not start: {told}") from None
+
+
+def bleu_words(tokenizer: str) -> Rewrite:
+    """Return what puts spaces between words as BLEU tells them apart; `none` lets a line be."""
+    if tokenizer == "none":
+        return str
+    cut = bleu_metric(tokenizer).tokenizer
+    return lambda line: str(cut(line.rstrip()))

@@ -1,1 +1,4 @@
-"""What to train on and how, registered with fairseq."""
+"""What fairseq trains and decodes, wiring only: which data, which model, which search.
+
+`right_to_left` and `validation_by_average` are parts of several tasks.
+"""

@@ -16,7 +16,7 @@ from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.open_dictionary import OpenDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_corrector import EditCorrector
-from fairseq_ssl.generation.edit_decoding import EditDecodingConfig, edit_rounds
+from fairseq_ssl.generation.edit_decoding import EditDecodingConfig, edit_generator
 from fairseq_ssl.generation.edit_rounds import EditRounds
 from fairseq_ssl.text.edits.dictionary import EditDictionary
 
@@ -160,7 +160,7 @@ class EditLabellingTask(FairseqTask):
     ) -> EditRounds:
         """Return what corrects sentences; of the arguments only models and options have a say."""
         language_model = (extra_gen_cls_kwargs or {}).get("lm_model")
-        return edit_rounds(models, self.dictionary, self.edits, self.cfg, args, language_model)
+        return edit_generator(models, self.dictionary, self.edits, self.cfg, args, language_model)
 
     def build_corrector(self, models: Sequence[Any], cfg: Any) -> EditCorrector:
         """Return what corrects sentences from Python."""

@@ -14,7 +14,7 @@ from omegaconf import II
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
 from fairseq_ssl.data.accompanied_pairs import AccompaniedPairs
 from fairseq_ssl.data.candidates import collated
-from fairseq_ssl.data.length_line import fitted_line
+from fairseq_ssl.data.length_line import fitted_line, given_line
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.two_way_model import TwoWayModel
 
@@ -248,16 +248,13 @@ def _one_way(cfg: ReconstructionTranslationConfig, source: str, target: str) -> 
 
 
 def _line(given: str) -> tuple[float, int]:
-    try:
-        slope, offset = (float(word) for word in given.split(","))
-    except ValueError:
-        slope = offset = -1.0
-    if not (0 <= slope < 1e6 and 1 <= offset < 1e6):
+    line = given_line(given)
+    if line is None or max(line) >= 1e6 or line[1] < 1:
         raise ConfigurationError(
             f"--reconstruction-max-len is {given!r}; expected auto, or a,b with a of 0 or more and "
             "b of 1 or more, as in 1.2,10."
         )
-    return slope, int(offset)
+    return line[0], int(line[1])
 
 
 def _check(cfg: ReconstructionTranslationConfig) -> None:

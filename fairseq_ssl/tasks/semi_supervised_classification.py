@@ -13,6 +13,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
+from fairseq_ssl.data.classification_folder import LABEL
 from fairseq_ssl.data.teacher_labels import TeacherLabels, teacher_labels
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS, Ids, TwoViewDataset, View
 from fairseq_ssl.errors import ConfigurationError, DataError, flag
@@ -20,12 +21,12 @@ from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
 from fairseq_ssl.models.expert_and_imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.recurrent_encoder import flush_denormals
+from fairseq_ssl.text.word_counts import is_filler
 
 logger = logging.getLogger(__name__)
 
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = ChoiceEnum([SUPERVISED, IMITATE, MIXTURE])
-LABEL = "label"
 SUBSET_SEED = 1
 """Of which unlabelled lines a part of them has; smaller parts are in larger ones."""
 
@@ -96,10 +97,10 @@ class SemiSupervisedClassificationTask(FairseqTask):
         self, cfg: SemiSupervisedClassificationConfig, dictionaries: dict[str, Any]
     ) -> None:
         super().__init__(cfg)
-        self.stage = str(getattr(cfg.classification_stage, "value", cfg.classification_stage))
+        self.stage = str(cfg.classification_stage)
         self.dictionaries = dictionaries
         labels = dictionaries[LABEL]
-        self.classes = [one for one in labels.symbols[labels.nspecial :] if _is_class(one)]
+        self.classes = [one for one in labels.symbols[labels.nspecial :] if not is_filler(one)]
         _check(cfg, self.stage)
         self._teacher: TextClassifier | None = None
         self.state.merge_state_dict({"vocabularies": self.vocabularies()})
@@ -322,11 +323,6 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 f"{path}.idx is missing. Expected what `fairseq-ssl classify prepare` writes."
             )
         return found
-
-
-def _is_class(symbol: str) -> bool:
-    """Tell a label from what fairseq-preprocess fills a dictionary up with."""
-    return not symbol.startswith("madeupword")
 
 
 def _mark(symbols: list[str]) -> str:

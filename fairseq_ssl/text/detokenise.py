@@ -8,6 +8,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.needed_package import needed
 
 Rewrite = Callable[[str], str]
+"""Makes a line of a line, whatever for."""
 
 SUBWORDS: dict[str, Rewrite] = {
     "none": lambda line: line,

@@ -186,6 +186,8 @@ def identity(path: Path) -> list[int]:
     try:
         parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
         stats = [part.stat() for part in parts]
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.") from None
     except OSError as error:
         raise DataError(f"{path} can not be read: {error.strerror}.") from None
     last = max((stat.st_mtime_ns for stat in stats), default=0)

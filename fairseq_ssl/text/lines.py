@@ -74,15 +74,20 @@ def line_writer(path: Path) -> Iterator[TextIO]:
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 
+def packed(data: bytes, compressed: bool) -> bytes:
+    """Compress a piece of a file, if it is to be; such pieces can be joined as they are."""
+    return gzip.compress(data, compresslevel=6, mtime=0) if compressed else data
+
+
 @contextmanager
-def open_bytes(path: Path, packed: bool | None = None) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
     """Open a file, unpacked if it is a ``.gz``; what goes wrong is told in words for its owner.
 
-    With `packed`, the name does not tell whether it is compressed.
+    With `compressed`, the name does not tell.
     """
-    packed = path.suffix == ".gz" if packed is None else packed
+    compressed = path.suffix == ".gz" if compressed is None else compressed
     try:
-        with gzip.open(path) if packed else path.open("rb") as file:
+        with gzip.open(path) if compressed else path.open("rb") as file:
             yield cast(IO[bytes], file)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None

@@ -38,11 +38,6 @@ class M2Edit:
         """Return what the words may become; an empty text takes them out."""
         return tuple(_plain(text.strip()) for text in self.correction.split("||"))
 
-    @property
-    def is_noop(self) -> bool:
-        """Tell whether it only says that its annotator changed nothing."""
-        return self.start < 0
-
 
 @dataclass(frozen=True)
 class M2Sentence:

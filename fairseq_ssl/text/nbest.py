@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.numbers import whole_number
 
 SEPARATOR = "|||"
 SOURCES = "from="
-
-Rewrite = Callable[[str], str]
 
 
 @dataclass(frozen=True)

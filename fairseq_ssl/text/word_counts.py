@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,8 +16,16 @@ from fairseq_ssl.text.whole_file import whole_file
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
 """Symbols that fairseq has in every dictionary and leaves out of the file."""
 
+FILLER = re.compile(r"madeupword\d{4,}")
+"""What fairseq fills a dictionary up with, to a length that computes fast."""
+
 OVERWRITE = " #fairseq:overwrite"
 """Ends a line of a symbol that stands twice in a dictionary file."""
+
+
+def is_filler(symbol: str) -> bool:
+    """Tell what fairseq has put into a dictionary to make it longer."""
+    return FILLER.fullmatch(symbol) is not None
 
 
 def counted(block: ByteBlock) -> Counter[str]:

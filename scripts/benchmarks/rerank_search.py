@@ -15,7 +15,8 @@ from fairseq_ssl.rerank.candidates import UNITS, Candidates
 from fairseq_ssl.rerank.grid import grid_search
 from fairseq_ssl.rerank.line_search import line_search
 from fairseq_ssl.rerank.selection import choices
-from fairseq_ssl.rerank.statistics import BleuAim, Statistics
+from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.scoring.corpus_sums import BleuAim
 
 GOAL = 100.0
 WORDS = 2000

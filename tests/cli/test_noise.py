@@ -223,7 +223,7 @@ def test_bad_lines_are_told_or_skipped(
         (["clean", "--noise", "spelling", "--touched", "x"], 2, "go with -o"),
         (["clean", "--noise", "spelling", "--address", "x"], 2, "goes with --engine ray"),
         (["clean", "--noise", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),
-        (["gone", "--noise", "spelling", "-o", "x"], 1, "gone can not be read"),
+        (["gone", "--noise", "spelling", "-o", "x"], 1, "gone does not exist"),
         (["empty", "--noise", "spelling", "-o", "x"], 1, "empty is empty"),
         (["empty", "--noise", "direct", "-o", "x"], 1, "empty has no word, so there is none to"),
         (["blank", "--noise", "filtering", "-o", "x"], 1, "blank has no word"),

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.engines import language_model_scorers, nbest_scoring, translation_scorer
+from fairseq_ssl.engines import language_model_scorers, translation_scorer
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.text.nbest import read_nbest
+from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
 from tests.cli.rewriting import given, refused, shown
 from tests.unit.engines import random_models
@@ -104,16 +105,18 @@ def test_text_is_cut_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch)
     Path("list").write_text(_joined(Path("list").read_text()))
     seen = []
 
-    def letters(model: Path) -> object:
-        seen.append(model.name)
+    def letters(path: Path) -> object:
+        seen.append(path.name)
         return lambda line: " ".join(line)
 
-    monkeypatch.setattr(nbest_scoring, "encoder", letters)
+    model.cutter.cache_clear()
+    monkeypatch.setattr(model, "encoder", letters)
     for name in ("bpe.src", "bpe.trg"):
         Path(name).touch()
     found = made_by(*TRANSLATED, "--subwords", "bpe.trg", "--source-subwords", "bpe.src")
     scores = r"s2t= (\S+)"
     assert re.findall(scores, found.decode()) == re.findall(scores, whole.decode())
+    model.cutter.cache_clear()
     assert sorted(seen) == ["bpe.src", "bpe.trg"]
     assert found.startswith(b"0 ||| u ||| l2r=")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -145,11 +144,6 @@ class CorpusHashes:
 def hashes_of(duplicates: DuplicateFilter, rows: Sequence[Row]) -> NDArray[np.uint64]:
     """Return the scores of rows as an array."""
     return np.array(duplicates.score(rows), dtype=np.uint64)
-
-
-def packed(data: bytes, compressed: bool) -> bytes:
-    """Compress a piece of a file, if it is to be; such pieces can be joined as they are."""
-    return gzip.compress(data, compresslevel=6, mtime=0) if compressed else data
 
 
 def _kept(block: RowBlock, left: list[int]) -> tuple[bytes, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.text.byte_blocks import ByteBlock, read_block
+from fairseq_ssl.text.lines import packed
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.block import Block, Noise
 from fairseq_ssl.text.noise.byte_words import ByteWords, cut
@@ -150,10 +150,7 @@ class CorpusNoise:
         """Make the outputs asked for; compressed ones can be joined as they are, too."""
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
-            data = made[name]()
-            if compressed and data:
-                data = gzip.compress(data, compresslevel=6, mtime=0)
-            outputs.append(data)
+            outputs.append(packed(made[name](), compressed))
         lines = block.data.removesuffix(b"\n").count(b"\n") + 1
         counts = lines, bad, len(touched), int(touched.sum())
         return NoisedBlock(tuple(outputs), block.end, *counts)

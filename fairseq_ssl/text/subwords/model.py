@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -45,6 +46,12 @@ def encoder(model: Path, tags: Sequence[str] = ()) -> Rewrite:
         return " ".join([*found, *cut(text)])
 
     return encoded
+
+
+@lru_cache(maxsize=4)
+def cutter(model: Path | None) -> Rewrite:
+    """Return what cuts a line by a model, kept for a process, or leaves it where there is none."""
+    return str if model is None else encoder(model)
 
 
 def dictionary(model: Path, tags: Sequence[str] = ()) -> Iterator[str]:

@@ -10,8 +10,8 @@ import torch
 from fairseq_ssl.analysis.swapped import swap
 from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.analysis.translation import Search, references, translate
-from fairseq_ssl.cli.detokenise import generated
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.generated import generated
 from tests.conftest import PACKAGE, Run
 
 

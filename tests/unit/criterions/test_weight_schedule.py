@@ -17,8 +17,6 @@ def test_between_updates_there_are_straight_lines() -> None:
     schedule = WeightSchedule("10:0.5,20:0,40:1", "--weight")
     updates = (0, 10, 15, 20, 25, 40, 50)
     assert [schedule.at(update) for update in updates] == [0.5, 0.5, 0.25, 0, 0.25, 1, 1]
-    assert not schedule.is_zero
-    assert WeightSchedule("0:0,5:0", "--weight").is_zero
 
 
 @pytest.mark.parametrize("given", ["", "x", "-1", "nan", "5:1,5:2", "5:1,3:2", "1:2:3", "1:0,2"])

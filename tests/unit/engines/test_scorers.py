@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ssl.engines import language_model_scorers, loaded_models, translation_scorer
+from fairseq_ssl.engines import language_model_scorers, scoring_models, translation_scorer
 from fairseq_ssl.engines.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
@@ -116,7 +116,7 @@ def test_the_checkpoint_tells_of_its_direction(made: Path, tmp_path: Path) -> No
     torch.save(state, tmp_path / "r.pt")
     told = scoring(made, TRANSLATION, "t1")
     right = Scoring(TRANSLATION, (tmp_path / "r.pt",), "name", made / "data")
-    tell = loaded_models.writes_right_to_left
+    tell = scoring_models.writes_right_to_left
     assert (tell(told), tell(right)) == (False, True)
     assert not tell(Scoring(TRANSLATION, right.models, "name", right_to_left=False))
     with pytest.raises(UsageError, match="Some of the models write from right to left"):

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fairseq_ssl.rerank.candidates import Candidates
-from fairseq_ssl.rerank.statistics import BleuAim, Statistics
+from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.scoring.corpus_sums import BleuAim
 
 Scores = Sequence[Sequence[Sequence[float]]]
 """By sentence, candidate and feature."""

@@ -10,8 +10,9 @@ import pytest
 from fairseq_ssl.rerank.candidates import UNITS, Candidates
 from fairseq_ssl.rerank.report import bounds, greedy_oracle, worths
 from fairseq_ssl.rerank.selection import choices
-from fairseq_ssl.rerank.statistics import Statistics, aim_named
+from fairseq_ssl.rerank.statistics import Statistics
 from fairseq_ssl.rerank.tuning import Search, cross_validated, folds
+from fairseq_ssl.scoring.corpus_sums import aim_named
 from tests.unit.rerank.cases import block, statistics, texts
 
 

@@ -13,7 +13,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.rerank.statistics import AIMS, BleuAim, Statistics, aim_named
+from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.scoring.corpus_sums import AIMS, BleuAim, aim_named
 from tests.unit.rerank.cases import texts
 
 WORDS = "The cat sat, on a mat. It's 3.5% cats' 猫は座る。 (well-known) É U.S."

@@ -6,13 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.scoring.bleu import BleuStatistics, bleu, bleu_by_length
+from fairseq_ssl.scoring.bleu import bleu, bleu_by_length
 from fairseq_ssl.scoring.buckets import buckets
+from fairseq_ssl.scoring.corpus_sums import BleuAim
 
 FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all"]
 WANTED = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
@@ -31,10 +33,10 @@ def test_the_score_is_that_of_the_command(tmp_path: Path) -> None:
     ("made", "wanted"), [("a b c", "a b c"), ("a x c d e", "a b c d e"), ("", "a"), ("a", "a b")]
 )
 def test_a_sentence_is_scored_as_sacrebleu_does(made: str, wanted: str) -> None:
-    statistics = BleuStatistics()
-    (row,) = statistics.rows([made], [[wanted]])
+    aim = BleuAim()
+    ((row,),) = aim.counts([[made]], [[wanted]])
     told = sacrebleu.sentence_bleu(made, [wanted]).score
-    assert statistics.sentence_score(row) == pytest.approx(told)
+    assert aim.by_sentence(np.array(row)) == pytest.approx(told)
 
 
 def test_each_length_is_scored_by_itself() -> None:

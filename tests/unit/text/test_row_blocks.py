@@ -58,5 +58,5 @@ def test_places_are_told_from_the_middle_on(tmp_path: Path) -> None:
 def test_the_name_need_not_tell_that_a_file_is_packed(tmp_path: Path) -> None:
     path = tmp_path / "text.gz.tmp"
     path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
-    with open_bytes(path, packed=True) as file:
+    with open_bytes(path, compressed=True) as file:
         assert rows(list(row_blocks([file], ["text"]))) == [(b"one",), (b"two",)]

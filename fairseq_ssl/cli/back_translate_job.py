@@ -100,13 +100,12 @@ class BackTranslationJob(BlockJob):
             tell(done.counts["lines"], share, f"{written / self.seconds:.0f} tokens/s")
             yield done
         if not self.totals["lines"] and self.input.shard == (1, 1):
-            raise DataError(f"{self.input} is empty.")
+            raise DataError(f"{self.input} is empty. Expected a line or more.")
 
     def signature(self) -> Signature:
         """Return the task and what was counted."""
         counts = {name: self.totals[name] for name in COUNTS}
-        given = {key: value for key, value in self.wanted.task.items() if key != "version"}
-        return Signature("back-translate", {**given, **counts})
+        return Signature("back-translate", {**self.told, **counts})
 
     def _work(self) -> Translation:
         """Return what workers do; what the model can not be asked is refused here."""

@@ -6,9 +6,9 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.engines.devices import device_of
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError, UsageError
@@ -44,7 +44,7 @@ class Loaded:
 def checked(scoring: Scoring) -> dict[str, Any]:
     """Return what replaces options of the checkpoints; refuse what the kind does not go with."""
     from fairseq_ssl.checkpoints.reading import read, task_options
-    from fairseq_ssl.checkpoints.training_data import training_data
+    from fairseq_ssl.checkpoints.training_data import data_folder, training_data
 
     states = [read(path) for path in scoring.models]
     for path, state in zip(scoring.models, states, strict=True):
@@ -63,7 +63,7 @@ def checked(scoring: Scoring) -> dict[str, Any]:
             "target_lang": data.target,
             "eval_bleu": False,
         }
-    folder = scoring.data_dir or Path(str(task_options(states[0]).get("data") or "").split(":")[0])
+    folder = scoring.data_dir or data_folder(states[0])
     if not (folder / "dict.txt").is_file():
         raise DataError(
             f"{folder / 'dict.txt'} does not exist. Pass --data-dir with the folder of binarised "
@@ -93,20 +93,11 @@ def loaded(scoring: Scoring, worker: int) -> Loaded:
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     torch.set_num_threads(scoring.threads)
-    device = device_of(scoring, worker)
+    device = device_of(scoring.device, worker)
     models, _, task = load_models(scoring.models, **checked(scoring))
     for model in models:
         model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()
     return Loaded(models, task, device)
-
-
-def device_of(scoring: Scoring, worker: int) -> Any:
-    """Return where the process of this number, from 0, computes."""
-    import torch
-
-    if scoring.device == "cuda":
-        return torch.device("cuda", worker % torch.cuda.device_count())
-    return torch.device("cpu")
 
 
 def numbers(dictionary: Any, tokens: Sequence[str]) -> list[int]:
