@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import device_options, work_options
 from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
-from fairseq_ssl.cli.block_input import BlockInput, outputs_of, shard_of
+from fairseq_ssl.cli.block_input import BlockInput, add_input, outputs_of, shard_of
 from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
 from fairseq_ssl.engines import ctranslate2_decoder, devices
 from fairseq_ssl.engines.decoding import Decoding
@@ -39,13 +39,10 @@ BLOCK = {"cpu": 64, "cuda": 1024}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare text in and out, the model, the search, and who does the work."""
-    parser.add_argument(
-        "input",
-        type=Path,
-        nargs="?",
-        metavar="INPUT",
-        help="text in the model's source language, tokens or subwords between spaces as it was "
-        "trained on, .gz by suffix (default: stdin)",
+    add_input(
+        parser,
+        "text in the model's source language, tokens or subwords between spaces as it was trained "
+        "on",
     )
     parser.add_argument(
         "-o",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
+from fairseq_ssl.cli.line_stream import STDIN
 from fairseq_ssl.cli.output_paths import check_all_differ
 from fairseq_ssl.cli.work_options import parsed_shard
 from fairseq_ssl.engines.engine import Engine
@@ -101,6 +102,17 @@ class BlockInput:
         if end is None:  # packed: what has been read of the file tells nearly as much
             return min(float(file.fileobj.tell()) / self.path.stat().st_size, 1.0)
         return (done - start) / (end - start)
+
+
+def add_input(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare the text that is read; the option is None for stdin."""
+    parser.add_argument(
+        "input",
+        type=lambda word: None if word == STDIN else Path(word),
+        nargs="?",
+        metavar="INPUT",
+        help=f"{what}; .gz by suffix (default, and -: stdin)",
+    )
 
 
 def shard_of(args: argparse.Namespace) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from fairseq_ssl.cli import work_options
-from fairseq_ssl.cli.block_input import outputs_of, shard_of
+from fairseq_ssl.cli.block_input import add_input, outputs_of, shard_of
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
 from fairseq_ssl.engines.engine import Engine
@@ -27,13 +27,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare text in and out, the noise, and who does the work."""
-    parser.add_argument(
-        "input",
-        type=Path,
-        nargs="?",
-        metavar="INPUT",
-        help="clean text, tokens between spaces, .gz by suffix (default: stdin)",
-    )
+    add_input(parser, "clean text, tokens between spaces")
     parser.add_argument(
         "-o",
         "--output",

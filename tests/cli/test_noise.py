@@ -78,7 +78,7 @@ def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
         packed.write(Path("large").read_bytes())
     assert noise("large.gz", *options, "-o", "three.gz", "--jobs", "1") == 0
     with Path("large").open("rb") as file:
-        command = [sys.executable, "-m", "fairseq_ssl", "noise", *options]
+        command = [sys.executable, "-m", "fairseq_ssl", "noise", "-", *options]
         piped = subprocess.run(command, stdin=file, capture_output=True, check=True).stdout
     one = Path("one").read_bytes()
     assert Path("two").read_bytes() == one == piped == unpacked("three.gz")
