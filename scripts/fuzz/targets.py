@@ -136,7 +136,7 @@ TARGETS |= {
     ),
     "edits.dictionary": Target(
         "edits dictionary {one} {two} -o {out} --jobs 1",
-        {"one": TEXT, "two": TEXT},
+        {"one": TEXT, "two": OTHER},
         ("--size", "--longest"),
     ),
     "edits.label": Target(
