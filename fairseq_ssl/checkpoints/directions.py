@@ -27,7 +27,10 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     prefix = f"{PREFIX}{wanted}."
     model = weights_below(state, prefix)
     if not state.get("cfg"):
-        raise DataError("The checkpoint does not say how it was trained: it has no cfg.")
+        raise DataError(
+            "The checkpoint does not say how it was trained: it has no cfg. Expected what "
+            "fairseq-train saved, and not weights alone."
+        )
     plain = plain_state({**state, "model": model})
     cfg = plain["cfg"]
     task = {name: value for name, value in cfg["task"].items() if not _is_of_two(name)}

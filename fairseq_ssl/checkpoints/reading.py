@@ -103,7 +103,10 @@ def model_options(state: State) -> dict[str, Any]:
     """Return the options the model was built with, of a checkpoint of any age."""
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     if options is None:
-        raise DataError("The checkpoint does not say which model it holds: it has no cfg or args.")
+        raise DataError(
+            "The checkpoint does not say which model it holds: it has no cfg or args. Expected "
+            "what fairseq-train saved, and not weights alone."
+        )
     return dict(options) if isinstance(options, dict) else dict(vars(options))
 
 

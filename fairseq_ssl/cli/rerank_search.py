@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ssl import __version__
 from fairseq_ssl.cli.line_stream import stream
 from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import progress
@@ -152,7 +153,7 @@ def _tune(args: argparse.Namespace) -> int:
         raise DataError(f"{sentences} sentences can not make {args.folds} --folds. Give fewer.")
     found = _found(args, search, candidates, statistics)
     scores = found["scores"]
-    content = {"method": "rerank-tune", "version": Signature("").version, **found}
+    content = {"method": "rerank-tune", "version": __version__, **found}
     text = json.dumps(content, indent=2, ensure_ascii=False)
     if args.output is None:
         print(text)
