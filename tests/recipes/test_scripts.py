@@ -37,8 +37,9 @@ def checkout(tmp_path: Path) -> Path:
 def setup(checkout: Path, **changes: str) -> subprocess.CompletedProcess[str]:
     script = checkout / "scripts/setup.sh"
     words = [shutil.which("bash") or "bash", str(script)]
+    here = {name: value for name, value in os.environ.items() if name != "PYTHON"}
     return subprocess.run(
-        words, env={**os.environ, **changes}, capture_output=True, text=True, check=False
+        words, env={**here, **changes}, capture_output=True, text=True, check=False
     )
 
 
