@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,14 @@ from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.models.classification_task import TASK
 from fairseq_ssl.modules.imitators import Imitators
+from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.labelled import view_of_words
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 BATCH = 64
 """Texts at a time, by default."""
+SETTINGS = {"cut": str, "lower": bool, "drop_unknown": bool}
+"""What `classify prepare` notes of how it cut texts."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,10 @@ class Classifier:
     def _settings(self) -> dict[str, Any]:
         path = self.folder / VIEWS_FILE
         try:
-            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
+            found: dict[str, Any] = parsed_json(path.read_text("utf-8"))
+            if not all(isinstance(found[key], kind) for key, kind in SETTINGS.items()):
+                raise ValueError
+        except (OSError, ValueError, KeyError, TypeError):
             raise DataError(
                 f"{path} can not be read. Expected a folder that `fairseq-ssl classify prepare` "
                 "made: texts are cut as it tells."

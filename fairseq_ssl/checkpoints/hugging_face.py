@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import refusal
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.whole_file import whole_file
@@ -128,7 +128,10 @@ def _of_tokeniser(path: Path) -> dict[str, int]:
         raise DataError(
             f"{path} has no symbols by row under model.vocab. Expected word pieces or byte pairs."
         )
-    added = {one["content"]: one["id"] for one in found.get("added_tokens") or []}
+    try:
+        added = {str(one["content"]): one["id"] for one in found.get("added_tokens") or []}
+    except (KeyError, TypeError):
+        raise DataError(f"{path} has added_tokens without a content or an id.") from None
     return _checked(rows | added, path)
 
 
@@ -147,7 +150,7 @@ def _checked(rows: dict[str, Any], path: Path) -> dict[str, int]:
 
 def _json(path: Path, folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        found = parsed_json(path.read_bytes())
     except OSError:
         raise DataError(
             f"{path} can not be read. Expected {folder} to hold a BERT or RoBERTa as Hugging "

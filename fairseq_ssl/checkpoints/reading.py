@@ -27,7 +27,9 @@ def allow_harmless_globals() -> None:
     scalar. torch 2.6 and later refuse both until they are named.
     """
     if not hasattr(torch.serialization, "add_safe_globals"):
-        return  # torch before 2.5 has no list, and fairseq loads everything there
+        raise MissingPackageError(
+            "torch>=2.6", "Reading checkpoints safely", "pip install -U torch"
+        )
     numpy_core = getattr(np, "_core", None) or np.core
     torch.serialization.add_safe_globals(
         [
@@ -57,7 +59,6 @@ def refusal(path: str | Path, error: Exception) -> DataError:
 
 def read(path: Path) -> State:
     """Read a checkpoint on the CPU; its tensors stay on disk until they are touched."""
-    _require_safe_torch()
     allow_harmless_globals()
     try:
         mapped = zipfile.is_zipfile(path)  # what torch wrote before 1.6 can not be mapped
@@ -121,13 +122,6 @@ def architecture(state: State) -> str:
     """Return the name that --arch had when the model was trained."""
     options = model_options(state)
     return str(options.get("_name") or options.get("arch"))
-
-
-def _require_safe_torch() -> None:
-    if not hasattr(torch.serialization, "add_safe_globals"):
-        raise MissingPackageError(
-            "torch>=2.6", "Reading checkpoints safely", "pip install -U torch"
-        )
 
 
 def _first_line(error: Exception) -> str:

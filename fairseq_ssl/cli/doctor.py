@@ -128,7 +128,8 @@ def _safe_loading() -> Finding:
         return Finding("checkpoints", "any code in a checkpoint is run", problem)
     version = tuple(int(part) for part in (_version("torch") or "0.0").split(".")[:2])
     if version < (2, 6):
-        return Finding("checkpoints", "loaded by fairseq without protection: torch is before 2.6")
+        problem = "torch is before 2.6, which loads them without protection: pip install -U torch"
+        return Finding("checkpoints", "any code in a checkpoint is run", problem)
     return Finding("checkpoints", "loaded with weights_only on")
 
 

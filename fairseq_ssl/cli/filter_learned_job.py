@@ -56,7 +56,7 @@ class Fit:
 
     def run(self) -> int:
         """Count, sum, classify, and write the folder."""
-        from fairseq_ssl.learned_filter.classifier import learned
+        from fairseq_ssl.learned_filter.classifier import FOLDS, learned
         from fairseq_ssl.learned_filter.noised import noised
         from fairseq_ssl.learned_filter.pair_filter import COUNTS, PairFilter
 
@@ -64,6 +64,10 @@ class Fit:
             if scoring is not None:
                 loader(scoring)
         clean = [(source, target) for source, target in read_parallel(self.clean)]
+        if len(clean) < FOLDS:  # told before hours of counting
+            raise DataError(
+                f"{self.clean[0]} has {len(clean)} lines; expected {FOLDS} or more to learn from."
+            )
         with whole_folder(self.output) as folder:
             counts = self._counts()
             for one, name in zip(counts, COUNTS, strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.detokenise import detokeniser
+from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.nbest import NBest, merged, nbest_lines, read_list, read_nbest
 
 BLOCK = 10_000
@@ -106,7 +106,7 @@ def groups_of(path: Path) -> Iterator[NBest]:
 def read_weights(path: Path) -> dict[str, float]:
     """Read what tune wrote."""
     try:
-        content = json.loads("\n".join(stream(path)))
+        content = parsed_json("\n".join(stream(path)))
         weights = {str(name): float(weight) for name, weight in content["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FIGURES = (".pdf", ".png", ".svg")
 FINEST = 1000
 """The most steps that make a weight of 1."""
+MOST_RESTARTS = 100_000
 
 
 def add_tune(steps: Steps) -> None:
@@ -134,7 +135,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         default=20,
         metavar="N",
         help="random points that lines start from, beside equal weights and each feature alone; 0 "
-        "or more (default: %(default)s)",
+        f"to {MOST_RESTARTS} (default: %(default)s)",
     )
     parser.add_argument(
         "--seed", type=int, default=1, help="of random points and parts; 0 or more (default: 1)"
@@ -288,9 +289,10 @@ def _search(args: argparse.Namespace) -> Search:
     from fairseq_ssl.rerank.candidates import UNITS
     from fairseq_ssl.rerank.tuning import Search
 
-    for name in ("restarts", "seed"):
-        if getattr(args, name) < 0:
-            raise UsageError(f"--{name} is {getattr(args, name)}; expected 0 or more.")
+    if not 0 <= args.restarts <= MOST_RESTARTS:
+        raise UsageError(f"--restarts is {args.restarts}; expected 0 to {MOST_RESTARTS}.")
+    if args.seed < 0:
+        raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
     parts = round(1 / args.step) if 1 / FINEST <= args.step <= 1 else 0
     if not parts or abs(parts * args.step - 1) > 1e-9 or UNITS % parts:
         raise UsageError(

@@ -78,7 +78,7 @@ class Dependence:
         try:
             with np.load(path, allow_pickle=False) as found:
                 return cls(found["source_mean"], found["target_mean"], found["covariance"])
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # whatever the zip file, or numpy, stumbles over
             raise DataError(f"{path} can not be read: {error}. Fit the filter again.") from None
 
 

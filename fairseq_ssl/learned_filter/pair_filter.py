@@ -13,6 +13,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.learned_filter.classifier import Classifier
 from fairseq_ssl.learned_filter.dependence import Dependence, Values
 from fairseq_ssl.learned_filter.features import Measures, Pairs
+from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.pair_blocks import PairBlock
 
 FILTER = "filter.json"
@@ -47,7 +48,7 @@ class PairFilter:
     def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
         """Read one; `computing` says on what its models run, as fields of a Scoring."""
         try:
-            content = json.loads((folder / FILTER).read_text(encoding="utf-8"))
+            content = parsed_json((folder / FILTER).read_text(encoding="utf-8"))
             measures = _measures_of_json(content["measures"], folder, computing)
             classifier = Classifier.of_json(content["classifier"])
         except FileNotFoundError:

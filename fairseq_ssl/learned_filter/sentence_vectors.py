@@ -57,6 +57,8 @@ class SentenceVectors:
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
         """Return the direction of each sentence, [sentences, dim]: of length 1, or 0."""
+        if not sentences:
+            return np.zeros((0, self.weighted.shape[1]))
         none = len(self.weighted) - 1
         words = [self.places.get(word, none) for words in sentences for word in (*words, "")]
         ends = np.cumsum([len(words) + 1 for words in sentences])

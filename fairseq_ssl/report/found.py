@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from fairseq_ssl.report.told import (
     parts_of,
     scores_of,
 )
+from fairseq_ssl.text.json_text import parsed_json
 
 SEED = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
@@ -116,8 +116,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _take_json(found: Found, path: Path, name: Path) -> None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = parsed_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         raise DataError(f"{path} is no JSON. Take it away, or make it again.") from None
     system, _ = system_of(path.parent)
     shown = str(name.with_suffix(""))

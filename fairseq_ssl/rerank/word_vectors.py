@@ -94,7 +94,9 @@ def _table(path: Path, words: Set[str]) -> Table:
         for number, line in enumerate(file, 1):
             word = wanted.pop(line.partition(b" ")[0], None)
             if word is not None:
-                found[word] = _parsed(line.decode().rstrip(), dimensions, f"{path}:{number + 1}")
+                found[word] = _parsed(
+                    line.decode("utf-8", "replace").rstrip(), dimensions, f"{path}:{number + 1}"
+                )
     if number != count:
         raise DataError(
             f"{path} has {number} words and says {count}. It may be cut off: copy it again."

@@ -148,9 +148,9 @@ class ReconstructionTranslationTask(TranslationTask):
             {name: task.build_model(cfg, from_checkpoint) for name, task in self.directions.items()}
         )
 
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+    def build_criterion(self, cfg: Any, *options: Any, **named: Any) -> Any:
         """Build the loss, which must be the one that knows two models."""
-        criterion = super().build_criterion(cfg, from_checkpoint)
+        criterion = super().build_criterion(cfg, *options, **named)  # 0.12.2 has no options
         if not isinstance(criterion, ReconstructionLoss):
             raise ConfigurationError(
                 "--task reconstruction_translation trains two models, and needs --criterion "

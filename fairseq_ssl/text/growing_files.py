@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.json_text import parsed_json
 
 PAUSE = 5.0
 """Seconds of work that a kill may cost."""
@@ -99,7 +100,7 @@ class GrowingFiles:
         sizes = [0] * len(self.paths)
         if not afresh and self.journal.exists():
             try:
-                found = json.loads(self.journal.read_text("utf-8"))
+                found = parsed_json(self.journal.read_text("utf-8"))
                 task, sizes, self.state = found["task"], found["sizes"], found["state"]
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{self.journal} can not be read. Pass --force to begin.") from None
@@ -156,7 +157,7 @@ def complete(paths: Sequence[Path]) -> None:
     if not paths or not journal(paths[0]).exists():
         return
     try:
-        finished = json.loads(journal(paths[0]).read_text("utf-8"))["finished"]
+        finished = parsed_json(journal(paths[0]).read_text("utf-8"))["finished"]
     except (ValueError, KeyError, TypeError):
         return
     if finished:
@@ -170,7 +171,7 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     """Tell whether the files are there, and the signature beside the first says of this task."""
     beside = paths[0].with_name(f"{paths[0].name}.json")
     try:
-        found = json.loads(beside.read_text("utf-8"))
+        found = parsed_json(beside.read_text("utf-8"))
     except (OSError, ValueError):
         return False
     asked = json.loads(json.dumps(task))

@@ -78,7 +78,7 @@ def outcome(words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
     except HangError:
         return f"took more than {SECONDS} s of a core, or {10 * SECONDS} s"
     except BaseException:
-        return traceback.format_exc()
+        return traceback.format_exc(limit=-10)
     said.flush()
     told = heard.getvalue().decode().strip()
     if code not in codes or (code and not told):

@@ -23,6 +23,7 @@ def folder() -> Path:
     the same few lines; classifier.pt with texts/. pieces.model and learned/, a filter, need none.
     """
     sys.path.insert(0, str(ROOT))
+    from tests import pretrained
     from tests.unit.engines import random_models
 
     made = Path(tempfile.mkdtemp(prefix="fuzz-models-"))
@@ -33,6 +34,7 @@ def folder() -> Path:
     random_models.masked_model(made / "masked.pt", data, 1)
     random_models.encoding(made / "shape.pt", data, "shape_transformer_tiny")
     random_models.encoding(made / "tagger.pt", data, "edit_tagger_small", *TAGGER)
+    pretrained.bert(made / "bert")
     _classifier(made)
     _learned_filter(made)
     pieces = ["subwords", "train", "-o", str(made / "pieces"), "--kind", "sentencepiece"]

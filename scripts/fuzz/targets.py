@@ -241,6 +241,8 @@ TEXTS = {
         ),
     )
 }
+LEARNED = ("filter.json", "phsic-words.npz", "counts.source", "counts.target")
+BERT = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 WORD_VECTORS = {
     "src.vec": b"3 2\na 0.1 1\nb 0.2 1\nc 1 0\n",
     "src.vec.counts": b"a 3\nb 2\nc 1\n",
@@ -324,6 +326,18 @@ TARGETS |= {
         "{out}2",
         {"one": READ, "two": WRITTEN},
         ("--keep",),
+    ),
+    "filter.learned.apply.folder": Target(
+        f"filter learned apply {{folder}} {{one}} {{two}} --keep 50 {ALONE} -o {{out}} {{out}}2",
+        {
+            "one": READ,
+            "two": WRITTEN,
+            **{f"folder/{name}": f"learned/{name}" for name in LEARNED},
+        },
+    ),
+    "classify.prepare.bert": Target(
+        "classify prepare {one} --valid-share 0.2 --pieces 60 --cut bert:{folder} -o {out}",
+        {"one": LABELLED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
     "shift-similarity": Target(
         "shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu -o {out}",

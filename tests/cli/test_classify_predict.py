@@ -175,3 +175,15 @@ def test_damaged_texts_are_told(
         ids.write_bytes(b"\xff\x7f" * (ids.stat().st_size // 2))
     assert call(folder, "label", "expert", "-o", tmp_path / "out", "--data", data) == 1
     assert "Run `fairseq-ssl classify prepare` again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("settings", ["[]", "{}", "[" * 100_000, '{"cut": 1, "lower": false}'])
+def test_a_damaged_note_on_how_texts_were_cut_is_told(
+    settings: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder / "data", tmp_path / "data")
+    (tmp_path / "data/views.json").write_text(settings)
+    (tmp_path / "text").write_text("a film\n")
+    words = (tmp_path / "text", "--data", tmp_path / "data", "-o", tmp_path / "out")
+    assert call(folder, "predict", "expert", *words) == 1
+    assert "views.json can not be read" in capsys.readouterr().err

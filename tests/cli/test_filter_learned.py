@@ -151,6 +151,7 @@ def test_a_run_that_broke_off_goes_on(
         ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "--penalty is 0.0; expected above"),
         ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Pass --force"),
         ((*FIT, "--vectors", "s.vec", "no.vec", "-o", "made"), 1, "no.vec"),
+        ((*FIT, *VECTORS, "--clean", "few", "few", "-o", "made"), 1, "few has 1 lines; expected"),
         ((*APPLY, "--keep", "0", "-o", "a", "b"), 2, "--keep is 0.0; expected a share above 0"),
         ((*APPLY, "--keep", "5", "-o", "a", "a"), 2, "must be different files"),
         ((*APPLY, "--keep", "5", "-o", "a", "b"), 1, "made is no filter: it has no filter.json"),
@@ -159,6 +160,7 @@ def test_a_run_that_broke_off_goes_on(
 def test_wrong_requests_are_told(
     here: Path, words: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("few").write_text("a\n", encoding="utf-8")
     assert told in refused(capsys, code, *words)
     assert not Path("made").exists()
     assert not Path("a").exists()

@@ -352,6 +352,16 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
             2,
             "2 outputs and 1 --weight",
         ),
+        (
+            ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/odd.vec"],
+            1,
+            "odd.vec:2 has 'a",
+        ),
+        (
+            ["tune", "{}/l", "--reference", "{}/ref", "--restarts", "9" * 30],
+            2,
+            "expected 0 to 100000",
+        ),
         (["vectors", "-", "-o", "{}/v.vec"], 2, "can not be stdin"),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--epochs", "0"], 2, "--epochs is 0"),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--window", "9" * 30], 2, "expected 1 to 1,000."),
@@ -372,6 +382,7 @@ def test_wrong_requests_are_explained(
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "odd.vec").write_bytes(b"1 1\na \xff\n")
     told = refused_after(capsys, code, "rerank", *(word.format(tmp_path) for word in words))
     assert message in told
 

@@ -33,9 +33,6 @@ TRAINING = (
     *("--lr-shrink", "0.5", "--clip-norm", "2", "--criterion", "cross_entropy"),
     *("--max-tokens", "1000", "--log-format", "simple", "--seed", "1"),
 )
-reads_checkpoints = pytest.mark.skipif(
-    not hasattr(torch.serialization, "add_safe_globals"), reason="average needs torch 2.6"
-)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +78,6 @@ def valid_loss(shown: str) -> str:
     return last[1]
 
 
-@reads_checkpoints
 def test_the_averaged_weights_are_validated_and_can_be_taken_out(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:
@@ -117,7 +113,6 @@ def test_a_resumed_training_is_the_unbroken_one(
         assert all(one[name].equal(other[name]) for name in one)
 
 
-@reads_checkpoints
 def test_fine_tuning_starts_from_weights_without_an_average(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:

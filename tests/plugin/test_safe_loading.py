@@ -16,9 +16,6 @@ from fairseq_ssl.checkpoints.reading import read
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from tests.conftest import PACKAGE, Run
 
-if not hasattr(torch.serialization, "add_safe_globals"):
-    pytest.skip("torch protects itself from 2.6 on", allow_module_level=True)
-
 fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402
 

@@ -37,10 +37,10 @@ def _content(path: Path) -> Any:
         data = file.read()
     try:
         return yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except Exception as error:  # of YAML, or of a number or a date that is none
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
-        what = getattr(error, "problem", None) or "is it text?"
+        what = getattr(error, "problem", None) or str(error) or "is it text?"
         raise DataError(f"{place} is not YAML: {what}.") from None
 
 

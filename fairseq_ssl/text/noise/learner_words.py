@@ -13,6 +13,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.noise.verb_forms import VerbForms
 
@@ -191,17 +192,16 @@ def _bad(path: Path, name: str, found: object, expected: str) -> DataError:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(
             f"{path} does not exist. Make it: fairseq-ssl learner-words SOURCE TARGET -o {path}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} can not be read: {error}.") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise DataError(
-            f"{path}:{error.lineno}:{error.colno} is no JSON: {error.msg}. Expected a file of "
-            "fairseq-ssl learner-words."
+            f"{path} is no JSON: {error}. Expected a file of fairseq-ssl learner-words."
         ) from None
     if not isinstance(content, dict):
         raise DataError(f"{path} holds no learner words, but a {type(content).__name__}.")

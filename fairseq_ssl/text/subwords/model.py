@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.detokenise import Rewrite
+from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
@@ -98,7 +98,7 @@ def _trained_tags(path: Path) -> list[str]:
     if not signature.is_file():
         return []
     try:
-        return [str(tag) for tag in json.loads(signature.read_bytes()).get("tags", [])]
+        return [str(tag) for tag in parsed_json(signature.read_bytes()).get("tags", [])]
     except (ValueError, AttributeError):
         raise DataError(
             f"{signature} is not what `fairseq-ssl subwords train` wrote beside the model. "

@@ -130,6 +130,9 @@ def test_symbols_of_a_tokeniser(tmp_path: Path) -> None:
         ("vocab.json", '{"a": "first"}', "row of 'a' is 'first'"),
         ("vocab.json", '["a"]', "no names and values"),
         ("vocab.json", "a", "no JSON"),
+        ("vocab.json", "[" * 100_000, "no JSON"),
+        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}', "content"),
+        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": 3}', "content or an id"),
         ("merges.txt", "a b", "vocab.txt, vocab.json or tokenizer.json"),
     ],
 )

@@ -54,9 +54,11 @@ def test_it_is_learned_in_parts(tmp_path: Path) -> None:
     parts.dependence().write(tmp_path / "p.npz")
     again = Dependence.read(tmp_path / "p.npz")
     assert again.scores(sources, targets) == pytest.approx(whole.scores(sources, targets))
-    (tmp_path / "p.npz").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="Fit the filter again"):
-        Dependence.read(tmp_path / "p.npz")
+    half = (tmp_path / "p.npz").read_bytes()[:-40]
+    for damaged in (b"nothing", half):
+        (tmp_path / "p.npz").write_bytes(damaged)
+        with pytest.raises(DataError, match="Fit the filter again"):
+            Dependence.read(tmp_path / "p.npz")
 
 
 def test_pairs_that_go_together_score_higher() -> None:

@@ -19,6 +19,7 @@ def test_rare_words_count_more(tmp_path: Path) -> None:
     sentences = [["the", "owl", "the"], [], ["lost", "unseen"], ["owl"]]
     expected = [both / np.linalg.norm(both), [0, 0], [0, 0], [0, 1]]
     assert vectors(sentences) == pytest.approx(np.array(expected), abs=1e-6)
+    assert vectors([]).shape == (0, 2)
 
 
 def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:

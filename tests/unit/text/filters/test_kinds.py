@@ -110,6 +110,9 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
         ("a: b: c\n", DataError, "f.yaml:1 is not YAML: mapping values"),
         ("filters: [\n", DataError, "is not YAML"),
         ("\0", DataError, "is not YAML: "),
+        ("filters: [2001-13-45]", DataError, "is not YAML: month must be in"),
+        pytest.param("filters: " + "9" * 5000, DataError, "is not YAML: Exceeds", id="digits"),
+        pytest.param("- " * 5000, DataError, "is not YAML: maximum recursion", id="depth"),
     ],
 )
 def test_files_of_a_wrong_shape_are_refused(

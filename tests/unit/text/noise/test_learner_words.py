@@ -148,7 +148,7 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"does not exist\. Make it: fairseq-ssl"):
         LearnerWords.read(path)
     path.write_text('{\n "deleted": {,}}')
-    with pytest.raises(DataError, match=r"words.json:2:14 is no JSON"):
+    with pytest.raises(DataError, match=r"words.json is no JSON: .*line 2 column 14"):
         LearnerWords.read(path)
     path.write_bytes(b"\xff")
     with pytest.raises(DataError, match="can not be read"):

@@ -1,0 +1,186 @@
+"""Search for bytes that break a reader, led by which lines of it were run (atheris).
+
+Needs `pip install atheris`, and a folder for what it found worth keeping:
+
+    python scripts/fuzz/readers.py m2 --seconds 60 --corpus /tmp/corpus
+
+Without a name it takes all readers, one after another. What breaks one is printed with a
+traceback, and its bytes are kept beside the corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import atheris
+from targets import CASE, COUNTS, EDITS, FILTERS, FOUND, LABELLED, M2, NBEST, TEXT, VECTORS, WEIGHTS
+
+LEARNED = json.dumps(
+    {
+        "errors": [5, 3, 1],
+        "kinds": {"append": 1, "verb": 1, "replace": 1, "delete": 1},
+        "deleted": {"the": 3},
+        "missing": {"a": 1},
+        "replaced": {"cat": {"cats": 2}},
+    }
+).encode()
+TOKENISER = b'{"model": {"vocab": {"the": 0}}, "added_tokens": [{"id": 1, "content": "<x>"}]}'
+HEAD = b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
+WEIGHT = len(HEAD).to_bytes(8, "little") + HEAD + bytes(4)
+
+with (
+    contextlib.redirect_stderr(io.StringIO()),  # a line for each module
+    atheris.instrument_imports(include=["fairseq_ssl"]),
+):
+    from fairseq_ssl.checkpoints import hugging_face
+    from fairseq_ssl.cli.rerank_lists import read_weights
+    from fairseq_ssl.errors import FairseqSslError
+    from fairseq_ssl.rerank.word_vectors import read_vectors
+    from fairseq_ssl.text import m2, nbest
+    from fairseq_ssl.text.casing import truecaser
+    from fairseq_ssl.text.edits.application import edited
+    from fairseq_ssl.text.edits.dictionary import EditDictionary
+    from fairseq_ssl.text.edits.labels import parse_label
+    from fairseq_ssl.text.edits.suffix_table import read_suffixes
+    from fairseq_ssl.text.filters.config import read_chain
+    from fairseq_ssl.text.labelled import read_labelled
+    from fairseq_ssl.text.lines import read_lines
+    from fairseq_ssl.text.noise import kinds
+    from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
+    from fairseq_ssl.text.noise.learner_words import LearnerWords
+    from fairseq_ssl.text.word_counts import read_counts
+
+
+def m2_again(path: Path) -> None:
+    """What was read is written as lines that say the same."""
+    sentences = list(m2.read_m2(path))
+    lines = [line for sentence in sentences for line in m2.m2_lines(sentence)]
+    again = list(m2.parsed_m2(lines, "again"))
+    assert [(one.words, one.annotators) for one in again] == [
+        (one.words, one.annotators) for one in sentences
+    ]
+    for sentence in sentences:
+        for annotator in sentence.annotators:
+            m2.corrected(sentence, annotator, "it")
+
+
+def nbest_again(path: Path) -> None:
+    """A list is written as lines that say the same, to twelve digits."""
+    groups = nbest.read_list(read_lines(path), str(path), "s", str.strip)
+    lines = list(nbest.nbest_lines(groups))
+    assert list(nbest.nbest_lines(nbest.read_nbest(lines, "again"))) == lines
+
+
+def edits_again(path: Path) -> None:
+    """A dictionary is written as it was read, and each label has a name of its own."""
+    read = EditDictionary.read(path)
+    assert len(set(read.names)) == len(read.names)
+    path.write_text(read.text(), encoding="utf-8", errors="surrogatepass", newline="\n")
+    assert EditDictionary.read(path) == read
+
+
+def label_again(path: Path) -> None:
+    """A label's name is the name of that label alone, and it fits a token or is refused."""
+    for line in read_lines(path):
+        label = parse_label(line)
+        assert str(label) == line
+        with contextlib.suppress(FairseqSslError):  # what it can not change is told
+            edited(["cats"], [label])
+
+
+def noise_settings(path: Path) -> None:
+    """A noise's name in full means that noise."""
+    for line in read_lines(path):
+        names = ",".join(map(str, kinds.parsed(line)))
+        assert ",".join(map(str, kinds.parsed(names))) == names
+
+
+READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
+    "tokenizer.json": (lambda path: hugging_face.read_vocabulary(path.parent), TOKENISER),
+    "vocab.json": (lambda path: hugging_face.read_vocabulary(path.parent), b'{"the": 0, "cat": 1}'),
+    "model.safetensors": (lambda path: hugging_face.read_weights(path.parent), WEIGHT),
+    "m2": (m2_again, M2),
+    "n-best": (nbest_again, NBEST),
+    "generated": (nbest_again, FOUND),
+    "edits": (edits_again, EDITS),
+    "labels": (label_again, b"KEEP\nAPPEND_of_the\nSUFFIX_-e+ing\nCASE_lower\n"),
+    "suffixes": (read_suffixes, b"s ing\n- ed\n"),
+    "noise": (noise_settings, b"direct:keep=0.2:mask=0.3\ndenoise\n"),
+    "filters": (read_chain, FILTERS),
+    "learner-words": (LearnerWords.read, LEARNED),
+    "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
+    "counts": (read_counts, COUNTS),
+    "labelled": (lambda path: list(read_labelled(path)), LABELLED[:60]),
+    "case": (truecaser, CASE),
+    "it.vec": (lambda path: read_vectors(path, {"one", "two"}), VECTORS),
+    "weights": (read_weights, WEIGHTS),
+    "lines": (lambda path: list(read_lines(path)), TEXT),
+}
+
+
+def one_reader(name: str, seconds: int, folder: Path) -> None:
+    """Search for `seconds`, in this process, which ends with it."""
+    read, sample = READERS[name]
+    file = Path(tempfile.mkdtemp(dir="/dev/shm")) / (name)
+
+    file.write_bytes(sample)
+    read(file)  # a sample that is refused would lead nowhere
+
+    def try_it(data: bytes) -> None:
+        file.write_bytes(data)
+        with contextlib.suppress(FairseqSslError):  # told in words
+            read(file)
+
+    (folder / "sample").write_bytes(sample)
+    words = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2000", "-max_len=6000"]
+    atheris.Setup([name, str(folder), f"-artifact_prefix={folder}-", *words], try_it)
+    atheris.Fuzz()
+
+
+def broken(names: list[str], seconds: int, corpus: Path) -> Iterator[str]:
+    """Yield what is wrong with each reader that something breaks."""
+    for name in names:
+        words = [sys.executable, __file__, name, "--alone", "--corpus", str(corpus)]
+        words += ["--seconds", str(seconds)]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+        told = ended.stderr + ended.stdout
+        tried = re.findall(r"^#(\d+)\t", told, re.MULTILINE) or ["no"]
+        outcome = "broken" if ended.returncode else "whole"
+        print(f"{name}: {outcome}, {tried[-1]} inputs", flush=True)
+        if ended.returncode:
+            trace = told[told.find(" === Uncaught Python exception") :]
+            kept = [line for line in trace.splitlines() if not line.startswith(("#", "INFO"))]
+            yield "\n".join([f"{name}:", *kept[-20:]])
+
+
+def main() -> int:
+    """Search in all readers, or some; the exit code is 1 where something was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(READERS))
+    parser.add_argument("--seconds", type=int, default=60, help="of each (default: 60)")
+    parser.add_argument("--corpus", type=Path, help="a folder for inputs that led further")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if wrong := set(args.names) - set(READERS):
+        parser.error(f"there is no reader {sorted(wrong)[0]!r}; they are: {', '.join(READERS)}.")
+    corpus = args.corpus or Path(tempfile.mkdtemp(prefix="readers-"))
+    if args.alone:
+        folder = corpus / args.names[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        one_reader(args.names[0], args.seconds, folder)
+    findings = list(broken(args.names or list(READERS), args.seconds, corpus))
+    print("\n".join(findings))
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
