@@ -32,12 +32,13 @@ def mend_fairseq() -> None:
 
     And let its moving average of tied weights be what it says, and say where it is kept in half
     precision; and let its data sets that ask numpy for a name it no longer has be built. And let
-    a run that is done end as done.
+    a run that is done end as done, and the Transformers of 0.12.2 work with the torch of today.
     """
     from fairseq import checkpoint_utils
     from fairseq.data.iterators import BufferedIterator
     from fairseq.file_io import PathManager
     from fairseq.models.ema.ema import EMA
+    from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
     from fairseq.tasks import FairseqTask
     from fairseq.trainer import Trainer
 
@@ -47,6 +48,7 @@ def mend_fairseq() -> None:
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
     _replace(BufferedIterator, "_create_consumer", _end_reading)
+    _replace(TransformerEncoderLayerBase, "__init__", _fuse_nothing)
     _replace(EMA, "__init__", _warn_of_halves)
     _replace(EMA, "_step_internal", _average_once)
     _replace(Trainer, "load_checkpoint", _forget_average)
@@ -120,6 +122,19 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
         return True
 
     return copy
+
+
+def _fuse_nothing(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Outside training 0.12.2 fuses encoder layers, which fails on torch 2 where there is a pad.
+
+    Its message is "Mask Type should be defined". And attention of one's own would be gone round.
+    """
+
+    def begin(self: Any, *args: Any, **options: Any) -> None:
+        stock(self, *args, **options)
+        self.can_use_fastpath = False
+
+    return begin
 
 
 def _warn_of_halves(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -242,10 +257,3 @@ def _serves_all_epochs(given: dict[str, Any]) -> bool:
     """Tell whether fairseq keeps the iterator for later epochs."""
     renewed = given["disable_iterator_cache"] or given["update_epoch_batch_itr"]
     return not renewed and bool(given["self"].can_reuse_epoch_itr(given["dataset"]))
-
-
-def avoid_fast_path(encoder: Any) -> None:
-    """Switch off the fused layer of 0.12.2, which fails on torch 2 as soon as there is a pad."""
-    for layer in encoder.layers.children():  # iterating would skip some under layer drop
-        if hasattr(layer, "can_use_fastpath"):
-            layer.can_use_fastpath = False

@@ -15,7 +15,7 @@ if ! "$venv/bin/python" -c 'import fairseq, fairseq_ssl, pytest, scipy, transfor
   # With isolation it sees no torch, and builds none of the extensions its archive lacks.
   "${pip[@]}" "fairseq==0.12.2" pytest hypothesis
   # Here these extras have no fairseq of their own.
-  "${pip[@]}" --constraint scripts/constraints.txt scipy --editable ".[bert,fairseq,noise]"
+  "${pip[@]}" --constraint scripts/constraints.txt scipy --editable ".[bert,ctranslate2,fairseq,noise]"
 fi
 export PATH="$PWD/$venv/bin:$PATH" OMP_NUM_THREADS=1
 [[ "$venv" == /* ]] && export PATH="$venv/bin:$PATH"

@@ -14,13 +14,11 @@ from fairseq.models import (
     register_model,
 )
 from fairseq.models.lstm import LSTMEncoder
-from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor
 from torch.nn import functional
 
 from fairseq_ssl.checkpoints.encoders import encoder_weights
 from fairseq_ssl.checkpoints.reading import architecture, model_options, read
-from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.models.pooled_classifier import PooledConfig, pooled_classes
@@ -176,8 +174,6 @@ def _built(options: str, dictionary: Any) -> Any:
         raise ConfigurationError(
             f"The encoder of an architecture {given['arch']} embeds no words. {EXPECTED}"
         )
-    if isinstance(encoder, TransformerEncoderBase):
-        avoid_fast_path(encoder)
     return encoder
 
 

@@ -14,7 +14,6 @@ from fairseq.models.transformer import (
 )
 from torch import Tensor
 
-from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.copy_attention import CopyAttention
@@ -62,7 +61,6 @@ class PointerTransformerModel(TransformerModel):
         if not isinstance(args, Namespace):  # of Hydra's options fairseq would hand on its own only
             args = Namespace(**dict(args))
         model: PointerTransformerModel = super().build_model(args, task)
-        avoid_fast_path(model.encoder)
         return model
 
     @classmethod

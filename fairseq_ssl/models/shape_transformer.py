@@ -10,7 +10,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_
 from fairseq.models.transformer import TransformerModel
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
-from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.relative_self_attention import RelativeSelfAttention
@@ -93,7 +92,6 @@ class ShapeTransformerModel(TransformerModel):
                 _make_relative(side, args)
             else:
                 _make_shifted(side, args)
-        avoid_fast_path(model.encoder)
         return model
 
 

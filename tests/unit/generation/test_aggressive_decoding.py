@@ -168,8 +168,6 @@ def test_a_stock_transformer() -> None:
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
 
-    from fairseq_ssl.compat import avoid_fast_path
-
     args = Namespace(share_all_embeddings=True)
     ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
     words = dictionary()
@@ -177,7 +175,6 @@ def test_a_stock_transformer() -> None:
     model = TransformerModel.build_model(
         args, SimpleNamespace(source_dictionary=words, target_dictionary=words)
     ).eval()
-    avoid_fast_path(model.encoder)
     assert_same(*both([model], [[4, 5, 6, 7], [8, 9]], max_len_b=30))
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
-from fairseq_ssl.compat import avoid_fast_path
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.shape_transformer import DEFAULTS
 from tests.conftest import trained_only
@@ -85,7 +84,6 @@ def test_largest_shift_zero_trains_to_the_same_bits_as_the_stock_transformer() -
 def test_outside_training_it_is_the_stock_transformer_with_the_same_weights() -> None:
     ours, stock = build(shape_max_shift=500), build("transformer_tiny", seed=2)
     stock.load_state_dict(ours.state_dict())
-    avoid_fast_path(stock.encoder)
     assert torch.equal(logits(ours.eval()), logits(stock.eval()))
 
 
