@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli.device_options import add_one_device
+from fairseq_ssl.cli.ranges import check_length_penalty
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.scoring.seeds import Spread
@@ -71,7 +72,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=1.0,
         metavar="X",
-        help="above 1 favours long outputs (default: %(default)s)",
+        help="above 1 favours long outputs, -20 to 20 (default: %(default)s)",
     )
     add_rewriting(decoding)
     decoding.add_argument(
@@ -107,6 +108,7 @@ def search(args: argparse.Namespace) -> Search:
     """Return the search asked for."""
     from fairseq_ssl.analysis.translation import Search
 
+    check_length_penalty(args.lenpen)
     return Search(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
 
 

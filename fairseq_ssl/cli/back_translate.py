@@ -11,6 +11,7 @@ from fairseq_ssl.cli import device_options, work_options
 from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.block_input import BlockInput, add_input, outputs_of, shard_of
 from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
+from fairseq_ssl.cli.ranges import check_length_penalty, check_range
 from fairseq_ssl.engines import ctranslate2_decoder, devices
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.engines.engine import Engine
@@ -94,7 +95,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     search.add_argument("--beam", type=int, default=6, help="its width (default: %(default)s)")
     search.add_argument(
-        "--lenpen", type=float, default=1.0, help="length penalty (default: %(default)s)"
+        "--lenpen", type=float, default=1.0, help="length penalty, -20 to 20 (default: %(default)s)"
     )
     search.add_argument(
         "--nbest", type=int, default=1, help="hypotheses written of each line (default: 1)"
@@ -110,7 +111,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="with --sampling: from the K most probable alone (default: from all)",
     )
     search.add_argument(
-        "--temperature", type=float, default=1.0, help="with --sampling (default: 1)"
+        "--temperature", type=float, default=1.0, help="with --sampling, 0.01 to 100 (default: 1)"
     )
     _add_noise(search)
     search.add_argument(
@@ -145,7 +146,7 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
         default=0.0,
         metavar="BETA",
         help="beam search that noise makes err: beta_random of the thesis, 4.3.1, 6 there "
-        "(default: 0, none); fairseq alone",
+        "0 to 1000 (default: 0, none); fairseq alone",
     )
     search.add_argument(
         "--noisy-beam-per",
@@ -207,16 +208,19 @@ def _wanted(args: argparse.Namespace) -> Wanted:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse numbers out of their range, and what does not go together."""
-    above_0 = ("beam", "nbest", "max_source_tokens", "max_len_b", "threads", "temperature")
+    above_0 = ("beam", "nbest", "max_source_tokens", "max_len_b", "threads")
     for name in above_0:
         given = getattr(args, name)
         if given is not None and given <= 0:
             raise UsageError(f"{flag(name)} is {given}; expected above 0.")
+    check_range("--temperature", args.temperature, 0.01, 100)
+    check_length_penalty(args.lenpen)
+    check_range("--noisy-beam-beta", args.noisy_beam_beta, 0, 1000)
     work_options.check_block(args.block)
     if args.max_source_tokens > MOST_TOKENS:
         raise UsageError(f"--max-source-tokens is at most {MOST_TOKENS}.")
-    if min(args.seed, args.sampling_topk, args.noisy_beam_beta) < 0:
-        raise UsageError("--seed, --sampling-topk and --noisy-beam-beta are 0 or more.")
+    if min(args.seed, args.sampling_topk) < 0:
+        raise UsageError("--seed and --sampling-topk are 0 or more.")
     if args.nbest > args.beam and not args.sampling:
         raise UsageError(f"--nbest is {args.nbest}, more than --beam, which is {args.beam}.")
     if args.sampling_topk and not args.sampling:

@@ -10,6 +10,7 @@ from fairseq_ssl.cli import scorer_options, work_options
 from fairseq_ssl.cli.line_stream import STDIN
 from fairseq_ssl.cli.model_options import add_data
 from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.ranges import LENGTH_PENALTY, check_length_penalty, check_range
 from fairseq_ssl.cli.rerank_features_job import FeaturesJob, Wanted
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
@@ -126,15 +127,14 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
         "--lenpen",
         type=float,
         default=1.0,
-        help="for --translation: the power of the length; 0 for log P itself; 0 or more "
+        help="for --translation: the power of the length; 0 for log P itself; 0 to 20 "
         "(default: %(default)s)",
     )
     scores.add_argument(
         "--alpha",
         type=float,
         default=PENALTY,
-        help="of PenLP: log P / ((5 + length) / (5 + 1)) ** alpha; 0 or more (default: "
-        "%(default)s)",
+        help="of PenLP: log P / ((5 + length) / (5 + 1)) ** alpha; 0 to 20 (default: %(default)s)",
     )
     scores.add_argument(
         "--masked-scores",
@@ -215,8 +215,8 @@ def _scoring(args: argparse.Namespace) -> Scoring:
 
 def _check(args: argparse.Namespace, kind: str) -> None:
     """Refuse numbers out of range, and what does not go with the kind of the model."""
-    if min(args.lenpen, args.alpha) < 0:
-        raise UsageError("--lenpen and --alpha are 0 or more.")
+    check_length_penalty(args.lenpen, 0)
+    check_range("--alpha", args.alpha, 0, LENGTH_PENALTY)
     if args.name is not None and (args.name.split() != [args.name] or "=" in args.name):
         raise UsageError(f"--name is {args.name!r}; expected a word without =.")
     if kind == TRANSLATION and args.source is None:

@@ -174,6 +174,8 @@ def _later(text: str, times: int) -> str:
         (("--masked-model", "m.pt", "--lenpen", "0"), 2, "--lenpen goes with --translation"),
         (("--masked-model", "m.pt", "--alpha", "-1"), 2, "0 or more"),
         ((*TRANSLATED, "--block", "0"), 2, "--block is 0; expected 1 to 1048576"),
+        ((*TRANSLATED, "--lenpen", "nan"), 2, "--lenpen is nan; expected 0 to 20"),
+        ((*TRANSLATED, "--alpha", "-1"), 2, "--alpha is -1; expected 0 to 20"),
         ((*TRANSLATED, "--max-tokens", "-3"), 2, "--max-tokens is -3; expected above 0"),
         ((*TRANSLATED, "--name", "a b"), 2, "--name is 'a b'; expected a word"),
         ((*TRANSLATED, "--name", "l2r"), 1, "list:1 has the score 'l2r' already"),
