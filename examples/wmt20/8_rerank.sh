@@ -94,7 +94,7 @@ weights() {
       "${flags[@]}" -o "$WORK/weights.json"
   if [[ "$SCALE" != tiny ]] && ! have "$WORK/worth.txt"; then
     into "$WORK/worth.txt" fairseq-ssl rerank report "$LISTS/valid.$SCORED.nbest" "${flags[@]}" \
-      --figure "$WORK/worth.pdf"
+      --figure "$WORK/worth.svg"
   fi
 }
 

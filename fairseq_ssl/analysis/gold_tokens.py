@@ -34,7 +34,7 @@ def gold_scores(
 
 def frequency_ranks(trained: Trained, chunk: int = 1000) -> NDArray[np.int64]:
     """Rank the target vocabulary by its counts in training: 1 is the most frequent."""
-    targets = trained.split("train").tgt
+    targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
     for start in range(0, len(targets), chunk):
         stop = min(start + chunk, len(targets))

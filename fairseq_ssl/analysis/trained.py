@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import torch
 from fairseq import utils
 
+from fairseq_ssl.analysis.checked_lines import CheckedLines
 from fairseq_ssl.engines.loading import load_models
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.text.padded_batches import padded_batches
 
 Sample = dict[str, Any]
@@ -39,21 +41,40 @@ class Trained:
 
     def split(self, name: str) -> Any:
         """Return a split of the data, such as ``valid``."""
+        if name not in self.task.datasets:
+            self._load(name)
+        return self.task.dataset(name)
+
+    def pairs(self, name: str) -> Any:
+        """Return a split that must have targets."""
+        dataset = self.split(name)
+        if dataset.tgt is None:
+            raise DataError(f"{self.task.cfg.data} has no targets of {name!r}. Name another split.")
+        return dataset
+
+    def _load(self, name: str) -> None:
         try:
-            if name not in self.task.datasets:
-                self.task.load_dataset(name)
+            self.task.load_dataset(name)
+        except FairseqSslError:
+            raise
         except FileNotFoundError:
             raise DataError(
                 f"{self.task.cfg.data} has no split {name!r} for "
                 f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}."
             ) from None
-        except (AssertionError, OSError, ValueError) as error:
-            raise self._unread(name, error) from error
-        return self.task.dataset(name)
+        except Exception as error:  # whatever fairseq stumbles over in an index
+            raise self._unread(name, f"{error!r}.") from error
+        dataset = self.task.dataset(name)
+        unread = partial(self._unread, name)
+        sides = {"src": self.task.source_dictionary, "tgt": self.task.target_dictionary}
+        for side, dictionary in sides.items():
+            lines = getattr(dataset, side, None)
+            if lines is not None:
+                setattr(dataset, side, CheckedLines(lines, dictionary, unread))
 
-    def _unread(self, split: str, error: Exception) -> DataError:
+    def _unread(self, split: str, what: str) -> DataError:
         return DataError(
-            f"{self.task.cfg.data} has {split} in files that can not be read: {error} Run "
+            f"{self.task.cfg.data} has {split} in files that can not be read: {what} Run "
             "fairseq-preprocess again."
         )
 
@@ -71,10 +92,7 @@ class Trained:
                 f"--max-tokens is {max_tokens}. Raise that, or leave longer sentences out."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
-            try:
-                sample = dataset.collater([dataset[place] for place in batch])
-            except (IndexError, OSError, ValueError) as error:
-                raise self._unread("this split", error) from error
+            sample = dataset.collater([dataset[place] for place in batch])
             yield utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:

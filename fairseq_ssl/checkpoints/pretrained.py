@@ -55,7 +55,10 @@ def cutter(folder: Path) -> Cut:
     found = tokeniser(folder)
 
     def cut(text: str) -> list[str]:
-        tokens: list[str] = found.tokenize(text)
+        try:
+            tokens: list[str] = found.tokenize(text)
+        except Exception as error:  # the package tokenizers knows no other
+            raise DataError(f"{folder} can not cut {text[:40]!r}: {error}.") from None
         return tokens
 
     return cut

@@ -83,7 +83,7 @@ def _one(
     from fairseq_ssl.text.detokenise import detokeniser
 
     trained = Trained.load(path, args.data, device)
-    dataset = trained.split(args.subset)
+    dataset = trained.pairs(args.subset)
     join = detokeniser(args.subwords, args.moses)
 
     def plain(line: str) -> str:

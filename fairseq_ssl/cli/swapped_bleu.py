@@ -71,7 +71,7 @@ def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
     from fairseq_ssl.text.detokenise import detokeniser
 
     trained = Trained.load(path, args.data, device)
-    dataset = trained.split(args.subset)
+    dataset = trained.pairs(args.subset)
     count = min(args.lines, len(dataset))
     chosen = np.sort(np.random.default_rng(args.seed).permutation(len(dataset))[:count]).tolist()
     plain = detokeniser(args.subwords, args.moses)

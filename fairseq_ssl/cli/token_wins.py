@@ -89,7 +89,7 @@ def _score(path: Path, device: str, args: argparse.Namespace) -> Scores:
     from fairseq_ssl.analysis.trained import Trained
 
     trained = Trained.load(path, args.data, device)
-    dataset = trained.split(args.subset)
+    dataset = trained.pairs(args.subset)
     done = progress(str(path), "sentences", len(dataset))
     return gold_scores(trained, dataset, args.max_tokens, done)
 
@@ -101,7 +101,7 @@ def _gold_ranks(path: Path, device: str, args: argparse.Namespace) -> list[Any]:
 
     trained = Trained.load(path, args.data, device)
     ranks = frequency_ranks(trained)
-    targets = trained.split(args.subset).tgt
+    targets = trained.pairs(args.subset).tgt
     return [ranks[targets[i][:-1].numpy()] for i in range(len(targets))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,31 @@ def test_what_is_wrong_is_said_in_one_line(
     shown = capsys.readouterr().err
     assert message in shown
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["dtype", "cut", "ids", "no targets"])
+def test_damaged_data_is_told(
+    damage: str,
+    toy_data: Path,
+    trained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(toy_data, data)
+    stem = "valid.words-digits.digits"
+    index, ids = data / f"{stem}.idx", data / f"{stem}.bin"
+    whole = index.read_bytes()
+    if damage == "dtype":
+        index.write_bytes(whole[:17] + b"\xee" + whole[18:])  # after a name and a version
+    elif damage == "cut":
+        index.write_bytes(whole[:20])
+    elif damage == "ids":
+        ids.write_bytes(b"\xff\x7f" * (ids.stat().st_size // 2))
+    else:
+        index.unlink()
+    last = trained / "checkpoint_last.pt"
+    words = ("token-wins", str(data), "-c", f"a={last}", "-c", f"b={last}", "--device", "cpu")
+    assert main([*words, "-o", str(tmp_path / "out")]) == 1
+    expected = "has no targets" if damage == "no targets" else "Run fairseq-preprocess again"
+    assert expected in capsys.readouterr().err
