@@ -26,8 +26,11 @@ class CheckedLines:
             ids: Tensor = self.lines[place]
         except (IndexError, OSError, OverflowError, ValueError) as error:
             raise self.unread(str(error)) from error
-        open_ones = getattr(self.dictionary, "surfaces", ())  # words that are only copied
-        if not ids.numel() or ids.min() < 0 or ids.max() >= len(self.dictionary) + len(open_ones):
+        if not ids.numel():
+            raise self.unread("a line without an end.")
+        only_copied = getattr(self.dictionary, "surfaces", ())
+        least, most = map(int, ids.aminmax())
+        if least < 0 or most >= len(self.dictionary) + len(only_copied):
             raise self.unread("an id that its dictionary has not.")
         return ids
 
