@@ -36,7 +36,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         converter = converters.FairseqConverter(str(flat), options.data)
         try:
             converter.convert(str(Path(aside) / "model"), quantization=quantization)
-        except (ValueError, RuntimeError) as error:
+        except Exception as error:  # what its converter lacks, or meets in options and weights
             raise DataError(f"CTranslate2 can not take this model: {error}") from None
         if output.exists():
             shutil.rmtree(output)

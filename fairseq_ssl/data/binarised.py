@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -218,7 +217,7 @@ def _checked_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
         )
     try:
         sentences = indexed_dataset.MMapIndexedDataset.Index(index)
-    except (AssertionError, KeyError, ValueError, struct.error) as error:
+    except Exception as error:  # whatever fairseq stumbles over in its numbers
         raise DataError(f"{index} is damaged: {error}. Binarise again.") from None
     if not len(sentences):
         raise DataError(f"{path} is empty. Expected a sentence or more.")

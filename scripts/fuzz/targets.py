@@ -30,6 +30,8 @@ EDITS = (
     b"transform SUFFIX_+s a\ntransform CASE_lower\n"
 )
 FILTERS = b"filters:\n  - clean: {min: 1, max: 250, ratio: 3.0}\n  - duplicates\n"
+JOINED = b"one two <sep> three\na <sep> b <sep> c\n"
+CODES = b"#version: 0.2\nt h\nth e</w>\nc at</w>\na t</w>\n"
 WEIGHTS = json.dumps({"weights": {"l2r": 0.5, "lm": 0.1}}).encode()
 VECTORS = b"3 2\none 0.1 0.2\ntwo 1 0\nthree 0 1\n"
 
@@ -115,6 +117,7 @@ TARGETS |= {
     "truecase.apply": Target(
         "truecase apply {case} {text} -o {out}", {"case": CASE, "text": TEXT}
     ),
+    "truecase.undo": Target("truecase undo {text} -o {out}", {"text": TEXT}),
     "confusion-sets": Target(
         "confusion-sets {text} -o {out} --jobs 1", {"text": TEXT}, ("--most", "--least-count")
     ),
@@ -188,6 +191,15 @@ TARGETS |= {
         {"one": "\u2581The \u2581cat s \u2581sit .\n\u2581Dog s\n".encode()},
         (),
         ("--kind=subword-nmt", "--kind=none"),
+    ),
+    "subwords.encode": Target(
+        "subwords encode {model.model} {text} -o {out}",
+        {"model.model": "pieces.model", "text": TEXT},
+        (),
+        ("--tags=<BT>", "--tags= "),
+    ),
+    "subwords.encode.codes": Target(
+        "subwords encode {it.codes} {text} -o {out}", {"it.codes": CODES, "text": TEXT}
     ),
     "subwords.train": Target(
         "subwords train {one} -o {out} --kind subword-nmt --size 8", {"one": TEXT}, ("--size",)
@@ -309,6 +321,21 @@ TARGETS |= {
         "--subwords none --device cpu -o {out}",
         BINARISED,
         ("--lines", "--seed"),
+    ),
+    "position-data.binarised": Target(
+        "position-data interpolate {folder} {out} --sentences 2",
+        BINARISED,
+        ("--sentences",),
+    ),
+    "position-data.swapped": Target(
+        "position-data swapped {folder} {out}",
+        {"folder/train.en": JOINED, "folder/train.de": JOINED},
+    ),
+    "position-data.extrapolate": Target(
+        "position-data extrapolate {folder} {out}", BINARISED, ("--limit",)
+    ),
+    "export.ctranslate2": Target(
+        f"export {{one.pt}} --to ctranslate2 {DATA} -o {{out}}", {"one.pt": "t.pt"}
     ),
     "edits.stats": Target(
         "edits stats {one} {two} --dictionary {edits} --jobs 1",

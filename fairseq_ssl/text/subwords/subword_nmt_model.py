@@ -21,6 +21,8 @@ from fairseq_ssl.text.word_counts import read_counts, write_counts
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
 """What subword-nmt ends the last symbol of a word with, in its merges; and any other piece."""
+FORMS = ((0, 1), (0, 2))
+"""Versions of merges that subword-nmt cuts by."""
 REMEMBERED = 1_000_000
 """Words whose pieces are kept at hand; subword-nmt itself keeps all it ever saw."""
 
@@ -113,5 +115,7 @@ def _bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
                 f"{name}:{number} is {line[:80]!r}; expected two pieces with a space between. Is "
                 "this a file of merges that subword-nmt learnt?"
             )
-    text = io.StringIO("\n".join(codes))
-    return package.BPE(text, glossaries=[re.escape(tag) for tag in tags])
+    found = package.BPE(io.StringIO("\n".join(codes)), glossaries=[re.escape(tag) for tag in tags])
+    if found.version not in FORMS:
+        raise DataError(f"{name}:1 is {codes[0][:80]!r}; expected version 0.1 or 0.2.")
+    return found

@@ -150,10 +150,17 @@ def say(name: str, content: str) -> Spoil:
     return lambda folder: (folder / name).write_text(content)
 
 
+def overflow(name: str) -> Spoil:
+    """Return what makes an index count more sentences than there can be."""
+    magic = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\x04"
+    return lambda folder: (folder / name).write_bytes(magic + b"\xff" * 16)
+
+
 FAULTS: list[tuple[Spoil, str]] = [
     (cut("train.en-de.en.bin", 2), r"train.en-de.en.bin has 10 bytes where its .idx counts 12"),
     (cut("train.en-de.en.idx", 30), r"train.en-de.en.idx is damaged"),
     (cut("train.en-de.en.idx", 50), r"train.en-de.en.idx is damaged"),
+    (overflow("train.en-de.en.idx"), r"train.en-de.en.idx is damaged"),
     (say("train.en-de.en.idx", "HUFFIDX\0\0 and more"), r"not an index of fairseq's form mmap"),
     (say("train.en-de.en.idx", ""), r"not an index of fairseq's form mmap"),
     (fill("train.en-de.en"), r"train.en-de.en.bin is empty"),

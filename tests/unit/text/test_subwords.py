@@ -232,6 +232,7 @@ def test_what_subword_nmt_can_not_train_on(lines: list[str], tmp_path: Path) -> 
     [
         ("bpe.model", "text", "no model of sentencepiece's"),
         ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3 is 'c'"),
+        ("bpe.codes", "#version: 0.3\na b\n", "expected version 0.1 or 0.2"),
         ("bpe.codes", "#version: x\n", "bpe.codes:1 is '#version: x'"),
         ("bpe.codes", "", "bpe.codes:1 is ''"),
         ("other", "", "bpe does not exist, nor does bpe.model or bpe.codes"),
