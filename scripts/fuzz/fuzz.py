@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hostile import NUMBERS, write
+from model_targets import MODEL_TARGETS
 from small_models import folder as models
 from targets import TARGETS, Target
 
 from fairseq_ssl.cli.main import main as fairseq_ssl
 
+ALL = TARGETS | MODEL_TARGETS
 SECONDS = 30
 """What one input may take of a core; ten times that by the clock, on a machine with other work."""
 GROWTH = 200 * 2**20
@@ -144,9 +146,9 @@ def main() -> int:
     args = parser.parse_args()
     os.environ["COLUMNS"] = "100"
     only = tuple(args.only or [""])
-    chosen = {name: target for name, target in TARGETS.items() if name.startswith(only)}
+    chosen = {name: target for name, target in ALL.items() if name.startswith(only)}
     if not chosen or args.inputs < 1:
-        parser.error(f"nothing to run; the commands are: {', '.join(TARGETS)}.")
+        parser.error(f"nothing to run; the commands are: {', '.join(ALL)}.")
     findings = []
     for name, target in chosen.items():
         findings += fuzz(name, target, args.first, args.inputs)

@@ -1,0 +1,186 @@
+"""What is fuzzed of the verbs that work with models, or with data that fairseq-preprocess wrote."""
+
+from __future__ import annotations
+
+from targets import EDITS, JOINED, LABELLED, NBEST, OTHER, TEXT, TWO_LINES, Target
+
+READ = b"a b c\nd e\n\nf g a b\n"
+WRITTEN = b"u v\nw x y\n\nz\n"
+LIST = (
+    b"0 ||| u v ||| l2r= -0.5 ||| -0.5 ||| from= l2r\n"
+    b"0 ||| w ||| l2r= -1.5 ||| -1.5 ||| from= l2r\n"
+    b"1 ||| x y z ||| l2r= -0.1 ||| -0.1 ||| from= l2r\n"
+)
+DATA = "--data-dir {models}/data"
+ALONE = "--device cpu --jobs 1 --threads 1"
+BINARISED = {
+    f"folder/{name}": f"data/{name}"
+    for name in (
+        *("dict.src.txt", "dict.trg.txt"),
+        *(
+            f"{split}.src-trg.{side}.{kind}"
+            for split in ("train", "test")
+            for side in ("src", "trg")
+            for kind in ("bin", "idx")
+        ),
+    )
+}
+TEXTS = {
+    f"folder/{name}": f"texts/{name}"
+    for name in (
+        *("views.json", "pieces.model"),
+        *(
+            f"{view}/{name}"
+            for view in ("label", "words", "pieces")
+            for name in ("dict.txt", "valid.bin", "valid.idx")
+        ),
+    )
+}
+LEARNED = ("filter.json", "phsic-words.npz", "counts.source", "counts.target")
+BERT = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+WORD_VECTORS = {
+    "src.vec": b"3 2\na 0.1 1\nb 0.2 1\nc 1 0\n",
+    "src.vec.counts": b"a 3\nb 2\nc 1\n",
+    "trg.vec": b"3 2\nu 0.1 1\nv 0.2 1\nw 1 0\n",
+    "trg.vec.counts": b"u 3\nv 2\nw 1\n",
+}
+MODEL_TARGETS = {
+    "back-translate": Target(
+        f"back-translate {{text}} --model {{models}}/t.pt {DATA} {ALONE} --beam 2 --max-len-b 9 "
+        "-o {out}",
+        {"text": READ},
+        ("--beam", "--lenpen", "--nbest", "--temperature", "--max-source-tokens", "--max-tokens"),
+        ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--given={out}2"),
+    ),
+    "back-translate.model": Target(
+        f"back-translate {{text}} --model {{one.pt}} {DATA} {ALONE} --max-len-b 9 -o {{out}}",
+        {"text": READ, "one.pt": "t.pt"},
+    ),
+    "rerank.features.translation": Target(
+        f"rerank features {{list}} --translation {{models}}/t.pt --source {{text}} {DATA} {ALONE} "
+        "-o {out}",
+        {"list": LIST, "text": READ},
+        ("--lenpen", "--max-tokens", "--block"),
+        ("--right-to-left", "--name=x"),
+    ),
+    "rerank.features.language_model": Target(
+        f"rerank features {{list}} --language-model {{models}}/lm.pt {DATA} {ALONE} "
+        "--unigrams {counts} -o {out}",
+        {"list": LIST, "counts": b"u 3\nv 2\nw 1\n"},
+    ),
+    "rerank.features.masked_model": Target(
+        f"rerank features {{list}} --masked-model {{models}}/masked.pt {DATA} {ALONE} -o {{out}}",
+        {"list": LIST},
+        ("--alpha",),
+        ("--masked-scores=logits",),
+    ),
+    "rerank.report": Target(
+        "rerank report {list} --reference {text} --jobs 1 --step 0.5 --restarts 1",
+        {"list": NBEST, "text": TWO_LINES},
+        ("--step", "--restarts"),
+        ("--format=json", "--aim=chrf"),
+    ),
+    "filter.learned.fit": Target(
+        f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
+        "{trg.vec} --translation {models}/t.pt "
+        f"{DATA} {ALONE} -o {{out}}",
+        {"one": READ, "two": WRITTEN, "three": READ * 9, "four": WRITTEN * 9, **WORD_VECTORS},
+        ("--sif", "--copies", "--penalty"),
+    ),
+    "length-bleu": Target(
+        "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
+        "--subwords none --device cpu -o {out}",
+        BINARISED,
+        ("--ends", "--max-tokens"),
+    ),
+    "token-wins": Target(
+        "token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
+        "--device cpu -o {out}",
+        BINARISED,
+        ("--ranks", "--positions"),
+    ),
+    "swapped-bleu": Target(
+        "swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
+        "--subwords none --device cpu -o {out}",
+        BINARISED,
+        ("--lines", "--seed"),
+    ),
+    "position-data.binarised": Target(
+        "position-data interpolate {folder} {out} --sentences 2",
+        BINARISED,
+        ("--sentences",),
+    ),
+    "position-data.swapped": Target(
+        "position-data swapped {folder} {out}",
+        {"folder/train.en": JOINED, "folder/train.de": JOINED},
+    ),
+    "position-data.extrapolate": Target(
+        "position-data extrapolate {folder} {out}", BINARISED, ("--limit",)
+    ),
+    "export.ctranslate2": Target(
+        f"export {{one.pt}} --to ctranslate2 {DATA} -o {{out}}", {"one.pt": "t.pt"}
+    ),
+    "edits.stats": Target(
+        "edits stats {one} {two} --dictionary {edits} --jobs 1",
+        {"one": TEXT, "two": OTHER, "edits": EDITS},
+    ),
+    "edits.tune": Target(
+        "edits tune {one} {two} --model {models}/tagger.pt --data {models}/data --iterations 1 "
+        "--device cpu",
+        {"one": READ, "two": b"a b b\nd e\na\nf g a b\n"},
+        ("--iterations", "--batch-size"),
+        ("--metric=accuracy",),
+    ),
+    "filter.learned.apply": Target(
+        f"filter learned apply {{models}}/learned {{one}} {{two}} --keep 50 {ALONE} -o {{out}} "
+        "{out}2",
+        {"one": READ, "two": WRITTEN},
+        ("--keep",),
+    ),
+    "filter.learned.apply.folder": Target(
+        f"filter learned apply {{folder}} {{one}} {{two}} --keep 50 {ALONE} -o {{out}} {{out}}2",
+        {
+            "one": READ,
+            "two": WRITTEN,
+            **{f"folder/{name}": f"learned/{name}" for name in LEARNED},
+        },
+    ),
+    "classify.prepare.bert": Target(
+        "classify prepare {one} --valid-share 0.2 --pieces 60 --cut bert:{folder} -o {out}",
+        {"one": LABELLED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
+    ),
+    "shift-similarity": Target(
+        "shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu -o {out}",
+        BINARISED,
+        ("--offsets", "--max-tokens"),
+    ),
+    "rerank.vectors": Target(
+        "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 --min-count 1 -o {out}.vec",
+        {"text": TEXT},
+        ("--dimensions", "--epochs", "--min-count", "--window", "--seed"),
+        ("--tokenizer=13a", "--tokenizer=x"),
+    ),
+    "classify.predict": Target(
+        "classify predict {text} --model {models}/classifier.pt --data {models}/texts --device cpu "
+        "-o {out}",
+        {"text": LABELLED},
+        ("--batch-size", "--windows"),
+        ("--labelled",),
+    ),
+    "classify.predict.model": Target(
+        "classify predict {text} --model {one.pt} --data {models}/texts --device cpu -o {out}",
+        {"text": LABELLED, "one.pt": "classifier.pt"},
+    ),
+    "classify.predict.data": Target(
+        "classify predict {text} --model {models}/classifier.pt --data {folder} --device cpu "
+        "-o {out}",
+        {"text": LABELLED, **TEXTS},
+    ),
+    "classify.label": Target(
+        "classify label --model {models}/classifier.pt --data {folder} --split valid --device cpu "
+        "-o {out}",
+        TEXTS,
+        ("--batch-size",),
+        ("--shard=1/2", "--shard=3/2"),
+    ),
+}
