@@ -21,7 +21,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import atheris
+try:
+    import atheris
+except ImportError:
+    sys.exit("This needs the package atheris: pip install atheris")
 from targets import CASE, COUNTS, EDITS, FILTERS, FOUND, LABELLED, M2, NBEST, TEXT, VECTORS, WEIGHTS
 
 LEARNED = json.dumps(
@@ -130,8 +133,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
 def one_reader(name: str, seconds: int, folder: Path) -> None:
     """Search for `seconds`, in this process, which ends with it."""
     read, sample = READERS[name]
-    file = Path(tempfile.mkdtemp(dir="/dev/shm")) / (name)
-
+    file = Path(tempfile.mkdtemp(dir="/dev/shm")) / name
     file.write_bytes(sample)
     read(file)  # a sample that is refused would lead nowhere
 
@@ -157,7 +159,7 @@ def broken(names: list[str], seconds: int, corpus: Path) -> Iterator[str]:
         outcome = "broken" if ended.returncode else "whole"
         print(f"{name}: {outcome}, {tried[-1]} inputs", flush=True)
         if ended.returncode:
-            trace = told[told.find(" === Uncaught Python exception") :]
+            trace = told[max(told.find(" === Uncaught Python exception"), 0) :]
             kept = [line for line in trace.splitlines() if not line.startswith(("#", "INFO"))]
             yield "\n".join([f"{name}:", *kept[-20:]])
 
