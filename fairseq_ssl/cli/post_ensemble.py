@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fairseq_ssl.cli.line_stream import add_output, write
 from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.scoring.bleu_metric import bleu_words
@@ -195,10 +196,8 @@ def _vectors(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank.word_vectors import Training, train_vectors
 
     for name, (_, most, _) in NUMBERS.items():
-        if not 1 <= getattr(args, name) <= most:
-            raise UsageError(f"{flag(name)} is {getattr(args, name)}; expected 1 to {most:,}.")
-    if not 0 <= args.seed < 2**32:
-        raise UsageError(f"--seed is {args.seed}; expected 0 to {2**32 - 1}.")
+        check_range(flag(name), getattr(args, name), 1, most)
+    check_range("--seed", args.seed, 0, 2**32 - 1)
     if Path("-") in args.text:
         raise UsageError("The text is read several times, so it can not be stdin. Name a file.")
     check_output(args.output, *args.text)

@@ -1,17 +1,17 @@
-"""Numbers of options that decoding would stumble over."""
+"""Numbers of options that must be in a range."""
 
 from __future__ import annotations
 
 from fairseq_ssl.errors import UsageError
 
-LENGTH_PENALTY = 20.0
+LENGTH_PENALTY = 20
 """A longer sentence's length to a higher power is beyond what a float holds."""
 
 
 def check_range(option: str, value: float, least: float, most: float) -> None:
     """Refuse a number outside of [least, most], and what is none."""
     if not least <= value <= most:
-        raise UsageError(f"{option} is {value:g}; expected {least:g} to {most:g}.")
+        raise UsageError(f"{option} is {value}; expected {least} to {most}.")
 
 
 def check_length_penalty(value: float, least: float = -LENGTH_PENALTY) -> None:

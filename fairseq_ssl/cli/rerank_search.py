@@ -15,6 +15,7 @@ from fairseq_ssl import __version__
 from fairseq_ssl.cli.line_stream import stream
 from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.cli.rerank_lists import add_nbest, groups_of, read_weights
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
@@ -289,8 +290,7 @@ def _search(args: argparse.Namespace) -> Search:
     from fairseq_ssl.rerank.candidates import UNITS
     from fairseq_ssl.rerank.tuning import Search
 
-    if not 0 <= args.restarts <= MOST_RESTARTS:
-        raise UsageError(f"--restarts is {args.restarts}; expected 0 to {MOST_RESTARTS}.")
+    check_range("--restarts", args.restarts, 0, MOST_RESTARTS)
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
     parts = round(1 / args.step) if 1 / FINEST <= args.step <= 1 else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.numbers import whole_number
@@ -60,14 +61,14 @@ def parsed_shard(given: str | None) -> tuple[int, int]:
 
 def check_jobs(jobs: int | None) -> None:
     """Refuse a number of processes that no machine has."""
-    if jobs is not None and not 1 <= jobs <= MOST_JOBS:
-        raise UsageError(f"--jobs is {jobs}; expected 1 to {MOST_JOBS}.")
+    if jobs is not None:
+        check_range("--jobs", jobs, 1, MOST_JOBS)
 
 
 def check_block(kibibytes: int | None) -> None:
     """Refuse a --block that no text can be cut into."""
-    if kibibytes is not None and not 1 <= kibibytes <= MOST_BLOCK:
-        raise UsageError(f"--block is {kibibytes}; expected 1 to {MOST_BLOCK}.")
+    if kibibytes is not None:
+        check_range("--block", kibibytes, 1, MOST_BLOCK)
 
 
 def local_engine(args: argparse.Namespace, default: int | None = None) -> LocalEngine:

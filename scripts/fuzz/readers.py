@@ -2,7 +2,7 @@
 
 Needs `pip install atheris`, and a folder for what it found worth keeping:
 
-    python scripts/fuzz/readers.py m2 --seconds 60 --corpus /tmp/corpus
+    python scripts/fuzz/readers.py m2 --seconds 60 --corpus corpus
 
 Without a name it takes all readers, one after another. What breaks one is printed with a
 traceback, and its bytes are kept beside the corpus.

@@ -191,7 +191,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         (("--seed", "-1"), 2, "0 or more"),
         (("--sampling", "--temperature", "nan"), 2, "--temperature is nan; expected 0.01 to 100"),
         (("--lenpen", "1e30"), 2, "--lenpen is 1e+30; expected -20 to 20"),
-        (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1; expected 0 to 1000"),
+        (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0; expected 0 to 1000"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
         (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
         (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),

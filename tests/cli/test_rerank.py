@@ -364,7 +364,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         ),
         (["vectors", "-", "-o", "{}/v.vec"], 2, "can not be stdin"),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--epochs", "0"], 2, "--epochs is 0"),
-        (["vectors", "{}/ref", "-o", "{}/v.vec", "--window", "9" * 30], 2, "expected 1 to 1,000."),
+        (["vectors", "{}/ref", "-o", "{}/v.vec", "--window", "9" * 30], 2, "expected 1 to 1000."),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--seed", str(2**32)], 2, "0 to 4294967295"),
     ],
 )

@@ -172,7 +172,7 @@ def _later(text: str, times: int) -> str:
         (("--translation", "t.pt"), 2, "--translation needs --source"),
         ((*TRANSLATED, "--unigrams", "list"), 2, "--unigrams goes with --language-model"),
         (("--masked-model", "m.pt", "--lenpen", "0"), 2, "--lenpen goes with --translation"),
-        (("--masked-model", "m.pt", "--alpha", "-1"), 2, "--alpha is -1; expected 0 to 20"),
+        (("--masked-model", "m.pt", "--alpha", "-1"), 2, "--alpha is -1.0; expected 0 to 20"),
         ((*TRANSLATED, "--block", "0"), 2, "--block is 0; expected 1 to 1048576"),
         ((*TRANSLATED, "--lenpen", "nan"), 2, "--lenpen is nan; expected 0 to 20"),
         ((*TRANSLATED, "--max-tokens", "-3"), 2, "--max-tokens is -3; expected above 0"),
