@@ -17,7 +17,7 @@ from fairseq_ssl.checkpoints.reading import read, task_options
 from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cut_named
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.engines.loading import load_models
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.models.classification_task import TASK
 from fairseq_ssl.modules.imitators import Imitators
 from fairseq_ssl.text.json_text import parsed_json
@@ -77,10 +77,12 @@ class Classifier:
         """Return the texts of a split of the data folder, in its order."""
         try:
             dataset: TwoViewDataset = self.task.unlabelled(name, self._views())
+        except FairseqSslError:
+            raise
         except FileNotFoundError as error:
             raise DataError(str(error)) from None
-        except (AssertionError, OSError, ValueError) as error:
-            raise self._unread(error) from error
+        except Exception as error:  # whatever fairseq stumbles over in an index
+            raise self._unread(f"{error!r}.") from error
         return dataset
 
     def _unread(self, error: Exception | str) -> DataError:

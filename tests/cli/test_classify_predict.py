@@ -160,7 +160,7 @@ def test_a_wrong_request_is_told(
     assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", ["index", "ids", "unknown"])
+@pytest.mark.parametrize("damage", ["index", "head", "ids", "unknown"])
 def test_damaged_texts_are_told(
     damage: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +169,8 @@ def test_damaged_texts_are_told(
     index, ids = (data / f"words/unlabelled.{kind}" for kind in ("idx", "bin"))
     if damage == "index":
         index.write_bytes(index.read_bytes()[:-9])
+    elif damage == "head":
+        index.write_bytes(index.read_bytes()[:20])
     elif damage == "ids":
         ids.write_bytes(ids.read_bytes()[:20])
     else:
