@@ -22,7 +22,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         subprocess.run(made, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the right to mount a disk")
+        pytest.skip("needs CAP_SYS_ADMIN: run as root, in a container with --privileged")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

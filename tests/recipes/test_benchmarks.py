@@ -90,7 +90,7 @@ def test_a_profile_is_a_table_of_operators_the_most_costly_first(run: Run) -> No
     assert sum(shares) + others == pytest.approx(100, abs=0.3)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="set CUDA_VISIBLE_DEVICES=")
 def test_a_device_that_is_not_there_is_refused(run: Run) -> None:
     script = ROOT / "scripts/benchmarks/shape_training.py"
     assert "no CUDA device" in run("python", script, "--device", "cuda", code=2).stderr

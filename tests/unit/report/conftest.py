@@ -15,7 +15,7 @@ def browser() -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver")
     path, service = shutil.which("chromium"), shutil.which("chromedriver")
     if not (path and service):
-        pytest.skip("no chromium and chromedriver")
+        pytest.skip("needs Chromium: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
         options.add_argument(f"--{flag}")

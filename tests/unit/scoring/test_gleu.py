@@ -71,7 +71,7 @@ def test_several_references_are_drawn_from() -> None:
     assert gleu(outputs, sources, [good, bad]) == found
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the development set of JFLEG is not here")
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the folder jfleg in DATA_DIR")
 def test_the_number_that_its_authors_give() -> None:
     """38.21 for the unchanged source of JFLEG's development set."""
     lines = (DATA / "dev.src").read_text("utf-8").splitlines()

@@ -1,0 +1,94 @@
+"""What CI installs, and how pytest lists skipped tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGES = "chromium chromium-driver"
+
+
+def command(folder: Path, name: str, script: str) -> None:
+    """Write a shell script that takes the place of a command."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A PATH without browser and apt-get, where the user is root."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("bash", "sh", "dirname", "tail", "timeout", "mktemp", "rm", "cat"):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    command(folder, "id", "echo 0")
+    return folder
+
+
+def run_ci(path: Path) -> list[str]:
+    """Run `.ci/run` beside a test script that only prints; return the lines printed."""
+    root = path.parent / "checkout"
+    for name in (".ci", "scripts"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / ".ci/run", root / ".ci/run")
+    (root / "scripts/test.sh").write_text("echo tests\n")
+    words = [str(path / "bash"), str(root / ".ci/run")]
+    done = subprocess.run(
+        words, env={"PATH": str(path)}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_ci_installs_a_missing_browser(path: Path) -> None:
+    log = path.parent / "apt.log"
+    command(path, "apt-get", f'echo "$*" >>{log}; echo noise')
+    assert run_ci(path) == [f"ci: installing {PACKAGES} ...", "tests"]
+    assert log.read_text().splitlines() == [
+        "update",
+        f"install -y --no-install-recommends {PACKAGES}",
+    ]
+
+
+def test_ci_installs_nothing_where_the_browser_is_installed(path: Path) -> None:
+    for name in ("chromium", "chromedriver"):
+        command(path, name, "exit 1")
+    command(path, "apt-get", "echo called; exit 1")
+    assert run_ci(path) == ["tests"]
+
+
+@pytest.mark.parametrize("failing", ["update", "install"])
+def test_ci_goes_on_where_apt_fails(path: Path, failing: str) -> None:
+    command(path, "apt-get", f'[ "$1" = {failing} ] || exit 0\necho E: broken >&2\nexit 100')
+    assert run_ci(path)[1:] == ["ci: no browser: apt-get failed: E: broken", "tests"]
+
+
+@pytest.mark.parametrize("missing", ["apt-get", "root"])
+def test_ci_goes_on_where_nothing_can_be_installed(path: Path, missing: str) -> None:
+    if missing == "root":
+        command(path, "id", "echo 1000")
+        command(path, "apt-get", "echo called")
+    line = f"ci: no browser: installing {PACKAGES} needs root and apt-get."
+    assert run_ci(path) == [line, "tests"]
+
+
+def test_pytest_ends_with_a_count_and_a_remedy_of_skipped_tests(path: Path) -> None:
+    tests = "tests/unit/report/test_page_in_a_browser.py"
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, reason, _ = done.stdout.splitlines()
+    assert reason == f"skipped 9: needs Chromium: apt-get install {PACKAGES}"
