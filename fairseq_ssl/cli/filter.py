@@ -75,9 +75,10 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--memory",
         metavar="SIZE",
-        help="for duplicates: bytes of the table of lines seen, as in 500M or 4G; 10 for each "
-        "different line will do, and when it is full, later lines are compared with those in it "
-        f"alone (default: {MEMORY})",
+        help="for duplicates: max size of the table of lines seen, as in 500M or 4G. It grows with "
+        "the lines, and needs an eighth more while it grows; 10 bytes for each different line are "
+        "enough. When it is full, later lines are compared only with the lines in it "
+        f"(default: {MEMORY})",
     )
     group.add_argument(
         "--examples",

@@ -15,29 +15,45 @@ FILLED = 0.8
 """Share of the table that is used at most: with more, searches grow long."""
 LEAST = 1024
 """Bytes that a table has at least."""
+START = 2**24
+"""Bytes of the first, small table."""
+GROWTH = 8
+"""A larger table is so many times the one before."""
+MOVED = 2**17
+"""Places of a table that are moved to a larger one at a time."""
 
 
 class SeenTable:
     """A table of 64-bit hashes with open addressing: a taken place leads on to the next.
 
-    When it is full, what is new is no longer kept; what is in it is still found.
+    The first insertions touch every page of a table, so it starts small and grows up to `memory`
+    bytes. While it grows, the smaller table is in memory too. When the last table is full, new
+    hashes are no longer kept; hashes in it are still found.
+
+    Args:
+        memory: bytes of the last table, at least `LEAST`
+        start: bytes that the first table has at most
     """
 
-    def __init__(self, memory: int) -> None:
-        """Take so many bytes, of which the system gives each page when it is first used."""
+    def __init__(self, memory: int, start: int = START) -> None:
         if memory < LEAST:
             raise UsageError(f"A table of {memory} bytes is too small; expected {LEAST} or more.")
-        try:
-            pages = mmap.mmap(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except (OSError, OverflowError, ValueError):
-            raise UsageError(f"There is no memory of {memory} bytes. Choose less.") from None
-        if hasattr(mmap, "MADV_DONTFORK"):  # workers would keep old pages of it in memory
-            pages.madvise(mmap.MADV_DONTFORK)
-        self._table = np.frombuffer(pages, np.uint64, memory // 8)
-        self.most = int(FILLED * len(self._table))
+        sizes = [memory]
+        while sizes[-1] > start:
+            sizes.append(sizes[-1] // GROWTH)
+        # All are reserved now, so that a run does not fail in its middle. Pages take no memory
+        # before they are used.
+        self._larger = [_pages(size) for size in sizes]
+        self.most = int(FILLED * len(self._larger[0]))
         """Hashes that it can keep."""
+        self._table = self._larger.pop()
         self.count = 0
         """Hashes that it keeps."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the table in use."""
+        return self._table.nbytes
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Tell which hashes are new, and keep those as long as there is room."""
@@ -45,6 +61,8 @@ class SeenTable:
         keys, first, which = np.unique(
             np.maximum(hashes, np.uint64(1)), return_index=True, return_inverse=True
         )
+        while self._larger and self.count + len(keys) > FILLED * len(self._table):
+            self._grow()
         places, found = self._search(keys)
         fresh = np.flatnonzero(~found)
         fresh = fresh[np.argsort(first[fresh])]
@@ -57,9 +75,21 @@ class SeenTable:
         new[first[kept]] = True
         return new
 
+    def _grow(self) -> None:
+        """Move all hashes to the next larger table."""
+        smaller, self._table = self._table, self._larger.pop()
+        for begin in range(0, len(smaller), MOVED):
+            keys = smaller[begin : begin + MOVED]
+            keys = keys[keys != 0]
+            self._insert(keys, self._homes(keys))
+
+    def _homes(self, keys: Hashes) -> NDArray[np.int64]:
+        """Return for each key the place where a search for it begins."""
+        return (keys % np.uint64(len(self._table))).astype(np.int64)
+
     def _search(self, keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return for each key its place, or the free one that it would take, and which it is."""
-        places = (keys % np.uint64(len(self._table))).astype(np.int64)
+        places = self._homes(keys)
         found = np.zeros(len(keys), dtype=np.bool_)
         left = np.arange(len(keys))
         while len(left):
@@ -77,6 +107,17 @@ class SeenTable:
             self._table[places[free]] = keys[free]
             left = self._table[places] != keys  # of those that want the same place one gets it
             keys, places = keys[left], (places[left] + 1) % len(self._table)
+
+
+def _pages(memory: int) -> Hashes:
+    """Reserve so many bytes of zeros, of which the system gives each page when it is first used."""
+    try:
+        pages = mmap.mmap(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError):
+        raise UsageError(f"There is no memory of {memory} bytes. Choose less.") from None
+    if hasattr(mmap, "MADV_DONTFORK"):  # workers would keep old pages of it in memory
+        pages.madvise(mmap.MADV_DONTFORK)
+    return np.frombuffer(pages, np.uint64, memory // 8)
 
 
 def memory_for(hashes: int) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,14 +33,15 @@ def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
     st.lists(st.integers(0, 120), max_size=8),
     st.integers(1, 400),
     st.sampled_from([1, 128, 128 * 7919]),
+    st.sampled_from([16, 128, LEAST]),
 )
 def test_the_table_agrees_with_a_set(
-    seed: int, sizes: list[int], different: int, apart: int
+    seed: int, sizes: list[int], different: int, apart: int, start: int
 ) -> None:
-    """Also when it is full, and with multiples of 128, which all want the same place."""
+    """Also when it grows or is full, and with multiples of 128, which want the same place."""
     draw = np.random.default_rng(seed)
     blocks = [draw.integers(1, different + 1, size, dtype=np.uint64) * apart for size in sizes]
-    table = SeenTable(LEAST)
+    table = SeenTable(LEAST, start)
     assert table.most == int(0.8 * LEAST / 8) == 102
     found = [table.add(block.astype(np.uint64)).tolist() for block in blocks]
     numbers = [block.tolist() for block in blocks]
@@ -56,6 +60,38 @@ def test_many_hashes_in_a_table_that_is_just_enough() -> None:
     assert new.tolist() == by_a_set([drawn.tolist()], different)[0]
     assert table.count == different
     assert not table.add(drawn).any()
+
+
+def test_memory_grows_with_the_hashes() -> None:
+    """Hashes lie anywhere in a table: a few per page, and all of it is resident."""
+    script = """
+import resource
+import numpy as np
+from fairseq_ssl.text.filters.seen_table import SeenTable
+table, draw = SeenTable(2**30), np.random.default_rng(1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(100):
+    table.add(draw.integers(1, 2**64 - 1, 2_000, dtype=np.uint64))
+assert table.count == 200_000 and table.memory == 2**24, (table.count, table.memory)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) < 32 * 1024  # KiB
+
+
+def test_a_large_table_moves_to_a_larger_one() -> None:
+    """More hashes than are moved at a time."""
+    numbers = np.random.default_rng(1).integers(1, 2**64 - 1, 150_000, dtype=np.uint64)
+    table = SeenTable(2**24, 2**18)
+    sizes = set()
+    for part in np.array_split(numbers, 70):
+        assert table.add(part).all()
+        sizes.add(table.memory)
+    assert sorted(sizes) == [2**18, 2**21]
+    assert not table.add(numbers).any()
+    assert table.memory == 2**24  # as all of them might have been new
+    assert not table.add(numbers).any()
 
 
 def test_a_hash_of_zero_is_as_good_as_any() -> None:
