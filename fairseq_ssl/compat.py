@@ -45,6 +45,7 @@ def mend_fairseq() -> None:
     allow_harmless_globals()
     _name_long()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
+    _replace(checkpoint_utils, "save_checkpoint", _save_each_interval)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
     _replace(BufferedIterator, "_create_consumer", _end_reading)
@@ -95,6 +96,37 @@ def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:
         return state
 
     return load_checkpoint_to_cpu
+
+
+def _save_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Save a checkpoint at each interval of updates, also where the update ends an epoch.
+
+    fairseq saves such an update under the name of its epoch only, so that it is lost with
+    --no-epoch-checkpoints, and the last n checkpoints are not those of the last n intervals.
+    With epoch checkpoints nothing changes.
+    """
+
+    def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
+        interval = cfg.save_interval_updates
+        if cfg.no_epoch_checkpoints and interval > 0 and not trainer.get_num_updates() % interval:
+            epoch_itr = _WithinEpoch(epoch_itr)
+        return stock(cfg, trainer, epoch_itr, val_loss)
+
+    return save_checkpoint
+
+
+class _WithinEpoch:
+    """An iterator over an epoch that does not report the end of the epoch."""
+
+    def __init__(self, iterator: Any) -> None:
+        self.iterator = iterator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.iterator, name)
+
+    def end_of_epoch(self) -> bool:
+        """Return False, wherever the iterator is."""
+        return False
 
 
 def _forget_average(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +21,13 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBlockDataset
 
 import fairseq_ssl
+from fairseq_ssl.checkpoints.selection import last
 from fairseq_ssl.compat import _forget_average
 
 fairseq_ssl.register()
+from fairseq import checkpoint_utils  # noqa: E402
 from fairseq.data.iterators import EpochBatchIterator  # noqa: E402
+from fairseq.dataclass.configs import CheckpointConfig  # noqa: E402
 from fairseq.models import ARCH_CONFIG_REGISTRY  # noqa: E402
 from fairseq.models.ema.ema import EMA  # noqa: E402
 from fairseq.models.transformer import TransformerModel  # noqa: E402
@@ -192,3 +199,49 @@ def test_a_run_ends_well_while_batches_are_read_ahead() -> None:
         [sys.executable, "-c", ENDING], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["0"] * 6, done.stderr
+
+
+def save_checkpoint(cfg: CheckpointConfig, update: int, epoch_updates: int) -> None:
+    """Let fairseq name the checkpoint of an update."""
+    trainer = SimpleNamespace(
+        data_parallel_rank=0,
+        consolidate_optimizer=lambda: None,
+        should_save_checkpoint_on_current_rank=True,
+        get_num_updates=lambda: update,
+        checkpoint_suffix="",
+        task=None,
+        save_checkpoint=lambda name, state: shutil.copyfile(os.devnull, name),
+    )
+    iterator = SimpleNamespace(
+        epoch=(update - 1) // epoch_updates + 1,
+        end_of_epoch=lambda: update % epoch_updates == 0,
+        state_dict=dict,
+    )
+    checkpoint_utils.save_checkpoint(cfg, trainer, iterator, None)
+
+
+@pytest.mark.parametrize("keep", [-1, 8])
+@pytest.mark.parametrize("epoch_updates", [1, 14, 15, 20, 33, 200, 300])
+def test_a_checkpoint_is_saved_at_each_interval(
+    tmp_path: Path, epoch_updates: int, keep: int
+) -> None:
+    """Without the patch 7 are there with 15 updates an epoch, and none with 20."""
+    cfg = CheckpointConfig(
+        save_dir=str(tmp_path),
+        no_epoch_checkpoints=True,
+        save_interval_updates=20,
+        keep_interval_updates=keep,
+    )
+    for update in range(1, 201):
+        if update % epoch_updates == 0 or update % 20 == 0:  # as fairseq-train does
+            save_checkpoint(cfg, update, epoch_updates)
+    updates = [int(path.stem.rpartition("_")[2]) for path in last(tmp_path, 8, "update")]
+    assert updates == list(range(60, 201, 20))
+    assert len(list(tmp_path.glob("checkpoint_[0-9]*.pt"))) == (8 if keep > 0 else 10)
+
+
+def test_epoch_checkpoints_keep_their_names(tmp_path: Path) -> None:
+    cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=20)
+    save_checkpoint(cfg, 40, 20)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["checkpoint2.pt", "checkpoint_last.pt"]
