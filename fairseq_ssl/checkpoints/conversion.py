@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from fairseq_ssl.checkpoints.reading import State, architecture, model_options
+from torch import Tensor
+
+from fairseq_ssl.checkpoints.known_options import inference_config, named_values
+from fairseq_ssl.checkpoints.reading import State, architecture, model_options, task_options
 from fairseq_ssl.errors import DataError
 
 STOCK_COUNTERPART = {
@@ -16,38 +20,67 @@ STOCK_COUNTERPART = {
 }
 """Architectures here, and the one of fairseq that computes the same outside training."""
 
-KEPT = ("model", "optimizer_history", "task_state")
-
 
 def to_stock(state: State) -> State:
-    """Return a checkpoint of fairseq's own architecture that gives the same outputs.
+    """Return a checkpoint of fairseq's own architecture that gives the same outputs."""
+    return exported(state, _stock_architecture(state), task_options(state))
 
-    Only plain values and tensors are left in it, so that it loads with or without this
-    package, and with torch's protection on.
+
+def exported(state: State, arch: str, task: Mapping[str, Any]) -> State:
+    """Return a checkpoint with the weights of `state` and the known ones of its options.
+
+    It holds plain values and tensors only, so that it loads with or without this package, and
+    with torch's protection on. It names no folders: whoever decodes passes the data.
+
+    Args:
+        state: the checkpoint
+        arch: architecture of the new one
+        task: options of the task of the new one
     """
-    options = _stock_options(state)
-    plain = plain_state(state)
-    if plain["cfg"].get("common"):
-        plain["cfg"]["common"]["user_dir"] = None
-    plain["cfg"]["model"] = options
-    return plain
-
-
-def plain_state(state: State) -> State:
-    """Return a checkpoint in built-in types and tensors, without what only resuming needs."""
-    plain = {key: _plain(state[key]) for key in KEPT if key in state}
-    cfg = {key: _plain(value) for key, value in (state.get("cfg") or {}).items()}
-    iterator = {"epoch": 1, "iterations_in_epoch": 0}
+    wrong = [name for name, weight in state["model"].items() if not isinstance(weight, Tensor)]
+    if wrong:
+        raise DataError(f"The weight {wrong[0]!r} of the checkpoint is not a tensor.")
     return {
         "args": None,
-        "cfg": cfg,
-        **plain,
-        "extra_state": {"train_iterator": iterator, "val_loss": None},
+        "cfg": inference_config(
+            arch,
+            model_options(state),
+            {**task, "data": None},
+            _criterion(state),
+        ),
+        "model": dict(state["model"]),
+        "optimizer_history": [_history(state)],
+        "task_state": {},
+        "extra_state": {
+            "train_iterator": {"epoch": 1, "iterations_in_epoch": 0},
+            "val_loss": None,
+        },
         "last_optimizer_state": None,
     }
 
 
-def _stock_options(state: State) -> dict[str, Any]:
+def _criterion(state: State) -> dict[str, Any]:
+    """Return the options of the criterion, of a checkpoint of any age."""
+    options = named_values((state.get("cfg") or {}).get("criterion"))
+    if isinstance(options, dict):
+        return options
+    options = dict(named_values(state.get("args") or {}))
+    return {**options, "_name": options.get("criterion")}
+
+
+def _history(state: State) -> dict[str, Any]:
+    """Return what fairseq reads of the optimizer's history: the number of updates."""
+    histories = state.get("optimizer_history") or [{}]
+    updates = histories[-1].get("num_updates", 0) if isinstance(histories[-1], dict) else 0
+    return {
+        "num_updates": updates if isinstance(updates, int) else 0,
+        "criterion_name": "",
+        "optimizer_name": "",
+        "lr_scheduler_state": {},
+    }
+
+
+def _stock_architecture(state: State) -> str:
     arch = architecture(state)
     stock = STOCK_COUNTERPART.get(arch, arch)
     if not stock.startswith("transformer") or stock.startswith("transformer_lm"):
@@ -55,12 +88,8 @@ def _stock_options(state: State) -> dict[str, Any]:
             f"A checkpoint of the architecture {arch!r} can not be exported: it has no counterpart "
             f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}, and fairseq's own."
         )
-    given = model_options(state)
-    _check_positions(given)
-    options = {key: value for key, value in given.items() if not key.startswith("shape_")}
-    named: dict[str, Any] = _plain(options | {"_name": stock, "arch": stock})
-    named.pop("user_dir", None)
-    return named
+    _check_positions(model_options(state))
+    return stock
 
 
 def _check_positions(options: dict[str, Any]) -> None:
@@ -75,14 +104,3 @@ def _check_positions(options: dict[str, Any]) -> None:
             f"The checkpoint has --shape-eval-offset {options['shape_eval_offset']} and can not be "
             "exported: the first position of fairseq's own Transformer is always 0."
         )
-
-
-def _plain(value: Any) -> Any:
-    """Return `value` in built-in types and tensors only."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dict__") and type(value).__name__ == "Namespace":
-        return _plain(vars(value))
-    return value.item() if type(value).__module__ == "numpy" else value

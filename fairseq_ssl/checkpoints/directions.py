@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fairseq_ssl.checkpoints.conversion import plain_state
-from fairseq_ssl.checkpoints.reading import State, task_options, weights_below
+from fairseq_ssl.checkpoints.conversion import exported
+from fairseq_ssl.checkpoints.reading import State, architecture, task_options, weights_below
 from fairseq_ssl.errors import DataError, UsageError
 
 TASK = "reconstruction_translation"
 PREFIX = "models."
+CRITERION = {"_name": "cross_entropy", "sentence_avg": True}
 
 
 def is_two_way(state: State) -> bool:
@@ -31,24 +32,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
             "The checkpoint does not say how it was trained: it has no cfg. Expected what "
             "fairseq-train saved, and not weights alone."
         )
-    plain = plain_state({**state, "model": model})
-    cfg = plain["cfg"]
-    task = {name: value for name, value in cfg["task"].items() if not _is_of_two(name)}
-    cfg["task"] = task | {"_name": "translation", "source_lang": source, "target_lang": target}
-    cfg["criterion"] = {"_name": "cross_entropy", "sentence_avg": True}
-    _name_in_model(cfg["model"])
-    return plain
-
-
-def _is_of_two(name: str) -> bool:
-    return name.startswith("reconstruction_") or name == "seed"
-
-
-def _name_in_model(options: State) -> None:
-    """A model's options repeat those of the task where fairseq keeps them as a Namespace."""
-    for name in [name for name in options if name.startswith("reconstruction_")]:
-        del options[name]
-    if "task" in options:
-        options["task"] = "translation"
-    if "criterion" in options:
-        options["criterion"] = "cross_entropy"
+    options = {"_name": "translation", "source_lang": source, "target_lang": target}
+    task = {**task_options(state), **options}
+    alone = {**state, "model": model, "cfg": {**state["cfg"], "criterion": CRITERION}}
+    return exported(alone, architecture(state), task)

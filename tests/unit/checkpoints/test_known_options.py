@@ -1,0 +1,160 @@
+"""What an exported or averaged checkpoint takes over from the options of another."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ssl.checkpoints import reading
+from fairseq_ssl.checkpoints.averaging import average
+from fairseq_ssl.checkpoints.conversion import to_stock
+from fairseq_ssl.checkpoints.directions import one_direction
+from fairseq_ssl.errors import DataError
+
+CODE = "__import__('os').system('touch canary')"
+
+
+def state(arch: str = "transformer", task: str = "translation", **options: Any) -> dict[str, Any]:
+    """Return a checkpoint whose model has these options."""
+    languages = {"source_lang": "en", "target_lang": "de"}
+    return {
+        "args": None,
+        "cfg": {
+            "common": {"user_dir": "/home/stranger/plugin", "seed": 7},
+            "model": Namespace(_name=arch, arch=arch, **options),
+            "task": {"_name": task, "data": "/home/stranger/data", **languages},
+            "criterion": {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1},
+        },
+        "model": {"w": torch.ones(1)},
+        "optimizer_history": [{"num_updates": 7, "lr_scheduler_state": {"best": CODE}}],
+    }
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [found for pair in value.items() for one in pair for found in strings(one)]
+    if isinstance(value, list):
+        return [found for one in value for found in strings(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_what_the_architecture_declares_is_kept() -> None:
+    kept = {
+        "encoder_layers": 2,
+        "dropout": 0.3,
+        "encoder_learned_pos": True,
+        "activation_fn": "gelu",
+        "adaptive_softmax_cutoff": "100,200",
+        "encoder_layers_to_keep": None,
+        "max_source_positions": 512,
+    }
+    cfg = to_stock(state(**kept))["cfg"]
+    assert cfg["model"] == {**kept, "_name": "transformer", "arch": "transformer"}
+    languages = {"source_lang": "en", "target_lang": "de"}
+    assert cfg["task"] == {"_name": "translation", "data": None, **languages}
+    assert cfg["criterion"] == {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1}
+
+
+def test_what_it_does_not_declare_is_dropped() -> None:
+    given = state(gift=CODE, user_dir="/home/stranger/plugin", save_dir="${oc.env:HOME}")
+    given["cfg"] |= {"gift": CODE, "bpe": {"_name": "sentencepiece", "sentencepiece_model": "/x"}}
+    given["cfg"]["task"] |= {"gift": CODE, "eval_bleu_args": CODE, "eval_bleu_detok": "/x"}
+    given["cfg"]["criterion"] |= {"gift": CODE, "report_accuracy": True}
+    stock = to_stock({**given, "gift": CODE, "task_state": {"gift": CODE}})
+    found = strings({key: value for key, value in stock.items() if key != "model"})
+    assert not [one for one in found if "gift" in one or "${" in one or "canary" in one]
+    assert not [one for one in found if "stranger" in one or one == "/x"]
+    assert stock["cfg"]["criterion"]["report_accuracy"] is True
+
+
+def test_files_that_options_name_are_not_written() -> None:
+    paths = {"encoder_embed_path": "/etc/passwd", "decoder_embed_path": "passwd"}
+    model = to_stock(state(**paths))["cfg"]["model"]
+    assert {model[name] for name in paths} == {None}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("encoder_layers", CODE),
+        ("encoder_layers", "6"),
+        ("encoder_layers", 6.5),
+        ("encoder_layers", float("inf")),
+        ("encoder_layers", True),
+        ("encoder_layers", [6]),
+        ("dropout", CODE),
+        ("dropout", {"a": 1}),
+        ("encoder_learned_pos", CODE),
+        ("encoder_learned_pos", 1),
+        ("activation_fn", CODE),
+        ("adaptive_softmax_cutoff", CODE),
+        ("adaptive_softmax_cutoff", "9**9**9**9"),
+        ("adaptive_softmax_cutoff", ["${oc.env:HOME}"]),
+        ("decoder_output_dim", "${oc.env:HOME}"),
+        ("encoder_layers_to_keep", "[x for x in range(9)]"),
+    ],
+)
+def test_a_value_of_another_type_is_rejected_by_name(option: str, value: Any) -> None:
+    with pytest.raises(DataError, match=f"The option model.{option} of the checkpoint is "):
+        to_stock(state(**{option: value}))
+
+
+def test_unknown_names_are_replaced_or_rejected() -> None:
+    assert to_stock(state(task=CODE))["cfg"]["task"]["_name"] == "translation"
+    with pytest.raises(DataError, match="neither fairseq nor this package has"):
+        to_stock(state("transformer_of_a_stranger"))
+    with pytest.raises(DataError, match="weight 'code' of the checkpoint is not a tensor"):
+        to_stock({**state(), "model": {"code": CODE}})
+
+
+def test_one_direction_of_two_has_known_options_only() -> None:
+    given = state("bytenet", "reconstruction_translation", bytenet_dilations="1,2", gift=CODE)
+    given["model"] = {"models.en-de.w": torch.ones(1), "models.de-en.w": torch.ones(1)}
+    made = one_direction(given, "de", "en")
+    assert made["cfg"]["model"] == {
+        "_name": "bytenet",
+        "arch": "bytenet",
+        "bytenet_dilations": "1,2",
+    }
+    assert made["cfg"]["task"]["source_lang"] == "de"
+    assert list(made["model"]) == ["w"]
+    given["cfg"]["model"].bytenet_dilations = CODE
+    with pytest.raises(DataError, match=r"model\.bytenet_dilations of the checkpoint"):
+        one_direction(given, "de", "en")
+
+
+@pytest.mark.parametrize(
+    ("group", "option", "value", "named"),
+    [
+        ("model", "encoder_layers", CODE, "the code"),
+        ("model", "adaptive_softmax_cutoff", "[x for x in range(9**9)]", "the code"),
+        ("model", "dropout", "${oc.env:HOME}", "the interpolation"),
+        ("task", "source_lang", CODE, "the code"),
+        ("task", "data", "${oc.env:HOME}", "the interpolation"),
+        ("common", "seed", torch.ones(1), "an object of the type Tensor"),
+        ("common", "${oc.env:HOME}", 1, "the interpolation"),
+    ],
+)
+def test_an_average_does_not_take_over_an_attack(
+    tmp_path: Path, group: str, option: str, value: Any, named: str
+) -> None:
+    given = state()
+    options = given["cfg"][group]
+    (vars(options) if isinstance(options, Namespace) else options)[option] = value
+    reading.write(given, tmp_path / "hostile.pt")
+    with pytest.raises(DataError, match=rf"hostile\.pt: the option cfg\.{group}\..* holds {named}"):
+        average([tmp_path / "hostile.pt"])
+
+
+def test_an_average_keeps_folders_of_any_name_and_no_user_dir(tmp_path: Path) -> None:
+    given = state(save_dir="runs(1)", adaptive_softmax_cutoff="(100, 200)")
+    given["cfg"]["task"]["data"] = "work/data (copy)"
+    given["cfg"]["common"]["wandb_project"] = "GEC (baseline)"
+    reading.write(given, tmp_path / "a.pt")
+    cfg = average([tmp_path / "a.pt"])["cfg"]
+    assert cfg["task"]["data"] == "work/data (copy)"
+    assert cfg["common"] == {"user_dir": None, "seed": 7, "wandb_project": "GEC (baseline)"}
