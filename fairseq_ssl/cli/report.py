@@ -72,7 +72,7 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--metric",
-        choices=("bleu", "gleu", "m2", "accuracy"),
+        choices=("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy"),
         help="that systems are compared and sentences ordered by (default: m2 with --gold, gleu "
         "with --source and outputs like it, bleu with --reference)",
     )

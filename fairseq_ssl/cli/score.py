@@ -9,6 +9,7 @@ from typing import Any
 from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.scoring.errant import TIERS
 
 SUMMARY = "score finished text against references"
 EXAMPLES = """\
@@ -18,7 +19,9 @@ EXAMPLES = """\
   fairseq-ssl score gleu corrected.txt --source dev.src --reference dev.ref0 --reference dev.ref1
   fairseq-ssl score rouge summaries.txt --reference test.trg --stem --sentence-mark '<q>'
   fairseq-ssl detokenise test.generate --field H --subwords none \\
-      | fairseq-ssl score rouge - --reference test.trg --format json"""
+      | fairseq-ssl score rouge - --reference test.trg --format json
+  fairseq-ssl score chrf++ ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
+      --baseline before.de"""
 
 EDITS: dict[str, Any] = {"gold": None, "beta": 0.5, "jobs": 1}
 METRICS: dict[str, dict[str, Any]] = {
@@ -32,13 +35,15 @@ METRICS: dict[str, dict[str, Any]] = {
         "untyped": False,
     },
     "bleu": {"reference": ..., "tokenize": "13a"},
+    "chrf": {"reference": ...},
+    "chrf++": {"reference": ...},
     "rouge": {"reference": ..., "stem": False, "sentence_mark": None},
     "accuracy": {"reference": ...},
 }
 """The options of each metric and their defaults; those that are needed have none."""
 
 LEAST = {"samples": 1, "max_unchanged_words": 0}
-ANALYSES = ("type", "level", "share")
+ANALYSES = (*TIERS, "level", "share")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="m2: F of edits by MaxMatch (Dahlmeier and Ng, 2012), as m2scorer counts; "
         "errant: F of corrections by their span, as errant_compare (Bryant et al., 2017); "
         "gleu: of corrected sentences (Napoles et al., 2016), tokenised; bleu: by sacreBLEU; "
+        "chrf, chrf++: chrF2 and chrF2++ (Popovic, 2015, 2017), by sacreBLEU; "
         "rouge: F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L (a summary as one sentence) and "
         "ROUGE-Lsum (sentence by sentence, as the papers on CNN/Daily Mail have it); accuracy: "
         "lines that are a reference word for word. All in percent",
@@ -77,7 +83,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         metavar="FILE",
-        help="gleu, bleu, rouge, accuracy, errant: line by line; may be repeated",
+        help="gleu, bleu, chrf, chrf++, rouge, accuracy, errant: line by line; may be repeated",
     )
     group.add_argument(
         "--source", type=Path, metavar="FILE", help="gleu, errant: what the output was made of"
@@ -170,9 +176,11 @@ def _add_analyses(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=ANALYSES,
         metavar="WHAT",
-        help="type: errant, F of the ten types most frequent in the gold edits; level: the score "
-        "of each level; share: errant, the percentage of the gold edits that each of the ten most "
-        "frequent types has, at each level",
+        help="operation, type, full-type: errant, TP, FP, FN, precision, recall and F of each "
+        "category of edits, as -cat 1, 2 and 3 of errant_compare: R, NOUN:NUM or R:NOUN:NUM; F "
+        "alone in the text of several systems or seeds. level: the score of each level. share: "
+        "errant, the percentage of the gold edits that each of the ten most frequent types has, at "
+        "each level",
     )
     group.add_argument(
         "--levels", type=Path, metavar="FILE", help="the level of each sentence, as A, B, C or N"
@@ -186,7 +194,8 @@ def _add_analyses(parser: argparse.ArgumentParser) -> None:
         "--figure",
         type=Path,
         metavar="FILE",
-        help="draw what --by asks for, as figures 4.5 to 4.10 of the thesis do: .png, .svg or .pdf",
+        help="draw what --by asks for, as figures 4.5 to 4.10 of the thesis do, of categories the "
+        "ten most frequent ones: .png, .svg or .pdf",
     )
 
 
@@ -215,8 +224,8 @@ def run(args: argparse.Namespace) -> int:
         if args.by == "level":
             found.by_level(levels)
         elif isinstance(metric, score_edits.ErrantMetric):
-            if args.by == "type":
-                found.by_type(settings["beta"])
+            if args.by in TIERS:
+                found.by_category(args.by, settings["beta"])
             else:
                 found.shares(metric.gold, levels)
     found.publish(args.format, args.figure)
@@ -259,10 +268,11 @@ def _check_errant(args: argparse.Namespace, settings: dict[str, Any]) -> None:
 
 def _check_analyses(args: argparse.Namespace, settings: dict[str, Any]) -> None:
     """Refuse analyses that go with another metric, or lack what they need."""
-    if args.by in ("type", "share") and args.metric != "errant":
+    typed = (*TIERS, "share")
+    if args.by in typed and args.metric != "errant":
         raise UsageError(f"--by {args.by} goes with errant, not with {args.metric}.")
     has_types = not settings.get("untyped") or (args.by == "share" and settings["gold"])
-    if args.by in ("type", "share") and not has_types:
+    if args.by in typed and not has_types:
         raise UsageError(f"--by {args.by} needs types; leave --untyped out.")
     if args.levels and args.sections:
         raise UsageError("--levels and --sections tell the same; leave one of them out.")
@@ -272,7 +282,7 @@ def _check_analyses(args: argparse.Namespace, settings: dict[str, Any]) -> None:
     if has_levels and args.by not in ("level", "share"):
         raise UsageError("--levels and --sections go with --by level or --by share.")
     if args.figure and not args.by:
-        raise UsageError("--figure draws what --by asks for; give --by type, level or share.")
+        raise UsageError(f"--figure draws what --by asks for; give one of {', '.join(ANALYSES)}.")
 
 
 def _check_bootstrap(args: argparse.Namespace) -> None:

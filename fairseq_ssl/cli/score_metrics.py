@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.scoring.errant import TypedCounts
 from fairseq_ssl.scoring.significance import Statistics
 from fairseq_ssl.text.lines import read_lines
+
+if TYPE_CHECKING:
+    from fairseq_ssl.scoring.corpus_sums import Aim
 
 Settings = dict[str, Any]
 Values = dict[str, float]
@@ -157,37 +160,78 @@ class RougeMetric(Metric):
         }
 
 
-class BleuMetric(Metric):
-    """BLEU, by sacreBLEU."""
-
-    headline = "BLEU"
+class SacreBleuMetric(Metric):
+    """What the metrics of sacreBLEU share."""
 
     def __init__(self, settings: Settings, references: Sequence[Path]) -> None:
         super().__init__(settings, references)
-        from fairseq_ssl.scoring.corpus_sums import BleuAim
+        self._aim = self.aim()
 
-        self._bleu = BleuAim(settings["tokenize"])
+    @abstractmethod
+    def aim(self) -> Aim:
+        """Return what counts and scores."""
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Count n-grams."""
-        counts = self._bleu.counts([[line] for line in lines], self.wanted(lines, name))
+        counts = self._aim.counts([[line] for line in lines], self.wanted(lines, name))
         return Output(name, lines, np.array([row for (row,) in counts], np.float64))
 
     def values(self, rows: Statistics) -> Values:
         """Score a corpus."""
-        return {"BLEU": self._bleu.exact(rows.sum(0).astype(np.int64))}
+        return {self.headline: self._aim.exact(rows.sum(0).astype(np.int64))}
 
     def sentence_score(self, row: Statistics) -> float:
         """Score a sentence, which may be short."""
-        return float(self._bleu.by_sentence(row.astype(np.int64)))
+        return float(self._aim.by_sentence(row.astype(np.int64)))
+
+    def sacrebleu_signature(self) -> dict[str, str]:
+        """Return sacreBLEU's signature by its keys."""
+        pairs = (pair.partition(":") for pair in self._aim.signature().split("|"))
+        return {key: value for key, _, value in pairs}
+
+
+class BleuMetric(SacreBleuMetric):
+    """BLEU."""
+
+    headline = "BLEU"
+
+    def aim(self) -> Aim:
+        """Return BLEU with the tokenizer of the settings."""
+        from fairseq_ssl.scoring.corpus_sums import BleuAim
+
+        return BleuAim(self.settings["tokenize"])
 
     def parameters(self) -> dict[str, Any]:
-        """Return sacreBLEU's own signature."""
-        return {**super().parameters(), "tokenize": self.settings["tokenize"], "by": self._by()}
+        """Return the tokenizer, and the version of sacreBLEU."""
+        by = f"sacrebleu-{self.sacrebleu_signature()['version']}"
+        return {**super().parameters(), "tokenize": self.settings["tokenize"], "by": by}
 
-    def _by(self) -> str:
-        version = self._bleu.signature().rpartition("version:")[2]
-        return f"sacrebleu-{version}"
+
+class ChrfMetric(SacreBleuMetric):
+    """chrF of character n-grams."""
+
+    headline = "chrF2"
+    word_order = 0
+
+    def aim(self) -> Aim:
+        """Return chrF with word n-grams up to `word_order`."""
+        from fairseq_ssl.scoring.corpus_sums import ChrfAim
+
+        return ChrfAim(self.word_order)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return sacreBLEU's parameters."""
+        found = self.sacrebleu_signature()
+        version = found.pop("version")
+        found.pop("nrefs", None)
+        return {**super().parameters(), **found, "by": f"sacrebleu-{version}"}
+
+
+class ChrfPlusPlusMetric(ChrfMetric):
+    """chrF++: character n-grams, words and pairs of words."""
+
+    headline = "chrF2++"
+    word_order = 2
 
 
 class AccuracyMetric(Metric):
@@ -211,6 +255,8 @@ class AccuracyMetric(Metric):
 METRICS: dict[str, type[Metric]] = {
     "gleu": GleuMetric,
     "bleu": BleuMetric,
+    "chrf": ChrfMetric,
+    "chrf++": ChrfPlusPlusMetric,
     "rouge": RougeMetric,
     "accuracy": AccuracyMetric,
 }

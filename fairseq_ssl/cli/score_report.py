@@ -14,7 +14,7 @@ import numpy as np
 from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.score_metrics import Metric, Output, check_lengths
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.scoring.errant import UNKNOWN, by_main_type, main_type, scores
+from fairseq_ssl.scoring.errant import UNKNOWN, Totals, by_category, main_type, scores
 from fairseq_ssl.scoring.seeds import Spread
 from fairseq_ssl.scoring.significance import SAMPLES, SEED, paired_bootstrap
 from fairseq_ssl.signature import Signature
@@ -37,6 +37,15 @@ class Table:
     unit: str
     columns: list[str]
     rows: dict[str, list[Spread]]
+    counts: dict[str, list[list[Totals]]] = field(default_factory=dict)
+    """The edits that each number of a row comes from, by seed, if it comes from edits."""
+
+    def drawn(self) -> dict[str, list[Spread]]:
+        """Return the rows of a figure: of categories of edits the most frequent gold ones."""
+        if not self.counts:
+            return self.rows
+        wanted = [kind for kind in self.rows if _gold(self.counts[kind])]
+        return {kind: self.rows[kind] for kind in wanted[:MOST_FREQUENT]}
 
 
 @dataclass
@@ -77,19 +86,28 @@ class Report:
                 self._spread(outputs, numbers) for outputs in self.systems.values()
             ]
 
-    def by_type(self, beta: float) -> None:
-        """Score the types that are the most frequent among the gold edits."""
-        found = {
-            name: [by_main_type(output.typed or ()) for output in outputs]
-            for name, outputs in self.systems.items()
+    def by_category(self, tier: str, beta: float) -> None:
+        """Score each category of edits, the most frequent gold ones first.
+
+        Args:
+            tier: a name of `scoring.errant.TIERS`
+            beta: of F
+        """
+        found = [
+            [by_category(output.typed or (), tier) for output in outputs]
+            for outputs in self.systems.values()
+        ]
+        kinds = {kind for seeds in found for seed in seeds for kind in seed}
+        counts = {
+            kind: [[seed.get(kind, (0, 0, 0)) for seed in seeds] for seeds in found]
+            for kind in kinds
         }
-        first = next(iter(found.values()))[0]
-        frequent = [kind for kind, (right, _, missing) in first.items() if right + missing]
-        self.table = Table("types", self.metric.headline, list(self.systems), {})
-        for kind in frequent[:MOST_FREQUENT]:
+        key = f"{tier.replace('-', ' ')}s"
+        self.table = Table(key, self.metric.headline, list(self.systems), {})
+        for kind in sorted(kinds, key=lambda kind: (-_gold(counts[kind]), kind)):
+            self.table.counts[kind] = counts[kind]
             self.table.rows[kind] = [
-                Spread.of([100 * scores(seed.get(kind, (0, 0, 0)), beta)[2] for seed in seeds])
-                for seeds in found.values()
+                Spread.of([100 * scores(seed, beta)[2] for seed in seeds]) for seeds in counts[kind]
             ]
 
     def shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
@@ -118,7 +136,9 @@ class Report:
             rows = zip(*values.values(), strict=True)
             named = zip(self.systems, rows, strict=True)
             print_table(["system", *values], [[name, *map(str, row)] for name, row in named])
-        if self.table:
+        if self.table and self.table.counts and self._is_single():
+            _print_counts(self.table)
+        elif self.table:
             columns = self.table.columns
             _print([f"{self.table.unit} by {self.table.key}", *columns], self.table.rows)
         if self.comparisons:
@@ -168,13 +188,7 @@ class Report:
                 }
             }
         if self.table:
-            content[self.table.key] = {
-                name: {
-                    column: _numbers(spread)
-                    for column, spread in zip(self.table.columns, row, strict=True)
-                }
-                for name, row in self.table.rows.items()
-            }
+            content[self.table.key] = _content_of(self.table)
         if self.comparisons:
             content["against the baseline"] = self.comparisons
         return {**content, "signature": str(self._signature())}
@@ -222,6 +236,38 @@ def _types(sentences: Iterable[M2Sentence]) -> Counter[str]:
     )
 
 
+def _gold(systems: Sequence[Sequence[Totals]]) -> int:
+    """Return the number of gold edits of a category, over all systems and seeds."""
+    return sum(right + missing for seeds in systems for right, _, missing in seeds)
+
+
+def _content_of(table: Table) -> dict[str, Any]:
+    """Return a table for JSON."""
+    content: dict[str, Any] = {
+        name: {column: _numbers(spread) for column, spread in zip(table.columns, row, strict=True)}
+        for name, row in table.rows.items()
+    }
+    for name, systems in table.counts.items():
+        for column, seeds in zip(table.columns, systems, strict=True):
+            content[name][column] |= {
+                **dict(zip(("tp", "fp", "fn"), map(list, zip(*seeds, strict=True)), strict=True)),
+                "precision": [100 * scores(seed)[0] for seed in seeds],
+                "recall": [100 * scores(seed)[1] for seed in seeds],
+            }
+    return content
+
+
+def _print_counts(table: Table) -> None:
+    """Print the categories of edits of a single output, as ``errant_compare -cat`` does."""
+    rows = []
+    for name, ((counts,),) in table.counts.items():
+        precision, recall, _ = scores(counts)
+        shown = f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])
+        rows.append([name, *map(str, counts), *shown])
+    print()
+    print_table([table.key, "TP", "FP", "FN", "Precision", "Recall", table.unit], rows)
+
+
 def _numbers(spread: Spread) -> dict[str, Any]:
     return {"mean": spread.mean, "deviation": spread.deviation, "seeds": list(spread.values)}
 
@@ -235,7 +281,8 @@ def _draw(table: Table, path: Path) -> None:
     """Draw a group of bars for each row, a bar for each column."""
     from fairseq_ssl.analysis import figures
 
-    columns = list(zip(*table.rows.values(), strict=True))
+    rows = table.drawn()
+    columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
         name: [spread.mean for spread in column]
         for name, column in zip(table.columns, columns, strict=True)
@@ -245,7 +292,7 @@ def _draw(table: Table, path: Path) -> None:
         for name, column in zip(table.columns, columns, strict=True)
     }
     seeds = bool(np.any(list(deviations.values())))
-    with figures.figure(path, width=max(6.0, 0.9 * len(table.rows))) as (ax,):
-        figures.grouped_bars(ax, list(table.rows), bars, deviations if seeds else None)
+    with figures.figure(path, width=max(6.0, 0.9 * len(rows))) as (ax,):
+        figures.grouped_bars(ax, list(rows), bars, deviations if seeds else None)
         ax.tick_params(axis="x", rotation=30)
         ax.set_ylabel(table.unit)

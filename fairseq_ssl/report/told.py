@@ -14,7 +14,14 @@ LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds"
 """Metrics of which less is better."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
 """Numbers of which neither more nor less is better."""
-PARTS = {"types": "type", "levels": "level", "shares": "share"}
+DIGITS = re.compile(r"\d+")
+PARTS = {
+    "operations": "operation",
+    "types": "type",
+    "full types": "full type",
+    "levels": "level",
+    "shares": "share",
+}
 """What `fairseq-ssl score --by` writes, and what of it is told."""
 
 
@@ -122,8 +129,10 @@ def named(metric: str, signature: str) -> str:
     """Return `errant F_0.5` for F_0.5, which is told by several methods."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
-    if not method or ":" in method or " " in method or method.lower() in metric.lower():
+    if not method or ":" in method or " " in method:
         return metric
+    if any(method.lower() in name for name in (metric.lower(), DIGITS.sub("", metric.lower()))):
+        return metric  # chrF2++ is the score of the method chrf++
     return f"{method} {metric}"
 
 

@@ -7,7 +7,7 @@ Edits come from the package errant over a pipeline of spaCy; the counts are thos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -129,18 +129,44 @@ def scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, fl
     return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
 
 
+def operation(kind: str) -> str:
+    """Return the operation of a type: of R:NOUN:NUM, R. One that has none stays as it is."""
+    return kind[0] if kind[1:2] == ":" else kind
+
+
 def main_type(kind: str) -> str:
     """Return a type without its operation: of R:NOUN:NUM, NOUN:NUM."""
     return kind[2:] if kind[1:2] == ":" else kind
 
 
-def by_main_type(counts: Iterable[TypedCounts]) -> dict[str, Totals]:
-    """Add up the counts of a corpus by type without the operation, what is frequent first."""
-    total = TypedCounts()
+def full_type(kind: str) -> str:
+    """Return a type with its operation, which is how m2 files have it."""
+    return kind
+
+
+TIERS: dict[str, Callable[[str], str]] = {
+    "operation": operation,
+    "type": main_type,
+    "full-type": full_type,
+}
+"""The categories of errors by their tier: what ``errant_compare -cat 1``, ``2`` and ``3`` show."""
+
+
+def by_category(counts: Iterable[TypedCounts], tier: str) -> dict[str, Totals]:
+    """Add up the counts of a corpus by category.
+
+    Args:
+        counts: counts of its sentences
+        tier: a name of `TIERS`
+
+    Returns:
+        counts by category, the most frequent ones in the gold edits first
+    """
+    category, total = TIERS[tier], TypedCounts()
     for sentence in counts:
         for ours, part in zip(_parts(total), _parts(sentence), strict=True):
             for kind, count in part.items():
-                ours[main_type(kind)] += count
+                ours[category(kind)] += count
     wanted = total.right + total.missing
     kinds = sorted({*wanted, *total.wrong}, key=lambda kind: (-wanted[kind], kind))
     return {kind: total.of(kind) for kind in kinds}

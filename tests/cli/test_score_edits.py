@@ -102,15 +102,62 @@ def test_errant_by_type(files: Path, capsys: pytest.CaptureFixture[str]) -> None
         "DET",
         "PREP",
         "VERB:SVA",
-    ]  # those of the gold edits, frequent ones first
+        "NOUN",
+    ]  # those of the gold edits, frequent ones first, then the others
     means = {kind: [each["mean"] for each in row.values()] for kind, row in types.items()}
     det = 100 * 1.25 * 0.5 / (0.25 + 0.5)
     assert means == {
         "DET": pytest.approx([det, det]),
         "PREP": [0, 100],
         "VERB:SVA": [100, 100],
+        "NOUN": [100, 0],  # "first" has none of them, and none is wanted
     }
     assert (files / "types.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_errant_by_category_as_its_command_has_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unwanted edits have rows too, also in operations and full types."""
+    unwanted = GOLD.replace("A 1 2|||U:DET", "A 2 3|||R:NOUN")
+    (files / "theirs.m2").write_text(unwanted.replace("R:PREP|||on", "R:PREP|||in"), "utf-8")
+    expected = {
+        "operation": {"R": [1, 2, 1], "M": [1, 0, 0], "U": [0, 0, 1]},
+        "type": {
+            "DET": [1, 0, 1],
+            "PREP": [0, 1, 1],
+            "VERB:SVA": [1, 0, 0],
+            "NOUN": [0, 1, 0],
+        },
+        "full-type": {
+            "M:DET": [1, 0, 0],
+            "R:PREP": [0, 1, 1],
+            "R:VERB:SVA": [1, 0, 0],
+            "U:DET": [0, 0, 1],
+            "R:NOUN": [0, 1, 0],
+        },
+    }
+    for tier, rows in expected.items():
+        words = ["errant", "theirs.m2", "--gold", "gold.m2", "--by", tier]
+        content = found(capsys, *words)[f"{tier.replace('-', ' ')}s"]
+        assert isinstance(content, dict)
+        shown = {kind: list(row.values()) for kind, row in content.items()}
+        assert list(shown) == list(rows)
+        for kind, (row,) in shown.items():
+            assert [*row["tp"], *row["fp"], *row["fn"]] == rows[kind]
+        assert main(["score", *words]) == 0
+        text = [line.split() for line in capsys.readouterr().out.splitlines()]
+        for kind, counts in rows.items():
+            assert [kind, *map(str, counts)] in [line[:4] for line in text]
+    words = ["errant", "a=theirs.m2", "a=ours.m2", "gold.m2", "--gold", "gold.m2", "--by", "type"]
+    assert main(["score", *words]) == 0
+    text = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["F_0.5", "by", "types", "a", "gold.m2"] in text
+    assert ["VERB:SVA", "100.00", "±", "0.00", "100.00"] in text
+    (row,) = found(capsys, "errant", "theirs.m2", *words[4:])["types"]["DET"].values()  # type: ignore[index]
+    assert row["precision"] == [100]
+    assert row["recall"] == [50]
+    assert row["mean"] == pytest.approx(100 * 1.25 * 0.5 / (0.25 * 1 + 0.5))
 
 
 def test_errant_takes_edits_of_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,9 +229,35 @@ def test_bleu_and_accuracy(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert against["right"]["difference"] > 0
 
 
+def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sacrebleu.metrics.chrf import CHRF
+
+    lines = (files / "second").read_text("utf-8").splitlines()
+    for kind, headline, order in (("chrf", "chrF2", 0), ("chrf++", "chrF2++", 2)):
+        metric = CHRF(word_order=order)
+        expected = metric.corpus_score(lines, [RIGHT, SOURCE])
+        words = [kind, "second", "--reference", "right", "--reference", "source"]
+        content = found(capsys, *words)
+        assert content[headline] == expected.score
+        assert expected.name == headline
+        signature = str(content["signature"])
+        assert signature.startswith(
+            f"{kind}|lines:4|references:2|case:mixed|eff:yes|nc:6|nw:{order}|"
+        )
+        assert "|by:sacrebleu-" in signature
+        words = [kind, "a=right", "a=second", "first", "--reference", "right"]
+        content = found(capsys, *words, "--baseline", "source", "--resamples", "20")
+        assert list(content["systems"]["a"]) == [headline]  # type: ignore[index]
+        against = content["against the baseline"]
+        assert isinstance(against, dict)
+        assert against["a"]["difference"] > against["first"]["difference"] > 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
+        (["chrf", "right"], 2, "score chrf needs --reference"),
+        (["chrf", "right", "--reference", "right", "--tokenize", "zh"], 2, "goes with bleu, not"),
         (["m2", "right"], 2, "score m2 needs --gold"),
         (["m2", "short", "--gold", "gold.m2"], 1, "gold.m2 has 4 lines and short 2"),
         (["m2", "right", "--gold", "bad.m2"], 1, "bad.m2:6 has the span 3 44"),

@@ -150,6 +150,10 @@ def test_what_is_measured_is_told_unless_files_told_it(tmp_path: Path) -> None:
     made = (tmp_path / "r.html").read_text()
     assert made.count("<br>BLEU") == 1
     assert "BLEU against base, the best" in made
+    assert main([*words, "--metric", "chrf++"]) == 0
+    made = (tmp_path / "r.html").read_text()
+    assert made.count("<br>chrF2++") == 1
+    assert "chrF2++ against base, the best" in made
 
 
 def test_outputs_are_named_on_the_command_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.errors import MissingPackageError
 from fairseq_ssl.scoring.errant import (
+    TIERS,
     Annotator,
-    TypedCounts,
-    by_main_type,
+    by_category,
     chosen,
     compared,
     main_type,
@@ -86,7 +87,7 @@ def test_counts_by_hand() -> None:
     assert found.right == Counter({"R:SPELL": 1})  # the annotator's type
     assert found.wrong == Counter({"M:DET": 1})
     assert found.missing == Counter({"R:DET": 1})
-    assert by_main_type([found, found]) == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
+    assert by_category([found, found], "type") == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
     assert compared([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (1, 0, 0)
     assert scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
     assert scores((0, 0, 0)) == (1, 1, 1)
@@ -102,7 +103,7 @@ edit = st.builds(
     lambda start, length, kind, text: M2Edit(start, start + length, kind, text),
     st.integers(0, 2),
     st.integers(0, 1),
-    st.sampled_from(["M:DET", "R:NOUN", "UNK"]),
+    st.sampled_from(["M:DET", "R:NOUN", "R:NOUN:NUM", "U:DET", "UNK"]),
     st.sampled_from(["a", "b", ""]),
 )
 several = st.lists(edit, max_size=4)
@@ -129,18 +130,19 @@ def test_the_counts_are_those_of_its_command(
         text = "\n".join(line for block in blocks for line in m2_lines(block))
         (tmp_path / name).write_text(text + "\n", encoding="utf-8")
     words: list[Any] = ["errant_compare", "-hyp", tmp_path / "ours", "-ref", tmp_path / "gold"]
-    monkeypatch.setattr(sys, "argv", [*map(str, words), "-cat", "3"])
-    capsys.readouterr()
-    compare_m2.main()
-    lines = [line.split() for line in capsys.readouterr().out.strip().splitlines()]
     found = chosen([[compared(ours, each) for each in gold] for ours, gold in sentences])
-    total = TypedCounts()
-    for each in found:
-        total.right.update(each.right)
-        total.wrong.update(each.wrong)
-        total.missing.update(each.missing)
-    numbers = [*map(str, total.totals()), *(str(round(n, 4)) for n in scores(total.totals()))]
-    assert lines[-2] == numbers
-    kinds = {line[0]: tuple(map(int, line[1:4])) for line in lines if line and line[0][1:2] == ":"}
-    assert kinds == {kind: total.of(kind) for kind in kinds}
-    assert {*total.right, *total.wrong, *total.missing} == set(kinds)
+    for number, tier in enumerate(TIERS, 1):
+        monkeypatch.setattr(sys, "argv", [*map(str, words), "-cat", str(number)])
+        capsys.readouterr()
+        compare_m2.main()
+        lines = [line.split() for line in capsys.readouterr().out.strip().splitlines()]
+        categories = by_category(found, tier)
+        total = tuple(sum(each[at] for each in categories.values()) for at in range(3))
+        assert lines[-2] == _row(total)
+        table = {line[0]: line[1:] for line in lines[2 : lines.index([])]}
+        assert table == {kind: _row(counts) for kind, counts in categories.items()}
+
+
+def _row(counts: Iterable[int]) -> list[str]:
+    numbers = list(counts)
+    return [*map(str, numbers), *(str(round(number, 4)) for number in scores(numbers))]
