@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import refusal
+from fairseq_ssl.checkpoints.untrusted_folder import check_folder
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.lines import read_lines
@@ -27,7 +28,8 @@ STAND_INS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the settings of the model."""
+    """Read the settings of the model, and reject a folder that asks to run code."""
+    check_folder(folder)
     return _json(folder / CONFIG, folder)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.checkpoints.hugging_face import CONFIG
+from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config
+from fairseq_ssl.checkpoints.untrusted_folder import check_settings
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.needed_package import needed
 
@@ -20,7 +21,7 @@ def model(folder: Path, has_head: bool = False) -> Any:
     """Return the model of a folder, with its head for masked tokens if that is wanted."""
     loaders = _transformers(folder)
     loader = loaders.AutoModelForMaskedLM if has_head else loaders.AutoModel
-    found, told = _loaded(loader, folder, output_loading_info=True)
+    found, told = _loaded(loader, folder, output_loading_info=True, weights_only=True)
     lacking = [name for name in told["missing_keys"] if "pooler" not in name]
     if lacking:
         raise DataError(
@@ -40,9 +41,14 @@ def config(folder: Path) -> dict[str, Any]:
 def of_config(given: dict[str, Any]) -> Any:
     """Return a model of the settings in a config.json, with random weights."""
     loaders = _transformers(None)
-    kind = str(given["model_type"])
+    check_settings(given, "The configuration of a BERT in the checkpoint")
+    kind = _check_kind(given.get("model_type"), "The configuration of a BERT in the checkpoint")
     settings = {name: value for name, value in given.items() if name != "model_type"}
-    return loaders.AutoModel.from_config(loaders.AutoConfig.for_model(kind, **settings))
+    try:
+        settings = loaders.AutoConfig.for_model(kind, **settings)
+        return loaders.AutoModel.from_config(settings, trust_remote_code=False)
+    except Exception as error:  # each model has its own
+        raise DataError(f"The {kind} of the checkpoint cannot be built: {_line(error)}") from None
 
 
 def tokeniser(folder: Path) -> Any:
@@ -95,8 +101,25 @@ def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
         raise DataError(
             f"{folder} has no {CONFIG}. Expected a model that transformers' save_pretrained wrote."
         )
+    _check_kind(read_config(folder).get("model_type"), str(folder / CONFIG))
     try:
-        return loader.from_pretrained(str(folder), local_files_only=True, **options)
+        return loader.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False, **options
+        )
     except Exception as error:  # each of the formats has its own
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{folder} can not be loaded: {first}") from None
+        raise DataError(f"{folder} can not be loaded: {_line(error)}") from None
+
+
+def _check_kind(kind: Any, where: str) -> str:
+    """Reject models that are not masked language models; some of them load other models."""
+    modeling = needed("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
+    if not isinstance(kind, str) or kind not in modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise DataError(
+            f"{where} has the model_type {kind!r}. Expected a masked language model that "
+            "transformers has itself, such as a BERT or a RoBERTa."
+        )
+    return kind
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

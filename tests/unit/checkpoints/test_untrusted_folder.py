@@ -1,0 +1,183 @@
+"""Folders of language models that ask transformers to run code or to read other files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from fairseq_ssl.checkpoints import hugging_face, pretrained
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from tests.pretrained import bert
+
+LOADERS = {
+    "model": pretrained.model,
+    "model with head": lambda folder: pretrained.model(folder, has_head=True),
+    "configuration": pretrained.config,
+    "tokenizer": pretrained.tokeniser,
+    "edit tagger": hugging_face.read_config,
+}
+"""All ways into a folder; --edit-init reads the configuration first."""
+
+CODE = "import pathlib\npathlib.Path({canary!r}).touch()\n"
+ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "code of a model": (
+        "config.json",
+        {
+            "auto_map": {
+                "AutoConfig": "attack.Attack",
+                "AutoModel": "attack.Attack",
+                "AutoModelForMaskedLM": "attack.Attack",
+            }
+        },
+    ),
+    "code of an unknown model": (
+        "config.json",
+        {"auto_map": {"AutoConfig": "attack.Attack"}, "model_type": "attack"},
+    ),
+    "code of a repository": ("config.json", {"auto_map": {"AutoModel": "a/b--attack.Attack"}}),
+    "code of a tokenizer": (
+        "tokenizer_config.json",
+        {"auto_map": {"AutoTokenizer": ["attack.Attack", None]}},
+    ),
+    "pipelines": ("config.json", {"custom_pipelines": {"x": {"impl": "attack.Attack"}}}),
+    "trust by itself": ("config.json", {"trust_remote_code": True}),
+    "a kernel to download": ("config.json", {"attn_implementation": "stranger/attention"}),
+    "a kernel in a part": ("config.json", {"part": [{"_attn_implementation": "stranger/x:y"}]}),
+    "weights elsewhere": ("config.json", {"transformers_weights": "../secret.safetensors"}),
+    "a quantizer": ("config.json", {"quantization_config": {"quant_method": "bitsandbytes"}}),
+    "a backbone elsewhere": (
+        "config.json",
+        {"model_type": "detr", "backbone": "/secret", "use_pretrained_backbone": True},
+    ),
+    "a tokenizer elsewhere": ("tokenizer_config.json", {"tokenizer_file": "/secret.json"}),
+    "tokenizers elsewhere": (
+        "tokenizer_config.json",
+        {"fast_tokenizer_files": ["../tokenizer.4.0.json"]},
+    ),
+    "a vocabulary elsewhere": ("tokenizer_config.json", {"vocab_file": "/etc/passwd"}),
+    "options of MeCab": ("tokenizer_config.json", {"mecab_kwargs": {"mecab_option": "-r /x"}}),
+    "an adapter": ("adapter_config.json", {"base_model_name_or_path": "/secret"}),
+    "parts elsewhere": (
+        "model.safetensors.index.json",
+        {"weight_map": {"w": "../../secret.safetensors"}},
+    ),
+    "old parts elsewhere": ("pytorch_model.bin.index.json", {"weight_map": {"w": "/secret.bin"}}),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bert(tmp_path_factory.mktemp("models") / "bert")
+
+
+@pytest.fixture
+def hostile(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a model with Python files that create `canary`, and an answer for a prompt."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for path in model.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "attack.py").write_text(CODE.format(canary=str(tmp_path / "canary")))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    return folder
+
+
+def change(path: Path, settings: dict[str, Any]) -> None:
+    found = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**found, **settings}))
+
+
+def test_the_attack_works_where_nothing_protects(
+    hostile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    cache = str(hostile.parent / "modules")
+    monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", cache)
+    change(hostile / "config.json", {"auto_map": {"AutoConfig": "attack.Attack"}})
+    with pytest.raises(AttributeError, match="Attack"):
+        transformers.AutoConfig.from_pretrained(str(hostile), trust_remote_code=True)
+    assert (hostile.parent / "canary").exists()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_folder_that_asks_for_more_is_rejected(hostile: Path, attack: str, loader: str) -> None:
+    name, settings = ATTACKS[attack]
+    change(hostile / name, settings)
+    with pytest.raises(UnsafeCheckpointError) as raised:
+        LOADERS[loader](hostile)
+    assert "\n" not in str(raised.value)
+    assert str(hostile) in str(raised.value)
+    assert not (hostile.parent / "canary").exists()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_harmless_settings_pass(hostile: Path, loader: str) -> None:
+    labels = {"backbone": 0, "auto_map": 1}
+    config = {"label2id": labels, "attn_implementation": "eager", "use_pretrained_backbone": False}
+    change(hostile / "config.json", config)
+    change(hostile / "tokenizer_config.json", {"special_tokens_map_file": "/gone.json"})
+    assert LOADERS[loader](hostile)
+
+
+@pytest.mark.parametrize("loader", ["model", "model with head"])
+def test_a_pickle_is_never_trusted(hostile: Path, loader: str) -> None:
+    class Attack:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, (f"touch {hostile.parent / 'canary'}",)
+
+    weights = pretrained.model(hostile, has_head=True).state_dict()
+    torch.save({**weights, "gift": Attack()}, hostile / "pytorch_model.bin")
+    LOADERS[loader](hostile)  # model.safetensors comes first
+    (hostile / "model.safetensors").unlink()
+    for load in (LOADERS[loader], hugging_face.read_weights):
+        with pytest.raises(DataError) as raised:
+            load(hostile)
+        assert "\n" not in str(raised.value)
+    assert not (hostile.parent / "canary").exists()
+
+
+@pytest.mark.parametrize("kind", ["timm_wrapper", "detr", "attack", None, 3, ["bert"]])
+def test_models_of_other_kinds_are_rejected(hostile: Path, kind: Any) -> None:
+    change(hostile / "config.json", {"model_type": kind})
+    for loader in ("model", "tokenizer"):
+        with pytest.raises(DataError, match="has the model_type"):
+            LOADERS[loader](hostile)
+    with pytest.raises(DataError, match="has the model_type"):
+        pretrained.of_config({"model_type": kind})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"auto_map": {"AutoModel": "a/b--attack.Attack"}},
+        {"attn_implementation": "stranger/x"},
+        {"hidden_size": "__import__('os')"},
+        {"hidden_size": 7},
+        {"no_such": {"deep": [{"auto_map": {"AutoModel": "x"}}]}},
+    ],
+)
+def test_the_configuration_in_a_checkpoint_is_checked_too(settings: dict[str, Any]) -> None:
+    with pytest.raises(DataError) as raised:
+        pretrained.of_config({"model_type": "bert", **settings})
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "vocab.txt"])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b'{"a": ', b"[" * 100_000])
+def test_damaged_files_of_a_tokenizer_are_reported(
+    hostile: Path, name: str, content: bytes
+) -> None:
+    (hostile / name).write_bytes(content)
+    try:
+        pretrained.tokeniser(hostile)
+    except DataError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - some of them do no harm
