@@ -44,6 +44,10 @@ divided() {
 }
 
 launch_train() {
+  if [[ -n "${RECORDING:-}" ]]; then # for `build`: how it is started does not matter
+    _print_command fairseq-train "$@" --distributed-world-size "$(_world_size)"
+    return
+  fi
   local run=()
   [[ -n "${DRY_RUN:-}" ]] && run=(_print_command)
   case "${LAUNCH:-single}" in
@@ -73,6 +77,15 @@ launch_train() {
       echo "LAUNCH is '${LAUNCH}'; expected single, node, cpu, torchrun or slurm." >&2
       return 2
       ;;
+  esac
+}
+
+_world_size() {
+  case "${LAUNCH:-single}" in
+    single) echo 1 ;;
+    cpu) echo "${PROCESSES:-2}" ;;
+    torchrun) echo "$((NODES * ${PROCESSES:-${GPUS:-1} / NODES}))" ;;
+    *) echo "${GPUS:-$(all_gpus | tr , '\n' | grep -c .)}" ;;
   esac
 }
 

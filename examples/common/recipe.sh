@@ -6,7 +6,9 @@
 #   data_dir WHAT FILE...     end with an error unless DATA_DIR is set, a folder with WHAT, and has FILEs
 #   prepared                  end with an error where a later step runs before there is a WORK
 #   headline TEXT             say what comes
-#   have FILE                 true where it is there already, unless FORCE=1
+#   build TARGET COMMAND...   run COMMAND, a function too, which builds the file or folder TARGET in WORK;
+#                             reuse TARGET where it is complete and was built by the same commands from
+#                             the same inputs; stop, naming the setting, where it was built otherwise
 #   run COMMAND...            run it
 #   into FILE COMMAND...      run it; its stdout becomes FILE once it has ended well
 #   joined FILE               FILE of its parts FILE.I-of-N, where a Slurm array has made all of them
@@ -16,7 +18,8 @@
 #   settle                    wait for all that was spawned
 #
 # DRY_RUN=1  print commands, one a line, instead of running them
-# FORCE=1    do again what is done
+# FORCE=1    delete and build again what is there
+# CHOICES    names of the settings that only choose among targets, as SEEDS does; set by settings.sh
 # JOBS       how many trainings or decodings at a time                              (default: 1)
 set -euo pipefail
 
@@ -31,6 +34,7 @@ trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 # In a dry run nothing needs to be installed, fairseq-ssl neither.
 if [[ -n "${DRY_RUN:-}" ]]; then USER_DIR=fairseq_ssl; else USER_DIR="$(fairseq-ssl user-dir)"; fi
 export USER_DIR
+COMMON="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 expect() {
   local word
@@ -66,8 +70,62 @@ prepared() {
 }
 
 headline() {
+  keep_settings
   if [[ -n "${DRY_RUN:-}" ]]; then echo "# $*"; else printf '==> %s\n' "$*" >&2; fi
 }
+
+# What a target was built from is in WORK/records (build_record.py). A function is run twice: first
+# as in a dry run, for the commands in the record; so it must not change anything outside of run,
+# into, quietly and launch_train, and print the same commands before and after it has built TARGET.
+build() { # TARGET COMMAND...
+  if [[ -n "${DRY_RUN:-}" ]]; then
+    "${@:2}"
+    return
+  fi
+  local commands status=0
+  commands="$(in_dry_run "${@:2}")"
+  record check "$1" <<<"$commands" || status=$?
+  ((status)) || return 0
+  ((status == 3)) || exit "$status"
+  [[ -z "${FORCE:-}" ]] || rm -rf "$1"
+  mkdir -p "$(dirname "$1")"
+  "${@:2}" # not within a condition, where set -e would be off
+  record finish "$1" </dev/null
+}
+
+in_dry_run() { # COMMAND...
+  # shellcheck disable=SC2034  # launch_train asks for RECORDING
+  local DRY_RUN=1 FORCE='' RECORDING=1
+  set -e # off in $(...)
+  "$@"
+}
+
+record() { # check|finish TARGET
+  keep_settings
+  local name
+  {
+    for name in "${!SETTINGS[@]}"; do printf '%s=%s\0' "$name" "${SETTINGS[$name]}"; done
+    cat
+  } | python "$COMMON/build_record.py" "$@"
+}
+
+# The settings that SETTINGS_FILES name (all scripts of the recipe, unless a script sets it), NAME to
+# value, as they are before a step changes any for its own use.
+declare -A SETTINGS=()
+keep_settings() {
+  local name
+  ((${#SETTINGS[@]} == 0)) || return 0
+  [[ -n "${SETTINGS_FILES+set}" ]] || SETTINGS_FILES=("$HERE"/*.sh)
+  SETTINGS=([STEP]="${0##*/}" [FORCE]="${FORCE:-}" [CHOICES]="${CHOICES:-}")
+  while read -r name; do
+    if [[ " $RESOURCE_SETTINGS " != *" $name "* ]] && declare -p "$name" &>/dev/null; then
+      local -n value="$name"
+      SETTINGS[$name]="${value[*]}"
+    fi
+  done < <(grep -ohE '\b[A-Z][A-Z0-9_]*\b' "${SETTINGS_FILES[@]}" | sort -u)
+}
+RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
+RESOURCE_SETTINGS+=" UPDATE_FREQ BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES"
 
 have() {
   [[ -z "${FORCE:-}" && -z "${DRY_RUN:-}" && -e "$1" ]] && echo "there already: $1" >&2

@@ -52,44 +52,36 @@ paper() {
   done
 }
 
-headline "1/5 the corpus ($SCALE)"
-if ! have "$WORK/text/done"; then
-  run mkdir -p "$WORK"
-  "$SCALE"
-  into "$WORK/text/done" date
-fi
+prefixes() { # valid|test
+  grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,
+}
 
-headline "1/5 vanilla: binarised, with one dictionary for both sides"
-if ! have "$WORK/data/vanilla"; then
-  prefixes() { # valid|test
-    grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,
-  }
-  if [[ "$SCALE" == small ]]; then
-    dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
-  else
-    dictionary=(--joined-dictionary --nwordssrc 32768 --nwordstgt 32768)
-  fi
-  run rm -rf "$WORK/data/vanilla.tmp"
+vanilla() {
+  local dictionary=(--joined-dictionary --nwordssrc 32768 --nwordstgt 32768) data="$WORK/data/vanilla"
+  [[ "$SCALE" == small ]] && dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
+  run rm -rf "$data.tmp"
   quietly "$WORK/preprocess.log" run fairseq-preprocess \
     --source-lang "$SOURCE" --target-lang "$TARGET" "${dictionary[@]}" \
     --trainpref "$WORK/text/train" \
     --validpref "$(prefixes valid)" \
     --testpref "$(prefixes test)" \
-    --destdir "$WORK/data/vanilla.tmp" --workers "$(nproc)"
-  run mv "$WORK/data/vanilla.tmp" "$WORK/data/vanilla"
-fi
+    --destdir "$data.tmp" --workers "$(nproc)"
+  run mv "$data.tmp" "$data"
+}
+
+headline "1/5 the corpus ($SCALE)"
+build "$WORK/text" "$SCALE"
+
+headline "1/5 vanilla: binarised, with one dictionary for both sides"
+build "$WORK/data/vanilla" vanilla
 
 headline "1/5 extrapolate: no training pair longer than $LIMIT on either side"
-if ! have "$WORK/data/extrapolate"; then
-  run fairseq-ssl position-data extrapolate "$WORK/data/vanilla" "$WORK/data/extrapolate" \
-    --limit "$LIMIT" ${FORCE:+--force}
-fi
+build "$WORK/data/extrapolate" run fairseq-ssl position-data extrapolate "$WORK/data/vanilla" \
+  "$WORK/data/extrapolate" --limit "$LIMIT" ${FORCE:+--force}
 
 headline "1/5 interpolate: $SENTENCES neighbours in one"
 join=(--sentences "$SENTENCES" --separator "$SEPARATOR" ${FORCE:+--force})
-if ! have "$WORK/data/interpolate"; then
-  run fairseq-ssl position-data interpolate "$WORK/data/vanilla" "$WORK/data/interpolate" "${join[@]}"
-fi
-if ! have "$WORK/raw-joined"; then
-  run fairseq-ssl position-data interpolate "$WORK/raw" "$WORK/raw-joined" "${join[@]}"
-fi
+build "$WORK/data/interpolate" run fairseq-ssl position-data interpolate \
+  "$WORK/data/vanilla" "$WORK/data/interpolate" "${join[@]}"
+build "$WORK/raw-joined" run fairseq-ssl position-data interpolate \
+  "$WORK/raw" "$WORK/raw-joined" "${join[@]}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A model for each data set, kind of positions and seed, in WORK/runs/DATASET.KIND.SEED.
-# Killed, it goes on from its last checkpoint.
+# An interrupted training resumes from its last checkpoint.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 train() { # DATASET KIND SEED
-  local folder="$RUNS/$1.$2.$3" last="$UPDATES" flags more=()
-  have "$(model "$@")" && return
+  local folder last="$UPDATES" flags more=()
+  folder="$(folder "$@")"
   read -ra flags <<<"$(positions "$1" "$2")"
   [[ "$1" == extrapolate ]] && last="$EXTRAPOLATE_UPDATES"
   if [[ "$1" == interpolate ]]; then
@@ -33,7 +33,9 @@ headline "2/5 training: $DATASETS; $KINDS; seeds $SEEDS"
 # What interpolate may start from comes first.
 for dataset in $DATASETS; do
   for seed in $SEEDS; do
-    for kind in $KINDS; do spawn train "$dataset" "$kind" "$seed"; done
+    for kind in $KINDS; do
+      spawn build "$(folder "$dataset" "$kind" "$seed")" train "$dataset" "$kind" "$seed"
+    done
   done
   settle
 done

@@ -4,8 +4,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # DATASET KIND SEED SET
-  local out="$RUNS/$1.$2.$3/$4"
-  have "$out.txt" && return
+  local out
+  out="$(folder "$1" "$2" "$3")/$4"
   quietly "$out.log" into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
     --path "$(model "$1" "$2" "$3")" --gen-subset "$4" --beam "$BEAM" \
     --max-len-a 1.5 --max-len-b 20 --max-tokens 4000
@@ -18,7 +18,7 @@ for dataset in $DATASETS; do
   for seed in $SEEDS; do
     for kind in $KINDS; do
       for set in $HELD_OUT; do
-        spawn decode "$dataset" "$kind" "$seed" "$set"
+        spawn build "$(folder "$dataset" "$kind" "$seed")/$set.txt" decode "$dataset" "$kind" "$seed" "$set"
       done
     done
   done

@@ -16,8 +16,7 @@ models() { # DATASET
 analyse() { # NAME VERB DATASET OPTIONS...
   local chosen
   read -ra chosen <<<"$(models "$3")"
-  have "$OUT/$1.json" && return
-  run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
+  build "$OUT/$1.json" run fairseq-ssl "$2" "$WORK/data/$3" -o "$OUT/$1" "${chosen[@]}" "${@:4}"
 }
 
 for dataset in $DATASETS; do

@@ -12,6 +12,7 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
+CHOICES="DATASETS KINDS SEEDS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/shape/$SCALE}"
 KINDS="${KINDS:-absolute shifted relative}"            # 6.2: APE, SHAPE, RPE
@@ -119,8 +120,9 @@ expect DATASETS "vanilla extrapolate interpolate" $DATASETS
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
 EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
 EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-$RELATIVE_LIMIT}"
-RUNS="$WORK/runs" # RUNS/DATASET.KIND.SEED
-model() { echo "$RUNS/$1.$2.$3/final.pt"; } # DATASET KIND SEED
+RUNS="$WORK/runs"
+folder() { echo "$RUNS/$1.$2.$3"; }         # DATASET KIND SEED
+model() { echo "$(folder "$@")/final.pt"; } # DATASET KIND SEED
 
 # The flags of a kind of positions.
 positions() { # DATASET KIND

@@ -1,0 +1,194 @@
+"""`build` reuses a target only where it was built with today's settings from today's inputs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+
+SETTINGS = """
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source "COMMON/recipe.sh"
+source "COMMON/launch.sh"
+CHOICES="SEEDS"
+WORK="${WORK:-work}" SEEDS="${SEEDS:-1 2}" LINES="${LINES:-3}" WIDTH="${WIDTH:-64}"
+gpus 1
+UPDATE_FREQ="$(divided 16 GPUS)"
+"""
+
+PREPARE = """#!/usr/bin/env bash
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+text() { into "$WORK/text/train" head -n "$LINES" "$DATA_DIR/corpus"; }
+build "$WORK/text" text
+"""
+
+TRAIN = """#!/usr/bin/env bash
+source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+train() { # SEED
+  local folder="$WORK/runs/$1"
+  quietly "$folder/log" launch_train "$WORK/text/train" --width "$WIDTH" --seed "$1" \\
+    --update-freq "$UPDATE_FREQ" --save-dir "$folder"
+}
+for seed in $SEEDS; do spawn build "$WORK/runs/$seed" train "$seed"; done
+settle
+"""
+
+FAIRSEQ_TRAIN = """#!/usr/bin/env bash
+while (($#)); do [[ "$1" == --save-dir ]] && folder="$2"; shift; done
+echo trained >>"$folder/updates"
+[[ ! -e "$KILLER" ]] || exit 1
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A recipe of two steps whose trainings write a line."""
+    folder = tmp_path / "recipe"
+    folder.mkdir()
+    (folder / "settings.sh").write_text(SETTINGS.replace("COMMON", f"{ROOT}/examples/common"))
+    (folder / "1_prepare.sh").write_text(PREPARE)
+    (folder / "2_train.sh").write_text(TRAIN)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/fairseq-train").write_text(FAIRSEQ_TRAIN)
+    (tmp_path / "bin/fairseq-train").chmod(0o755)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/corpus").write_text("a\nb\nc\nd\n")
+    return folder
+
+
+def step(recipe: Path, name: str, code: int = 0, **settings: str) -> str:
+    """Run a step; return what it reports."""
+    root = recipe.parent
+    defaults = {"WORK": f"{root}/work", "DATA_DIR": f"{root}/data", "GPUS": "1"}
+    plain = environment(KILLER=f"{root}/killer", **{**defaults, **settings})
+    done = subprocess.run(
+        ["bash", str(next(recipe.glob(f"?_{name}.sh")))],
+        env={**plain, "PATH": f"{root}/bin:{plain['PATH']}"},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def updates(recipe: Path, seed: int = 1) -> int:
+    """Return how many times the model of a seed was trained."""
+    return len((recipe.parent / f"work/runs/{seed}/updates").read_text().splitlines())
+
+
+def test_a_complete_target_is_reused(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    assert step(recipe, "train").count("there already: ") == 2
+    assert (updates(recipe, 1), updates(recipe, 2)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"GPUS": "4"}, {"JOBS": "2"}, {"SEEDS": "2 1"}, {"LAUNCH": "cpu", "GPUS": "2"}]
+)
+def test_settings_that_do_not_change_the_result_do_not_matter(
+    recipe: Path, settings: dict[str, str]
+) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    assert step(recipe, "train", 0, **settings).count("there already: ") == 2
+
+
+def test_a_changed_setting_stops_the_step_and_is_named(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    shown = step(recipe, "train", 2, WIDTH="65", SEEDS="2 3")
+    assert "$WORK/runs/2 was built with other settings:\n  WIDTH was '64', is '65'\n" in shown
+    assert "--width: 64 -> 65" in shown
+    assert "FORCE=1" in shown
+    assert not (recipe.parent / "work/runs/3").exists()
+
+
+def test_a_changed_setting_of_an_earlier_step_stops_a_later_one(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train", SEEDS="1")
+    for seeds in ("1", "2"):
+        shown = step(recipe, "train", 2, LINES="2", SEEDS=seeds)
+        assert "LINES was '3', is '2'; $WORK/text is from 1_prepare.sh" in shown
+
+
+def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    step(recipe, "prepare", LINES="2", FORCE="1")
+    assert "the input $WORK/text/train has changed" in step(recipe, "train", 2, LINES="2")
+    step(recipe, "train", LINES="2", FORCE="1")
+    assert "there already" in step(recipe, "train", LINES="2")
+
+
+def test_a_changed_file_of_the_data_stops_the_step_and_is_named(recipe: Path) -> None:
+    step(recipe, "prepare")
+    corpus = recipe.parent / "data/corpus"
+    corpus.write_text(corpus.read_text())
+    assert "there already" in step(recipe, "prepare")
+    corpus.write_text("e\nb\nc\nd\n")
+    assert "the input $DATA_DIR/corpus has changed" in step(recipe, "prepare", 2)
+
+
+def test_an_interrupted_target_resumes_with_the_same_settings_only(recipe: Path) -> None:
+    step(recipe, "prepare")
+    killer = recipe.parent / "killer"
+    killer.touch()
+    step(recipe, "train", 1, SEEDS="1")
+    killer.unlink()
+    assert "WIDTH was '64', is '65'" in step(recipe, "train", 2, SEEDS="1", WIDTH="65")
+    assert "there already" not in step(recipe, "train", SEEDS="1")
+    assert updates(recipe) == 2
+
+
+def test_force_deletes_what_an_earlier_training_left(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train", SEEDS="1")
+    step(recipe, "train", SEEDS="1", WIDTH="65", FORCE="1")
+    assert updates(recipe) == 1
+    assert "there already" in step(recipe, "train", SEEDS="1", WIDTH="65")
+
+
+def test_a_moved_folder_is_the_same(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    root = recipe.parent
+    shutil.move(root / "work", root / "moved")
+    shutil.move(root / "data", root / "copy")
+    shown = step(recipe, "train", WORK=f"{root}/moved", DATA_DIR=f"{root}/copy")
+    assert shown.count("there already: ") == 2
+    assert "there already" in step(recipe, "prepare", WORK="moved", DATA_DIR="copy")
+
+
+def test_a_file_of_the_user_is_used_as_it_is(recipe: Path) -> None:
+    text = recipe.parent / "work/text"
+    text.mkdir(parents=True)
+    (text / "train").write_text("own\n")
+    assert "there already" in step(recipe, "prepare")
+    step(recipe, "train")
+    assert (text / "train").read_text() == "own\n"
+    (text / "train").write_text("new\n")
+    assert "the input $WORK/text/train has changed" in step(recipe, "train", 2)
+
+
+def test_a_damaged_record_is_reported(recipe: Path) -> None:
+    step(recipe, "prepare")
+    (recipe.parent / "work/records/text.json").write_text("{")
+    assert "text.json is damaged. Delete it and set FORCE=1." in step(recipe, "prepare", 2)
+
+
+def test_the_record_holds_no_path_of_the_machine(recipe: Path) -> None:
+    step(recipe, "prepare")
+    step(recipe, "train")
+    for path in (recipe.parent / "work/records").rglob("*.json"):
+        record = json.loads(path.read_text())
+        assert record["finished"]
+        assert str(recipe.parent) not in path.read_text()
