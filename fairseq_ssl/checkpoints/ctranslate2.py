@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fairseq_ssl.checkpoints.ctranslate2_folder import write_checksums
 from fairseq_ssl.checkpoints.reading import State
 from fairseq_ssl.checkpoints.training_data import TrainingData
 from fairseq_ssl.errors import DataError, UsageError
@@ -38,6 +39,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
             converter.convert(str(Path(aside) / "model"), quantization=quantization)
         except Exception as error:  # what its converter lacks, or meets in options and weights
             raise DataError(f"CTranslate2 can not take this model: {error}") from None
+        write_checksums(Path(aside) / "model")
         if output.exists():
             shutil.rmtree(output)
         (Path(aside) / "model").rename(output)

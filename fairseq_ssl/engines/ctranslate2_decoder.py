@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.checkpoints.ctranslate2_folder import check_folder
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.signature import Signature
@@ -52,9 +53,11 @@ class CTranslate2Decoder:
                 batch_type="tokens",
                 **sampled,
             )
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, MemoryError) as error:
             if "out of memory" not in str(error):
-                raise
+                raise DataError(
+                    f"CTranslate2 cannot decode with {decoding.models[0]}: {_line(error)}"
+                ) from None
             return self._by_halves(sentences, ids)
         return [[" ".join(tokens) for tokens in one.hypotheses] for one in found]
 
@@ -77,10 +80,10 @@ class CTranslate2Decoder:
                 inter_threads=1,
                 intra_threads=decoding.threads,
             )
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:  # whatever the C++ library throws
             raise DataError(
-                f"CTranslate2 can not load {decoding.models[0]}: {error}. Make the model again: "
-                "fairseq-ssl export --to ctranslate2"
+                f"CTranslate2 can not load {decoding.models[0]}: {_line(error)}. Export the model "
+                "again: fairseq-ssl export --to ctranslate2"
             ) from None
 
 
@@ -116,6 +119,7 @@ def converted(decoding: Decoding) -> Decoding:
     _package()
     check_model(model)
     if model.is_dir():
+        check_folder(model)
         return decoding
     folder = decoding.data_dir and str(decoding.data_dir.resolve())
     made_of = {
@@ -134,6 +138,7 @@ def converted(decoding: Decoding) -> Decoding:
         "folder as --model."
     )
     made_once(kept, lambda: is_done([kept], made_of), convert, hint)
+    check_folder(kept)
     return replace(decoding, models=(kept,))
 
 
@@ -151,6 +156,10 @@ def _convert(decoding: Decoding, folder: Path) -> None:
         )
     data = training_data(state, decoding.data_dir, *decoding.languages)
     write_ctranslate2(to_stock(state), data, folder, decoding.compute_type)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _package() -> Any:

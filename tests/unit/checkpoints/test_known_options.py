@@ -43,7 +43,7 @@ def strings(value: Any) -> list[str]:
 
 
 def test_what_the_architecture_declares_is_kept() -> None:
-    kept = {
+    kept: dict[str, Any] = {
         "encoder_layers": 2,
         "dropout": 0.3,
         "encoder_learned_pos": True,
@@ -72,7 +72,7 @@ def test_what_it_does_not_declare_is_dropped() -> None:
 
 
 def test_files_that_options_name_are_not_written() -> None:
-    paths = {"encoder_embed_path": "/etc/passwd", "decoder_embed_path": "passwd"}
+    paths: dict[str, Any] = {"encoder_embed_path": "/etc/passwd", "decoder_embed_path": "passwd"}
     model = to_stock(state(**paths))["cfg"]["model"]
     assert {model[name] for name in paths} == {None}
 
