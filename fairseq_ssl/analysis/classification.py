@@ -94,8 +94,10 @@ class Classifier:
     def texts(self, lines: Sequence[str]) -> TwoViewDataset:
         """Cut texts as those of the data folder were cut."""
         settings = self._settings()
+        if settings["lower"]:
+            lines = [line.lower() for line in lines]
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        words = view_of_words(lines, cut_named(settings["cut"]), settings["lower"], known)
+        words = view_of_words(lines, cut_named(settings["cut"]), known)
         found = _Ids(self.task.source_dictionary, list(words))
         if not self.has_imitators:
             return self.task.inference_dataset(found, None)  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fairseq_ssl.text.labelled import (
     falls_within,
     mark,
     read_labelled,
+    take,
     view_of_words,
 )
 from fairseq_ssl.text.lines import read_lines
@@ -30,6 +31,7 @@ from fairseq_ssl.text.whole_file import whole_file
 from fairseq_ssl.text.whole_folder import whole_folder
 
 REFUSE, DROP, KEEP = "refuse", "drop", "keep"
+HELD_OUT = ("valid", "test")
 SUMMARY = (
     "make the data folder of --task semi_supervised_classification from a file of labels and "
     "texts, and unlabelled text"
@@ -56,7 +58,16 @@ def add(steps: Steps) -> None:
         metavar="FILE",
         help="texts without labels, one a line; .gz by suffix (default: none)",
     )
-    for name in ("valid", "test"):
+    parser.add_argument(
+        "--extra-unlabelled",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="more texts without labels, for imitators alone: the vocabularies and the data of "
+        "the language model stay as they are without them; .gz by suffix (default: none)",
+    )
+    for name in HELD_OUT:
         parser.add_argument(
             f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, as LABELLED"
         )
@@ -66,6 +77,12 @@ def add(steps: Steps) -> None:
             metavar="SHARE",
             help=f"take the {name} texts out of LABELLED: a share of them, above 0 and below 1, "
             "chosen by a hash of the text, so that they are always the same",
+        )
+        parser.add_argument(
+            f"--{name}-lines",
+            type=int,
+            metavar="N",
+            help=f"number of {name} texts to take out of LABELLED by the same hash, 1 or more",
         )
     parser.add_argument(
         "--train-lines",
@@ -97,7 +114,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         "marks; spaces: what stands between those; bert:FOLDER: the tokens of a BERT or RoBERTa, "
         "for --arch bert_classifier, none of them too rare (default: %(default)s)",
     )
-    parser.add_argument("--lower", action="store_true", help="write words in lower case")
+    parser.add_argument("--lower", action="store_true", help="lower-case the text of both views")
     parser.add_argument(
         "--least-count",
         type=int,
@@ -127,17 +144,22 @@ def run(args: argparse.Namespace) -> int:
     splits = _labelled_splits(args)
     unlabelled = [line.strip() for path in args.unlabelled for line in read_lines(path)]
     unlabelled += splits.pop("rest_texts")
-    leaks = _without_leaks(args, splits, unlabelled)
-    for name in ("train", "valid", "test"):
-        if name in splits and not splits[name]:
+    if args.lower:
+        unlabelled = [text.lower() for text in unlabelled]
+    held = {mark(one.text): name for name in HELD_OUT for one in splits.get(name, [])}
+    leaks = _without_leaks(args, splits, unlabelled, held)
+    for name in ("train", *HELD_OUT):
+        if splits.get(name) == []:
             raise DataError(f"There are no {name} texts. Expected one or more.")
     with whole_folder(args.output) as folder:
-        report = _write(args, folder, splits, unlabelled)
+        extra = _ExtraTexts(args.extra_unlabelled, args.leaks, args.lower, held)
+        report = _write(args, folder, splits, unlabelled, extra)
         counts = {name: len(texts) for name, texts in splits.items()}
         parameters = {
             "labelled": str(args.labelled),
             **counts,
             "unlabelled": len(unlabelled),
+            **({"extra": len(extra)} if extra else {}),
             "cut": args.cut,
             "lower": args.lower,
             "least_count": args.least_count,
@@ -153,16 +175,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    for name in ("pieces", "least_count", "train_lines"):
+    for name in ("pieces", "least_count", "train_lines", "valid_lines", "test_lines"):
         value = getattr(args, name)
         if value is not None and value < 1:
             raise UsageError(f"{flag(name)} is {value}; expected 1 or more.")
-    for name in ("valid", "test"):
+    for name in HELD_OUT:
         share = getattr(args, f"{name}_share")
         if share is not None and not 0 < share < 1:
             raise UsageError(f"--{name}-share is {share}; expected above 0 and below 1.")
-        if share is not None and getattr(args, name) is not None:
-            raise UsageError(f"--{name} and --{name}-share both make {name} texts; pass one.")
+        ways = [way for way in (name, f"{name}_share", f"{name}_lines") if getattr(args, way)]
+        if len(ways) > 1:
+            raise UsageError(
+                f"{' and '.join(map(flag, ways))} both make {name} texts; pass one of them."
+            )
     if (args.valid_share or 0) + (args.test_share or 0) >= 1:
         raise UsageError("--valid-share and --test-share together leave nothing to train on.")
     check_new(args.output, args.force)
@@ -170,21 +195,25 @@ def _check(args: argparse.Namespace) -> None:
 
 def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
     """Return the labelled texts by split, and under rest_texts those that lose their labels."""
-    splits: dict[str, Any] = {"train": []}
-    given = {name: getattr(args, name) for name in ("valid", "test") if getattr(args, name)}
-    for name, path in given.items():
-        splits[name] = list(read_labelled(path, args.text_first))
-    test, valid = args.test_share or 0.0, args.valid_share or 0.0
-    for name, share in (("valid", valid), ("test", test)):
+    splits: dict[str, Any] = {"train": list(read_labelled(args.labelled, args.text_first))}
+    for name in HELD_OUT:
+        if getattr(args, name):
+            splits[name] = list(read_labelled(getattr(args, name), args.text_first))
+    below = 0.0
+    for name in reversed(HELD_OUT):  # of a hash, test texts have the lowest values
+        texts, count = splits["train"], getattr(args, f"{name}_lines")
+        share = getattr(args, f"{name}_share")
         if share:
-            splits[name] = []
-    for one in read_labelled(args.labelled, args.text_first):
-        if test and falls_within(one.text, test):
-            splits["test"].append(one)
-        elif valid and falls_within(one.text, test + valid):
-            splits["valid"].append(one)
-        else:
-            splits["train"].append(one)
+            below += share
+            splits[name] = [one for one in texts if falls_within(one.text, below)]
+            splits["train"] = [one for one in texts if not falls_within(one.text, below)]
+        elif count:
+            if count >= len(texts):
+                raise DataError(
+                    f"{args.labelled} has {len(texts)} texts for training and {name}, and "
+                    f"{flag(f'{name}_lines')} is {count}. Expected fewer."
+                )
+            splits[name], splits["train"] = take(texts, count)
     splits["rest_texts"] = []
     if args.train_lines is not None and args.train_lines < len(splits["train"]):
         # By the end of the mark: its beginning decides about the test texts.
@@ -196,24 +225,56 @@ def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _without_leaks(
-    args: argparse.Namespace, splits: dict[str, list[Labelled]], unlabelled: list[str]
+    args: argparse.Namespace,
+    splits: dict[str, list[Labelled]],
+    unlabelled: list[str],
+    held: dict[bytes, str],
 ) -> int:
     """Find training and unlabelled texts that are valid or test texts; drop them or refuse."""
-    held = {mark(one.text): name for name in ("valid", "test") for one in splits.get(name, [])}
     leaked = [text for text in unlabelled if mark(text) in held]
     trained = [one.text for one in splits["train"] if mark(one.text) in held]
     both = leaked + trained
     if both and args.leaks == REFUSE:
-        raise DataError(
-            f"{len(leaked)} unlabelled and {len(trained)} training texts are among the "
-            f"{held[mark(both[0])]} texts or the like, as {both[0][:80]!r}: what is measured on "
-            "those would not be new to the model. Pass --leaks drop to leave them out of "
-            "training, or --leaks keep."
-        )
+        found = f"{len(leaked)} unlabelled and {len(trained)} training texts are"
+        raise _leak(found, both[0], held)
     if both and args.leaks == DROP:
         unlabelled[:] = [text for text in unlabelled if mark(text) not in held]
         splits["train"] = [one for one in splits["train"] if mark(one.text) not in held]
     return len(both)
+
+
+def _leak(found: str, text: str, held: dict[bytes, str]) -> DataError:
+    return DataError(
+        f"{found} among the {held[mark(text)]} texts or the like, as {text[:80]!r}: what is "
+        "measured on those would not be new to the model. Pass --leaks drop to leave them out of "
+        "training, or --leaks keep."
+    )
+
+
+def _cased(text: str, lower: bool) -> str:
+    return text.lower() if lower else text
+
+
+class _ExtraTexts:
+    """The texts of --extra-unlabelled, read again for each view: they may be millions."""
+
+    def __init__(
+        self, paths: Sequence[Path], leaks: str, lower: bool, held: dict[bytes, str]
+    ) -> None:
+        self.paths, self.leaks, self.lower, self.held = paths, leaks, lower, held
+        self.count = sum(1 for _ in self)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self.paths:
+            for number, line in enumerate(read_lines(path), 1):
+                text = line.strip()
+                if self.leaks == KEEP or mark(text) not in self.held:
+                    yield _cased(text, self.lower)
+                elif self.leaks == REFUSE:
+                    raise _leak(f"{path}:{number} is", text, self.held)
 
 
 def _write(
@@ -221,16 +282,19 @@ def _write(
     folder: Path,
     splits: dict[str, list[Labelled]],
     unlabelled: list[str],
+    extra: _ExtraTexts,
 ) -> dict[str, Any]:
     """Write all views; return what a signature tells of them."""
     from fairseq_ssl.data import classification_folder as views
 
     cut = views.cut_named(args.cut)
-    texts = {name: [one.text for one in found] for name, found in splits.items()}
+    texts: dict[str, Iterable[str]] = {
+        name: [_cased(one.text, args.lower) for one in found] for name, found in splits.items()
+    }
     if unlabelled:
         texts[views.UNLABELLED] = unlabelled
-    learned = [*texts["train"], *unlabelled]
-    counts = _counts(view_of_words(learned, cut, args.lower))
+    learned = [*texts["train"], *texts.get(views.UNLABELLED, [])]
+    counts = _counts(view_of_words(learned, cut))
     words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
     trained = sentencepiece_model.train(
@@ -247,10 +311,10 @@ def _write(
     _check_labels(splits, labels)
     label = views.ViewWriter(folder / views.LABEL, views.dictionary_of(Counter(labels)))
     unknown = {}
+    if extra:
+        texts[views.EXTRA] = extra
     for name, found in texts.items():
-        lines = watched(
-            view_of_words(found, cut, args.lower, known), f"classify prepare, {name}", "texts"
-        )
+        lines = watched(view_of_words(found, cut, known), f"classify prepare, {name}", "texts")
         unknown[name] = words.write(name, lines)
         pieces.write(name, (" ".join(model.cut(text)) for text in found))
         if name in splits:

@@ -16,6 +16,8 @@ from fairseq_ssl.text.labelled import CUTS, Cut
 
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELLED = "unlabelled"
+EXTRA = "extra"
+"""Unlabelled texts that no vocabulary and no language model is made of."""
 VIEWS_FILE = "views.json"
 """How words were cut, for those who cut other texts alike."""
 
@@ -83,6 +85,7 @@ def link_language_model(folder: Path) -> None:
 
 
 __all__ = [
+    "EXTRA",
     "LABEL",
     "PIECES",
     "UNLABELLED",

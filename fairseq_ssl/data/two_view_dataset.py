@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset
+from fairseq.data import ConcatDataset, FairseqDataset
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -43,6 +43,30 @@ class View:
         if self.name == WORDS:
             return found if longest is None else np.minimum(found, longest)
         return np.maximum(found - 1, 1)
+
+
+def joined_views(splits: Sequence[Sequence[View]]) -> list[View]:
+    """Return views of the lines of splits, one split after the other."""
+    if len(splits) == 1:
+        return list(splits[0])
+    return [
+        replace(same[0], texts=ConcatDataset([one.texts for one in same]))
+        for same in zip(*splits, strict=True)
+    ]
+
+
+def drawn_lines(counts: Sequence[int], wanted: int | None, seed: int) -> Ids:
+    """Return `wanted` lines, or all, of splits of such sizes; fewer are among more.
+
+    Lines of a split are drawn after all lines of the split before it.
+    """
+    random = np.random.default_rng(seed)
+    starts = np.cumsum([0, *counts])
+    order = [
+        start + random.permutation(count) for start, count in zip(starts, counts, strict=False)
+    ]
+    found: Ids = np.sort(np.concatenate(order)[:wanted])
+    return found
 
 
 class TwoViewDataset(FairseqDataset):

@@ -2,20 +2,28 @@
 
 import hashlib
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 import torch
-from fairseq.data import ConcatDataset, Dictionary, data_utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_ssl.data.classification_folder import LABEL
 from fairseq_ssl.data.teacher_labels import TeacherLabels, teacher_labels
-from fairseq_ssl.data.two_view_dataset import PIECES, WORDS, Ids, TwoViewDataset, View
+from fairseq_ssl.data.two_view_dataset import (
+    PIECES,
+    WORDS,
+    Ids,
+    TwoViewDataset,
+    View,
+    drawn_lines,
+    joined_views,
+)
 from fairseq_ssl.errors import ConfigurationError, DataError, flag
 from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
 from fairseq_ssl.models.expert_and_imitators import imitator_options
@@ -58,13 +66,24 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
         },
     )
     classification_unlabelled: str = field(
-        default="unlabelled", metadata={"help": "split without labels (default: unlabelled)"}
+        default="unlabelled",
+        metadata={
+            "help": "split without labels, or several with : between, such as unlabelled:extra "
+            "(default: unlabelled)"
+        },
     )
     classification_unlabelled_lines: Optional[int] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "how many of the unlabelled lines to use, drawn so that fewer are among more; "
-            "1 or more (default: all)"
+            "help": "how many of the unlabelled lines to use, drawn so that fewer are among more, "
+            "those of the first split before those of the next; 1 or more (default: all)"
+        },
+    )
+    classification_full_epochs: bool = field(
+        default=False,
+        metadata={
+            "help": "imitate: repeat the chosen lines until an epoch has as many texts as there "
+            "are unlabelled lines, so that an epoch of fewer lines has as many updates"
         },
     )
     classification_others: int = field(
@@ -255,56 +274,77 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     def _taught(self, split: str, is_training: bool) -> TwoViewDataset:
         """Return texts with what the teacher says of them; where it is silent, their labels."""
-        name = self.cfg.classification_unlabelled if is_training else split
+        names = self._unlabelled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
-        teacher = None if online else teacher_labels(folder, name, len(self.classes))
+        teacher = None if online else self._labels_of_teacher(folder, names)
         if teacher is None and not online:
-            if is_training:
-                raise DataError(
-                    f"{folder} has no {name}.npy or {name}.txt. Expected probabilities of its "
-                    "lines, as `fairseq-ssl classify label` writes them."
-                )
             logger.info(f"{folder} knows nothing of {split}: its labels are taken")
             teacher = TeacherLabels(
                 [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
             )
-        views = self._views(name, [PIECES, WORDS] if online else [PIECES])
+        view_names = [PIECES, WORDS] if online else [PIECES]
+        views = joined_views([self._views(name, view_names) for name in names])
         return TwoViewDataset(
             views,
             teacher=teacher,
-            lines=self._some_lines(len(views[0].texts)) if is_training else None,
+            lines=self._lines_of_epoch() if is_training else None,
             longest=self.cfg.classification_longest,
             shuffle=is_training,
             seed=self.cfg.seed,
         )
 
+    def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
+        """Return the teacher's labels of splits; None for a labelled split without any."""
+        parts = []
+        for name in names:
+            found = teacher_labels(folder, name, len(self.classes))
+            if found is None and name in self._unlabelled_splits():
+                raise DataError(
+                    f"{folder} has no {name}.npy or {name}.txt. Expected probabilities of its "
+                    "lines, as `fairseq-ssl classify label` writes them."
+                )
+            if found is None:
+                return None
+            parts += found.parts
+        return TeacherLabels(parts)
+
     def _others(self, split: str) -> TwoViewDataset:
         """Return texts to draw from whose labels do not count: unlabelled ones, and a split's."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
-        unlabelled = self._views(self.cfg.classification_unlabelled, names)
-        count = len(unlabelled[0].texts)
-        views = [
-            replace(one, texts=ConcatDataset([one.texts, other.texts]))
-            for one, other in zip(unlabelled, self._views(split, names), strict=True)
-        ]
-        some = self._some_lines(count)
-        some = np.arange(count) if some is None else some
-        lines = np.concatenate([some, np.arange(count, len(views[0].texts))])
+        views = joined_views(
+            [self._views(one, names) for one in (*self._unlabelled_splits(), split)]
+        )
+        counts = self._counts_unlabelled(WORDS)
+        some = self._some_lines(counts)
+        labelled = np.arange(sum(counts), len(views[0].texts))
         return TwoViewDataset(
-            views, lines=lines, longest=self.cfg.classification_longest, shuffle=False
+            views,
+            lines=np.concatenate([some, labelled]),
+            longest=self.cfg.classification_longest,
+            shuffle=False,
         )
 
-    def _some_lines(self, count: int) -> Ids | None:
+    def _unlabelled_splits(self) -> list[str]:
+        return str(self.cfg.classification_unlabelled).split(":")
+
+    def _counts_unlabelled(self, view: str) -> list[int]:
+        return [len(self._indexed(view, name)) for name in self._unlabelled_splits()]
+
+    def _lines_of_epoch(self) -> Ids:
+        """Return the chosen unlabelled lines, repeated if epochs are to be full."""
+        counts = self._counts_unlabelled(PIECES)
+        lines = self._some_lines(counts)
+        is_full = self.cfg.classification_full_epochs
+        return np.sort(np.resize(lines, sum(counts))) if is_full else lines
+
+    def _some_lines(self, counts: list[int]) -> Ids:
         wanted = self.cfg.classification_unlabelled_lines
-        if wanted is None:
-            return None
-        if wanted > count:
+        if wanted is not None and wanted > sum(counts):
             raise ConfigurationError(
-                f"--classification-unlabelled-lines is {wanted}, and there are {count} lines."
+                f"--classification-unlabelled-lines is {wanted}, and there are {sum(counts)} lines."
             )
-        drawn = np.random.default_rng(SUBSET_SEED).permutation(count)[:wanted]
-        return np.sort(drawn)
+        return drawn_lines(counts, wanted, SUBSET_SEED)
 
     def _views(self, split: str, names: list[str]) -> list[View]:
         return [View(name, self._indexed(name, split), *self._marks(name)) for name in names]

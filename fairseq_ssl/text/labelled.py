@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,26 @@ def falls_within(text: str, share: float) -> bool:
     return int.from_bytes(mark(text)[:8], "big") < share * 2**64
 
 
+def take(texts: Sequence[Labelled], count: int) -> tuple[list[Labelled], list[Labelled]]:
+    """Return `count` of the texts, chosen by their hashes, and the other texts, in their order.
+
+    Texts that are equal when normalised stay together. A group of such texts that is larger than
+    the rest of the count is passed over.
+    """
+    groups = Counter(mark(one.text) for one in texts)
+    taken: set[bytes] = set()
+    missing = count
+    for key in sorted(groups):
+        if groups[key] <= missing:
+            taken.add(key)
+            missing -= groups[key]
+    inside = [mark(one.text) in taken for one in texts]
+    return (
+        [one for one, is_in in zip(texts, inside, strict=True) if is_in],
+        [one for one, is_in in zip(texts, inside, strict=True) if not is_in],
+    )
+
+
 def cut_by_words(text: str) -> list[str]:
     """Return words and single marks: letters and digits hold together, apostrophes in them too."""
     return WORD.findall(text)
@@ -71,10 +92,8 @@ def cut_by_spaces(text: str) -> list[str]:
 CUTS: dict[str, Cut] = {"words": cut_by_words, "spaces": cut_by_spaces}
 
 
-def view_of_words(
-    lines: Iterable[str], cut: Cut, lower: bool, known: set[str] | None = None
-) -> Iterator[str]:
+def view_of_words(lines: Iterable[str], cut: Cut, known: set[str] | None = None) -> Iterator[str]:
     """Yield lines of words with spaces between; with `known`, without the other words."""
     for line in lines:
-        words = cut(line.lower() if lower else line)
+        words = cut(line)
         yield " ".join(words if known is None else [word for word in words if word in known])

@@ -90,9 +90,55 @@ def test_unknown_words_can_be_dropped(text: Path) -> None:
     assert lines(text / "data", "words", "valid") == ["fine film", "number"]
 
 
+def test_lower_case_is_that_of_both_views(text: Path) -> None:
+    flags = ("--valid", str(text / "valid"), "--lower", "--least-count", "1")
+    assert prepare(text, *flags) == 0
+    shown = lines(text / "data", "pieces", "valid")[0]
+    assert "".join(shown.split()).replace("\u2581", " ").strip() == "a fine<unk> film"
+    assert lines(text / "data", "words", "valid")[0] == "a fine <unk> film"
+    assert (text / "data/text/valid.tsv").read_text().startswith("good\tA Fine, film")
+
+
+def test_held_out_sets_have_so_many_texts(text: Path) -> None:
+    assert prepare(text, "--valid-lines", "7", "--test-lines", "5") == 0
+    found = {name: lines(text / "data", "words", name) for name in ("train", "valid", "test")}
+    assert {name: len(some) for name, some in found.items()} == {
+        **{"train": 28, "valid": 7, "test": 5}
+    }
+
+
+def test_extra_texts_change_neither_vocabularies_nor_the_language_model(text: Path) -> None:
+    flags = ("--valid", str(text / "valid"), "--leaks", "drop")
+    assert prepare(text, *flags) == 0
+    before = {path.name: path.read_bytes() for path in (text / "data").glob("*/dict.txt")}
+    kept = (text / "data/pieces.model").read_bytes()
+    (text / "extra").write_text("unseen extra words unseen\nA Fine film!\nthis film\n")
+    assert prepare(text, *flags, "--extra-unlabelled", str(text / "extra"), "--force") == 0
+    after = {path.name: path.read_bytes() for path in (text / "data").glob("*/dict.txt")}
+    assert (after, (text / "data/pieces.model").read_bytes()) == (before, kept)
+    found = lines(text / "data", "words", "extra")
+    assert found == ["unseen <unk> <unk> unseen", "this film"], "a valid text is left out"
+    assert len(lines(text / "data", "pieces", "extra")) == 2
+    assert not list((text / "data/lm").glob("*extra*"))
+    assert json.loads((text / "data.json").read_text())["extra"] == 2
+
+
+def test_extra_texts_that_are_valid_texts_are_refused(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text / "extra").write_text("new\nA Fine film!\n")
+    flags = ("--valid", str(text / "valid"), "--extra-unlabelled", str(text / "extra"))
+    assert prepare(text, *flags) == 1
+    assert "extra:2 is among the valid texts" in capsys.readouterr().err
+    assert not (text / "data").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
+        (("--valid-lines", "0"), 2, "--valid-lines is 0; expected 1 or more"),
+        (("--valid-lines", "40"), 1, "has 40 texts for training and valid, and --valid-lines is"),
+        (("--test-share", "0.1", "--test-lines", "4"), 2, "--test-share and --test-lines both"),
         (("--test-share", "1"), 2, "--test-share is 1.0; expected above 0 and below 1"),
         (("--pieces", "0"), 2, "--pieces is 0"),
         (("--pieces", "20000"), 1, "--pieces is 20000, and the text has not so many different"),

@@ -19,9 +19,9 @@ from tests.plugin import classification as made
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An expert and a mixture, trained a little."""
+    """An expert and a mixture, trained a little on text in lower case."""
     folder = tmp_path_factory.mktemp("classify")
-    data = made.data_folder(folder)
+    data = made.data_folder(folder, "--lower")
     expert = made.expert(data, folder / "expert", epochs=8)
     imitators = made.imitators(data, folder / "imitators", expert)
     made.mixture(data, folder / "mixture", expert, "--mixture-imitators", imitators)
@@ -120,6 +120,8 @@ def test_python_gives_the_same(folder: Path) -> None:
         assert alone.label == one.label
         assert alone.probabilities == pytest.approx(one.probabilities, abs=1e-5)
     assert any(together[0].windows)
+    (loud,) = classifier.classify([texts[0].upper()], windows=3)
+    assert loud == classifier.classify([texts[0]], windows=3)[0], "both views are in lower case"
     split = classifier.split("valid")
     assert [view.name for view in split.views] == [WORDS, PIECES]
 

@@ -123,6 +123,43 @@ def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_p
         made.imitators(data, tmp_path / "other", teacher)
 
 
+def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path: Path) -> None:
+    """And extra texts follow the unlabelled ones."""
+    teacher = tmp_path / "teacher"
+    teacher.mkdir()
+    for split in ("unlabelled", "valid"):
+        np.save(teacher / f"{split}.npy", np.full((30 if split[0] == "u" else 9, 2), 0.5))
+    found = {}
+    for name, flags in (
+        ("all", ()),
+        ("few", ("--classification-unlabelled-lines", "8")),
+        ("full", ("--classification-unlabelled-lines", "8", "--classification-full-epochs")),
+        (
+            "extra",
+            (
+                *("--classification-unlabelled", "unlabelled:valid"),
+                *("--classification-unlabelled-lines", "34"),
+            ),
+        ),
+    ):
+        _, task = made.loaded(made.imitators(data, tmp_path / name, teacher, *flags), data)
+        task.load_dataset("train")
+        found[name] = task.datasets["train"]
+    assert [len(found[name]) for name in ("all", "few", "full", "extra")] == [30, 8, 30, 34]
+    assert set(found["full"].lines) == set(found["few"].lines)
+    times = np.unique(found["full"].lines, return_counts=True)[1]
+    assert sorted(times) == [3, 3, 4, 4, 4, 4, 4, 4]
+    assert set(range(30)) < set(found["extra"].lines)
+    line = int(found["extra"].lines[33]) - 30
+    ids = task.unlabelled("valid", [PIECES])[line][PIECES]
+    assert torch.equal(found["extra"][33][PIECES], ids)
+    updates = []
+    for name in ("all", "few", "full"):
+        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)
+        updates.append(state["optimizer_history"][-1]["num_updates"])
+    assert updates[0] == updates[2] > updates[1]
+
+
 def test_an_expert_starts_from_a_language_model_by_the_names_of_words(
     data: Path, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ FLAGS = {
         "--classification-longest": "default: all",
         "--classification-unlabelled": "default: unlabelled",
         "--classification-unlabelled-lines": "default: all",
+        "--classification-full-epochs": "has as many updates",
         "--classification-others": "default: 0",
         "--imitator-teacher": "whom to imitate",
     },

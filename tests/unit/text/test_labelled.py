@@ -14,6 +14,7 @@ from fairseq_ssl.text.labelled import (
     mark,
     normalised,
     read_labelled,
+    take,
     view_of_words,
 )
 
@@ -67,5 +68,18 @@ def test_words() -> None:
         "stars",
         "!",
     ]
-    lines = view_of_words(["Good, BAD"], cut_by_words, True, {"good", ","})
+    lines = view_of_words(["good, bad"], cut_by_words, {"good", ","})
     assert list(lines) == ["good ,"]
+
+
+def test_exactly_so_many_texts_are_taken_and_equal_ones_stay_together() -> None:
+    texts = [Labelled("a", f"text {number % 30}") for number in range(40)]
+    for count in (1, 7, 20, 39):
+        inside, outside = take(texts, count)
+        assert len(inside) == count
+        assert sorted(map(texts.index, inside + outside)) == sorted(map(texts.index, texts))
+        assert not {one.text for one in inside} & {one.text for one in outside}
+    fewer = {one.text for one in take(texts, 12)[0]}
+    of_a_share = {one.text for one in texts if falls_within(one.text, 0.2)}
+    assert of_a_share < fewer, "the lowest hashes, as a share has them"
+    assert take([Labelled("a", "same")] * 3, 2) == ([], [Labelled("a", "same")] * 3)
