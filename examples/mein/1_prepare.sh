@@ -3,11 +3,16 @@
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-folder() { # TASK: in DATA_DIR
-  case "$1" in
-    rotten) echo rotten_tomatoes ;;
-    pros) echo pros_cons ;;
-    *) echo "$1" ;;
+# Table 3.1, where no file has them.
+held_out() { # TASK SPLIT
+  case "$SCALE.$1.$2" in
+    paper.elec.valid) echo --valid-lines 2500 ;;
+    paper.imdb.valid) echo --valid-lines 3754 ;;
+    paper.rotten.valid) echo --valid-lines 960 ;;
+    paper.rotten.test) echo --test-lines 1066 ;;
+    paper.rcv1.valid) echo --valid-lines 1557 ;;
+    *.valid) echo --valid-share "$DEV_SHARE" ;;
+    *.test) echo --test-share "$TEST_SHARE" ;;
   esac
 }
 
@@ -20,9 +25,12 @@ prepare() { # TASK
   elif ! have "$text"; then
     run python "$HERE/toy_reviews.py" "$text"
   fi
-  if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=(--valid-share "$DEV_SHARE"); fi
-  if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=(--test-share "$TEST_SHARE"); fi
+  # shellcheck disable=SC2207  # words apart
+  if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=($(held_out "$1" valid)); fi
+  # shellcheck disable=SC2207
+  if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=($(held_out "$1" test)); fi
   if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabelled "$text/unlabelled.txt"); fi
+  if [[ " $(kinds "$1") " == *" extra."* ]]; then more+=(--extra-unlabelled "$text/extra.txt"); fi
   if [[ "$1" == pros ]]; then labels="${LABELS:-1000}"; fi
   if [[ -n "$labels" ]]; then more+=(--train-lines "$labels"); fi
   quietly "$WORK/prepare.log" run fairseq-ssl classify prepare "$text/train.tsv" "${more[@]}" \

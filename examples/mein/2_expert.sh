@@ -4,9 +4,6 @@
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent-dropout "$DROPOUT")
-[[ -n "$NORMALISE" ]] && SIZES+=("$NORMALISE")
-
 language_model() { # TASK
   local folder="$RUNS/$1.lm"
   have "$folder/final.pt" && return

@@ -1,26 +1,51 @@
 #!/usr/bin/env bash
-# Step 3 of algorithm 1: each expert is trained on beside its imitators, or beside random vectors,
-# by the loss it was trained with. RUNS/TASK.EXPERT.SEED.KIND/final.pt is complete in itself.
+# Step 3 of algorithm 1: each expert is trained on with its imitators, with random vectors or
+# alone, by the loss it was trained with. With imitators or random vectors there is a training for
+# each initial lambda; the one with the best accuracy on dev becomes
+# RUNS/TASK.EXPERT.SEED.KIND/final.pt, and lambda.json beside it has the choice.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
+fine() { # FOLDER TASK SEED FLAGS...: what all trainings of this step share
+  # shellcheck disable=SC2086  # words apart
+  quietly "$1/train.log" launch_train "$(data "$2")" "${COMMON[@]}" "${BEST[@]}" "${CRITERION[@]}" \
+    --lr "$FINE_LR" --lr-decay "$DECAY" --max-epoch "$FINE_EPOCHS" --seed "$3" --save-dir "$1" \
+    "${@:4}" ${MIXTURE_FLAGS:-}
+}
+
+continued() { # TASK EXPERT SEED
+  local folder
+  folder="$(run_of "$@" continued)"
+  have "$folder/final.pt" && return
+  fine "$folder" "$1" "$3" --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
+    --classifier-mlp-dim "$(mlp "$1")" --finetune-from-model "$(run_of "$@" alone)/final.pt"
+  into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
+}
+
+with_imitators() { # TASK EXPERT SEED KIND
+  local folder start parts
+  folder="$(run_of "$@")"
+  have "$folder/final.pt" && return
+  parts=(--mixture-imitators "$folder/imitators.pt")
+  if [[ "$4" == random ]]; then parts=(--mixture-random "$(tr , '\n' <<<"$WINDOWS" | wc -l)"); fi
+  for start in $LAMBDA; do
+    fine "$folder/lambda.$start" "$1" "$3" --classification-stage mixture \
+      --arch expert_and_imitators --mixture-expert "$(run_of "$1" "$2" "$3" alone)/final.pt" \
+      "${parts[@]}" --mixture-lambda "$start" --mixture-lambda-rate "$LAMBDA_RATE"
+  done
+  # shellcheck disable=SC2086  # words apart
+  run python "$HERE/choose_lambda.py" "$folder" $LAMBDA
+}
+
 mixture() { # TASK EXPERT SEED
-  local kind folder parts
+  local kind
   criterion_of "$2"
   for kind in $(kinds "$1"); do
-    folder="$(run_of "$@" "$kind")"
-    [[ "$kind" == alone ]] && continue
-    have "$folder/final.pt" && continue
-    parts=(--mixture-imitators "$folder/imitators.pt")
-    if [[ "$kind" == random ]]; then parts=(--mixture-random "$(tr , '\n' <<<"$WINDOWS" | wc -l)"); fi
-    # shellcheck disable=SC2086  # words apart
-    quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \
-      --classification-stage mixture --arch expert_and_imitators \
-      --mixture-expert "$(run_of "$1" "$2" "$3" alone)/final.pt" "${parts[@]}" \
-      --mixture-lambda "$LAMBDA" --mixture-lambda-rate "$LAMBDA_RATE" "${CRITERION[@]}" \
-      --lr "$FINE_LR" --lr-decay "$DECAY" --max-epoch "$FINE_EPOCHS" --seed "$3" \
-      --save-dir "$folder" ${MIXTURE_FLAGS:-}
-    into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
+    case "$kind" in
+      alone) ;;
+      continued) continued "$@" ;;
+      *) with_imitators "$@" "$kind" ;;
+    esac
   done
 }
 

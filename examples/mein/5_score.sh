@@ -28,4 +28,5 @@ each predict
 for task in $TASKS; do
   for expert in $EXPERTS; do score "$task" "$expert"; done
 done
-run python "$HERE/table.py" "$WORK/scores" --figures "$WORK/figures" --windows "$WINDOWS"
+run python "$HERE/table.py" "$WORK/scores" --data "$WORK/data" --runs "$RUNS" \
+  --figures "$WORK/figures" --windows "$WINDOWS"

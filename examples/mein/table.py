@@ -11,9 +11,15 @@ from fairseq_ssl.analysis.figures import figure, legend_above
 
 Systems = dict[str, Any]
 """By kind: its error over the seeds, and how it compares with the expert alone."""
+Point = tuple[str, float, float]
+"""What differs, the mean of the errors and their standard deviation."""
+
+LINES, EXTRA, WINDOWS = "lines.", "extra.", "windows."
+HEADS = ("task", "expert", "kind", "error (%)", "against alone (95 %)", "initial lambda", "seeds")
+BASELINES = (("alone", "--", "expert alone"), ("continued", ":", "trained on without imitators"))
 
 
-def rows(name: str, systems: Systems) -> list[str]:
+def rows(name: str, systems: Systems, runs: Path) -> list[str]:
     """Return a table's rows of one expert on one task."""
     task, _, expert = name.partition(".")
     found = []
@@ -25,16 +31,32 @@ def rows(name: str, systems: Systems) -> list[str]:
             difference = f"{against['difference']:+.2f} ({low:+.2f} to {high:+.2f})"
         deviation = f" ± {error['sd']:.2f}" if told["seeds"] > 1 else ""
         mean = f"{error['mean']:.2f}{deviation}"
-        found.append(f"| {task} | {expert} | {kind} | {mean} | {difference} | {told['seeds']} |")
+        cells = (task, expert, kind, mean, difference, chosen(runs, name, kind), told["seeds"])
+        found.append(f"| {' | '.join(map(str, cells))} |")
     return found
 
 
-def points(systems: Systems, prefix: str, whole: str) -> list[tuple[str, float, float]]:
+def chosen(runs: Path, name: str, kind: str) -> str:
+    """Return the initial lambda that was chosen for each seed, in the order of the seeds."""
+    found = {}
+    for path in runs.glob(f"{name}.*.{kind}/lambda.json"):
+        seed = path.parent.name.removeprefix(f"{name}.").removesuffix(f".{kind}")
+        if seed.isdigit():
+            found[int(seed)] = json.loads(path.read_text(encoding="utf-8"))["lambda"]
+    return ", ".join(f"{found[seed]:g}" for seed in sorted(found))
+
+
+def points(systems: Systems, prefixes: tuple[str, ...], whole: str) -> list[Point]:
     """Return the kinds that begin so, in their order, with means and deviations of their errors.
 
-    The kind `imitators` has the place of `whole`: what it has of what differs.
+    The kind `imitators` has the place of `whole`: its amount of text, or its windows.
     """
-    found = {kind.removeprefix(prefix): kind for kind in systems if kind.startswith(prefix)}
+    found = {
+        kind.removeprefix(prefix): kind
+        for prefix in prefixes
+        for kind in systems
+        if kind.startswith(prefix)
+    }
     if found and "imitators" in systems:
         found.setdefault(whole, "imitators")
     errors = {name: systems[kind]["error"] for name, kind in found.items()}
@@ -42,44 +64,57 @@ def points(systems: Systems, prefix: str, whole: str) -> list[tuple[str, float, 
 
 
 def place(name: str) -> list[float]:
-    """Return what orders amounts, and windows as 1-2: by their numbers; other words come last."""
-    numbers = name.split("-")
-    return [float(one) for one in numbers] if numbers[0].isdigit() else [float("inf")]
+    """Return what orders amounts, and windows as 1-2: their numbers."""
+    return [float(one) for one in name.split("-")]
 
 
-def draw(path: Path, systems: Systems, found: list[tuple[str, float, float]], axis: str) -> None:
-    """Draw errors over what differs, and the expert's own as a line."""
+def draw(path: Path, systems: Systems, found: list[Point], axis: str, is_amount: bool) -> None:
+    """Draw errors over what differs, amounts of text on a logarithmic axis, and the baselines."""
     names, means, deviations = zip(*found, strict=True)
     with figure(path) as (ax,):
-        ax.errorbar(names, means, yerr=deviations, marker="o", capsize=3, label="with imitators")
-        if "alone" in systems:
-            alone = systems["alone"]["error"]["mean"]
-            ax.axhline(alone, color="grey", ls="--", label="expert alone")
+        at = [float(name) for name in names] if is_amount else names
+        ax.errorbar(at, means, yerr=deviations, marker="o", capsize=3, label="with imitators")
+        for kind, style, label in BASELINES:
+            if kind in systems:
+                mean = systems[kind]["error"]["mean"]
+                ax.axhline(mean, color="grey", ls=style, label=label)
+        if is_amount:
+            ax.set_xscale("log")
+            ax.set_xticks(at, [f"{number:,.0f}" for number in at], rotation=30)
+            ax.set_xticks([], minor=True)
         ax.set(xlabel=axis, ylabel="error (%)")
-        legend_above(ax)
+        legend_above(ax, columns=3)
+
+
+def unlabelled(data: Path, task: str) -> str:
+    """Return how many unlabelled texts a task has, without the extra ones."""
+    told = json.loads((data / f"{task}.json").read_text(encoding="utf-8"))
+    return str(told["unlabelled"])
 
 
 def main() -> None:
     """Print the table and draw."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("scores", type=Path, help="folder of TASK.EXPERT.json")
-    options.add_argument("--figures", type=Path, help="folder to draw in")
+    options.add_argument("--data", type=Path, required=True, help="WORK/data, with TASK.json")
+    options.add_argument("--runs", type=Path, required=True, help="WORK/runs, with the lambdas")
+    options.add_argument("--figures", type=Path, required=True, help="folder to draw in")
     options.add_argument("--windows", default="1,2,3,4", help="of the kind imitators")
     args = options.parse_args()
-    print("| task | expert | kind | error (%) | against alone (95 %) | seeds |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}")
     for path in sorted(args.scores.glob("*.json")):
         systems = json.loads(path.read_text(encoding="utf-8"))["systems"]
-        for row in rows(path.stem, systems):
+        for row in rows(path.stem, systems, args.runs):
             print(row)
-        whole = args.windows.replace(",", "-")
-        for prefix, axis, every in (
-            ("lines.", "unlabelled texts", "all"),
-            ("windows.", "windows", whole),
-        ):
-            found = points(systems, prefix, every)
-            if args.figures is not None and found:
-                draw(args.figures / f"{path.stem}.{prefix}png", systems, found, axis)
+        task = path.stem.partition(".")[0]
+        amounts = points(systems, (LINES, EXTRA), unlabelled(args.data, task))
+        if amounts:
+            name = args.figures / f"{path.stem}.{LINES}png"
+            draw(name, systems, amounts, "unlabelled texts", is_amount=True)
+        windows = points(systems, (WINDOWS,), args.windows.replace(",", "-"))
+        if windows:
+            name = args.figures / f"{path.stem}.{WINDOWS}png"
+            draw(name, systems, windows, "windows", is_amount=False)
 
 
 if __name__ == "__main__":

@@ -30,12 +30,17 @@ def training(words: list[str]) -> Any:
 
 def test_tiny_runs_from_texts_to_a_table(tmp_path: Path) -> None:
     settings = {"WORK": str(tmp_path), "EXPERTS": "lstm", "EPOCHS": "2", "FINE_EPOCHS": "1"}
-    settings |= {"KINDS": "alone lines.500", "IMITATOR_EPOCHS": "1"}
+    settings |= {"KINDS": "alone lines.500", "IMITATOR_UPDATES": "16"}
     shown = [step(path, settings).stdout for path in STEPS]
-    rows = [line for line in shown[-1].splitlines() if line.startswith("| toy")]
-    assert [row.split(" | ")[2] for row in rows] == ["alone", "lines.500"]
+    rows = [line.split(" | ") for line in shown[-1].splitlines() if line.startswith("| toy")]
+    assert [row[2] for row in rows] == ["alone", "continued", "lines.500"]
     told = json.loads((tmp_path / "scores/toy.lstm.json").read_text())["systems"]
     assert told["lines.500"]["against"]["baseline"] == "alone"
+    choice = json.loads((tmp_path / "runs/toy.lstm.1.lines.500/lambda.json").read_text())
+    accuracies = choice["dev_accuracy"]
+    assert list(accuracies) == ["0", "3"]
+    assert accuracies[f"{choice['lambda']:g}"] == max(accuracies.values())
+    assert [row[5].strip() for row in rows] == ["", "", f"{choice['lambda']:g}"]
     assert (tmp_path / "figures/toy.lstm.lines.png").stat().st_size > 1000
     for path in STEPS[:4]:
         again = step(path, settings).stderr.splitlines()
@@ -70,17 +75,64 @@ def test_imitators_and_mixtures_of_the_paper_scale() -> None:
     settings = {"TASKS": "elec", "SEEDS": "1", "EXPERTS": "adv"}
     found = [training(one) for one in called(dry("imitate", **settings), "fairseq-train")]
     windows = [one.imitator_windows for one in found]
-    assert windows[:5] == 5 * ["1,2,3,4"]
-    assert windows[5:] == ["1", "1,2", "1,2,3", "2,3,4", "3,4", "4", "1,2,3,4,5"]
-    lines = [getattr(one, "classification_unlabelled_lines", None) for one in found[:5]]
-    assert lines == [None, 5000, 20000, 50000, 100000]
+    assert windows[1:8] == ["1", "1,2", "1,2,3", "2,3,4", "3,4", "4", "1,2,3,4,5"]
+    assert {windows[0], *windows[8:]} == {"1,2,3,4"}
     assert {(one.imitator_embed_dim, one.imitator_channels) for one in found} == {(512, 512)}
+    assert {(one.lr[0], one.lr_decay) for one in found} == {(0.001, 0.9998)}
     found = [training(one) for one in called(dry("mixture", **settings), "fairseq-train")]
-    assert len(found) == 13
-    assert {(one.lr[0], one.max_epoch, one.criterion) for one in found} == {
-        (0.0001, 30, "adversarial_cross_entropy")
+    continued, *mixtures = found
+    assert {(one.lr[0], one.lr_decay, one.max_epoch, one.criterion) for one in found} == {
+        (0.0001, 0.9998, 30, "adversarial_cross_entropy")
     }
-    assert [one.mixture_random for one in found if hasattr(one, "mixture_random")] == [4]
+    assert [one.mixture_lambda for one in mixtures] == 16 * [0, 1, 3]
+    assert [one.mixture_random for one in mixtures if hasattr(one, "mixture_random")] == [4] * 3
+    assert (continued.arch, continued.classification_stage) == ("lstm_classifier", "supervised")
+    assert continued.finetune_from_model == mixtures[0].mixture_expert
+    assert not hasattr(continued, "classifier_lm")
+
+
+def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
+    """Texts beyond the unlabelled ones are in no vocabulary and no language model."""
+    settings = {"TASKS": "elec", "SEEDS": "1", "EXPERTS": "adv"}
+    found = [training(one) for one in called(dry("imitate", **settings), "fairseq-train")]
+    lines = [one for one in found if getattr(one, "classification_unlabelled_lines", None)]
+    assert [one.classification_unlabelled_lines for one in lines] == [
+        *(5_000, 20_000, 50_000, 100_000, 2_000_000, 4_000_000, 6_000_000),
+    ]
+    assert all(hasattr(one, "classification_full_epochs") for one in lines[:4])
+    assert {one.classification_unlabelled for one in lines[4:]} == {"unlabelled:extra"}
+    assert {one.max_epoch for one in found} == {1}
+    more = called(dry("imitate", **settings, IMITATOR_UPDATES="187500"), "fairseq-train")
+    assert {(one.max_update, one.max_epoch) for one in map(training, more)} == {(187_500, 0)}
+    (words,) = called(dry("prepare", **settings), "fairseq-ssl")
+    assert dict(pairwise(words))["--extra-unlabelled"] == "/data/elec/extra.txt"
+    labelled = [words[3] for words in called(dry("imitate", **settings), "fairseq-ssl")]
+    assert labelled == ["unlabelled", "valid", "extra"]
+    (words,) = called(dry("prepare", **settings, KINDS="alone imitators"), "fairseq-ssl")
+    assert "--extra-unlabelled" not in words
+
+
+def test_splits_have_the_sizes_of_table_3_1() -> None:
+    commands = called(dry("prepare"), "fairseq-ssl")
+    flags = {Path(words[2]).parent.name: dict(pairwise(words)) for words in commands}
+    assert {task: found["--valid-lines"] for task, found in flags.items()} == {
+        **{"elec": "2500", "imdb": "3754", "rotten_tomatoes": "960", "rcv1": "1557"},
+    }
+    assert flags["rotten_tomatoes"]["--test-lines"] == "1066"
+
+
+@pytest.mark.parametrize(("task", "widest"), [("elec", 5), ("imdb", 5), ("rotten", 4)])
+def test_windows_of_1_to_5_are_tried_where_the_thesis_has_them(task: str, widest: int) -> None:
+    commands = called(dry("imitate", TASKS=task, SEEDS="1", EXPERTS="adv"), "fairseq-train")
+    windows = {training(words).imitator_windows for words in commands}
+    assert max(int(one[-1]) for one in windows) == widest
+
+
+@pytest.mark.parametrize("kinds", ["", "alone random", "imitators lines.5", "alone"])
+def test_training_on_without_imitators_is_always_among_the_rows(kinds: str) -> None:
+    words = called(dry("score", TASKS="rcv1", KINDS=kinds), "fairseq-ssl")[-1]
+    names = {word.partition("=")[0] for word in words if "=" in word}
+    assert ("continued" in names) == (kinds != "alone")
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
@@ -105,15 +157,38 @@ def test_figures_have_all_imitators_where_their_windows_and_their_texts_stand() 
     kinds = ("alone", "windows.3-4", "windows.1", "windows.1-2-3-4-5", "imitators", "windows.1-2")
     table = script(RECIPE / "table.py")
     systems = {kind: {"error": {"mean": len(kind), "sd": 1.0}} for kind in kinds}
-    found = table.points(systems, "windows.", "1-2-3-4")
+    found = table.points(systems, ("windows.",), "1-2-3-4")
     assert [one[0] for one in found] == ["1", "1-2", "1-2-3-4", "1-2-3-4-5", "3-4"]
     assert found[2][1] == len("imitators")
-    assert table.points(systems, "lines.", "all") == []
-    systems["lines.20000"] = systems["lines.5000"] = systems["alone"]
-    found = table.points(systems, "lines.", "all")
-    assert [one[0] for one in found] == ["5000", "20000", "all"]
+    amounts = ("lines.", "extra.")
+    assert table.points(systems, amounts, "27330") == []
+    systems["lines.20000"] = systems["lines.5000"] = systems["extra.50000"] = systems["alone"]
+    found = table.points(systems, amounts, "27330")
+    assert [one[0] for one in found] == ["5000", "20000", "27330", "50000"]
     (words,) = [one for one in dry("score", TASKS="elec") if one[1].endswith("table.py")]
     assert words[-2:] == ["--windows", "1,2,3,4"]
+
+
+def test_the_axis_of_figure_3_3_is_logarithmic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = script(RECIPE / "table.py")
+    drawn: list[Any] = []
+    real = table.legend_above
+
+    def kept(ax: Any, **more: Any) -> None:
+        drawn.append(ax)
+        real(ax, **more)
+
+    monkeypatch.setattr(table, "legend_above", kept)
+    systems = {"alone": {"error": {"mean": 5.0}}, "continued": {"error": {"mean": 4.5}}}
+    found = [("5000", 5.0, 0.1), ("200000", 4.0, 0.1), ("2000000", 3.0, 0.1)]
+    table.draw(tmp_path / "one.png", systems, found, "unlabelled texts", is_amount=True)
+    (ax,) = drawn
+    assert ax.get_xscale() == "log"
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["5,000", "200,000", "2,000,000"]
+    lines = [line.get_ydata()[0] for line in ax.get_lines() if len(line.get_ydata()) == 2]
+    assert lines == [5.0, 4.5], "the expert alone, and trained on"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +200,7 @@ def test_figures_have_all_imitators_where_their_windows_and_their_texts_stand() 
         (
             {"KINDS": "lines.x"},
             2,
-            "KINDS has 'lines.x'; expected alone, imitators, random, lines.N",
+            "KINDS has 'lines.x'; expected alone, continued, imitators, random, lines.N, extra.N",
         ),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with rotten_tomatoes/train.tsv"),
     ],

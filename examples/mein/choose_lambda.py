@@ -1,0 +1,44 @@
+"""Choose the initial lambda of a mixture by its accuracy on dev."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.text.whole_file import whole_file
+
+
+def choose(folder: Path, starts: list[str]) -> None:
+    """Write final.pt and lambda.json of FOLDER/lambda.START; of equal ones the first is chosen."""
+    paths = {start: folder / f"lambda.{start}" / "checkpoint_best.pt" for start in starts}
+    accuracies = {start: float(read(path)["extra_state"]["best"]) for start, path in paths.items()}
+    best = max(starts, key=lambda start: accuracies[start])
+    with whole_file(folder / "lambda.json") as file:
+        json.dump({"lambda": float(best), "dev_accuracy": accuracies}, file)
+    partial = folder / "final.pt.tmp"
+    shutil.copyfile(paths[best], partial)
+    partial.replace(folder / "final.pt")
+    shown = ", ".join(f"{start}: {accuracies[start]:.2f}" for start in starts)
+    print(f"{folder.name}: lambda {best}; accuracy on dev of {shown}", file=sys.stderr)
+
+
+def main() -> None:
+    """Read the arguments and choose."""
+    options = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    options.add_argument("folder", type=Path, help="has lambda.START/checkpoint_best.pt of each")
+    options.add_argument("starts", nargs="+", metavar="START", help="initial values of lambda")
+    args = options.parse_args()
+    try:
+        choose(args.folder, args.starts)
+    except FairseqSslError as error:
+        print(f"choose_lambda.py: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
