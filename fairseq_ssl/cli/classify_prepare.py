@@ -67,23 +67,7 @@ def add(steps: Steps) -> None:
         help="more texts without labels, for imitators alone: the vocabularies and the data of "
         "the language model stay as they are without them; .gz by suffix (default: none)",
     )
-    for name in HELD_OUT:
-        parser.add_argument(
-            f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, as LABELLED"
-        )
-        parser.add_argument(
-            f"--{name}-share",
-            type=float,
-            metavar="SHARE",
-            help=f"take the {name} texts out of LABELLED: a share of them, above 0 and below 1, "
-            "chosen by a hash of the text, so that they are always the same",
-        )
-        parser.add_argument(
-            f"--{name}-lines",
-            type=int,
-            metavar="N",
-            help=f"number of {name} texts to take out of LABELLED by the same hash, 1 or more",
-        )
+    _add_held_out(parser)
     parser.add_argument(
         "--train-lines",
         type=int,
@@ -103,6 +87,26 @@ def add(steps: Steps) -> None:
         "case, spaces and punctuation apart (default: %(default)s)",
     )
     add_replace(parser, "FOLDER")
+
+
+def _add_held_out(parser: argparse.ArgumentParser) -> None:
+    for name in HELD_OUT:
+        parser.add_argument(
+            f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, as LABELLED"
+        )
+        parser.add_argument(
+            f"--{name}-share",
+            type=float,
+            metavar="SHARE",
+            help=f"take the {name} texts out of LABELLED: a share of them, above 0 and below 1, "
+            "chosen by a hash of the text, so that they are always the same",
+        )
+        parser.add_argument(
+            f"--{name}-lines",
+            type=int,
+            metavar="N",
+            help=f"number of {name} texts to take out of LABELLED by the same hash, 1 or more",
+        )
 
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
