@@ -41,7 +41,7 @@ PAPERS = (
     Paper(
         key="shape",
         title="SHAPE: Shifted Absolute Position Embedding for Transformers (Kiyono et al., 2021)",
-        brings="positions that extrapolate to lengths never trained on",
+        brings="shifted, absolute and relative positions",
         archs=(
             "shape_transformer",
             "shape_transformer_tiny",

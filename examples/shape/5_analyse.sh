@@ -32,8 +32,8 @@ for dataset in $DATASETS; do
   headline "5/5 encoder states under shifts, $dataset (figure 6.3)"
   analyse "similarity.$dataset" shift-similarity "$dataset" --offsets "$offsets"
   headline "5/5 BLEU by length, $dataset (figure 6.4)"
-  analyse "lengths.$dataset" length-bleu "$dataset" --subset test --ends "$lengths" \
+  analyse "lengths.$dataset" length-bleu "$dataset" --subset "$ANALYZED" --ends "$lengths" \
     --separator "$SEPARATOR" --beam "$BEAM" "${plain[@]}"
   headline "5/5 gold tokens, $dataset (figure 6.5)"
-  analyse "tokens.$dataset" token-wins "$dataset" --ranks "$RANK_ENDS" --positions "$places"
+  analyse "tokens.$dataset" token-wins "$dataset" --subset "$ANALYZED" --ranks "$RANK_ENDS" --positions "$places"
 done

@@ -98,6 +98,10 @@ case "$SCALE" in
     POSITION_ENDS="${POSITION_ENDS:-10,20,30,40,50,60,70}"
     INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-100,200,300,400,500}"
     gpus 8
+    NORM="${NORM:-pre}"                                # the authors' code; the thesis: not said
+    EMBEDDING_INIT="${EMBEDDING_INIT:-glorot}"         # the same; fairseq's own: normal
+    expect NORM "pre post" "$NORM"
+    expect EMBEDDING_INIT "glorot normal" "$EMBEDDING_INIT"
     MAX_TOKENS="${MAX_TOKENS:-7000}"
     UPDATE_FREQ="$(divided 112000 GPUS MAX_TOKENS)"    # 112k tokens a batch, table 6.2
     # Noam with factor 2 (table 6.2): its peak is 2 / sqrt(512 * 8000).
@@ -108,6 +112,8 @@ case "$SCALE" in
       --max-source-positions 4096 --max-target-positions 4096
       --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --fp16
       --save-interval-updates 5000 --keep-interval-updates 10)
+    TRAINING+=(--shape-embedding-init "$EMBEDDING_INIT")
+    [[ "$NORM" == pre ]] && TRAINING+=(--encoder-normalize-before --decoder-normalize-before)
     AVERAGE=10                                         # table 6.2
     ;;
 esac
@@ -118,6 +124,7 @@ expect DATASETS "vanilla extrapolate interpolate" $DATASETS
 
 # SETS pairs each held-out split, as fairseq calls it, with the name of its file in DATA_DIR.
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
+ANALYZED="${ANALYZED:-$(paste -sd , <<<"$HELD_OUT")}"  # splits of figures 6.4 and 6.5
 EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
 EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-$RELATIVE_LIMIT}"
 RUNS="$WORK/runs"

@@ -24,8 +24,8 @@ Named = dict[str, list[Path]]
 """Checkpoints by name; several under one name are repetitions with other seeds."""
 
 
-def add_checkpoints(parser: argparse.ArgumentParser, subset: str) -> None:
-    """Declare the data, the checkpoints, where to compute and what to write."""
+def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool = False) -> None:
+    """Declare the data, with one or several splits, the checkpoints, the device and the output."""
     parser.add_argument("data", type=Path, metavar="DATA", help="a binarised corpus (data-bin)")
     parser.add_argument(
         "-c",
@@ -37,7 +37,13 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str) -> None:
         "with; repeat a name for other seeds of the same, whose mean is taken",
     )
     parser.add_argument(
-        "--subset", default=subset, help="split of the data to use (default: %(default)s)"
+        "--subset",
+        default=subset,
+        metavar="SPLIT,..." if several else "SPLIT",
+        help="splits of the data, whose sentences are pooled, as in valid,test,test1 "
+        "(default: %(default)s)"
+        if several
+        else "split of the data (default: %(default)s)",
     )
     parser.add_argument(
         "-o",
@@ -96,6 +102,14 @@ def checkpoints(args: argparse.Namespace, least: int = 2) -> Named:
 def numbers(words: str) -> list[int]:
     """Parse whole numbers with commas between them."""
     return [int(word) for word in words.split(",")]
+
+
+def splits(args: argparse.Namespace) -> list[str]:
+    """Return the names of --subset, each once."""
+    names: list[str] = args.subset.split(",")
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"--subset is {args.subset!r}; expected names of splits, each once.")
+    return names
 
 
 def check_ends(flag: str, ends: Sequence[int]) -> None:

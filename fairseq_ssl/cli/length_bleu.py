@@ -16,7 +16,7 @@ from fairseq_ssl.signature import Signature
 
 SUMMARY = "BLEU by the length of the source, and its gain over the first checkpoint"
 EXAMPLES = """\
-  fairseq-ssl length-bleu data-bin/extrapolate -o lengths --subset test \\
+  fairseq-ssl length-bleu data-bin/extrapolate -o lengths --subset valid,test \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt -c relative=runs/relative.pt
   fairseq-ssl length-bleu data-bin/interpolate -o lengths --ends 100,150,200,250 \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt"""
@@ -24,7 +24,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare checkpoints and the ends of the lengths."""
-    options.add_checkpoints(parser, subset="valid")
+    options.add_checkpoints(parser, subset="valid", several=True)
     parser.add_argument(
         "--ends",
         type=options.numbers,
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Translate with every checkpoint, score each bucket and compare with the first name."""
     options.check_ends("--ends", args.ends)
+    options.splits(args)
     named = options.checkpoints(args)
     device = one_device(args.device)
     within = buckets(args.ends)
@@ -83,16 +84,20 @@ def _one(
     from fairseq_ssl.text.detokenise import detokeniser
 
     trained = Trained.load(path, args.data, device)
-    dataset = trained.pairs(args.subset)
+    datasets = [trained.pairs(split) for split in options.splits(args)]
     join = detokeniser(args.subwords, args.moses)
 
     def plain(line: str) -> str:
         return join(" ".join(token for token in line.split() if token != args.separator))
 
-    done = progress(str(path), "sentences", len(dataset))
-    found = [plain(line) for line in translate(trained, dataset, options.search(args), done)]
-    wanted = [plain(line) for line in references(trained, dataset)]
-    lengths = (dataset.src_sizes - 1).tolist()
+    done = progress(str(path), "sentences", sum(map(len, datasets)))
+    found: list[str] = []
+    wanted: list[str] = []
+    lengths: list[int] = []
+    for dataset in datasets:
+        found += map(plain, translate(trained, dataset, options.search(args), done))
+        wanted += map(plain, references(trained, dataset))
+        lengths += (dataset.src_sizes - 1).tolist()
     whole = bleu(found, wanted, args.tokenize)
     by_length = bleu_by_length(found, wanted, lengths, within, args.tokenize)
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare checkpoints and the ends of the bins."""
-    options.add_checkpoints(parser, subset="valid")
+    options.add_checkpoints(parser, subset="valid", several=True)
     parser.add_argument(
         "--ranks",
         type=options.numbers,
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Score the gold tokens with every checkpoint and compare with the first name."""
     options.check_ends("--ranks", args.ranks)
     options.check_ends("--positions", args.positions)
+    options.splits(args)
     named = options.checkpoints(args)
     counts = {len(paths) for paths in named.values()}
     if len(counts) > 1:
@@ -89,9 +91,13 @@ def _score(path: Path, device: str, args: argparse.Namespace) -> Scores:
     from fairseq_ssl.analysis.trained import Trained
 
     trained = Trained.load(path, args.data, device)
-    dataset = trained.pairs(args.subset)
-    done = progress(str(path), "sentences", len(dataset))
-    return gold_scores(trained, dataset, args.max_tokens, done)
+    datasets = [trained.pairs(split) for split in options.splits(args)]
+    done = progress(str(path), "sentences", sum(map(len, datasets)))
+    return [
+        scores
+        for dataset in datasets
+        for scores in gold_scores(trained, dataset, args.max_tokens, done)
+    ]
 
 
 def _gold_ranks(path: Path, device: str, args: argparse.Namespace) -> list[Any]:
@@ -101,8 +107,13 @@ def _gold_ranks(path: Path, device: str, args: argparse.Namespace) -> list[Any]:
 
     trained = Trained.load(path, args.data, device)
     ranks = frequency_ranks(trained)
-    targets = trained.pairs(args.subset).tgt
-    return [ranks[targets[i][:-1].numpy()] for i in range(len(targets))]
+    targets = [trained.pairs(split).tgt for split in options.splits(args)]
+    return [ranks[tokens[:-1].numpy()] for split in targets for tokens in _lines(split)]
+
+
+def _lines(split: Any) -> Iterator[Any]:
+    """Yield the lines of a split, which a data set does not do itself."""
+    return (split[i] for i in range(len(split)))
 
 
 def _table(

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel
 
@@ -16,6 +17,7 @@ from fairseq_ssl.modules.relative_self_attention import RelativeSelfAttention
 from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
 
 POSITIONS = ("absolute", "shifted", "relative")
+EMBEDDING_INITS = ("normal", "glorot")
 
 DEFAULTS = {
     "shape_positions": "shifted",
@@ -23,8 +25,9 @@ DEFAULTS = {
     "shape_eval_offset": 0,
     "shape_relative_limit": 16,
     "shape_relative_one_table": False,
+    "shape_embedding_init": "normal",
 }
-"""What the thesis uses, by option."""
+"""What the thesis uses, by option; on initial embeddings it is silent."""
 
 
 @register_model("shape_transformer")
@@ -81,6 +84,13 @@ class ShapeTransformerModel(TransformerModel):
             help="with relative: one table of distances for both keys and values, as "
             "OpenNMT-py has it (default: two, as Shaw et al. have it)",
         )
+        parser.add_argument(
+            "--shape-embedding-init",
+            choices=EMBEDDING_INITS,
+            help="distribution of the initial token embeddings: normal, standard deviation "
+            "dim^-0.5, as in fairseq; glorot, uniform, as in OpenNMT-py, with which the "
+            f"authors trained (default: {DEFAULTS['shape_embedding_init']})",
+        )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> ShapeTransformerModel:
@@ -92,6 +102,8 @@ class ShapeTransformerModel(TransformerModel):
                 _make_relative(side, args)
             else:
                 _make_shifted(side, args)
+        if args.shape_embedding_init == "glorot":
+            _draw_embeddings(model)
         return model
 
 
@@ -112,6 +124,15 @@ def _make_relative(side: Any, args: Any) -> None:
         )
 
 
+def _draw_embeddings(model: ShapeTransformerModel) -> None:
+    """Draw the token embeddings again, by Glorot and Bengio (2010); those of padding stay 0."""
+    encoder, decoder = model.encoder, model.decoder
+    tables = (encoder.embed_tokens, decoder.embed_tokens, decoder.output_projection)
+    for weight in {id(table.weight): table.weight for table in tables}.values():
+        torch.nn.init.xavier_uniform_(weight)
+        torch.nn.init.zeros_(weight[encoder.padding_idx])
+
+
 def _check(args: Any) -> None:
     """Refuse settings out of range, and those under which the positions would not count."""
     smallest = {"shape_max_shift": 0, "shape_eval_offset": 0, "shape_relative_limit": 1}
@@ -122,6 +143,11 @@ def _check(args: Any) -> None:
     if args.shape_positions not in POSITIONS:  # Hydra does not look at the choices
         raise ConfigurationError(
             f"--shape-positions is {args.shape_positions!r}; expected {', '.join(POSITIONS)}."
+        )
+    if args.shape_embedding_init not in EMBEDDING_INITS:
+        raise ConfigurationError(
+            f"--shape-embedding-init is {args.shape_embedding_init!r}; expected "
+            f"{' or '.join(EMBEDDING_INITS)}."
         )
     for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
         if getattr(args, name, False):

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fairseq_ssl.cli.main import main
@@ -110,6 +111,30 @@ def test_token_wins(
     assert "late > early" in capsys.readouterr().out
 
 
+def test_several_splits_are_pooled(
+    toy_data: Path, toy_text: Path, trained: Path, tmp_path: Path
+) -> None:
+    (early,) = trained.glob("checkpoint_*_50.pt")
+    models = {"early": early, "late": trained / "checkpoint_last.pt"}
+    found = {
+        subset: (
+            analyse("token-wins", toy_data, tmp_path / "t", *TOKENS, "--subset", subset, **models),
+            analyse(
+                "length-bleu", toy_data, tmp_path / "l", *LENGTHS, "--subset", subset, **models
+            ),
+        )
+        for subset in ("valid", "test", "valid,test")
+    }
+    tokens = {
+        subset: np.array(wins["models"]["late"]["tokens"]) for subset, (wins, _) in found.items()
+    }
+    assert (tokens["valid,test"] == tokens["valid"] + tokens["test"]).all()
+    assert tokens["test"].sum() == len((toy_text / "test.digits").read_text().split())
+    scores = {subset: bleu["models"]["late"]["bleu"]["mean"] for subset, (_, bleu) in found.items()}
+    assert min(scores["valid"], scores["test"]) < scores["valid,test"]
+    assert scores["valid,test"] < max(scores["valid"], scores["test"])
+
+
 @pytest.mark.parametrize(
     ("words", "message", "code"),
     [
@@ -132,6 +157,12 @@ def test_token_wins(
         (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "expected 1 or more", 2),
         (["swapped-bleu", "DATA", "-c", "a=CKPT"], "Say with --subwords what they are.", 1),
         (["swapped-bleu", "DATA", "--subwords", "none", "-c", "a=CKPT"], "has no '<sep>'", 1),
+        (
+            ["length-bleu", "DATA", "--subset", "test,test", "-c", "a=CKPT", "-c", "b=CKPT"],
+            "each once",
+            2,
+        ),
+        (["token-wins", "DATA", "--subset", "", "-c", "a=CKPT", "-c", "b=CKPT"], "each once", 2),
         (["length-bleu", "DATA", "--subset", "dev", "-c", "a=CKPT", "-c", "b=CKPT"], "'dev'", 1),
     ],
 )

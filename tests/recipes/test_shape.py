@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
         assert all(line.startswith("there already: ") for line in done), again
+    for name, setting, value in (
+        ("prepare", "LIMIT", "3"),
+        ("train", "MAX_SHIFT", "2"),
+        ("train", "SENTENCES", "2"),
+        ("decode", "BEAM", "1"),
+        ("analyse", "RANK_ENDS", "9"),
+    ):
+        (path,) = RECIPE.glob(f"?_{name}.sh")
+        stopped = step(path, {**settings, setting: value}, 2).stderr
+        assert re.search(rf"^  {setting} was '.*', is '{value}'", stopped, re.M), stopped
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
@@ -69,6 +80,25 @@ def test_the_paper_scale_is_that_of_table_6_2() -> None:
     assert [words[1] for words in data] == ["extrapolate", "interpolate", "interpolate"]
     assert "--limit 50" in " ".join(data[0])
     assert "--sentences 10" in " ".join(data[1])
+
+
+def test_the_paper_scale_follows_the_code_of_the_authors() -> None:
+    for settings, pre, init in (
+        ({}, True, "glorot"),
+        ({"NORM": "post", "EMBEDDING_INIT": "normal"}, False, "normal"),
+    ):
+        for words in called(dry("paper", "train", SEEDS="1", **settings), "fairseq-train"):
+            args = options.parse_args_and_arch(options.get_training_parser(), words)
+            assert (args.encoder_normalize_before, args.decoder_normalize_before) == (pre, pre)
+            assert args.shape_embedding_init == init
+
+
+def test_figures_6_4_and_6_5_pool_the_validation_and_test_sets_of_all_years() -> None:
+    commands = called(dry("paper", "analyse", SEEDS="1"), "fairseq-ssl")
+    years = "valid,valid1,valid2,valid3,test,test1,test2"
+    for verb in ("length-bleu", "token-wins"):
+        subsets = [words[words.index("--subset") + 1] for words in commands if words[0] == verb]
+        assert subsets == [years] * 3
 
 
 def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None:

@@ -271,6 +271,25 @@ def test_big_is_the_big_of_vaswani() -> None:
     assert (*sizes, args.encoder_layers, args.dropout) == (1024, 4096, 16, 6, 0.3)
 
 
+def test_glorot_embeddings_are_uniform_within_their_bound() -> None:
+    sizes = {"encoder_embed_dim": 64, "decoder_embed_dim": 64}
+    bound = (6 / (len(dictionary()) + 64)) ** 0.5
+    for shared in (True, False):
+        options = {"share_all_embeddings": shared, "encoder_attention_heads": 4, **sizes}
+        model = build(shape_embedding_init="glorot", **options)
+        tables = (model.encoder.embed_tokens, model.decoder.embed_tokens)
+        for table in (*tables, model.decoder.output_projection):
+            weight = table.weight.detach()
+            assert (weight[PAD] == 0).all()
+            others = weight[torch.arange(len(weight)) != PAD]
+            assert others.abs().max() <= bound
+            # uniform: standard deviation bound / sqrt(3), no tail
+            assert others.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+        stock = build(**options).encoder.embed_tokens.weight.detach()
+        assert stock.abs().max() > bound / 2
+        assert stock.std().item() == pytest.approx(64**-0.5, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("option", "named"),
     [
@@ -280,6 +299,7 @@ def test_big_is_the_big_of_vaswani() -> None:
         ({"no_token_positional_embeddings": True}, "--no-token-positional-embeddings"),
         ({"shape_positions": "rotary"}, "absolute, shifted, relative"),
         ({"shape_eval_offset": -1}, "--shape-eval-offset"),
+        ({"shape_embedding_init": "xavier"}, "normal or glorot"),
         ({"shape_relative_limit": 0}, "--shape-relative-limit"),
         ({"shape_positions": "relative", "shape_eval_offset": 3}, "--shape-eval-offset"),
         ({"shape_positions": "relative", "cross_self_attention": True}, "--cross-self-attention"),
