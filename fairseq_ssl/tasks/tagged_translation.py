@@ -47,8 +47,9 @@ class TaggedTranslationConfig(TranslationConfig):
     mix_epoch_pairs: int = field(
         default=0,
         metadata={
-            "help": "with --mix-weights, so many pairs make an epoch, and the next goes on where "
-            "it ends (default: as few as hold each split once, the others up-sampled)"
+            "help": "with --mix-weights, pairs of an epoch; each epoch takes pairs from all parts "
+            "of a large split and continues where the last one ended; memory is 13 bytes a pair of "
+            "an epoch (default: as few as hold each split once, the others up-sampled)"
         },
     )
     right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})

@@ -68,7 +68,8 @@ def peak(way: str, folder: Path, args: Any) -> tuple[float, float]:
         for name in ("genuine", "synthetic")
     ]
     pairs = joined(sides, words) if way == "joined" else mixed(sides, words, args.epoch_pairs)
-    pairs.batch_by_size(pairs.ordered_indices(), max_tokens=args.tokens)
+    indices, _ = pairs.filter_indices_by_size(pairs.ordered_indices(), (1024, 1024))
+    pairs.batch_by_size(indices, max_tokens=args.tokens, required_batch_size_multiple=8)
     seconds = time.perf_counter() - begun
     done.set()
     watcher.join()
