@@ -77,10 +77,11 @@ class ByteNetConfig(FairseqDataclass):
         default="relu", metadata={"help": "relu or selu (default: relu)"}
     )
     bytenet_init: ChoiceEnum(list(INITS)) = field(  # type: ignore[valid-type]
-        default="author",
+        default="he",
         metadata={
-            "help": "weights are uniform: he, with the variance 2 / fan-in; lecun, 1 / fan-in; "
-            "author, between +- (fan-in fan-out)^(-1/4) (default: author)"
+            "help": "distribution of the initial weights, uniform: he, with the variance 2 / "
+            "fan-in, as in the slides; lecun, 1 / fan-in; author, between +- (fan-in "
+            "fan-out)^(-1/4), as in the author's library (default: he)"
         },
     )
     bytenet_residual_scale: float = field(

@@ -1,4 +1,4 @@
-"""Batch norm with a shift and no scale, whose statistics can be left alone for a while."""
+"""Batch norm of rows, whose running statistics can be kept as they are for a while."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class ShiftedBatchNorm(nn.Module):
-    """Batch norm of rows, which must be real ones: padding would count.
-
-    There is no scale since a rectifier and a linear map follow.
-    """
+class RowBatchNorm(nn.Module):
+    """Batch norm with scale and shift, gamma and beta, of rows that hold no padding."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -24,6 +21,7 @@ class ShiftedBatchNorm(nn.Module):
         self.momentum = momentum
         self.eps = eps
         self.learns_statistics = True
+        self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))
@@ -36,13 +34,13 @@ class ShiftedBatchNorm(nn.Module):
         normed = functional.batch_norm(
             rows, mean, var, training=by_rows, momentum=self.momentum, eps=self.eps
         )
-        return normed + self.bias
+        return normed * self.weight + self.bias
 
 
 @contextmanager
 def kept_statistics(model: nn.Module) -> Iterator[None]:
     """Let the running statistics in `model` be as they are for as long as this lasts."""
-    norms = [module for module in model.modules() if isinstance(module, ShiftedBatchNorm)]
+    norms = [module for module in model.modules() if isinstance(module, RowBatchNorm)]
     for norm in norms:
         norm.learns_statistics = False
     try:

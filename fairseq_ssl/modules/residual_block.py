@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.batch_norm import ShiftedBatchNorm
+from fairseq_ssl.modules.batch_norm import RowBatchNorm
 from fairseq_ssl.modules.dilated_convolution import DilatedConvolution
 from fairseq_ssl.modules.real_positions import RealPositions
 
@@ -66,26 +65,13 @@ class NormedActivation(nn.Module):
         self.activation = ACTIVATIONS[sizes.activation]
         self.norm: nn.Module = nn.Identity()
         if sizes.norm == "batch":
-            self.norm = ShiftedBatchNorm(dim)
+            self.norm = RowBatchNorm(dim)
         elif sizes.norm == "layer":
-            self.norm = ShiftedLayerNorm(dim)
+            self.norm = nn.LayerNorm(dim)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the activations."""
         return self.activation(self.norm(rows))
-
-
-class ShiftedLayerNorm(nn.Module):
-    """Layer norm with a shift and no scale."""
-
-    def __init__(self, dim: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.eps = eps
-        self.bias = nn.Parameter(torch.zeros(dim))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Normalise each row of [rows, dim]."""
-        return functional.layer_norm(rows, self.bias.shape, None, self.bias, self.eps)
 
 
 class ResidualBlock(nn.Module):
@@ -172,8 +158,9 @@ class DilatedStack(nn.Module):
 def draw_weights(module: nn.Module, init: str) -> None:
     """Draw the weights of all linear maps; biases are zero.
 
-    he and lecun are those of He et al. and LeCun et al. author is what the library of the slides'
-    author draws under the name of He et al.: +- (fan-in fan-out)^(-1/4), about half of it.
+    he, of the slides, and lecun are those of He et al. and LeCun et al. author is what the library
+    of the slides' author draws under the name of He et al.: +- (fan-in fan-out)^(-1/4), about half
+    as wide.
     """
     for linear in module.modules():
         if isinstance(linear, nn.Linear):

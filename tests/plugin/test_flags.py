@@ -62,7 +62,7 @@ FLAGS = {
         "--bytenet-encoder-norm": "default: batch",
         "--bytenet-decoder-norm": "default: layer",
         "--bytenet-activation": "default: relu",
-        "--bytenet-init": "default: author",
+        "--bytenet-init": "default: he",
         "--bytenet-residual-scale": "default: 1",
         "--bytenet-unfold": "default: auto",
         "--bytenet-unfold-share": "default: 0.999",

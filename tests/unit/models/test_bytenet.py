@@ -194,15 +194,29 @@ def test_the_author_knows_norms_compression_and_activation_of_each_kind() -> Non
     def modules(kind: str) -> set[str]:
         return {type(module).__name__ for module in build(kind).modules()}
 
-    assert {"ShiftedBatchNorm", "ShiftedLayerNorm"} <= modules("bytenet")
-    assert not {"ShiftedBatchNorm", "ShiftedLayerNorm"} & modules("bytenet_no_norm")
-    assert "ShiftedBatchNorm" not in modules("bytenet_v2")
+    norm_names = {"RowBatchNorm", "LayerNorm"}
+    assert norm_names <= modules("bytenet")
+    assert not norm_names & modules("bytenet_no_norm")
+    assert "RowBatchNorm" not in modules("bytenet_v2")
     norms = {
-        kind: sum(type(module).__name__.startswith("Shifted") for module in build(kind).modules())
+        kind: sum(type(module).__name__ in norm_names for module in build(kind).modules())
         for kind in ("bytenet", "bytenet_simplified")
     }
     assert norms["bytenet"] == 3 * norms["bytenet_simplified"]
     assert build("bytenet_selu").encoder.stack.blocks[0].scale == pytest.approx(12**-0.5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "init"),
+    [
+        *((kind, "he") for kind in ("bytenet", "bytenet_simplified", "bytenet_no_norm")),
+        *(("bytenet_digits", "he"), ("bytenet_v2", "he"), ("bytenet_selu", "lecun")),
+    ],
+)
+def test_weights_are_drawn_as_in_the_slides_by_default(kind: str, init: str) -> None:
+    args = Namespace(bytenet_unfold="1,0")
+    ARCH_CONFIG_REGISTRY[kind](args)
+    assert str(ByteNetConfig.from_namespace(args).bytenet_init) == init
 
 
 def test_a_beam_finds_what_all_at_once_scores_alike() -> None:

@@ -27,25 +27,30 @@ def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:
     return torch.stack(out)
 
 
-def batch_normed(sentences: list[Tensor], bias: Tensor, eps: float = 1e-5) -> list[Tensor]:
+def batch_normed(
+    sentences: list[Tensor], scale: Tensor, shift: Tensor, eps: float = 1e-5
+) -> list[Tensor]:
     """Normalise each channel by the mean and variance over the positions of all sentences."""
     out = [torch.zeros_like(states) for states in sentences]
-    for channel in range(len(bias)):
+    for channel in range(len(shift)):
         values = [float(state[channel]) for states in sentences for state in states]
         mean = sum(values) / len(values)
         variance = sum((value - mean) ** 2 for value in values) / len(values)
         for states, normed in zip(sentences, out, strict=True):
             normed[:, channel] = (states[:, channel] - mean) / (variance + eps) ** 0.5
-            normed[:, channel] += bias[channel]
+            normed[:, channel] = scale[channel] * normed[:, channel] + shift[channel]
     return out
 
 
-def layer_normed(sentences: list[Tensor], bias: Tensor, eps: float = 1e-5) -> list[Tensor]:
+def layer_normed(
+    sentences: list[Tensor], scale: Tensor, shift: Tensor, eps: float = 1e-5
+) -> list[Tensor]:
     """Normalise each position by the mean and variance over its channels."""
-    return [
-        torch.stack([(s - s.mean()) / (s.var(unbiased=False) + eps) ** 0.5 + bias for s in states])
-        for states in sentences
-    ]
+
+    def normed(state: Tensor) -> Tensor:
+        return (state - state.mean()) / (state.var(unbiased=False) + eps) ** 0.5
+
+    return [torch.stack([scale * normed(s) + shift for s in states]) for states in sentences]
 
 
 def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> list[Tensor]:
@@ -54,9 +59,9 @@ def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> 
     def normed(states: list[Tensor], layer: torch.nn.Module) -> list[Tensor]:
         norm = layer.norm
         if sizes.norm == "batch":
-            states = batch_normed(states, norm.bias)  # type: ignore[union-attr, arg-type]
+            states = batch_normed(states, norm.weight, norm.bias)  # type: ignore[union-attr, arg-type]
         elif sizes.norm == "layer":
-            states = layer_normed(states, norm.bias)  # type: ignore[union-attr, arg-type]
+            states = layer_normed(states, norm.weight, norm.bias)  # type: ignore[union-attr, arg-type]
         function = torch.selu if sizes.activation == "selu" else torch.relu
         return [function(one) for one in states]
 

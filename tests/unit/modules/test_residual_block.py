@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ssl.modules.batch_norm import ShiftedBatchNorm, kept_statistics
+from fairseq_ssl.modules.batch_norm import RowBatchNorm, kept_statistics
 from fairseq_ssl.modules.dilated_convolution import DilatedConvolution
 from fairseq_ssl.modules.real_positions import RealPositions
 from fairseq_ssl.modules.residual_block import DilatedStack, StackSizes
@@ -33,11 +33,11 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def built(kind: str) -> DilatedStack:
-    """A stack whose shifts and biases are no zeros."""
+    """A stack with random biases, and random scales and shifts of the norms."""
     torch.manual_seed(1)
     stack = DilatedStack(KINDS[kind])
-    for name, weight in stack.named_parameters():
-        if name.endswith("bias"):
+    for weight in stack.parameters():
+        if weight.ndim == 1:
             torch.nn.init.normal_(weight)
     return stack
 
@@ -104,7 +104,7 @@ def test_step_by_step_it_is_the_same(kind: str) -> None:
 
 
 def test_the_running_statistics_are_those_of_real_positions() -> None:
-    norm = ShiftedBatchNorm(2, momentum=0.25)
+    norm = RowBatchNorm(2, momentum=0.25)
     rows = torch.tensor([[1.0, 2.0], [3.0, 6.0], [5.0, 4.0]])
     norm(rows)
     torch.testing.assert_close(norm.running_mean, torch.tensor([0.75, 1.0]))
@@ -124,7 +124,7 @@ def test_the_author_draws_by_both_fans() -> None:
 
 
 def test_one_position_alone_can_be_trained_on() -> None:
-    norm = ShiftedBatchNorm(2)
+    norm = RowBatchNorm(2)
     torch.testing.assert_close(norm(torch.ones(1, 2)), torch.ones(1, 2), atol=1e-4, rtol=0)
 
 
