@@ -27,12 +27,13 @@ digits() { # ARCH LABELLED UNLABELLED WEIGHT SEED
 }
 
 memorise() { # ARCH
-  local folder="$RUNS/memorise/$1" rate=(--lr-scheduler fixed --lr "$MEMORISE_LR")
+  local folder="$RUNS/memorise/$1" rate=(--lr-scheduler fixed --lr "$MEMORISE_LR") dim="$MEMORISE_DIM"
   have "$folder/model.pt" && return
   [[ -z "$MEMORISE_ANNEAL" ]] || rate+=(--force-anneal "$MEMORISE_ANNEAL" --lr-shrink 0.8)
+  if [[ -n "$dim" && "$1" == bytenet_simplified ]]; then dim="$((dim / 2))"; fi
   # shellcheck disable=SC2086
   train "$DATA/memorise" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
-    $MEMORISE_FLAGS --criterion cross_entropy --sentence-avg "${rate[@]}" \
+    ${dim:+--bytenet-dim $dim} $MEMORISE_FLAGS --criterion cross_entropy --sentence-avg "${rate[@]}" \
     --batch-size "$MEMORISE_BATCH" --max-epoch "$MEMORISE_EPOCHS" --disable-validation \
     --save-interval "$(save_interval "$MEMORISE_EPOCHS")" --update-epoch-batch-itr True --clip-norm 10
   into "$folder/model.pt" cat "$folder/checkpoint_last.pt"
@@ -43,15 +44,15 @@ COMMON=(--lr "$TEXT_LR" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP"
   --label-smoothing "$LABEL_SMOOTHING")
 
 # The author's training: the mean over sentences, no warm-up.
-bytenet() { # SEED
-  local folder="$RUNS/text/bytenet.$1"
+bytenet() { # ARCH SEED
+  local folder="$RUNS/text/$1.$2"
   have "$folder/model.pt" && return
   # shellcheck disable=SC2086
-  train "$DATA/characters" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch bytenet \
+  train "$DATA/characters" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
     $BYTENET_FLAGS --criterion cross_entropy --sentence-avg --lr "$BYTENET_LR" --clip-norm 10 \
     --batch-size "$BYTENET_BATCH" --update-freq "$BYTENET_UPDATE_FREQ" --max-epoch "$BYTENET_EPOCHS" \
     --max-source-positions "$BYTENET_LONGEST" --max-target-positions "$BYTENET_LONGEST" \
-    --skip-invalid-size-inputs-valid-test --update-epoch-batch-itr True --seed "$1"
+    --skip-invalid-size-inputs-valid-test --update-epoch-batch-itr True --seed "$2"
   into "$folder/model.pt" cat "$folder/checkpoint_best.pt"
 }
 
@@ -105,7 +106,8 @@ for task in $TASKS; do
       for kind in $KINDS; do
         for seed in $SEEDS; do
           case "$kind" in
-            bytenet | backtranslation) spawn "$kind" "$seed" ;;
+            bytenet) for arch in $BYTENET_ARCHS; do spawn bytenet "$arch" "$seed"; done ;;
+            backtranslation) spawn backtranslation "$seed" ;;
             *) spawn both_ways "$kind" "$seed" ;;
           esac
         done

@@ -37,10 +37,12 @@ for task in $TASKS; do
           flags=(--batch-size 32 --max-len-a 2 --max-len-b 20 --max-source-positions 10000
             --max-target-positions 10000)
         fi
-        for seed in $SEEDS; do
-          for set in valid test; do
-            spawn decode "$RUNS/text/$kind.$seed" "$DATA/$data" "$set" "$set" "$SOURCE" "$TARGET" \
-              --beam 5 "${flags[@]}"
+        for model in $(text_models "$kind"); do
+          for seed in $SEEDS; do
+            for set in valid test; do
+              spawn decode "$RUNS/text/$model.$seed" "$DATA/$data" "$set" "$set" "$SOURCE" "$TARGET" \
+                --beam 5 "${flags[@]}"
+            done
           done
         done
       done

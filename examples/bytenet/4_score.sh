@@ -1,13 +1,35 @@
 #!/usr/bin/env bash
-# Digits: characters that are wrong, mean and deviation over the seeds. The others: BLEU.
+# Digits: characters that are wrong, mean and deviation over the seeds. The others: BLEU. For each
+# task the learning curves in WORK/figures, and a table of the models' sizes and speeds.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 # Characters of a hypothesis or a reference, as words again.
-words() { # LETTER GENERATED
+words() { # LETTER GENERATED OUTPUT
   # shellcheck disable=SC2016  # for the shell that runs it
-  into "$2.$1" bash -c 'grep "^$1-" "$2" | LC_ALL=C sort -s -t- -k2n |
+  into "$3" bash -c 'grep "^$1-" "$2" | LC_ALL=C sort -s -t- -k2n |
     sed -E "s/^H-[^\t]*\t[^\t]*\t//; s/^T-[^\t]*\t//; s/ //g; s/_/ /g"' words "$1" "$2"
+}
+
+memorise() { # ARCH
+  local out="$RUNS/memorise/$1/train"
+  words H "$out.generate" "$out.txt"
+  words T "$out.generate" "$out.reference"
+  into "$out.bleu.json" sacrebleu "$out.reference" -i "$out.txt" -m bleu -w 2
+}
+
+text() { # KIND FOLDER SET
+  local out="$2/$3"
+  if [[ "$1" == bytenet ]]; then
+    words H "$out.generate" "$out.txt"
+  else
+    into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords sentencepiece
+  fi
+  into "$out.bleu.json" sacrebleu "$WORK/raw/$3.$TARGET" -i "$out.txt" -w 2
+}
+
+curves() { # TASK FLAGS...
+  run python "$HERE/learning_curves.py" "$RUNS/$1" "$FIGURES/$1.png" "${@:2}"
 }
 
 for task in $TASKS; do
@@ -23,37 +45,32 @@ for task in $TASKS; do
       done < <(digit_runs)
       # shellcheck disable=SC2086  # words apart
       run python "$HERE/digits_table.py" "$RUNS/digits" --sets $SETS
+      curves digits
       ;;
     memorise)
       for arch in $MEMORISE_ARCHS; do
-        out="$RUNS/memorise/$arch/train.generate"
-        words H "$out"
-        words T "$out"
-        run sacrebleu "$out.T" -i "$out.H" -m bleu -b -w 2
+        have "$RUNS/memorise/$arch/train.bleu.json" || memorise "$arch"
       done
+      curves memorise --bleu train.bleu.json
       ;;
     text)
+      rows=()
       for kind in $KINDS; do
-        for seed in $SEEDS; do
-          for set in valid test; do
-            out="$RUNS/text/$kind.$seed/$set"
-            have "$out.bleu.json" && continue
-            if [[ "$kind" == bytenet ]]; then
-              words H "$out.generate"
-              run mv "$out.generate.H" "$out.txt"
-            else
-              into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H \
-                --subwords sentencepiece
-            fi
-            into "$out.bleu.json" sacrebleu "$WORK/raw/$set.$TARGET" -i "$out.txt" -w 2
+        for model in $(text_models "$kind"); do
+          rows+=("$model")
+          for seed in $SEEDS; do
+            for set in valid test; do
+              folder="$RUNS/text/$model.$seed"
+              have "$folder/$set.bleu.json" || text "$kind" "$folder" "$set"
+            done
           done
         done
       done
       published=()
-      if [[ "$SCALE" == paper ]]; then published=(--published "bytenet=7.44"); fi
-      # shellcheck disable=SC2086
-      run python "$HERE/../common/bleu_table.py" "$RUNS/text" --heads kind --rows $KINDS \
+      if [[ "$SCALE" == paper ]]; then published=(--published bytenet=7.44 bytenet_simplified=0.55); fi
+      run python "$HERE/../common/bleu_table.py" "$RUNS/text" --heads model --rows "${rows[@]}" \
         "${published[@]}"
+      curves text --bleu test.bleu.json
       ;;
   esac
 done

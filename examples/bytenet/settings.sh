@@ -28,7 +28,7 @@ case "$SCALE" in
     ;;
   small)
     TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
-    MEMORISE_FLAGS="${MEMORISE_FLAGS---bytenet-dim 128}"
+    MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet}" MEMORISE_DIM="${MEMORISE_DIM:-128}"
     MEMORISE_LR="${MEMORISE_LR:-1e-3}"
     MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-50}" MEMORISE_ANNEAL="${MEMORISE_ANNEAL-36}"
     PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
@@ -67,9 +67,11 @@ for amount in $UNLABELLED; do
   fi
 done
 
-# Memorising: 3,003 pairs of newstest2014, 120 epochs; characters.
-MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet}"
-MEMORISE_FLAGS="${MEMORISE_FLAGS:-}"
+# Memorising: 3,003 pairs of newstest2014, 120 epochs; characters. The slides' four variants, whose
+# speeds are in the table of step 4.
+MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet bytenet_simplified bytenet_no_norm bytenet_selu}"
+MEMORISE_DIM="${MEMORISE_DIM:-}"              # d; half of it for bytenet_simplified. Without: 400
+MEMORISE_FLAGS="${MEMORISE_FLAGS:-}"          # more flags of these trainings
 MEMORISE_PAIRS="${MEMORISE_PAIRS:-3003}" MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-120}"
 MEMORISE_LR="${MEMORISE_LR:-3e-4}" MEMORISE_BATCH="${MEMORISE_BATCH:-16}"
 MEMORISE_ANNEAL="${MEMORISE_ANNEAL:-}"        # from this epoch on the rate falls by a fifth in each
@@ -88,6 +90,7 @@ START="${START:-$((UPDATES / 3))}"            # reconstruction begins here
 TEXT_WEIGHT="${TEXT_WEIGHT:-0.1}" TEXT_BEAM="${TEXT_BEAM:-4}"
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
 
+BYTENET_ARCHS="${BYTENET_ARCHS:-bytenet}"      # variants trained for the kind bytenet
 BYTENET_LR="${BYTENET_LR:-3e-4}" BYTENET_EPOCHS="${BYTENET_EPOCHS:-13}"
 BYTENET_BATCH="${BYTENET_BATCH:-16}" BYTENET_UPDATE_FREQ="${BYTENET_UPDATE_FREQ:-4}" # 1 on 4 GPUs
 BYTENET_LONGEST="${BYTENET_LONGEST:-500}"     # characters of a sentence to train on, its end too
@@ -101,7 +104,12 @@ save_interval() { # EPOCHS
   done
 }
 
-DATA="$WORK/data" RUNS="$WORK/runs"
+# The models of a kind of the task text: names of folders, without the seed.
+text_models() { # KIND
+  if [[ "$1" == bytenet ]]; then echo "$BYTENET_ARCHS"; else echo "$1"; fi
+}
+
+DATA="$WORK/data" RUNS="$WORK/runs" FIGURES="$WORK/figures"
 digit_data() { echo "$DATA/digits.$1.$2"; } # LABELLED SEED
 # All settings of digits, one a line: ARCH LABELLED UNLABELLED WEIGHT SEED. Without text there is no
 # lambda.

@@ -103,6 +103,11 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     rows = [line.split(" | ")[1:4] for line in shown[3].splitlines()[2:4]]
     assert rows == [["16", "0", "0"], ["16", "16", "0.2"]]
     assert "| final | test | unseen |" in shown[3]
+    models = [line.split(" | ")[0] for line in shown[3].splitlines() if "bytenet_digits-" in line]
+    assert models == ["| bytenet_digits-16-0-0", "| bytenet_digits-16-16-0.2"]
+    assert (tmp_path / "figures/digits.png").stat().st_size > 1000
+    curves = json.loads((tmp_path / "figures/digits.json").read_text())
+    assert len(curves["bytenet_digits-16-0-0"]["train"]) == 1, "a point for each epoch"
     for path in STEPS[:3]:
         again = step(path, settings).stderr.splitlines()
         assert all(line.startswith(("==>", "there already: ")) for line in again), again
@@ -137,7 +142,8 @@ def test_every_command_of_the_other_tasks_is_one_of_fairseqs(scale: str) -> None
     both = ("reconstruction_translation", "reconstruction_loss")
     back = ("tagged_translation", "label_smoothed_cross_entropy")
     alone = ("translation", "cross_entropy")
-    first = [alone, alone] if scale == "paper" else [alone]  # memorising; and ByteNet on Europarl
+    # memorising, by the four variants of the slides at the paper's scale; and ByteNet on Europarl
+    first = 5 * [alone] if scale == "paper" else [alone]
     # in a dry run back-translation finds no supervised model, and would train it
     assert kinds == [*first, both, both, back, both]
     ends = (120, None) if scale == "paper" else (50, 36)
@@ -165,8 +171,74 @@ def test_bytenet_is_trained_on_europarl_as_the_author_did() -> None:
     made = called(printed(RECIPE, "prepare", settings), "fairseq-preprocess")
     assert f"{args.data}.tmp" in made[-1]
     assert "--joined-dictionary" in made[-1]
-    table = printed(RECIPE, "score", {**settings, "KINDS": "bytenet supervised"})[-1]
-    assert table[-5:] == ["--rows", "bytenet", "supervised", "--published", "bytenet=7.44"]
+    table = printed(RECIPE, "score", {**settings, "KINDS": "bytenet supervised"})[-2]
+    published = ["--published", "bytenet=7.44", "bytenet_simplified=0.55"]
+    assert table[-6:] == ["--rows", "bytenet", "supervised", *published]
+
+
+def test_the_architectures_of_europarl_are_a_setting() -> None:
+    settings = {"SCALE": "paper", "TASKS": "text", "KINDS": "bytenet", "SEEDS": "1 2"}
+    settings["BYTENET_ARCHS"] = "bytenet bytenet_simplified"
+    found = [(args.arch, Path(args.save_dir).name) for args in trainings(**settings)]
+    assert sorted(found) == [
+        *(("bytenet", f"bytenet.{seed}") for seed in (1, 2)),
+        *(("bytenet_simplified", f"bytenet_simplified.{seed}") for seed in (1, 2)),
+    ]
+    decoded = called(printed(RECIPE, "decode", settings), "fairseq-generate")
+    folders = {Path(words[words.index("--path") + 1]).parent.name for words in decoded}
+    assert folders == {name for _, name in found}
+    table = printed(RECIPE, "score", settings)[-2]
+    assert table[table.index("--rows") + 1 :][:2] == ["bytenet", "bytenet_simplified"]
+
+
+def test_the_four_variants_memorise_in_the_sizes_of_the_slides() -> None:
+    variants = ["bytenet", "bytenet_simplified", "bytenet_no_norm", "bytenet_selu"]
+    for scale, dims in (("paper", [400, 200, 400, 400]), ("small", [128, 64, 128, 128])):
+        settings = {"SCALE": scale, "TASKS": "memorise"}
+        if scale == "small":
+            settings["MEMORISE_ARCHS"] = " ".join(variants)
+        found = trainings(**settings)
+        assert [args.arch for args in found] == variants
+        sizes = [ByteNetConfig.from_namespace(args).bytenet_dim for args in found]
+        assert sizes == dims
+
+
+LOG = """\
+t | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,234)
+t | INFO | train_inner | epoch 001:     50 / 100 loss=9, num_updates=50, train_wall=5
+t | INFO | train | epoch 001 | loss 60.5 | nll_loss 3 | ups 10 | num_updates 100 | train_wall 10
+t | INFO | valid | epoch 001 | valid on 'valid' subset | loss 50 | nll_loss 2.5 | num_updates 100
+t | INFO | train | epoch 002 | loss 50.5 | nll_loss 2 | ups 5 | num_updates 200 | train_wall 20
+t | INFO | train | epoch 002 | loss 50.5 | nll_loss 1 | ups 0.5 | num_updates 200 | train_wall 190
+t | INFO | valid | epoch 002 | valid on 'valid' subset | loss 50 | nll_loss 2.75 | num_updates 200
+"""
+
+
+def test_curves_and_speeds_are_those_of_the_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second epoch was done again after an interruption."""
+    for seed, loss in (("1", "nll_loss 1 "), ("2", "nll_loss 4 ")):
+        (tmp_path / f"runs/bytenet.{seed}").mkdir(parents=True)
+        (tmp_path / f"runs/bytenet.{seed}/train.log").write_text(LOG.replace("nll_loss 1 ", loss))
+    (tmp_path / "runs/bytenet.1/test.bleu.json").write_text('{"score": 12.5}')
+    words = [str(tmp_path / "runs"), str(tmp_path / "text.png"), "--bleu", "test.bleu.json"]
+    monkeypatch.setattr(sys, "argv", ["learning_curves.py", *words])
+    script(RECIPE / "learning_curves.py").main()
+    table = capsys.readouterr().out.splitlines()
+    assert [cell.strip() for cell in table[0].strip("|").split(" | ")][-3:] == [
+        *("updates/s", "s/epoch", "BLEU"),
+    ]
+    assert table[2] == (
+        "| bytenet | 1,234 | 200 | 2.50 ± 2.12 (2) | 2.50 ± 0.00 (2) | 1.00 ± 0.00 (2) "
+        "| 100.00 ± 0.00 (2) | 12.50 (1) |"
+    )
+    numbers = json.loads((tmp_path / "text.json").read_text())["bytenet"]
+    assert numbers == {
+        "train": {"100": [3.0, 3.0], "200": [1.0, 4.0]},
+        "valid": {"100": [2.5, 2.5], "200": [2.75, 2.75]},
+    }
+    assert (tmp_path / "text.png").stat().st_size > 1000
 
 
 def test_a_published_score_has_its_row(
