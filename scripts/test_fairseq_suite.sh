@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# fairseq's own tests, with the plug-in and without. Prints every test that passes in one of them only,
+# and exits with 1 if the plug-in loses one. Not part of the checks: needs network, and about an hour.
+#
+#   bash scripts/test_fairseq_suite.sh [arguments of pytest, for example tests/test_train.py]
+#   FAIRSEQ_SOURCE=FOLDER bash scripts/test_fairseq_suite.sh    no network but a package index
+#
+# The release of fairseq on the package index has most of the tests. The other files come from
+# FAIRSEQ_SOURCE, a checkout of fairseq 0.12.3, or from GitHub. Without them fewer tests are run.
+# Settings: REPEATS, how often a test that differs is repeated (default: 3); SUITE_DIR, the folder of
+# downloads, results and logs (default: work/fairseq_suite); RESUME=1 keeps the runs that ended.
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# shellcheck source=scripts/setup.sh
+SETUP_FOR=tests source "$root/scripts/setup.sh"
+work="${SUITE_DIR:-$root/work/fairseq_suite}"
+suite="$work/suite" results="$work/results" compare="$root/scripts/fairseq_suite.py"
+rm -rf "$suite"
+[[ -n "${RESUME:-}" ]] || rm -rf "$results"
+mkdir -p "$suite" "$results" "$work/download"
+
+release="$(python -c 'from importlib.metadata import packages_distributions, version
+name = packages_distributions()["fairseq"][0]
+print(name + "==" + version(name))')"
+printf 'suite: %s, torch %s, %s\n' "$release" \
+  "$(python -c 'import torch; print(torch.__version__)')" "$(python --version)"
+
+if ! compgen -G "$work/download/*/tests" >/dev/null; then
+  python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+    --no-binary :all: --dest "$work/download" "$release"
+  tar -xzf "$work"/download/*.tar.gz -C "$work/download"
+fi
+cp -r "$work"/download/*/tests "$suite"
+printf '[pytest]\n' >"$suite/pytest.ini" # keeps pytest from the settings of this repository
+
+checkout="${FAIRSEQ_SOURCE:-$work/checkout}"
+if [[ ! -e "$checkout" ]]; then
+  GIT_TERMINAL_PROMPT=0 git clone --quiet --depth 1 --branch v0.12.3 \
+    https://github.com/facebookresearch/fairseq "$checkout" || true
+fi
+for name in tests/__init__.py tests/utils.py tests/tasks scripts; do
+  if [[ ! -e "$suite/$name" && -e "$checkout/$name" ]]; then cp -r "$checkout/$name" "$suite/$name"; fi
+done
+
+if [[ ! -e "$suite/tests/utils.py" ]]; then
+  touch "$suite/tests/__init__.py"
+  printf 'suite: no checkout of fairseq 0.12.3; set FAIRSEQ_SOURCE to one. Left out: tests/tasks and\n'
+  printf 'suite: all that need tests/utils.py or scripts, listed as "not imported" at the end.\n'
+fi
+
+# Run the tests once: VARIANT RUN [arguments of pytest]
+run() {
+  local variant="$1" name="$1.$2" code=0 begun=$SECONDS
+  [[ -e "$results/$name.done" ]] && return
+  local -a settings=(PYTHONPATH="$root:$root/scripts" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}") options=()
+  case "$variant" in
+    # Stock fairseq cannot load its checkpoints with torch 2.6 or later, unless users set this.
+    unprotected) settings+=(TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1) ;;
+    plug-in) options=(--load-plug-in) ;;
+  esac
+  (cd "$suite" && env "${settings[@]}" python -m pytest -p fairseq_suite -p no:cacheprovider \
+    --continue-on-collection-errors "${options[@]}" \
+    --results "$results/$name.tsv" "${@:3}") >"$results/$name.log" 2>&1 || code=$?
+  printf 'suite: %s: %s (%d s)\n' "$name" "$(tail -n 1 "$results/$name.log")" "$((SECONDS - begun))"
+  if ((code > 1)); then
+    printf 'suite: pytest ended with %d; see %s\n' "$code" "$results/$name.log" >&2
+    exit 2
+  fi
+  touch "$results/$name.done"
+}
+
+tests=("$@")
+[[ $# -gt 0 ]] || tests=(tests)
+run stock 0 "${tests[@]}"
+python "$compare" "$results" --failing >"$results/failing.txt"
+run unprotected 0 --only "$results/failing.txt" "${tests[@]}"
+run plug-in 0 "${tests[@]}"
+
+for variant in stock unprotected plug-in; do
+  python "$compare" "$results" --differing "$variant" >"$results/$variant.differing.txt"
+done
+for ((repeat = 1; repeat <= ${REPEATS:-3}; repeat++)); do
+  for variant in stock unprotected plug-in; do
+    mapfile -t tests < <(sed '/^$/d; s/::.*//' "$results/$variant.differing.txt" | sort -u)
+    ((${#tests[@]} == 0)) || run "$variant" "$repeat" --only "$results/$variant.differing.txt" "${tests[@]}"
+  done
+done
+python "$compare" "$results"
