@@ -36,6 +36,7 @@ def mend_fairseq() -> None:
     """
     from fairseq import checkpoint_utils
     from fairseq.data.iterators import BufferedIterator
+    from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
     from fairseq.file_io import PathManager
     from fairseq.models.ema.ema import EMA
     from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
@@ -49,6 +50,8 @@ def mend_fairseq() -> None:
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
     _replace(BufferedIterator, "_create_consumer", _end_reading)
+    for dictionary in (MaskedLMDictionary, BertDictionary):
+        _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _fuse_nothing)
     _replace(EMA, "__init__", _warn_of_halves)
     _replace(EMA, "_step_internal", _average_once)
@@ -271,6 +274,17 @@ def _end(readers: Iterable[Any], seconds: float = 10) -> None:
             with contextlib.suppress(queue.Empty):  # room for the batch and the end
                 reader._queue.get_nowait()
             reader.join(0.01)
+
+
+def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Dictionary.load passes an option after 0.12.2 that fairseq's legacy subclasses lack."""
+
+    def begin(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:
+        if not add_special_symbols:
+            options["add_special_symbols"] = False  # stock always adds them: let it raise
+        stock(self, *args, **options)
+
+    return begin
 
 
 def _trains_on(task: Any, dataset: Any) -> bool:

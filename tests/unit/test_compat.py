@@ -27,6 +27,7 @@ from fairseq_ssl.compat import _forget_average
 fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402
 from fairseq.data.iterators import EpochBatchIterator  # noqa: E402
+from fairseq.data.legacy import BertDictionary, MaskedLMDictionary  # noqa: E402
 from fairseq.dataclass.configs import CheckpointConfig  # noqa: E402
 from fairseq.models import ARCH_CONFIG_REGISTRY  # noqa: E402
 from fairseq.models.ema.ema import EMA  # noqa: E402
@@ -157,6 +158,16 @@ def test_an_average_that_is_lost_in_rounding_is_told(
 def test_loaded_averages_are_not_kept_while_training(extra: Any) -> None:
     kept = _forget_average(lambda *_: extra)("trainer", "checkpoint.pt")
     assert kept is None or kept == {"val_loss": 3}
+
+
+@pytest.mark.parametrize("kind", [MaskedLMDictionary, BertDictionary])
+def test_legacy_dictionaries_load(tmp_path: Path, kind: type[Dictionary]) -> None:
+    stock = kind()
+    stock.add_symbol("word", 3)
+    stock.save(str(tmp_path / "dict.txt"))
+    loaded = kind.load(str(tmp_path / "dict.txt"))
+    assert loaded.symbols == stock.symbols
+    assert loaded.mask() == stock.mask()
 
 
 def test_sentences_alone_are_blocks_of_a_language_model() -> None:
