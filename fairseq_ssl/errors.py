@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from unicodedata import category
+
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
+"""Categories of control characters, surrogates and separators of lines and paragraphs."""
 
 
 class FairseqSslError(Exception):
@@ -37,6 +41,18 @@ class MissingPackageError(FairseqSslError):
 
     def __init__(self, package: str, needed_for: str, install: str) -> None:
         super().__init__(f"{needed_for} needs the package {package}. Install it with: {install}")
+
+
+def one_line(text: str) -> str:
+    """Return a message with line ends and control characters escaped.
+
+    Names of files and parts of their content stand in messages, and a terminal acts on some of
+    their characters.
+    """
+    return "".join(
+        char.encode("unicode_escape").decode() if category(char) in UNPRINTABLE else char
+        for char in text
+    )
 
 
 def flag(name: str) -> str:

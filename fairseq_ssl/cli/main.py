@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl import __version__
 from fairseq_ssl.engines.library_advice import hide_library_advice
-from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest
+from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, one_line
 
 VERBS = {
     "average": "fairseq_ssl.cli.average",
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and end with exit code 2."""
-        self.exit(2, f"{self.prog}: error: {message}\n")
+        self.exit(2, f"{self.prog}: error: {one_line(message)}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         if args.debug:
             raise
         called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
-        print(f"{called}: error: {error}", file=sys.stderr)
+        print(f"{called}: error: {one_line(str(error))}", file=sys.stderr)
         if isinstance(error, UsageError):
             print(f"See {called} --help.", file=sys.stderr)
         return error.exit_code

@@ -123,6 +123,11 @@ def run(args: argparse.Namespace) -> int:
         print(
             f"{path} is left out: no browser shows it in a page. Draw it as .svg.", file=sys.stderr
         )
+    for path in found.links:
+        print(
+            f"{path} is left out: it is a link to a file outside the folder. Copy the file.",
+            file=sys.stderr,
+        )
     signature = Signature("report", told)
     page = Page(args.title, found, table(found.scores), sentences, str(signature))
     with whole_file(args.output) as file:

@@ -80,11 +80,17 @@ def _shards(folder: Path, split: str) -> list[Path]:
 def _of_array(path: Path) -> Probabilities:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} can not be read as an array: {error}. Make it again.") from None
+        if not isinstance(found, np.ndarray):
+            raise TypeError("an archive of arrays")
+    except OSError as error:
+        raise DataError(f"{path} can not be read: {error.strerror or error}.") from None
+    except Exception:  # each of numpy's checks has its own
+        raise DataError(
+            f"{path} is not an npy file of numbers, or it is cut off. Make it again."
+        ) from None
     if not np.issubdtype(found.dtype, np.floating):
         raise DataError(f"{path} has numbers of type {found.dtype}; expected probabilities.")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _of_text(path: Path) -> Probabilities:

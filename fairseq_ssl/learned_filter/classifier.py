@@ -45,7 +45,13 @@ class Classifier:
         means, deviations, weights = (
             np.array(content[name], float) for name in ("means", "deviations", "weights")
         )
-        return cls(tuple(content["names"]), means, deviations, weights, float(content["bias"]))
+        names = tuple(content["names"])
+        rows = (means, deviations, weights)
+        if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
+            raise ValueError(f"expected {len(names)} numbers for each of {', '.join(names)}")
+        if not (deviations > 0).all() or not np.isfinite(float(content["bias"])):
+            raise ValueError("deviations and bias of the classifier are out of range")
+        return cls(names, means, deviations, weights, float(content["bias"]))
 
 
 def learned(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,12 @@ class Dependence:
 
     def scores(self, sources: Values, targets: Values) -> Values:
         """Return the PHSIC of each pair of unit vectors, [pairs]."""
+        dims = sources.shape[1], targets.shape[1]
+        if dims != self.covariance.shape:
+            raise DataError(
+                f"The vectors have {dims[0]} and {dims[1]} dimensions, and the filter was fitted "
+                f"with {' and '.join(map(str, self.covariance.shape))}. Fit the filter again."
+            )
         seen = (sources - self.source_mean) @ self.covariance
         return np.asarray((seen * (targets - self.target_mean)).sum(1))
 
@@ -77,9 +84,24 @@ class Dependence:
         """Read what was written."""
         try:
             with np.load(path, allow_pickle=False) as found:
-                return cls(found["source_mean"], found["target_mean"], found["covariance"])
-        except Exception as error:  # whatever the zip file, or numpy, stumbles over
-            raise DataError(f"{path} can not be read: {error}. Fit the filter again.") from None
+                read = cls(found["source_mean"], found["target_mean"], found["covariance"])
+        except Exception:  # whatever the zip file, or numpy, stumbles over
+            raise DataError(
+                f"{path} is not an npz file of numbers. Fit the filter again."
+            ) from None
+        sizes = len(np.atleast_1d(read.source_mean)), len(np.atleast_1d(read.target_mean))
+        parts = {"source_mean": sizes[:1], "target_mean": sizes[1:], "covariance": sizes}
+        if not all(_has_numbers(getattr(read, name), shape) for name, shape in parts.items()):
+            raise DataError(
+                f"{path} has arrays of other types or sizes than a filter's. Fit the filter again."
+            )
+        return read
+
+
+def _has_numbers(part: Any, shape: tuple[int, ...]) -> bool:
+    """Return True for an array of a shape with finite numbers."""
+    is_array = isinstance(part, np.ndarray) and part.dtype == np.float64 and part.shape == shape
+    return is_array and bool(np.isfinite(part).all())
 
 
 def unit(rows: Values) -> Values:

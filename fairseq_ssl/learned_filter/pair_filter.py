@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,10 +57,15 @@ class PairFilter:
                 f"{folder} is no filter: it has no {FILTER}. Make one with `fairseq-ssl filter "
                 "learned fit`."
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise DataError(
                 f"{folder / FILTER} can not be read: {error!r}. Fit it again."
             ) from None
+        if classifier.names != measures.names:
+            raise DataError(
+                f"{folder / FILTER} has a classifier for {', '.join(map(str, classifier.names))}, "
+                f"and measures {', '.join(measures.names)}. Fit it again."
+            )
         learned = {name: Dependence.read(folder / f"{name}.npz") for name in measures.embedded}
         return cls(measures, learned, classifier)
 
@@ -90,11 +96,16 @@ def _measures_of_json(
 
     vectors, masked, translation = (content[name] for name in ("vectors", "masked", "translation"))
     subwords = [path and Path(path) for path in content["subwords"]]
+    tokenizers, smoothing = content["tokenizers"], float(content["smoothing"])
+    if not all(isinstance(name, str) for name in tokenizers):
+        raise ValueError("tokenizers are not names")
+    if not 0 < smoothing < math.inf:
+        raise ValueError(f"smoothing is {smoothing}")
     return Measures(
         vectors=vectors and (Path(vectors[0]), Path(vectors[1])),
         counts=(folder / COUNTS[0], folder / COUNTS[1]),
-        smoothing=float(content["smoothing"]),
-        tokenizers=(content["tokenizers"][0], content["tokenizers"][1]),
+        smoothing=smoothing,
+        tokenizers=(tokenizers[0], tokenizers[1]),
         masked=masked and (scoring(MASKED_MODEL, masked[0]), scoring(MASKED_MODEL, masked[1])),
         translation=translation and scoring(TRANSLATION, translation),
         subwords=(subwords[0], subwords[1]),

@@ -37,6 +37,8 @@ class Found:
     """By their names."""
     left_out: list[Path] = field(default_factory=list)
     """Figures that a page can not show."""
+    links: list[Path] = field(default_factory=list)
+    """Links to files outside the folder; a page may be published, and so might what they name."""
     comparisons: list[Comparison] = field(default_factory=list)
     parts: dict[str, Parts] = field(default_factory=dict)
     """Scores by type or by level, by what they are called."""
@@ -78,6 +80,7 @@ def found_in(folders: Sequence[Path]) -> Found:
         whole.parts |= one.parts
         whole.comparisons += one.comparisons
         whole.left_out += one.left_out
+        whole.links += one.links
     return whole
 
 
@@ -88,8 +91,12 @@ def _found_in(folder: Path) -> Found:
             f"{folder} is no folder. Expected one with outputs or scores, or an output with the "
             "name of its system: NAME=FILE."
         )
+    whole = folder.resolve()
     for path in sorted(_files(folder), key=lambda path: (*system_of(path.parent), path)):
         name = path.relative_to(folder)
+        if not path.resolve().is_relative_to(whole):
+            found.links.append(path)
+            continue
         suffix = path.suffix.lower()
         if suffix == OUTPUT:
             system, _ = system_of(path.parent)

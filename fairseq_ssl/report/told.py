@@ -15,6 +15,8 @@ LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds"
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
 """Numbers of which neither more nor less is better."""
 DIGITS = re.compile(r"\d+")
+LARGEST = 1e100
+"""Numbers below it have a mean and a standard deviation, which are squared, that are finite."""
 PARTS = {
     "operations": "operation",
     "types": "type",
@@ -141,7 +143,8 @@ def _items(content: Any) -> list[tuple[str, Any]]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and isfinite(value) and abs(value) < LARGEST
 
 
 def _spread(told: Any) -> Spread | None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.rerank.fasttext_binary import check_fasttext
 from fairseq_ssl.text.detokenise import Rewrite
 from fairseq_ssl.text.lines import open_bytes, read_lines
 from fairseq_ssl.text.needed_package import needed
@@ -68,10 +69,11 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
     if path.suffix == ".bin":
         with open_bytes(path):  # what is wrong with the file itself is told in words
             fasttext = needed("gensim.models.fasttext", "Reading a .bin file of fastText", "wmt")
+        check_fasttext(path)
         try:
             model = fasttext.load_facebook_vectors(str(path))
-        except Exception as error:  # whatever the loader stumbles over
-            raise DataError(f"{path} is no model of fastText: {error}") from None
+        except Exception as error:  # each of gensim's checks has its own
+            raise DataError(f"{path} is not a model of fastText: {error}") from None
         return Subwords(model, int(model.vector_size))
     raise UsageError(f"{path} is no file of vectors. Expected one that ends in .vec or .bin.")
 

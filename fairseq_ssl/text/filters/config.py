@@ -12,6 +12,9 @@ from fairseq_ssl.text.filters.kinds import KINDS, NOUN, Setting
 from fairseq_ssl.text.lines import open_bytes
 from fairseq_ssl.text.needed_package import needed
 
+MAX_DEPTH = 20
+"""Levels of lists and options in each other; a chain of filters has four."""
+
 
 def read_chain(path: Path) -> list[Setting]:
     """Read the filters of a file: a list of names, or of names with options."""
@@ -36,12 +39,25 @@ def _content(path: Path) -> Any:
     with open_bytes(path) as file:
         data = file.read()
     try:
+        _check_events(yaml, data)
         return yaml.safe_load(data)
     except Exception as error:  # of YAML, or of a number or a date that is none
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
         what = getattr(error, "problem", None) or str(error) or "is it text?"
         raise DataError(f"{place} is not YAML: {what}.") from None
+
+
+def _check_events(yaml: Any, data: bytes) -> None:
+    """Reject aliases, by which a short file has a huge content, and deep nesting."""
+    depth = 0
+    for event in yaml.parse(data, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("aliases, such as *name, are not supported")
+        if depth > MAX_DEPTH:
+            raise ValueError("it is nested too deeply")
 
 
 def _settings(entry: Any) -> list[Setting]:

@@ -112,7 +112,7 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
         ("\0", DataError, "is not YAML: "),
         ("filters: [2001-13-45]", DataError, "is not YAML: month must be in"),
         pytest.param("filters: " + "9" * 5000, DataError, "is not YAML: Exceeds", id="digits"),
-        pytest.param("- " * 5000, DataError, "is not YAML: maximum recursion", id="depth"),
+        pytest.param("- " * 5000, DataError, "is not YAML: it is nested too deeply", id="depth"),
     ],
 )
 def test_files_of_a_wrong_shape_are_refused(
