@@ -1,0 +1,221 @@
+"""HTML, scripts and links in everything that `fairseq-ssl report` shows: they stay text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from tests.unit.report.conftest import until
+
+RUN = "window.attacked=1"
+PAYLOADS = {
+    "script": f"</script><script>{RUN}</script>",
+    "handler": f"\"><img src=x onerror='{RUN}'>",
+    "attribute": f"' autofocus onfocus='{RUN}' x='",
+    "address": f"javascript:{RUN}",
+    "link": f"<a href='javascript:{RUN}'>x</a>",
+    "svg": f"<svg onload={RUN}>",
+    "frame": f"<iframe srcdoc='<script>parent.{RUN[7:]}</script>'>",
+    "comment": "<!--<script>",
+    "sections": "]]><![CDATA[</style></title></textarea>",
+    "escaped": "&lt;script&gt;&#x3c;script&#x3e;\\u003cscript\\u003e",
+    "template": "$title ${data} $$ {{7*7}} %s `${1}`",
+    "separators": "a\u2028b\u2029c\x85d\x0be",
+    "marks": "\u202e\u2066<b>\ufeff\x00\x1b[31m",
+    "quotes": "\\\"'`\\",
+}
+SVG = (
+    f"<svg xmlns='http://www.w3.org/2000/svg' onload='{RUN}'><script>{RUN}</script>"
+    f"<foreignObject><iframe xmlns='http://www.w3.org/1999/xhtml' src='javascript:{RUN}'/>"
+    f"</foreignObject><a href='javascript:{RUN}'><text>x</text></a></svg>"
+)
+VOID = ("meta", "link", "input", "br", "img")
+
+
+class Structure(HTMLParser):
+    """Tags with the names of their attributes, in order; values where they may act."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.others: list[str] = []
+        self.data = ""
+        self.inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.inside = dict(attrs).get("id") or ""
+        self.tags.append(f"<{tag} {' '.join(name for name, _ in attrs)}>")
+        self.addresses += [str(value) for name, value in attrs if name in ("href", "src", "srcdoc")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+        self.tags.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "data":
+            self.data += data
+
+    def handle_comment(self, data: str) -> None:
+        self.others.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.others.append(data)
+
+
+def as_file_name(text: str) -> str:
+    """Return a text without what no name of a file may have."""
+    return text.replace("/", "").replace("\0", "")[:60]
+
+
+def page(folder: Path, text: str) -> Path:
+    """Make a page with a text in every place that comes from files or flags."""
+    named = as_file_name(text)
+    runs = folder / "runs"
+    systems = [f"A{named}", f"B{named}"]
+    line = " ".join(text.split("\n"))
+    for number, system in enumerate(systems):
+        for seed in (1, 2):
+            output = runs / f"{system}.{seed}/test.txt"
+            output.parent.mkdir(parents=True)
+            output.write_text(f"this {line} is {'a' * number} {line}\nthe end {line}\n")
+    spread = {"seeds": [1.0, 2.0]}
+    scores = {
+        "signature": f"method{text}|{text}",
+        "systems": {f"{text}{n}": {f"{text} metric": spread, "other": spread} for n in "12"},
+        "types": {f"R:{text}": {text: spread}},
+        "against the baseline": {
+            text: {"difference": 1.0, "interval": [0.5, 1.5], "p": 0.01},
+        },
+    }
+    (runs / f"{named}.scores.json").write_text(json.dumps(scores))
+    (runs / f"{named}.other.json").write_text(json.dumps({text: [text, {text: text}]}))
+    (runs / f"{named} figure.svg").write_text(SVG)
+    gold = "".join(
+        f"S {start} {line} is {line}\nA 0 1|||R:{line.replace(' ', '')}|||{line}|||REQUIRED|||"
+        "-NONE-|||0\n\n"
+        for start in ("this", "the")
+    )
+    (folder / "gold.m2").write_text(gold)
+    output = folder / "r.html"
+    words = ["report", runs, "--gold", folder / "gold.m2", f"--title={text}", "-o", output]
+    languages = [f"--source-lang={text}", f"--target-lang={text}"]
+    assert main([*map(str, words), *(word.replace("\0", "") for word in languages)]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def harmless(tmp_path_factory: pytest.TempPathFactory) -> Structure:
+    return structure(page(tmp_path_factory.mktemp("harmless"), "text"))
+
+
+def structure(path: Path) -> Structure:
+    found = Structure()
+    found.feed(path.read_text(encoding="utf-8"))
+    found.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_no_text_changes_the_structure_of_the_page(
+    kind: str, harmless: Structure, tmp_path: Path
+) -> None:
+    found = structure(page(tmp_path, PAYLOADS[kind]))
+    assert Counter(found.tags) == Counter(harmless.tags)
+    assert found.others == harmless.others == []
+    assert not [one for one in found.addresses if not one.startswith(("#", "data:"))]
+    shown = json.loads(found.data)
+    line = " ".join(PAYLOADS[kind].split("\n"))
+    outputs = [side["lines"][0] for side in shown["sides"] if "system" in side]
+    assert all(line in output for output in outputs)
+    assert shown["sides"][-1]["name"] == f"B{as_file_name(PAYLOADS[kind])}"
+
+
+def test_a_figure_is_an_image_in_which_no_script_runs(tmp_path: Path) -> None:
+    made = page(tmp_path, "text").read_text(encoding="utf-8")
+    assert '<img src="data:image/svg+xml;base64,' in made
+    assert "<svg" not in made
+    assert "default-src 'none'" in made
+
+
+def test_links_out_of_the_folder_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret.txt").write_text("secret\n")
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    (tmp_path / "secret.json").write_text('{"secret": 1}')
+    (tmp_path / "runs/a.1").mkdir(parents=True)
+    (tmp_path / "runs/a.1/test.txt").write_text("a\n")
+    for name in ("b.1/test.txt", "figure.png", "scores.json"):
+        link = tmp_path / "runs" / name
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(tmp_path / f"secret{link.suffix}")
+    (tmp_path / "runs/c.1").mkdir()
+    (tmp_path / "runs/c.1/test.txt").symlink_to("../a.1/test.txt")
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
+    said = capsys.readouterr().err
+    assert said.count("is left out: it is a link to a file outside the folder") == 3
+    made = structure(tmp_path / "r.html")
+    assert [side["name"] for side in json.loads(made.data)["sides"]] == ["a", "c"]
+    assert "secret" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"signature": "x", "score": 1' + "0" * 400 + "}",
+        '{"signature": "x", "score": 1' + "0" * 5000 + "}",
+        '{"signature": "\\ud800", "score": 1}',
+        '{"a\\udfff": 1}',
+        "[" * 100_000,
+        '{"signature"',
+        "\ufeff[]",
+    ],
+)
+def test_json_that_is_none_is_reported(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scores.json").write_text(content)
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")]) == 1
+    said = capsys.readouterr().err
+    assert "scores.json is no JSON" in said
+    assert said.count("\n") == 1
+
+
+def test_numbers_out_of_any_range_are_left_out(tmp_path: Path) -> None:
+    values = {"m": {"seeds": [1e308, 1e308, -1e308]}, "n": {"seeds": [1.0]}}
+    content = {"signature": "x", "systems": {"a": values}}
+    (tmp_path / "scores.json").write_text(json.dumps(content))
+    assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")]) == 0
+    assert "1e+308" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.fixture
+def quiet(shown: Any) -> Iterator[Any]:
+    """A page in a browser, whose scripts may complain of nothing."""
+    yield shown
+    assert shown.driver.execute_script("return window.attacked") is None
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_no_script_runs_in_a_browser(kind: str, quiet: Any, tmp_path: Path) -> None:
+    path = page(tmp_path, PAYLOADS[kind])
+    quiet.open(path.as_uri())
+    assert quiet.told() == "2 of 2 sentences"
+    quiet.choose("against", "source")
+    quiet.type("is")
+    quiet.until_told("2 of")
+    for details in quiet.all("details"):
+        quiet.driver.execute_script("arguments[0].open = true", details)
+    for button in quiet.all("th button")[:3]:
+        button.send_keys("\n")
+    for figure in quiet.all("img"):
+        until(lambda figure=figure: figure.get_property("complete"))
+    assert quiet.all("#list script, #list img, #list iframe, #list a, main svg") == []
