@@ -54,19 +54,28 @@ class Record:
         """All words of all commands."""
         return [word for command in self.commands for word in command]
 
-    def used_settings(self, script: str) -> dict[str, str]:
+    def used_settings(self, own: str, others: str) -> dict[str, str]:
         """Return the settings whose values occur in the commands.
 
-        One or two characters may occur by chance: such a setting has to be named in the `script`.
+        Two settings may have one value, and one or two characters may occur by chance. So a
+        setting is not used where other scripts name it and the `own` ones do not, and a short value
+        has to be named.
+
+        Args:
+            own: text of the step's script and of what it may source, without settings.sh
+            others: text of the other steps' scripts
         """
         text = " ".join(self.words)
-        return {
-            name: value
-            for name, value in self.settings.items()
-            if value
-            and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text)
-            and (len(value) > 2 or re.search(rf"\b{name}\b", script))
-        }
+        used = {}
+        for name, value in self.settings.items():
+            is_named, is_others = (re.search(rf"\b{name}\b", some) for some in (own, others))
+            if (
+                value
+                and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text)
+                and (is_named or (len(value) > 2 and not is_others))
+            ):
+                used[name] = value
+        return used
 
 
 class Recipe:
@@ -102,6 +111,16 @@ class Recipe:
         """Return the file that a stored path stands for."""
         first, _, rest = name.partition("/")
         return self.folders[first] / rest if first in self.folders else Path(name)
+
+    def scripts(self, step: str) -> tuple[str, str]:
+        """Return the text of a step's script and its helpers, and that of the other steps."""
+        own, others = "", ""
+        for script in [*self.path("$HERE").glob("*.sh"), *Path(__file__).parent.glob("*.sh")]:
+            if script.name == step or not script.name[0].isdigit():
+                own += script.read_text("utf-8") if script.name != "settings.sh" else ""
+            else:
+                others += script.read_text("utf-8")
+        return own, others
 
     def record_path(self, target: str) -> Path:
         """Return the file of a target's record."""
@@ -287,9 +306,7 @@ def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
         if record is None:
             continue
         waiting += record.inputs
-        script = recipe.path(f"$HERE/{record.step}")
-        text = script.read_text("utf-8") if script.is_file() else ""
-        for name, value in record.used_settings(text).items():
+        for name, value in record.used_settings(*recipe.scripts(record.step)).items():
             now = recipe.settings.get(name, value)
             if now != value:
                 yield f"{name} was {value!r}, is {now!r}; {target} is from {record.step}"

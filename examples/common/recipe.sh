@@ -34,7 +34,7 @@ trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 # In a dry run nothing needs to be installed, fairseq-ssl neither.
 if [[ -n "${DRY_RUN:-}" ]]; then USER_DIR=fairseq_ssl; else USER_DIR="$(fairseq-ssl user-dir)"; fi
 export USER_DIR
-COMMON="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+COMMON_FOLDER="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 expect() {
   local word
@@ -106,7 +106,7 @@ record() { # check|finish TARGET
   {
     for name in "${!SETTINGS[@]}"; do printf '%s=%s\0' "$name" "${SETTINGS[$name]}"; done
     cat
-  } | python "$COMMON/build_record.py" "$@"
+  } | python "$COMMON_FOLDER/build_record.py" "$@"
 }
 
 # The settings that SETTINGS_FILES name (all scripts of the recipe, unless a script sets it), NAME to

@@ -18,19 +18,13 @@ held_out() { # TASK SPLIT
 
 prepare() { # TASK
   local text="$WORK/text" labels="$LABELS" more=()
-  have "$(data "$1")" && return
-  if [[ "$1" != toy ]]; then
-    data_dir "$(folder "$1")/train.tsv" "$(folder "$1")/train.tsv"
-    text="$DATA_DIR/$(folder "$1")"
-  elif ! have "$text"; then
-    run python "$HERE/toy_reviews.py" "$text"
-  fi
+  if [[ "$1" != toy ]]; then text="$DATA_DIR/$(folder "$1")"; fi
   # shellcheck disable=SC2207  # words apart
   if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=($(held_out "$1" valid)); fi
   # shellcheck disable=SC2207
   if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=($(held_out "$1" test)); fi
   if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabelled "$text/unlabelled.txt"); fi
-  if [[ " $(kinds "$1") " == *" extra."* ]]; then more+=(--extra-unlabelled "$text/extra.txt"); fi
+  if has_extra "$1"; then more+=(--extra-unlabelled "$text/extra.txt"); fi
   if [[ "$1" == pros ]]; then labels="${LABELS:-1000}"; fi
   if [[ -n "$labels" ]]; then more+=(--train-lines "$labels"); fi
   quietly "$WORK/prepare.log" run fairseq-ssl classify prepare "$text/train.tsv" "${more[@]}" \
@@ -38,4 +32,11 @@ prepare() { # TASK
 }
 
 headline "1/5 preparing: $TASKS"
-for task in $TASKS; do prepare "$task"; done
+for task in $TASKS; do
+  if [[ "$task" == toy ]]; then
+    build "$WORK/text" run python "$HERE/toy_reviews.py" "$WORK/text"
+  else
+    data_dir "$(folder "$task")/train.tsv" "$(folder "$task")/train.tsv"
+  fi
+  build "$(data "$task")" prepare "$task"
+done

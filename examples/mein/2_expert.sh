@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Step 1 of algorithm 1: a language model of each task, if an expert starts from it, and all
-# experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Killed, a training goes on from its last checkpoint.
+# experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Interrupted trainings resume.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 language_model() { # TASK
   local folder="$RUNS/$1.lm"
-  have "$folder/final.pt" && return
   # shellcheck disable=SC2086  # words apart
   quietly "$folder/train.log" launch_train "$(data "$1")/lm" --user-dir "$USER_DIR" \
     --task language_modeling --sample-break-mode none --tokens-per-sample "$LM_TOKENS" \
@@ -20,7 +19,6 @@ language_model() { # TASK
 expert() { # TASK EXPERT SEED
   local folder start=()
   folder="$(run_of "$@" alone)"
-  have "$folder/final.pt" && return
   [[ "$2" != lstm ]] && start=(--classifier-lm "$RUNS/$1.lm/final.pt")
   criterion_of "$2"
   # shellcheck disable=SC2086  # words apart
@@ -32,9 +30,11 @@ expert() { # TASK EXPERT SEED
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
 }
 
+build_expert() { build "$(run_of "$@" alone)" expert "$@"; } # TASK EXPERT SEED
+
 headline "2/5 experts: $EXPERTS; of $TASKS"
 if [[ "$EXPERTS" != lstm ]]; then
-  for task in $TASKS; do spawn language_model "$task"; done
+  for task in $TASKS; do spawn build "$RUNS/$task.lm" language_model "$task"; done
   settle
 fi
-each expert
+each build_expert

@@ -16,7 +16,6 @@ fine() { # FOLDER TASK SEED FLAGS...: what all trainings of this step share
 continued() { # TASK EXPERT SEED
   local folder
   folder="$(run_of "$@" continued)"
-  have "$folder/final.pt" && return
   fine "$folder" "$1" "$3" --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
     --classifier-mlp-dim "$(mlp "$1")" --finetune-from-model "$(run_of "$@" alone)/final.pt"
   into "$folder/final.pt" cat "$folder/checkpoint_best.pt"
@@ -25,8 +24,7 @@ continued() { # TASK EXPERT SEED
 with_imitators() { # TASK EXPERT SEED KIND
   local folder start parts
   folder="$(run_of "$@")"
-  have "$folder/final.pt" && return
-  parts=(--mixture-imitators "$folder/imitators.pt")
+  parts=(--mixture-imitators "$(imitators_of "$@")/final.pt")
   if [[ "$4" == random ]]; then parts=(--mixture-random "$(tr , '\n' <<<"$WINDOWS" | wc -l)"); fi
   for start in $LAMBDA; do
     fine "$folder/lambda.$start" "$1" "$3" --classification-stage mixture \
@@ -43,8 +41,8 @@ mixture() { # TASK EXPERT SEED
   for kind in $(kinds "$1"); do
     case "$kind" in
       alone) ;;
-      continued) continued "$@" ;;
-      *) with_imitators "$@" "$kind" ;;
+      continued) build "$(run_of "$@" continued)" continued "$@" ;;
+      *) build "$(run_of "$@" "$kind")" with_imitators "$@" "$kind" ;;
     esac
   done
 }

@@ -8,8 +8,7 @@ predict() { # TASK EXPERT SEED
   local kind folder
   for kind in $(kinds "$1"); do
     folder="$(run_of "$@" "$kind")"
-    have "$folder/test.txt" && continue
-    quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1")/text/test.tsv" \
+    build "$folder/test.txt" quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1")/text/test.tsv" \
       --labelled --model "$folder/final.pt" --data "$(data "$1")" -o "$folder/test.txt"
   done
 }

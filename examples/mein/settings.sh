@@ -23,6 +23,7 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
+CHOICES="TASKS EXPERTS KINDS SEEDS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/mein/$SCALE}"
 expect SCALE "tiny small paper" "$SCALE"
@@ -74,6 +75,8 @@ TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # where there is n
 SAMPLES="${SAMPLES:-1000}"                    # of the bootstrap
 
 RUNS="$WORK/runs" # RUNS/TASK.lm, RUNS/TASK.EXPERT.SEED.KIND
+imitators_of() { echo "$WORK/imitators/$1.$2.$3.$4"; } # TASK EXPERT SEED KIND
+teacher_of() { echo "$WORK/teachers/$1.$2.$3"; } # TASK EXPERT SEED
 data() { echo "$WORK/data/$1"; }              # TASK
 run_of() { echo "$RUNS/$1.$2.$3.$4"; }        # TASK EXPERT SEED KIND
 criterion_of() { # EXPERT: the loss it is trained by, of each stage; it sets CRITERION
@@ -118,8 +121,9 @@ folder() { # TASK: in DATA_DIR
     *) echo "$1" ;;
   esac
 }
-has_extra() { # TASK
-  [[ -n "${DRY_RUN:-}" || -e "${DATA_DIR:-}/$(folder "$1")/extra.txt" ]]
+has_extra() { # TASK: in a dry run without data elec has them
+  [[ -e "${DATA_DIR:-}/$(folder "$1")/extra.txt" ||
+    ("$1" == elec && -n "${DRY_RUN:-}" && -z "${RECORDING:-}") ]]
 }
 
 # shellcheck disable=SC2046  # words apart

@@ -120,6 +120,20 @@ def test_a_changed_setting_of_an_earlier_step_stops_a_later_one(recipe: Path) ->
         assert "LINES was '3', is '2'; $WORK/text is from 1_prepare.sh" in shown
 
 
+def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: Path) -> None:
+    """0.001 in a command is the rate of its own step, not that of the next step."""
+    last = """source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+    build "$WORK/tuned" into "$WORK/tuned" echo "$WORK/runs/1" "$TUNING_RATE"
+    """
+    (recipe / "3_tune.sh").write_text(last)
+    step(recipe, "prepare", WIDTH="0.001", TUNING_RATE="0.001")
+    step(recipe, "train", WIDTH="0.001", TUNING_RATE="0.001")
+    step(recipe, "tune", WIDTH="0.001", TUNING_RATE="0.002")
+    assert "TUNING_RATE was '0.002'" in step(recipe, "tune", 2, WIDTH="0.001", TUNING_RATE="0.003")
+    shown = step(recipe, "tune", 2, WIDTH="0.003", TUNING_RATE="0.002")
+    assert "WIDTH was '0.001', is '0.003'" in shown
+
+
 def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train")

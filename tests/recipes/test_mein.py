@@ -42,6 +42,14 @@ def test_tiny_runs_from_texts_to_a_table(tmp_path: Path) -> None:
     assert accuracies[f"{choice['lambda']:g}"] == max(accuracies.values())
     assert [row[5].strip() for row in rows] == ["", "", f"{choice['lambda']:g}"]
     assert (tmp_path / "figures/toy.lstm.lines.png").stat().st_size > 1000
+    for number, changed, shown_change in (
+        (0, {"PIECES": "900"}, "PIECES was '1000', is '900'"),
+        (1, {"HIDDEN": "64"}, "HIDDEN was '32', is '64'"),
+        (2, {"IMITATOR_DECAY": "1"}, "IMITATOR_DECAY was '0.9998', is '1'"),
+        (3, {"LAMBDA": "0 1"}, "LAMBDA was '0 3', is '0 1'"),
+        (4, {"PIECES": "900"}, "PIECES was '1000', is '900'; $WORK/data/toy is from 1_prepare.sh"),
+    ):
+        assert shown_change in step(STEPS[number], settings | changed, 2).stderr
     for path in STEPS[:4]:
         again = step(path, settings).stderr.splitlines()
         done = [line for line in again if not line.startswith("==>")]
@@ -108,8 +116,9 @@ def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
     assert dict(pairwise(words))["--extra-unlabelled"] == "/data/elec/extra.txt"
     labelled = [words[3] for words in called(dry("imitate", **settings), "fairseq-ssl")]
     assert labelled == ["unlabelled", "valid", "extra"]
-    (words,) = called(dry("prepare", **settings, KINDS="alone imitators"), "fairseq-ssl")
-    assert "--extra-unlabelled" not in words
+    other = {**settings, "TASKS": "imdb"}
+    (words,) = called(dry("prepare", **other), "fairseq-ssl")
+    assert "--extra-unlabelled" not in words, "only where there are such texts"
 
 
 def test_splits_have_the_sizes_of_table_3_1() -> None:
