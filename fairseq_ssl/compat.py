@@ -111,7 +111,8 @@ def _save_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
         interval = cfg.save_interval_updates
-        if cfg.no_epoch_checkpoints and interval > 0 and not trainer.get_num_updates() % interval:
+        # In this order: where no interval is set, configurations may lack the other option.
+        if interval > 0 and not trainer.get_num_updates() % interval and cfg.no_epoch_checkpoints:
             epoch_itr = _WithinEpoch(epoch_itr)
         return stock(cfg, trainer, epoch_itr, val_loss)
 

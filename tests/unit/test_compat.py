@@ -212,7 +212,7 @@ def test_a_run_ends_well_while_batches_are_read_ahead() -> None:
     assert done.stdout.split() == ["0"] * 6, done.stderr
 
 
-def save_checkpoint(cfg: CheckpointConfig, update: int, epoch_updates: int) -> None:
+def save_checkpoint(cfg: CheckpointConfig | Namespace, update: int, epoch_updates: int) -> None:
     """Let fairseq name the checkpoint of an update."""
     trainer = SimpleNamespace(
         data_parallel_rank=0,
@@ -256,3 +256,11 @@ def test_epoch_checkpoints_keep_their_names(tmp_path: Path) -> None:
     save_checkpoint(cfg, 40, 20)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["checkpoint2.pt", "checkpoint_last.pt"]
+
+
+def test_a_configuration_without_an_interval_needs_no_other_option(tmp_path: Path) -> None:
+    """As in fairseq's own tests."""
+    options = vars(CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=0))
+    del options["no_epoch_checkpoints"]
+    save_checkpoint(Namespace(**options), 3, 20)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint_last.pt"]
