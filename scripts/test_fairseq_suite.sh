@@ -8,7 +8,8 @@
 # The release of fairseq on the package index has most of the tests. The other files come from
 # FAIRSEQ_SOURCE, a checkout of fairseq 0.12.3, or from GitHub. Without them fewer tests are run.
 # Settings: REPEATS, how often a test that differs is repeated (default: 3); SUITE_DIR, the folder of
-# downloads, results and logs (default: work/fairseq_suite); RESUME=1 keeps the runs that ended.
+# downloads, results and logs (default: work/fairseq_suite); RESUME=1 keeps the runs that ended;
+# TEST_PROCESSES, tests at a time (default: 1).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # shellcheck source=scripts/setup.sh
@@ -59,7 +60,7 @@ run() {
     plug-in) options=(--load-plug-in) ;;
   esac
   (cd "$suite" && env "${settings[@]}" python -m pytest -p fairseq_suite -p no:cacheprovider \
-    --continue-on-collection-errors "${options[@]}" \
+    --continue-on-collection-errors -n "${TEST_PROCESSES:-0}" "${options[@]}" \
     --results "$results/$name.tsv" "${@:3}") >"$results/$name.log" 2>&1 || code=$?
   printf 'suite: %s: %s (%d s)\n' "$name" "$(tail -n 1 "$results/$name.log")" "$((SECONDS - begun))"
   if ((code > 1)); then
