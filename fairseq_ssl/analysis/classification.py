@@ -140,7 +140,7 @@ class Classifier:
     def _settings(self) -> dict[str, Any]:
         path = self.folder / VIEWS_FILE
         try:
-            found: dict[str, Any] = parsed_json(path.read_text("utf-8"))
+            found: dict[str, Any] = parsed_json(path.read_bytes())
             if not all(isinstance(found[key], kind) for key, kind in SETTINGS.items()):
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError):

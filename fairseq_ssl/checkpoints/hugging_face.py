@@ -36,8 +36,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_vocabulary(folder: Path) -> dict[str, int]:
     """Return the row of each symbol, from whichever of the tokeniser's files is there."""
     if (folder / LISTED).is_file():
-        lines = (line.removesuffix("\r") for line in read_lines(folder / LISTED))
-        return {symbol: row for row, symbol in enumerate(lines)} | _added(folder)
+        symbols = read_lines(folder / LISTED)
+        return {symbol: row for row, symbol in enumerate(symbols)} | _added(folder)
     if (folder / NUMBERED).is_file():
         rows = _json(folder / NUMBERED, folder) | _added(folder)
         return _checked(rows, folder / NUMBERED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +17,9 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.byte_blocks import ByteBlock
 from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.line_ends import is_converted
+from fairseq_ssl.text.lines import open_text, stdin_text
+from fairseq_ssl.text.row_blocks import share_read
 
 
 class Done(Protocol):
@@ -55,9 +56,7 @@ class BlockInput:
     ) -> Iterator[tuple[Result, float | None]]:
         """Yield what became of each block, in order, and which share is done, if known."""
         with ExitStack() as stack:
-            file: Any = sys.stdin.buffer
-            if self.path is not None:
-                file = stack.enter_context(open_bytes(self.path))
+            file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
             start, end = self._place(file)
             blocks = byte_blocks.byte_blocks(file, start, end, self.size)
             for done in engine.ordered(work, blocks):
@@ -67,7 +66,7 @@ class BlockInput:
         """Count the lines before the shard."""
         if self.path is None or self.shard[0] == 1:
             return 0
-        with open_bytes(self.path) as file:
+        with open_text(self.path) as file:
             before = byte_blocks.seek_block(file, self.bounds()[0], self.size)
             file.seek(0)
             blocks = byte_blocks.byte_blocks(file, 0, before)
@@ -75,8 +74,11 @@ class BlockInput:
 
     @property
     def can_be_entered(self) -> bool:
-        """Whether one can begin in the middle."""
-        return self.path is not None and self.path.suffix != ".gz"
+        """Whether one can begin in the middle: a file on the disk that is read as it is."""
+        if self.path is None or self.path.suffix == ".gz" or not self.path.is_file():
+            return False
+        with open_text(self.path) as file:
+            return not is_converted(file)
 
     def bounds(self) -> tuple[int, int]:
         """Return the first block of the shard, and the first of the next."""
@@ -88,7 +90,8 @@ class BlockInput:
         if self.path is None:
             return 0, None
         if not self.can_be_entered:
-            file.seek(self.position)
+            if self.position:
+                file.seek(self.position)
             return self.position, None
         first, after = self.bounds()
         end = min(byte_blocks.seek_block(file, after, self.size), self.path.stat().st_size)
@@ -97,10 +100,8 @@ class BlockInput:
         return start, end
 
     def _share(self, file: Any, start: int, end: int | None, done: int) -> float | None:
-        if self.path is None:
-            return None
-        if end is None:  # packed: what has been read of the file tells nearly as much
-            return min(float(file.fileobj.tell()) / self.path.stat().st_size, 1.0)
+        if end is None:
+            return share_read(file) or None
         return (done - start) / (end - start)
 
 
@@ -124,6 +125,12 @@ def shard_of(args: argparse.Namespace) -> tuple[int, int]:
         raise UsageError(
             "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
             "entered in its middle."
+        )
+    if args.input.is_file() and not BlockInput(args.input).can_be_entered:
+        raise UsageError(
+            f"--shard needs UTF-8 text without byte-order mark and with Unix line ends, and "
+            f"{args.input} has one or the other: it can only be read from its beginning. Convert "
+            f"it: sed '1s/^\\xEF\\xBB\\xBF//; s/\\r$//' {args.input} > NEW"
         )
     return shard
 

@@ -27,7 +27,7 @@ from fairseq_ssl.text.filters.corpus import (
 from fairseq_ssl.text.filters.kinds import Chain
 from fairseq_ssl.text.filters.seen_table import SeenTable, memory_for
 from fairseq_ssl.text.growing_files import aside, identity
-from fairseq_ssl.text.lines import open_bytes, packed
+from fairseq_ssl.text.lines import open_bytes, open_text, packed, stdin_text
 from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
 
 
@@ -173,9 +173,9 @@ class FilterJob(GrowingJob):
     def _blocks(self) -> Iterator[RowBlock]:
         totals = self._totals
         with ExitStack() as stack:
-            files = [stack.enter_context(open_bytes(path)) for path in self.wanted.inputs]
+            files = [stack.enter_context(open_text(path)) for path in self.wanted.inputs]
             yield from row_blocks(
-                files or [sys.stdin.buffer], self.wanted.names, totals.positions, totals.rows + 1
+                files or [stdin_text()], self.wanted.names, totals.positions, totals.rows + 1
             )
 
     def _report(self) -> dict[str, Any]:

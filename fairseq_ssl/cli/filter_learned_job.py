@@ -22,7 +22,7 @@ from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import open_bytes, packed, read_parallel
+from fairseq_ssl.text.lines import open_text, packed, read_parallel
 from fairseq_ssl.text.pair_blocks import PairBlock, pair_blocks
 from fairseq_ssl.text.row_blocks import row_blocks
 from fairseq_ssl.text.whole_folder import whole_folder
@@ -208,7 +208,7 @@ class Apply:
 
     def numbers(self) -> Iterator[NDArray[np.float64]]:
         """Yield the scores."""
-        with open_bytes(self.scores) as file:
+        with open_text(self.scores) as file:
             for block in row_blocks([file], [str(self.scores)]):
                 yield np.array(block.data[0].split(), np.float64)
 
@@ -244,7 +244,7 @@ class PairScores(GrowingJob):
 
     def _blocks(self) -> Iterator[PairBlock]:
         with ExitStack() as stack:
-            files = [stack.enter_context(open_bytes(path)) for path in self.apply.pairs]
+            files = [stack.enter_context(open_text(path)) for path in self.apply.pairs]
             names = [str(path) for path in self.apply.pairs]
             for block in row_blocks(files, names, self.positions, self.done + 1):
                 yield PairBlock(**vars(block))
@@ -272,7 +272,7 @@ class KeptPairs(GrowingJob):
         files = (*self.apply.pairs, self.apply.scores)
         compressed = [path.suffix == ".gz" for path in self.outputs]
         with ExitStack() as stack:
-            opened = [stack.enter_context(open_bytes(path)) for path in files]
+            opened = [stack.enter_context(open_text(path)) for path in files]
             names = [str(path) for path in files]
             for block in row_blocks(opened, names, self.positions, self.lines + 1):
                 scores = np.array(block.raw_lines(2), np.float64)

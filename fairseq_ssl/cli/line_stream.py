@@ -16,7 +16,7 @@ from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.lines import decoded_lines, read_lines
+from fairseq_ssl.text.lines import read_lines, stdin_lines
 from fairseq_ssl.text.whole_file import whole_file
 
 STDIN = "-"
@@ -60,7 +60,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 def stream(path: Path | None) -> Iterator[str]:
     """Yield the lines of a file, or of stdin."""
     if path is None or str(path) == STDIN:
-        return decoded_lines(sys.stdin.buffer, "stdin")
+        return stdin_lines()
     return read_lines(path)
 
 

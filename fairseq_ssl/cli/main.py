@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
@@ -108,7 +110,8 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     hide_library_advice()
     try:
         _check_named(args)
-        return verb.run(args)
+        with _notices():
+            return verb.run(args)
     except FairseqSslError as error:
         if args.debug:
             raise
@@ -122,6 +125,35 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+class _NoticeHandler(logging.Handler):
+    """Prints what the package logs on stderr, each message once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message that is new."""
+        message = record.getMessage()
+        if message not in self._shown:
+            self._shown.add(message)
+            print(message, file=sys.stderr)
+
+
+@contextmanager
+def _notices() -> Iterator[None]:
+    """Show what the package logs, however fairseq sets up logging when it is imported."""
+    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler()
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
 
 
 def _check_named(args: argparse.Namespace) -> None:

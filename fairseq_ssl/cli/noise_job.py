@@ -20,7 +20,7 @@ from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import byte_blocks
 from fairseq_ssl.text.growing_files import is_done
-from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.lines import open_bytes, open_text
 from fairseq_ssl.text.made_once import made_once
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
@@ -172,7 +172,7 @@ class NoiseJob(BlockJob):
     def _count_input(self, path: Path) -> Counter[str]:
         counts: Counter[str] = Counter()
         tell = progress("count words", "blocks")
-        with open_bytes(path) as file:
+        with open_text(path) as file:
             blocks = byte_blocks.byte_blocks(file)
             for one in self.engine.ordered(counted, blocks):
                 counts.update(one)

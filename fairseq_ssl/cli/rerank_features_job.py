@@ -22,7 +22,7 @@ from fairseq_ssl.engines.scoring import TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.lines import open_text, stdin_text
 from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
 
 
@@ -124,6 +124,9 @@ class FeaturesJob(GrowingJob):
             wanted.subwords,
             wanted.output is not None and wanted.output.suffix == ".gz",
         )
+        if wanted.source is not None:
+            with open_text(wanted.source):
+                pass  # workers read it, but notices are shown by this process alone
         tell = progress("rerank features", "candidates")
         begun = time.monotonic()
         for done in self.engine.ordered(work, self._blocks()):
@@ -143,9 +146,7 @@ class FeaturesJob(GrowingJob):
     def _blocks(self) -> Iterator[RowBlock]:
         path = self.wanted.nbest_list
         with ExitStack() as stack:
-            file: Any = sys.stdin.buffer
-            if path is not None:
-                file = stack.enter_context(open_bytes(path))
+            file = stack.enter_context(open_text(path)) if path else stdin_text()
             names, first = [str(path or "stdin")], self.totals["candidates"] + 1
             yield from row_blocks([file], names, [self.position], first, self.wanted.size)
 

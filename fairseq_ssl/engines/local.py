@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -83,6 +84,7 @@ def _begin(work: Callable[[Any], Any], numbers: Any) -> None:
         numbers.value += 1
     _keep_freed_memory()
     hide_library_advice()
+    logging.getLogger("fairseq_ssl").setLevel(logging.ERROR)  # notices are the parent's to show
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

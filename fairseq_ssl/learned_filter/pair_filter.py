@@ -49,7 +49,7 @@ class PairFilter:
     def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
         """Read one; `computing` says on what its models run, as fields of a Scoring."""
         try:
-            content = parsed_json((folder / FILTER).read_text(encoding="utf-8"))
+            content = parsed_json((folder / FILTER).read_bytes())
             measures = _measures_of_json(content["measures"], folder, computing)
             classifier = Classifier.of_json(content["classifier"])
         except FileNotFoundError:

@@ -123,7 +123,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _take_json(found: Found, path: Path, name: Path) -> None:
     try:
-        content = parsed_json(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_bytes())
     except (OSError, ValueError):
         raise DataError(f"{path} is no JSON. Take it away, or make it again.") from None
     system, _ = system_of(path.parent)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.rerank.fasttext_binary import check_fasttext
 from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.lines import open_bytes, read_lines
+from fairseq_ssl.text.lines import open_bytes, open_text, read_lines
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.numbers import whole_numbers
 from fairseq_ssl.text.whole_file import whole_file
@@ -82,7 +82,7 @@ def _table(path: Path, words: Set[str]) -> Table:
     """Read a text file: how many words and dimensions; then a word and its numbers in a line."""
     wanted = {word.encode("utf-8", "surrogatepass"): word for word in words}
     found: dict[str, Vector] = {}
-    with open_bytes(path) as file:  # some such files have words that are no UTF-8
+    with open_text(path) as file:  # some such files have words that are no UTF-8
         head = file.readline(200).decode("utf-8", "replace").split()
         numbers = whole_numbers(",".join(head))
         if numbers is None or len(numbers) != 2:

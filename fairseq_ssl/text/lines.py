@@ -1,13 +1,15 @@
 """Lines of plain or ``.gz`` files, read alone or side by side, and written.
 
 A line ends at a newline and nowhere else, so that U+2028, a form feed or a carriage return
-inside a line can not shift one side of a parallel corpus against the other.
+inside a line cannot shift one side of a parallel corpus against the other. Byte-order marks and
+Windows line ends are removed by the rule of `line_ends`.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,11 +18,12 @@ from pathlib import Path
 from typing import IO, TextIO, cast
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.line_ends import unix_text
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their newline."""
-    with open_bytes(path) as file:
+    with open_text(path) as file:
         yield from decoded_lines(file, str(path))
 
 
@@ -35,6 +38,14 @@ def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
                 f"0x{line[error.start]:02x}. Convert the file to UTF-8."
             ) from None
         yield text.removesuffix("\n")
+
+
+def stdin_lines() -> Iterator[str]:
+    """Return the lines of stdin, which must be UTF-8, without their newline.
+
+    The first one is read at once.
+    """
+    return decoded_lines(stdin_text(), "stdin")
 
 
 def read_parallel(paths: Sequence[Path]) -> Iterator[tuple[str, ...]]:
@@ -80,10 +91,22 @@ def packed(data: bytes, compressed: bool) -> bytes:
 
 
 @contextmanager
-def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
-    """Open a file, unpacked if it is a ``.gz``; what goes wrong is told in words for its owner.
+def open_text(path: Path) -> Iterator[IO[bytes]]:
+    """Open a text for reading bytes, unpacked if it is a ``.gz``, by the rule of `line_ends`."""
+    with open_bytes(path) as file:
+        yield unix_text(file, str(path))
 
-    With `compressed`, the name does not tell.
+
+def stdin_text() -> IO[bytes]:
+    """Return the bytes of stdin, by the rule of `line_ends`."""
+    return unix_text(sys.stdin.buffer, "stdin")
+
+
+@contextmanager
+def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
+    """Open a file as it is, unpacked if it is a ``.gz``; errors become a `DataError`.
+
+    Text of users is opened by `open_text`. With `compressed`, the name does not decide.
     """
     compressed = path.suffix == ".gz" if compressed is None else compressed
     try:

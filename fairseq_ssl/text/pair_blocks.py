@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ssl.text.lines import open_bytes
+from fairseq_ssl.text.lines import open_text
 from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
 
 
@@ -21,6 +21,6 @@ class PairBlock(RowBlock):
 
 def pair_blocks(left: Path, right: Path) -> Iterator[PairBlock]:
     """Yield the blocks of two files, unpacked if .gz; both must have equally many lines."""
-    with open_bytes(left) as file, open_bytes(right) as other:
+    with open_text(left) as file, open_text(right) as other:
         for block in row_blocks((file, other), (str(left), str(right))):
             yield PairBlock(block.names, block.first, block.data, block.ends, block.share)

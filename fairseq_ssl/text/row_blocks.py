@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.byte_blocks import LONGEST, byte_blocks
+from fairseq_ssl.text.line_ends import file_on_disk
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def row_blocks(
                 raise _unequal(name, first + lines.index(b"") - 1, names[0])
             data.append(b"".join(lines))
         ends = [end + len(piece) for end, piece in zip(ends, data, strict=True)]
-        yield RowBlock(tuple(names), first, tuple(data), tuple(ends), _share(files[0]))
+        yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0]))
         first += count
     for file, name in zip(files[1:], names[1:], strict=True):
         if _line(file, name):
@@ -99,9 +100,9 @@ def _unequal(ended: str, lines: int, longer: str) -> DataError:
     )
 
 
-def _share(file: Any) -> float:
-    """Tell how much of a file is read; of a packed one that is known well enough."""
-    raw = getattr(file, "fileobj", file)
+def share_read(file: Any) -> float:
+    """Return the share of a file that is read, roughly for a compressed one; 0 if unknown."""
+    raw = file_on_disk(file)
     try:
         status = os.fstat(raw.fileno())
     except OSError:  # a file in memory

@@ -375,7 +375,7 @@ def test_lines_with_nothing_wrong_keep_their_bytes(
     text: None, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """Spaces, carriage returns at the end and odd line separators are no ends of lines."""
-    given = "  a\u2028b \r\n\u3000c\t\n d".encode()
+    given = "\u3000c\t\n  a\u2028b \r\n d".encode()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
     assert filtered("--filter", "encoding,clean,duplicates", "--jobs", "1") == 0
     assert capsysbinary.readouterr().out == given + b"\n"

@@ -192,7 +192,7 @@ def _bad(path: Path, name: str, found: object, expected: str) -> DataError:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = parsed_json(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             f"{path} does not exist. Make it: fairseq-ssl learner-words SOURCE TARGET -o {path}"

@@ -25,7 +25,10 @@ def test_only_a_newline_ends_a_line(name: str, tmp_path: Path) -> None:
     assert list(read_lines(path)) == [ODD, "", "  two  spaces ", "last\r", "no newline"]
 
 
-lines = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])))
+line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
+lines = st.lists(line).filter(
+    lambda rows: not rows or not (rows[0].endswith("\r") or rows[0].startswith("\ufeff"))
+)
 
 
 @given(rows=lines.map(lambda left: [(line, f"{line}!") for line in left]))

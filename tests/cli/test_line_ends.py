@@ -1,0 +1,196 @@
+"""Byte-order marks and Windows line ends: every verb gives what it gives for Unix text."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.text import byte_blocks, growing_files
+from fairseq_ssl.text.noise.corpus import CorpusNoise
+from tests.cli.rewriting import given, refused, shown
+from tests.conftest import ROOT
+
+MARK = b"\xef\xbb\xbf"
+NOTICE = ": removed a UTF-8 byte-order mark"
+LINE_ENDS = " and Windows line ends (CRLF)"
+
+
+def targets() -> dict[str, Any]:
+    """Return the commands of the fuzzer whose samples are all text."""
+    path = ROOT / "scripts/fuzz/targets.py"
+    spec = importlib.util.spec_from_file_location("fuzz_targets", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass asks for it
+    spec.loader.exec_module(module)
+    found: dict[str, Any] = module.TARGETS
+    return {
+        name: target
+        for name, target in found.items()
+        if all(isinstance(sample, bytes) for sample in target.files.values())
+    }
+
+
+TARGETS = targets()
+
+
+def windows(data: bytes) -> bytes:
+    return MARK + data.replace(b"\n", b"\r\n")
+
+
+def outputs(target: Any, convert: bool, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes]:
+    """Run a command in this folder; return what it wrote and printed."""
+    words, wanted = target.words, []
+    for name, sample in target.files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = windows(sample) if convert else sample
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        before = words
+        for key in (name, path.stem, name.partition("/")[0]):
+            words = words.replace(f"{{{key}}}", key if key in name.split("/") else name)
+        if words != before or "/" in name:
+            wanted.append(f"{name}{NOTICE}" + LINE_ENDS * (b"\n" in sample))
+    capsys.readouterr()
+    assert main(words.replace("{out}", "out").split()) == 0
+    captured = capsys.readouterr()
+    reported = [line for line in captured.err.splitlines() if NOTICE in line]
+    parsed = (f".json{NOTICE}", f"config{NOTICE}")  # parsers of JSON and YAML accept both
+    wanted = [line for line in wanted if not any(name in line for name in parsed)]
+    assert sorted(reported) == (sorted(wanted) if convert else [])
+    inputs = {Path(name) for name in target.files}
+    made = {path for path in Path().rglob("*") if path.is_file()} - inputs
+    signatures = {path for path in made if path.suffix == ".json"}
+    found = {str(path): path.read_bytes() for path in made - signatures}
+    return {**found, "stdout": captured.out.encode()}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_verb_reads_windows_text(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = []
+    for convert in (False, True):
+        folder = tmp_path / str(convert)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        found.append(outputs(TARGETS[name], convert, capsys))
+    assert found[0] == found[1]
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A text of several small blocks, and a copy with Windows line ends."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(byte_blocks, "SIZE", 4096)
+    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+    data = "".join(f"w{n % 7} b{n % 11} c\rd x{n % 1000} .\n" for n in range(2000)).encode()
+    Path("unix").write_bytes(data)
+    Path("windows").write_bytes(windows(data))
+    return tmp_path
+
+
+def test_accuracy_of_a_windows_copy(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = shown(capsys, "score", "accuracy", "windows", "--reference", "unix")
+    assert found.startswith("accuracy\t100.00\n")
+
+
+def test_blocks_are_those_of_unix_text(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And a file is named once."""
+    for name in ("unix", "windows"):
+        sides = ["-o", f"{name}.left", f"{name}.right", "--jobs", "1"]
+        assert main(["filter", name, "unix", "--filter", "clean,duplicates", *sides]) == 0
+        words = ["noise", name, "--noise", "direct", "--clean", f"{name}.same", "--jobs", "1"]
+        assert main([*words, "-o", f"{name}.noisy"]) == 0
+        reported = [line for line in capsys.readouterr().err.splitlines() if NOTICE in line]
+        assert reported == [f"windows{NOTICE}{LINE_ENDS}"] * 2 * (name == "windows")
+    for end in ("noisy", "same", "left", "right"):
+        assert Path(f"unix.{end}").read_bytes() == Path(f"windows.{end}").read_bytes()
+    assert Path("windows.same").read_bytes() == Path("unix").read_bytes()
+
+
+def test_processes_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Processes find the blocks of Unix text by themselves; Windows text is read for them."""
+    monkeypatch.chdir(tmp_path)
+    data = b"a b c d e f g h i j k l m\n" * (3 * byte_blocks.SIZE // 26)
+    for name, content in (("unix", data), ("windows", windows(data))):
+        Path(name).write_bytes(content)
+        words = ["noise", name, "--noise", "spelling:rate=0.3", "-o", f"{name}.noisy"]
+        assert main([*words, "--jobs", "2"]) == 0
+        assert capsys.readouterr().err.count(NOTICE) == (name == "windows")
+    assert Path("unix.noisy").read_bytes() == Path("windows.noisy").read_bytes()
+
+
+def test_stdin_and_pipes_by_name(
+    text: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["noise", "--noise", "spelling:rate=0.3", "--jobs", "1"]
+    found = []
+    for name in ("unix", "windows"):
+        data = Path(name).read_bytes()
+        given(monkeypatch, data)
+        assert main(words) == 0
+        found.append(capfdbinary.readouterr())
+        Path("pipe").unlink(missing_ok=True)
+        os.mkfifo("pipe")
+        writer = threading.Thread(target=Path("pipe").write_bytes, args=(data,))
+        writer.start()
+        assert main([*words[:1], "pipe", *words[1:]]) == 0
+        writer.join()
+        found.append(capfdbinary.readouterr())
+    assert len({one.out for one in found}) == 1
+    assert [NOTICE.encode() in one.err for one in found] == [False, False, True, True]
+    assert b"stdin: removed" in found[2].err
+
+
+def test_an_interrupted_run_resumes_in_windows_text(
+    text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["noise", "windows", "--noise", "direct", "--jobs", "1", "-o"]
+    assert main([*words, "whole"]) == 0
+    work, calls = CorpusNoise.__call__, 0
+
+    def interrupted(self: CorpusNoise, block: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise KeyboardInterrupt
+        return work(self, block)
+
+    monkeypatch.setattr(CorpusNoise, "__call__", interrupted)
+    assert main([*words, "part"]) == 130
+    capsys.readouterr()
+    assert main([*words, "part"]) == 0
+    assert "going on after line" in capsys.readouterr().err
+    assert Path("part").read_bytes() == Path("whole").read_bytes()
+
+
+def test_what_cannot_be_converted_is_rejected(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["noise", "windows", "--noise", "direct", "--shard", "1/2", "-o", "out"]
+    error = refused(capsys, 2, *words)
+    assert "--shard needs UTF-8 text without byte-order mark" in error
+    command = error.partition("Convert it: ")[2].splitlines()[0].replace("> NEW", "> new")
+    subprocess.run(command, shell=True, check=True, cwd=text)
+    assert Path("new").read_bytes() == Path("unix").read_bytes()
+    Path("utf16").write_text("a b\n", encoding="utf-16")
+    for words in (["score", "accuracy", "utf16", "--reference", "unix"],
+                  ["filter", "unix", "utf16", "--filter", "clean", "-o", "a", "b"],
+                  ["noise", "utf16", "--noise", "direct", "-o", "c"]):  # fmt: skip
+        assert "utf16 begins with the byte-order mark of UTF-16" in refused(capsys, 1, *words)

@@ -1,0 +1,69 @@
+"""All text goes through `lines`, so that marks and line ends are treated alike everywhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import PACKAGE
+
+READS = {
+    *("open", "fdopen", "open_bytes", "read_text", "read_bytes", "open_text", "stdin"),
+    *("fromfile", "loadtxt", "genfromtxt", "memmap", "safe_load", "decoded_lines", "byte_blocks"),
+}
+COMMON = {"open_text"}
+REVIEWED = {
+    # the common functions themselves
+    "text/lines.py": {"open", "open_bytes", "decoded_lines", "stdin"},
+    "text/row_blocks.py": {"byte_blocks"},
+    "text/byte_blocks.py": {"open", "byte_blocks"},
+    # blocks of what open_text opened
+    "cli/block_input.py": {"byte_blocks"},
+    "cli/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
+    # JSON and YAML
+    "analysis/classification.py": {"read_bytes"},
+    "checkpoints/hugging_face.py": {"read_bytes"},
+    "learned_filter/pair_filter.py": {"read_bytes"},
+    "report/found.py": {"read_bytes"},
+    "text/filters/config.py": {"open_bytes", "safe_load"},
+    "text/noise/learner_words.py": {"read_bytes"},
+    "text/subwords/model.py": {"read_bytes"},
+    # files of the package's own, written by the same process or an interrupted run
+    "cli/filter_job.py": {"open_bytes"},
+    "cli/position_data.py": {"read_text"},
+    "text/growing_files.py": {"open", "read_text"},
+    # not text of users: devices, pictures, the page's parts, fairseq's source, ids, models
+    "cli/main.py": {"open"},  # of os
+    "cli/doctor.py": {"read_text"},
+    "data/binarised.py": {"read_bytes"},
+    "checkpoints/ctranslate2_folder.py": {"open", "read_bytes"},
+    "checkpoints/untrusted_folder.py": {"read_bytes"},
+    "report/page.py": {"read_text", "read_bytes"},
+    "rerank/fasttext_binary.py": {"open"},
+    "rerank/word_vectors.py": {"open_bytes"},
+}
+"""What reads files without `open_text`, by module, and why it may."""
+
+
+def reads(path: Path) -> Iterator[str]:
+    """Yield the names of functions of a module that read files, and of its uses of stdin."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and node.attr == "stdin":
+            yield "stdin"
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        modes = [each.value for each in node.args if isinstance(each, ast.Constant)]
+        if name in READS and not any(isinstance(mode, str) and "w" in mode for mode in modes):
+            yield name
+
+
+def test_text_is_read_by_the_common_functions() -> None:
+    """A new reader calls `read_lines`, `open_text` or `stdin_text`, or is added above."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if calls := set(reads(path)) - COMMON:
+            found[str(path.relative_to(PACKAGE))] = calls
+    assert found == REVIEWED
