@@ -47,7 +47,9 @@ def register_all() -> None:
         ) from error
 
     from fairseq_ssl.compat import mend_fairseq
+    from fairseq_ssl.data.dataset_checks import check_datasets
 
     mend_fairseq()
+    check_datasets()
     for module in MODULES:
         importlib.import_module(module)

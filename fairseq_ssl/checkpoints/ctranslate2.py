@@ -47,6 +47,8 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
 
 def _check_replaceable(output: Path) -> None:
     """Refuse to replace anything but another model: what is there will be deleted."""
+    if output.is_symlink():
+        raise UsageError(f"{output} is a link, so it is not replaced. Name the folder itself.")
     if output.exists() and not (output / "model.bin").is_file():
         raise UsageError(
             f"{output} exists and is no CTranslate2 model, so it is not replaced. Name another."

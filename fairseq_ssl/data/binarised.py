@@ -14,6 +14,7 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 from numpy.typing import NDArray
 
+from fairseq_ssl.data.dataset_checks import check_datasets
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.parallel import (
     Pair,
@@ -210,6 +211,7 @@ def _dictionary(path: Path) -> Any:
 def _checked_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
     """Return the type of the ids in a file, once file and index are seen to belong together."""
     index = indexed_dataset.index_file_path(prefix)
+    check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
         raise DataError(
             f"{index} is not an index of fairseq's form mmap. Binarise again with "
@@ -217,15 +219,9 @@ def _checked_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
         )
     try:
         sentences = indexed_dataset.MMapIndexedDataset.Index(index)
-    except Exception as error:  # whatever fairseq stumbles over in its numbers
-        raise DataError(f"{index} is damaged: {error}. Binarise again.") from None
+    except OSError as error:
+        raise DataError(f"{index} cannot be read: {error.strerror}.") from None
     if not len(sentences):
         raise DataError(f"{path} is empty. Expected a sentence or more.")
     dtype: type[np.integer[Any]] = sentences.dtype
-    expected = int(sentences.sizes.sum()) * np.dtype(dtype).itemsize
-    if path.stat().st_size != expected:
-        raise DataError(
-            f"{path} has {path.stat().st_size} bytes where its .idx counts {expected}: one of the "
-            "two is damaged. Copy both again, or binarise again."
-        )
     return dtype

@@ -157,7 +157,7 @@ def overflow(name: str) -> Spoil:
 
 
 FAULTS: list[tuple[Spoil, str]] = [
-    (cut("train.en-de.en.bin", 2), r"train.en-de.en.bin has 10 bytes where its .idx counts 12"),
+    (cut("train.en-de.en.bin", 2), r"train.en-de.en.idx is damaged, or not of its .bin file"),
     (cut("train.en-de.en.idx", 30), r"train.en-de.en.idx is damaged"),
     (cut("train.en-de.en.idx", 50), r"train.en-de.en.idx is damaged"),
     (overflow("train.en-de.en.idx"), r"train.en-de.en.idx is damaged"),

@@ -216,6 +216,5 @@ def test_no_script_runs_in_a_browser(kind: str, quiet: Any, tmp_path: Path) -> N
         quiet.driver.execute_script("arguments[0].open = true", details)
     for button in quiet.all("th button")[:3]:
         button.send_keys("\n")
-    for figure in quiet.all("img"):
-        until(lambda figure=figure: figure.get_property("complete"))
+    until(lambda: all(one.get_property("complete") for one in quiet.all("img")))
     assert quiet.all("#list script, #list img, #list iframe, #list a, main svg") == []

@@ -1,0 +1,502 @@
+"""Attacks on each kind of file that a stranger may send: none runs code, each ends in a line.
+
+The table of SECURITY.md names these tests. A row is: what the attack is, the command that reads
+the file, the files, the exit code and a part of the message. `{canary}` is a file that code would
+create. More attacks, by the test that makes them:
+
+- code in checkpoints: `tests/plugin/test_safe_loading.py` and those beside it
+- what an export takes over: `tests/unit/checkpoints/test_known_options.py`
+- folders of transformers: `tests/unit/checkpoints/test_untrusted_folder.py`
+- folders of CTranslate2: `tests/unit/checkpoints/test_ctranslate2_folder.py`
+- what `report` shows: `tests/unit/report/test_untrusted_content.py`
+- a pickle in the place of every file of every verb: `tests/cli/test_attacks_everywhere.py`
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pickle
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts/fuzz"))
+from small_models import folder as models
+
+from fairseq_ssl.cli.main import main
+
+Content = bytes | Callable[[Path], bytes]
+"""Of a file, or made for a canary."""
+TEXT = b"a b c\nd e\nf g\n" * 3
+OTHER = b"u v\nw x y\nz\n" * 3
+
+
+class Attack:
+    """Unpickling it creates a file."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.canary}",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An attack."""
+
+    words: str
+    files: Mapping[str, Content]
+    code: int
+    told: str
+
+
+def as_pickle(canary: Path) -> bytes:
+    return pickle.dumps(Attack(canary))
+
+
+def as_checkpoint(canary: Path) -> bytes:
+    content = io.BytesIO()
+    state = torch.load(models() / "t.pt", weights_only=True)
+    torch.save({**state, "gift": Attack(canary)}, content)
+    return content.getvalue()
+
+
+def as_array(canary: Path) -> bytes:
+    content = io.BytesIO()
+    np.save(content, np.array([Attack(canary)], object), allow_pickle=True)
+    return content.getvalue()
+
+
+def with_option(name: str, value: Any) -> Content:
+    """A checkpoint of a Transformer with another option of the model."""
+
+    def made(canary: Path) -> bytes:
+        content = io.BytesIO()
+        state = torch.load(models() / "t.pt", weights_only=True)
+        text = value.format(canary=canary) if isinstance(value, str) else value
+        options = state["cfg"]["model"]
+        (options if isinstance(options, dict) else vars(options))[name] = text
+        torch.save(state, content)
+        return content.getvalue()
+
+    return made
+
+
+def npz(**arrays: Any) -> Content:
+    """A file of a learned filter with other arrays."""
+
+    def made(_: Path) -> bytes:
+        content = io.BytesIO()
+        whole = dict(np.load(models() / "learned/phsic-words.npz"))
+        np.savez(content, **{**whole, **arrays})
+        return content.getvalue()
+
+    return made
+
+
+def npz_that_claims(shape: str) -> Content:
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name in ("source_mean", "target_mean", "covariance"):
+            file.writestr(f"{name}.npy", array)
+    return content.getvalue()
+
+
+def npz_outside(_: Path) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("../../outside", "x")
+    return content.getvalue()
+
+
+def filter_json(**changes: Any) -> Content:
+    """Settings of a learned filter, changed below `measures` or `classifier`."""
+
+    def made(_: Path) -> bytes:
+        content = json.loads((models() / "learned/filter.json").read_text())
+        for part, settings in changes.items():
+            content[part] |= settings
+        return json.dumps(content).encode()
+
+    return made
+
+
+def index(**changes: int) -> Content:
+    """An index of binarised data with another number."""
+
+    def made(_: Path) -> bytes:
+        data = (models() / "data/test.src-trg.src.idx").read_bytes()
+        version, kind, count = struct.unpack_from("<QBQ", data, 9)
+        sizes = list(struct.unpack_from(f"<{count}i", data, 26))
+        starts = list(struct.unpack_from(f"<{count}q", data, 26 + 4 * count))
+        sizes[0] = changes.get("size", sizes[0])
+        starts[0] = changes.get("start", starts[0])
+        kind, told = changes.get("kind", kind), changes.get("count", count)
+        head = data[:9] + struct.pack("<QBQ", version, kind, told)
+        return head + struct.pack(f"<{count}i", *sizes) + struct.pack(f"<{count}q", *starts)
+
+    return made
+
+
+def fasttext(length: int) -> bytes:
+    """The beginning of a model with one word, as fastText writes it."""
+    header = struct.pack("<14id", 793712314, 12, 2, 5, 5, 5, 5, 1, 2, 2, 9, 3, 6, 100, 1e-4)
+    words = struct.pack("<3i2q", 1, 1, 0, 9, -1) + b"word\0" + struct.pack("<qb", 9, 0)
+    return (header + words + struct.pack("<?2q", False, 10, 2) + bytes(80))[:length]
+
+
+ALIASES = b"filters: [[&a0 [x,x,x,x,x,x,x,x,x,x],%s]]\n" % b",".join(
+    b"&a%d [%s]" % (n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)
+)
+ANALYZED = "{models}/data -c m={a.pt} -c n={models}/t.pt --subset test --device cpu -o {out}"
+ALONE = "--device cpu --jobs 1"
+DECODE = f"back-translate {{text}} --data-dir {{models}}/data {ALONE} -o {{out}} --model"
+FEATURES = f"rerank features {{list}} --data-dir {{models}}/data {ALONE} -o {{out}}"
+LEARNED = (
+    f"filter learned apply {{folder}} {{text}} {{other}} --keep 50 {ALONE} -o {{out}} {{out}}2"
+)
+WINS = (
+    "token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --device cpu -o {out}"
+)
+FILTER = "filter {text} {other} --config {config.yaml} -o {out} {out}2 --jobs 1"
+FIT = (
+    f"filter learned fit {{text}} {{other}} --clean {{text}} {{other}} --vectors {{a.bin}} "
+    f"{{a.bin}} {ALONE} -o {{out}}"
+)
+CODE = "__import__('os').system('touch {canary}')"
+REFUSED = "nothing in it was run"
+
+TABLE: dict[str, Row] = {
+    "pickle: average": Row("average {a.pt} -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED),
+    "pickle: moving average": Row(
+        "average {a.pt} --ema -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: export": Row(
+        "export {a.pt} --to fairseq -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: export to CTranslate2": Row(
+        "export {a.pt} --to ctranslate2 --data-dir {models}/data -o {out}",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: export of one direction": Row(
+        "export {a.pt} --to translation -s src -t trg -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: back-translate": Row(f"{DECODE} {{a.pt}}", {"a.pt": as_checkpoint}, 1, REFUSED),
+    "pickle: back-translate by CTranslate2": Row(
+        f"{DECODE} {{a.pt}} --engine ctranslate2", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: rerank, translation": Row(
+        f"{FEATURES} --translation {{a.pt}} --source {{text}}", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: rerank, language model": Row(
+        f"{FEATURES} --language-model {{a.pt}}", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: rerank, masked model": Row(
+        f"{FEATURES} --masked-model {{a.pt}}", {"a.pt": as_checkpoint}, 1, REFUSED
+    ),
+    "pickle: token-wins": Row(
+        f"token-wins {ANALYZED}",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: length-bleu": Row(
+        f"length-bleu {ANALYZED} --subwords none",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: shift-similarity": Row(
+        "shift-similarity {models}/data -c m={a.pt} --subset test --device cpu -o {out}",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: classify predict": Row(
+        "classify predict {text} --model {a.pt} --data {models}/texts --device cpu",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: classify label": Row(
+        "classify label --model {a.pt} --data {models}/texts --split valid --device cpu -o {out}",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: edits tune": Row(
+        "edits tune {text} {other} --model {a.pt} --data {models}/data --device cpu",
+        {"a.pt": as_checkpoint},
+        1,
+        REFUSED,
+    ),
+    "pickle: subword model": Row(
+        "subwords encode {a.model} {text} -o {out}", {"a.model": as_pickle}, 1, "a.model"
+    ),
+    "code in an option: export": Row(
+        "export {a.pt} --to fairseq -o {out}",
+        {"a.pt": with_option("encoder_layers", CODE)},
+        1,
+        "encoder_layers",
+    ),
+    "code in an option: export to CTranslate2": Row(
+        "export {a.pt} --to ctranslate2 --data-dir {models}/data -o {out}",
+        {"a.pt": with_option("adaptive_softmax_cutoff", CODE)},
+        1,
+        "adaptive_softmax_cutoff",
+    ),
+    "code in an option: average": Row(
+        "average {a.pt} -o {out}",
+        {"a.pt": with_option("encoder_layers", CODE)},
+        1,
+        "encoder_layers",
+    ),
+    "the environment in an option: average": Row(
+        "average {a.pt} -o {out}",
+        {"a.pt": with_option("dropout", "${{oc.env:HOME}}")},
+        1,
+        "dropout",
+    ),
+    "the environment in an option: export": Row(
+        "export {a.pt} --to fairseq -o {out}",
+        {"a.pt": with_option("dropout", "${{oc.env:HOME}}")},
+        1,
+        "dropout",
+    ),
+    "pickle: learned filter": Row(LEARNED, {"folder/phsic-words.npz": as_pickle}, 1, "not an npz"),
+    "objects: learned filter": Row(LEARNED, {"folder/phsic-words.npz": as_array}, 1, "not an npz"),
+    "huge shape: learned filter": Row(
+        LEARNED,
+        {"folder/phsic-words.npz": npz_that_claims("(1000000000, 1000000000)")},
+        1,
+        "not an npz",
+    ),
+    "negative shape: learned filter": Row(
+        LEARNED, {"folder/phsic-words.npz": npz_that_claims("(-1, 3)")}, 1, "not an npz"
+    ),
+    "member outside the archive: learned filter": Row(
+        LEARNED, {"folder/phsic-words.npz": npz_outside}, 1, "not an npz"
+    ),
+    "other shapes: learned filter": Row(
+        LEARNED, {"folder/phsic-words.npz": npz(covariance=np.ones((5, 5)))}, 1, "other types"
+    ),
+    "not numbers: learned filter": Row(
+        LEARNED, {"folder/phsic-words.npz": npz(covariance=np.full((3, 3), "x"))}, 1, "other types"
+    ),
+    "infinite numbers: learned filter": Row(
+        LEARNED, {"folder/phsic-words.npz": npz(source_mean=np.full(3, np.nan))}, 1, "other types"
+    ),
+    "other file: learned filter": Row(
+        LEARNED,
+        {"folder/filter.json": filter_json(measures={"vectors": ["/etc/passwd"] * 2})},
+        2,
+        "/etc/passwd is no file of vectors",
+    ),
+    "other settings: learned filter": Row(
+        LEARNED,
+        {"folder/filter.json": filter_json(measures={"tokenizers": [{}, 1]})},
+        1,
+        "tokenizers are not names",
+    ),
+    "other classifier: learned filter": Row(
+        LEARNED,
+        {"folder/filter.json": filter_json(classifier={"weights": [1, 2, 3]})},
+        1,
+        "expected 1 numbers",
+    ),
+    "huge claims: word vectors": Row(
+        LEARNED,
+        {
+            "a.vec": b"999999999999 999999999999\na 1 2\n",
+            "folder/filter.json": filter_json(measures={"vectors": ["{folder}/../a.vec"] * 2}),
+        },
+        1,
+        "a.vec",
+    ),
+    "pickle: word vectors": Row(FIT, {"a.bin": as_pickle}, 1, "not a whole model of fastText"),
+    "ends within a word: word vectors": Row(
+        FIT, {"a.bin": fasttext(94)}, 1, "not a whole model of fastText"
+    ),
+    "ends within numbers: word vectors": Row(
+        FIT, {"a.bin": fasttext(150)}, 1, "not a whole model of fastText"
+    ),
+    "Python in YAML": Row(
+        FILTER,
+        {
+            "config.yaml": lambda canary: (
+                f"!!python/object/apply:os.system [touch {canary}]".encode()
+            )
+        },
+        1,
+        "is not YAML",
+    ),
+    "aliases that grow: YAML": Row(FILTER, {"config.yaml": ALIASES}, 1, "aliases"),
+    "nested: YAML": Row(FILTER, {"config.yaml": b"filters: " + b"[" * 5000}, 1, "too deeply"),
+    "packed twice: YAML": Row(
+        FILTER, {"config.yaml": gzip.compress(bytes(10_000_000))}, 1, "is not YAML"
+    ),
+    "huge count: index": Row(
+        WINS, {"folder/test.src-trg.src.idx": index(count=2**60)}, 1, "idx is"
+    ),
+    "huge sentence: index": Row(
+        WINS, {"folder/test.src-trg.src.idx": index(size=2**31 - 1)}, 1, "idx is damaged"
+    ),
+    "negative sentence: index": Row(
+        WINS, {"folder/test.src-trg.src.idx": index(size=-1)}, 1, "idx is damaged"
+    ),
+    "outside the file: index": Row(
+        WINS, {"folder/test.src-trg.src.idx": index(start=2**60)}, 1, "idx is damaged"
+    ),
+    "unknown type: index": Row(
+        WINS, {"folder/test.src-trg.src.idx": index(kind=99)}, 1, "idx is damaged"
+    ),
+    "huge numbers: weights of n-best lists": Row(
+        "rerank apply {list} --weights {w.json} -o {out}",
+        {"w.json": b'{"weights": {"l2r": 1' + b"0" * 400 + b"}}"},
+        1,
+        "w.json",
+    ),
+    "nested: weights of n-best lists": Row(
+        "rerank apply {list} --weights {w.json} -o {out}", {"w.json": b"[" * 99_999}, 1, "w.json"
+    ),
+}
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    return tmp_path / "canary"
+
+
+@pytest.fixture
+def places(tmp_path: Path, canary: Path) -> Callable[[Mapping[str, Content]], dict[str, str]]:
+    """Write files, those of a folder over a copy of a whole one; return all by name."""
+    wholes = {
+        "filter.json": "learned",
+        "phsic-words.npz": "learned",
+        "test.src-trg.src.idx": "data",
+    }
+
+    def write(files: Mapping[str, Content]) -> dict[str, str]:
+        given: dict[str, Content] = {
+            "text": TEXT,
+            "other": OTHER,
+            "list": b"0 ||| u v ||| l2r= -0.5 ||| -0.5\n1 ||| w ||| l2r= -0.1 ||| -0.1\n",
+            **files,
+        }
+        names = {"models": str(models()), "out": str(tmp_path / "out")}
+        names["folder"] = str(tmp_path / "folder")
+        for name, content in given.items():
+            path = tmp_path / name
+            if path.name in wholes:
+                path.parent.mkdir(exist_ok=True)
+                for whole in (models() / wholes[path.name]).iterdir():
+                    if not (path.parent / whole.name).exists():
+                        (path.parent / whole.name).write_bytes(whole.read_bytes())
+            data = content if isinstance(content, bytes) else content(canary)
+            path.write_bytes(data.replace(b"{folder}", names["folder"].encode()))
+            names[name] = str(path)
+        return names
+
+    return write
+
+
+def ended(words: str, names: Mapping[str, str]) -> int:
+    filled = []
+    for word in words.split():
+        for name, place in names.items():
+            word = word.replace(f"{{{name}}}", place)
+        filled.append(word)
+    return main(filled)
+
+
+@pytest.mark.parametrize("attack", TABLE)
+def test_an_attack_ends_in_a_line(
+    attack: str,
+    places: Callable[[Mapping[str, Content]], dict[str, str]],
+    canary: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    row = TABLE[attack]
+    names = places(row.files)
+    capfd.readouterr()
+    assert ended(row.words, names) == row.code
+    said = capfd.readouterr().err
+    errors = [line for line in said.splitlines() if ": error: " in line]
+    assert len(errors) == 1, said
+    assert row.told in errors[0]
+    assert "Traceback" not in said
+    assert not canary.exists()
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path.parent / "outside").exists()
+
+
+def test_an_output_that_is_a_link_is_replaced_and_its_target_kept(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(TEXT)
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out").symlink_to(tmp_path / "mine")
+    assert (
+        main(["tokenise", str(tmp_path / "text"), "--moses", "en", "-o", str(tmp_path / "out")])
+        == 0
+    )
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "out").read_bytes() == TEXT
+
+
+def test_a_folder_that_is_a_link_is_not_emptied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ctranslate2")
+    checkpoint, data = models() / "t.pt", models() / "data"
+    words = [
+        "export",
+        checkpoint,
+        "--to",
+        "ctranslate2",
+        "--data-dir",
+        data,
+        "-o",
+        tmp_path / "real",
+    ]
+    assert main(list(map(str, words))) == 0
+    (tmp_path / "out").symlink_to(tmp_path / "real")
+    capsys.readouterr()
+    assert main([*map(str, words[:-1]), str(tmp_path / "out"), "--force"]) == 2
+    assert "is a link" in capsys.readouterr().err
+    assert (tmp_path / "real/model.bin").is_file()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\x1b[31mb", "a\u2028b", "-o", "--force", "$(touch canary)", "a;b|c", "%s{}"]
+)
+def test_any_name_of_a_file_is_only_a_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(TEXT)
+    assert main(["tokenise", f"./{name}", "--moses", "en", "-o", "out"]) == 0
+    assert Path("out").read_bytes() == TEXT
+    Path(name).write_bytes(b"\xff\n")
+    assert main(["tokenise", f"./{name}", "--moses", "en", "-o", "out"]) == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("fairseq-ssl tokenise: error: ")
+    assert said.isprintable()
+    assert not Path("canary").exists()
