@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from targets import EDITS, JOINED, LABELLED, NBEST, OTHER, TEXT, TWO_LINES, Target
 
 READ = b"a b c\nd e\n\nf g a b\n"
@@ -184,3 +186,18 @@ MODEL_TARGETS = {
         ("--shard=1/2", "--shard=3/2"),
     ),
 }
+if find_spec("ctranslate2") is not None:
+    MODEL_TARGETS["back-translate.ctranslate2"] = Target(
+        f"back-translate {{text}} --model {{folder}} --engine ctranslate2 {ALONE} --beam 2 "
+        "--max-len-b 9 -o {out}",
+        {
+            "text": READ,
+            **{
+                f"folder/{name}": f"ct2/{name}"
+                for name in (
+                    *("model.bin", "config.json"),
+                    *("source_vocabulary.json", "target_vocabulary.json"),
+                )
+            },
+        },
+    )

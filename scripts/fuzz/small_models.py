@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from fairseq_ssl.cli.main import main
@@ -20,7 +21,8 @@ def folder() -> Path:
     """Make models, and the data that they read.
 
     t.pt, lm.pt, masked.pt, shape.pt and tagger.pt go with data/, whose splits train and test are
-    the same few lines; classifier.pt with texts/. pieces.model and learned/, a filter, need none.
+    the same few lines; classifier.pt with texts/. pieces.model, learned/, a filter, and ct2/, t.pt
+    for CTranslate2, need none.
     """
     sys.path.insert(0, str(ROOT))
     from tests import pretrained
@@ -35,6 +37,9 @@ def folder() -> Path:
     random_models.encoding(made / "shape.pt", data, "shape_transformer_tiny")
     random_models.encoding(made / "tagger.pt", data, "edit_tagger_small", *TAGGER)
     pretrained.bert(made / "bert")
+    if find_spec("ctranslate2") is not None:
+        export = ("export", str(made / "t.pt"), "--to", "ctranslate2", "--data-dir", str(data))
+        _run(*export, "-o", str(made / "ct2"))
     _classifier(made)
     _learned_filter(made)
     pieces = ["subwords", "train", "-o", str(made / "pieces"), "--kind", "sentencepiece"]

@@ -5,54 +5,22 @@ The files are those of `scripts/fuzz`, which has a target for each verb.
 
 from __future__ import annotations
 
-import io
-import os
-import pickle
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts/fuzz"))
 from model_targets import MODEL_TARGETS
-from small_models import folder as models
 from targets import TARGETS
 
 from fairseq_ssl.cli.main import main
+from tests.cli.attacks import as_array, as_checkpoint, as_pickle, models
 
 ALL = TARGETS | MODEL_TARGETS
 PLACES = [(verb, name) for verb, target in ALL.items() for name in target.files]
-
-
-class Attack:
-    """Unpickling it creates the file `canary`."""
-
-    def __init__(self, canary: Path) -> None:
-        self.canary = canary
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.canary}",)
-
-
-def as_pickle(attack: Attack) -> bytes:
-    return pickle.dumps(attack)
-
-
-def as_checkpoint(attack: Attack) -> bytes:
-    content = io.BytesIO()
-    torch.save({"model": {}, "cfg": {}, "gift": attack}, content)
-    return content.getvalue()
-
-
-def as_array(attack: Attack) -> bytes:
-    content = io.BytesIO()
-    np.save(content, np.array([attack], object), allow_pickle=True)
-    return content.getvalue()
 
 
 FORMS = (as_pickle, as_checkpoint, as_array)
@@ -84,7 +52,7 @@ def test_no_file_of_a_verb_runs_code(
         form = FORMS[(PLACES.index((verb, name))) % len(FORMS)]
         folder = tmp_path / str(number)
         folder.mkdir()
-        code = ended(command(verb, name, form(Attack(canary)), folder))
+        code = ended(command(verb, name, form(canary), folder))
         said = capfdbinary.readouterr().err.decode("utf-8", "replace")
         assert not canary.exists(), name
         assert code in (0, 1, 2), name

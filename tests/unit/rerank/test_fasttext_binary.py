@@ -1,0 +1,79 @@
+"""Damaged models of fastText, which gensim would read forever or into too much memory."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gensim")
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.rerank.fasttext_binary import HEADER, VOCABULARY, check_fasttext
+from fairseq_ssl.rerank.word_vectors import Training, read_vectors, train_vectors
+
+WORDS = {"one", "two", "unseen"}
+INTEGER = 4
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("vectors")
+    (folder / "text").write_text("one two three four\n" * 30)
+    train_vectors([folder / "text"], folder / "a.bin", Training(dimensions=4, buckets=50))
+    return (folder / "a.bin").read_bytes()
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def test_what_gensim_writes_is_whole(whole: bytes, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.bin", whole)
+    check_fasttext(path)
+    vectors = read_vectors(path, WORDS)
+    assert vectors.dimensions == 4
+    assert vectors.vector("unseen") is not None
+
+
+def test_a_file_that_ends_anywhere_is_cut_off(whole: bytes, tmp_path: Path) -> None:
+    vocabulary = HEADER.size + VOCABULARY.size
+    matrix = whole.index(struct.pack("<?2q", False, 54, 4))
+    for end in (*range(0, vocabulary + 30), matrix + 10, matrix + 200):
+        with pytest.raises(DataError, match=r"a\.bin is not a whole model of fastText: it is cut"):
+            read_vectors(written(tmp_path / "a.bin", whole[:end]), WORDS)
+
+
+@pytest.mark.parametrize("value", [-1, 0, 2**31 - 1])
+def test_no_number_of_the_header_does_harm(whole: bytes, tmp_path: Path, value: int) -> None:
+    for start in range(0, HEADER.size + VOCABULARY.size, INTEGER):
+        changed = whole[:start] + struct.pack("<i", value) + whole[start + INTEGER :]
+        path = written(tmp_path / "a.bin", changed)
+        try:
+            assert read_vectors(path, WORDS).vector("one") is not None
+        except DataError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - some numbers are of training only
+
+
+def test_infinite_numbers_are_rejected(whole: bytes, tmp_path: Path) -> None:
+    start = whole.index(struct.pack("<?2q", False, 54, 4)) + 17
+    changed = whole[:start] + struct.pack("<f", float("nan")) + whole[start + 4 :]
+    with pytest.raises(DataError, match="infinite numbers"):
+        check_fasttext(written(tmp_path / "a.bin", changed))
+
+
+def test_random_bytes_do_no_harm(whole: bytes, tmp_path: Path) -> None:
+    draw = random.Random(1)
+    for _ in range(100):
+        changed = bytearray(whole)
+        for _ in range(draw.randint(1, 4)):
+            changed[draw.randrange(len(whole) if draw.random() < 0.3 else 180)] = draw.randrange(
+                256
+            )
+        try:
+            read_vectors(written(tmp_path / "a.bin", bytes(changed)), WORDS).vector("unseen")
+        except DataError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - some bytes are of training only
