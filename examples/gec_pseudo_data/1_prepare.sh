@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The corpora: genuine pairs and what they are held against, seed corpora, subwords; the genuine
-# pairs binarised (4.4.1).
+# The corpora: genuine pairs, held-out sets and their gold, seed corpora in portions, subwords; the
+# genuine pairs binarised (4.4.1).
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
-words="$WORK/words" # train, valid, test, jfleg, each .src and .trg; CORPUS.txt
+words="$WORK/words" # train and the held-out SETS, each .src and .trg; CORPUS.txt
 corpora() { run python "$HERE/corpora.py" "$@"; }
 
 # Errors put into clean sentences stand for those of learners.
@@ -39,63 +39,104 @@ small() {
     multi30k/train.en.gz small_parallel_enja/train.en rotten_tomatoes/unlabelled.txt jfleg/dev.src
   run python "$HERE/../common/small_text.py" "$DATA_DIR" "$WORK/raw" --apart
   errors "$WORK/raw/captions.txt" "$WORK/raw/phrases.txt" "$WORK/raw/films.txt"
-  jfleg "$DATA_DIR/jfleg/dev" lower
 }
 
 paper() {
-  data_dir "train/*.m2, valid.m2, conll14.m2, jfleg and the seed corpora, see README" \
-    train valid.m2 conll14.m2 jfleg
-  local corpus
+  data_dir "train/*.m2, the held-out sets and the seed corpora, see README" train
   corpora pairs "$DATA_DIR"/train/*.m2 --to "$words/train"
-  for set in valid:valid test:conll14; do
-    run mkdir -p "$GOLD"
-    run ln -sf "$DATA_DIR/${set#*:}.m2" "$GOLD/${set%:*}.m2"
-    corpora pairs "$GOLD/${set%:*}.m2" --to "$words/${set%:*}" --held-out
+}
+
+# A held-out set of DATA_DIR: edits of an m2 file, or sentences without gold.
+held_out_set() { # SET FILE-WITHOUT-SUFFIX
+  if is_blind "$1"; then
+    data_dir "$2.src, tokenized, a sentence a line, for the set $1" "$2.src"
+    into "$words/$1.src" cat "$DATA_DIR/$2.src"
+    return
+  fi
+  data_dir "$2.m2, for the set $1" "$2.m2"
+  run mkdir -p "$GOLD"
+  run ln -sf "$DATA_DIR/$2.m2" "$GOLD/$1.m2"
+  corpora pairs "$GOLD/$1.m2" --to "$words/$1" --held-out
+}
+
+held_out_sets() {
+  local set
+  for set in $(held_out); do
+    have "$words/$set.src" && continue
+    case "$SCALE-$set" in
+      tiny-valid | tiny-test | small-valid | small-test) ;; # of the corpora
+      small-jfleg) jfleg "$DATA_DIR/jfleg/dev" lower ;;
+      paper-jfleg) jfleg "$DATA_DIR/jfleg/test" cased ;;
+      paper-test) held_out_set test conll14 ;;
+      *) held_out_set "$set" "$set" ;;
+    esac
   done
+  [[ "$SCALE" == paper ]] || return 0
   # the sections of BEA-valid, by proficiency (4.5.1)
-  into "$GOLD/valid.levels" awk 'BEGIN {
+  have "$GOLD/valid.levels" || into "$GOLD/valid.levels" awk 'BEGIN {
     split("A 1037 B 1290 C 1069 N 988", w); for (i = 1; i < 8; i += 2)
     for (n = 0; n < w[i + 1]; n++) print w[i] }'
-  jfleg "$DATA_DIR/jfleg/test" cased
-  for corpus in $CORPORA; do run ln -sf "$DATA_DIR/$corpus.txt" "$words/$corpus.txt"; done
 }
 
 jfleg() { # PREFIX lower|cased
   local part command=(cat)
   [[ "$2" == lower ]] && command=(sed "s/.*/\L&/")
+  data_dir jfleg "jfleg/${1##*/}.src"
   for part in src ref0 ref1 ref2 ref3; do
     into "$GOLD/jfleg.$part" "${command[@]}" "$1.$part"
   done
   into "$words/jfleg.src" sed "s/ *$//" "$GOLD/jfleg.src"
-  into "$words/jfleg.trg" sed "s/ *$//" "$GOLD/jfleg.ref0"
+}
+
+# The first MOST sentences of a seed corpus in portions: what a part of the next steps reads.
+portions() { # CORPUS
+  local portions="$WORK/seeds/$1"
+  have "$portions" && return
+  if [[ "$SCALE" == paper ]]; then
+    data_dir "$1.txt, tokenized, a sentence a line" "$1.txt"
+    run ln -sf "$DATA_DIR/$1.txt" "$words/$1.txt"
+  fi
+  run rm -rf "$portions.tmp"
+  run mkdir -p "$portions.tmp"
+  # shellcheck disable=SC2016  # for the other shell to expand
+  run bash -c 'head -n "$1" "$2" | split -l "$3" -d -a 5 --additional-suffix .txt - "$4"' \
+    portions "$MOST" "$words/$1.txt" "$PORTION" "$portions.tmp/"
+  run mv "$portions.tmp" "$portions"
 }
 
 headline "1/8 the corpora ($SCALE)"
+run mkdir -p "$words"
+held_out_sets
 if ! have "$words/done"; then
-  run mkdir -p "$words"
   "$SCALE"
   into "$words/done" date
 fi
+for corpus in $(seed_corpora); do portions "$corpus"; done
 
 headline "1/8 in $MERGES subwords, learned from the corrected side"
 have "$WORK/bpe.codes" ||
   quietly "$WORK/prepare.log" run fairseq-ssl subwords train "$words/train.trg" -o "$WORK/bpe" \
     --kind subword-nmt --size "$MERGES" --tags "<mask>" --force
 have "$WORK/dict.txt" || into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
-for set in train $SETS; do
-  for side in src trg; do
-    have "$WORK/text/$set.$side" ||
-      into "$WORK/text/$set.$side" fairseq-ssl subwords encode "$WORK/bpe" "$words/$set.$side"
-  done
+encode() { # NAME: WORK/text/NAME of WORK/words/NAME
+  have "$WORK/text/$1" || into "$WORK/text/$1" fairseq-ssl subwords encode "$WORK/bpe" "$words/$1"
+}
+for side in src trg; do
+  encode "train.$side"
+  encode "valid.$side"
 done
 
-headline "1/8 the genuine pairs, binarised"
+headline "1/8 the genuine pairs, binarised; the held-out sets beside them as text"
 if ! have "$DATA/genuine"; then
-  tests=()
-  for set in $SETS; do [[ "$set" == valid ]] || tests+=("$WORK/text/$set"); done
   run rm -rf "$DATA/genuine.tmp"
   quietly "$WORK/prepare.log" run fairseq-preprocess -s src -t trg --srcdict "$WORK/dict.txt" \
     --tgtdict "$WORK/dict.txt" --trainpref "$WORK/text/train" --validpref "$WORK/text/valid" \
-    --testpref "$(IFS=, && echo "${tests[*]}")" --destdir "$DATA/genuine.tmp" --workers "$(nproc)"
+    --destdir "$DATA/genuine.tmp" --workers "$(nproc)"
   run mv "$DATA/genuine.tmp" "$DATA/genuine"
 fi
+run mkdir -p "$DATA/held-out"
+for side in src trg; do run cp "$WORK/dict.txt" "$DATA/held-out/dict.$side.txt"; done
+for set in $(held_out); do
+  encode "$set.src"
+  run cp "$WORK/text/$set.src" "$DATA/held-out/$set.src-trg.src"
+done

@@ -3,18 +3,43 @@
 # from right to left for every one from left to right.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+# shellcheck source=examples/gec_pseudo_data/training.sh
+source "$HERE/training.sh"
 
-headline "4/8 training the systems; seeds $SEEDS"
-for seed in $SEEDS; do
-  # shellcheck disable=SC2086  # words apart
-  for system in $SYSTEMS; do spawn train "$system" "$seed"; done
-done
-settle
-if [[ "$FINAL" != none ]]; then
-  headline "4/8 training: $FINAL, in both directions"
-  for seed in $(tr -s '+[:space:]' '\n' <<<"$ENSEMBLES" | sort -nu); do
-    spawn train "$FINAL" "$seed"
-    spawn train "$FINAL-r2l" "$seed" --right-to-left
+has() { [[ " ${*:2} " == *" $1 "* ]]; } # WORD WORDS...
+each_model() { # COMMAND...: called with SYSTEM SEED FLAGS... of every model, once
+  local seed system
+  for seed in $SEEDS; do
+    # shellcheck disable=SC2086  # words apart
+    for system in $SYSTEMS; do "$@" "$system" "$seed"; done
   done
-  settle
-fi
+  [[ "$FINAL" != none ]] || return 0
+  for seed in $(tr -s '+[:space:]' '\n' <<<"$ENSEMBLES" | sort -nu); do
+    # shellcheck disable=SC2086
+    if ! has "$FINAL" $SYSTEMS || ! has "$seed" $SEEDS; then "$@" "$FINAL" "$seed"; fi
+    "$@" "$FINAL-r2l" "$seed" --right-to-left
+  done
+}
+
+declare -A pretrainings
+first_stage() { # SYSTEM SEED FLAGS...: systems that differ in their fine-tuning share the pretraining
+  local folder
+  if [[ "$1" != pretrain-* ]]; then
+    spawn train "$@"
+    return
+  fi
+  folder="$(pretrained "$1" "$2")"
+  if [[ -z "${pretrainings[$folder]:-}" ]]; then spawn pretrain "$@"; fi
+  pretrainings[$folder]=begun
+}
+
+second_stage() { # SYSTEM SEED FLAGS...
+  if [[ "$1" == pretrain-* ]]; then spawn train "$@"; fi
+}
+
+headline "4/8 training the systems, seeds $SEEDS; of FINAL both directions: $FINAL"
+each_model first_stage
+settle
+headline "4/8 fine-tuning"
+each_model second_stage
+settle

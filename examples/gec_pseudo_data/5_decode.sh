@@ -6,9 +6,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 decode() { # SYSTEM SEED SET
   local out="$RUNS/$1.$2/$3"
   have "$out.txt" && return
-  quietly "$out.log" into "$out.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
-    --task tagged_translation -s src -t trg --path "$(model "$1" "$2")" --gen-subset "$(subset "$3")" \
-    --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000
+  quietly "$out.log" into "$out.generate" fairseq-generate "$DATA/held-out" --user-dir "$USER_DIR" \
+    --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$3" \
+    --path "$(model "$1" "$2")" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000
   into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords subword-nmt
 }
 

@@ -16,9 +16,9 @@ rerank() { # SEEDS SET
   local one="$RUNS/ensemble$number.$1/$2" two="$RUNS/reranked$number.$1/$2"
   have "$two.txt" && return
   have "$one.generate" ||
-    quietly "$one.log" into "$one.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
-      --task tagged_translation -s src -t trg --path "$(paths "$FINAL" "$1" :)" \
-      --gen-subset "$(subset "$2")" --max-tokens 4000 \
+    quietly "$one.log" into "$one.generate" fairseq-generate "$DATA/held-out" --user-dir "$USER_DIR" \
+      --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$2" \
+      --path "$(paths "$FINAL" "$1" :)" --max-tokens 4000 \
       --beam "$BEAM" --nbest "$NBEST" --lenpen "$LENGTH_PENALTY"
   into "$one.txt" fairseq-ssl detokenise "$one.generate" --field H --subwords subword-nmt
   quietly "$one.log" run fairseq-ssl rerank merge "l2r=$one.generate" --subwords none -o "$one.nbest"

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # MaxMatch and ERRANT of every set with edits, GLEU of JFLEG, and the table: mean and deviation over
-# the seeds.
+# the seeds. Of BLIND sets a file to submit, RUNS/SYSTEM.SEED/SET.zip.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 score() { # FOLDER SET
   local out="$1/$2" number metric flags references=()
+  if is_blind "$2"; then
+    have "$out.zip" ||
+      run python "$HERE/submission.py" "$out.txt" --source "$WORK/words/$2.src" -o "$out.zip"
+    return
+  fi
   if [[ "$2" == jfleg ]]; then
     for number in 0 1 2 3; do references+=(--reference "$GOLD/jfleg.ref$number"); done
     have "$out.gleu.json" || into "$out.gleu.json" fairseq-ssl score gleu "$out.txt" \

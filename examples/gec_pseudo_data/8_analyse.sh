@@ -28,7 +28,8 @@ headline "8/8 analyses"
 run mkdir -p "$figures"
 mapfile -t corpora < <(matching 'joint-direct-[^-]+-[0-9]+' | sort -t - -s -k 4,4n | awk -F - \
   'NR == 1 { least = $4 } $4 == least')
-mapfile -t amounts < <(matching '(baseline|pretrain-noisy-[^-]+-[0-9]+)')
+mapfile -t amounts < <(matching baseline
+  matching 'pretrain-noisy-[^-]+-[0-9]+' | sort -t - -s -k 3,3 -k 4,4n) # few pairs first
 mapfile -t strong < <(matching "(baseline|$FINAL|${FINAL%-sse})")
 if [[ "${ERRANT[0]}" != --untyped ]]; then
   compare types-of-corpora type "${corpora[@]}" # figure 4.5
@@ -39,4 +40,6 @@ if [[ "${ERRANT[0]}" != --untyped ]]; then
 fi
 compare levels-of-corpora level "${corpora[@]}" # figure 4.7
 compare levels-of-amounts level "${amounts[@]}" # figure 4.10
-run python "$HERE/figures.py" "$RUNS" "$figures" # figures 4.2 to 4.4
+# figures 4.2 to 4.4, and the search for the rate of up-sampling (4.4.4)
+run python "$HERE/figures.py" "$RUNS" "$figures" --beta "$BETA" --mask "$MASK" --keep "$KEEP" \
+  --upsample "$UPSAMPLE"

@@ -1,4 +1,4 @@
-"""Draw F on the validation set by the amount of pseudo data, and by how noisy its sources are."""
+"""Draw F on the validation set by amount and noise of the pseudo data and by up-sampling rate."""
 
 from __future__ import annotations
 
@@ -7,18 +7,58 @@ import json
 import re
 import statistics
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ssl.analysis.figures import COLOURS, figure, legend_above
 
 SCORE = "valid.errant.json"
 F = "F_0.5"
-DEFAULTS = {"noisy": 6.0, "direct": 0.3}
-"""beta_random and mu_mask where the system does not name them."""
-LABELS = {"noisy": "beta_random", "direct": "mu_mask"}
-
+FIGURES = {
+    "amounts": ("amount", "pseudo pairs", "log"),
+    "beta_random": ("beta_random", "beta_random", "linear"),
+    "mu_mask": ("mu_mask", "mu_mask", "linear"),
+    "upsampling": ("upsampling", "genuine pairs in an epoch, times", "log"),
+}
+"""By file: the setting of the x axis, its label and its scale (figures 4.2 to 4.4, and 4.4.4)."""
 Points = dict[str, dict[float, list[float]]]
-"""By line and place, F of each seed."""
+"""By line and x, F of each run."""
+
+NAME = re.compile(
+    r"(?P<kind>joint|upsample|pretrain)(@(?P<times>\d+))?-(?P<method>noisy|direct|spell)"
+    r"(@(?P<value>[\d.]+)(_(?P<keep>[\d.]+))?)?-(?P<corpus>[^-]+)-(?P<amount>\d+)(?P<rest>.*)"
+)
+"""A system, as in settings.sh."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The settings of systems whose names have none."""
+
+    beta: float
+    mask: float
+    keep: float
+    upsample: float
+
+
+def settings(system: str, defaults: Defaults) -> dict[str, str | float]:
+    """Return what a system was trained on, by name; nothing for the baseline and for ensembles."""
+    name = NAME.fullmatch(system)
+    if not name:
+        return {}
+    found: dict[str, str | float] = {"kind": name["kind"], "method": name["method"]}
+    if name["method"] == "noisy":
+        found["beta_random"] = float(name["value"] or defaults.beta)
+    if name["method"] == "direct":
+        found["mu_mask"] = float(name["value"] or defaults.mask)
+        found["mu_keep"] = float(name["keep"] or defaults.keep)
+    if name["kind"] != "pretrain":  # joint training is up-sampling once
+        found["kind"] = "joint"
+        found["upsampling"] = float(name["times"] or 1)
+        if name["kind"] == "upsample" and not name["times"]:
+            found["upsampling"] = defaults.upsample
+    found |= {"corpus": name["corpus"], "amount": float(name["amount"])}
+    return found | ({"with": name["rest"][1:]} if name["rest"] else {})
 
 
 def scores(runs: Path) -> dict[str, list[float]]:
@@ -30,28 +70,27 @@ def scores(runs: Path) -> dict[str, list[float]]:
     return found
 
 
-def amounts(found: dict[str, list[float]]) -> Points:
-    """Take the systems whose kind is the same but for the amount, as in figure 4.4."""
-    points: Points = defaultdict(dict)
+def curves(found: dict[str, list[float]], x: str, defaults: Defaults) -> Points:
+    """Return a line for each group of systems that differ in the setting `x` alone."""
+    usual = {"beta_random": defaults.beta, "mu_mask": defaults.mask, "mu_keep": defaults.keep}
+    usual["upsampling"] = 1.0
+    points: Points = defaultdict(lambda: defaultdict(list))
     for system, values in found.items():
-        name = re.fullmatch(r"(\w+-[a-z]+)-(\w+)-(\d+)", system)
-        if name:
-            points[f"{name[1]}, {name[2]}"][float(name[3])] = values
+        others = settings(system, defaults)
+        if x in others:
+            at = float(others.pop(x))
+            label = [_shown(*item) for item in others.items() if item not in usual.items()]
+            points[", ".join(label)][at] += values
     return {line: places for line, places in points.items() if len(places) > 1}
 
 
-def noise(found: dict[str, list[float]], method: str) -> Points:
-    """Take the systems that are the same but for a method's parameter, as in 4.2 and 4.3."""
-    points: Points = defaultdict(dict)
-    for system, values in found.items():
-        name = re.fullmatch(rf"(\w+)-{method}(@[\d.]+)?-(\w+-\d+)", system)
-        if name:
-            place = float(name[2][1:]) if name[2] else DEFAULTS[method]
-            points[f"{name[1]}, {name[3].replace('-', ', ')}"][place] = values
-    return {line: places for line, places in points.items() if len(places) > 1}
+def _shown(name: str, value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.0f} pairs" if name == "amount" else f"{name} {value:g}"
 
 
-def draw(path: Path, points: Points, baseline: list[float], label: str, log: bool) -> None:
+def draw(path: Path, points: Points, baseline: list[float], label: str, scale: str) -> None:
     """Draw lines with bars of a deviation, and the baseline; nothing where there are no lines."""
     if not points:
         return
@@ -63,7 +102,7 @@ def draw(path: Path, points: Points, baseline: list[float], label: str, log: boo
             ax.errorbar(at, means, yerr=spread, marker="o", color=colour, label=line, capsize=2)
         if baseline:
             ax.axhline(statistics.fmean(baseline), color="grey", ls="--", label="baseline")
-        ax.set(xlabel=label, ylabel="$F_{0.5}$, ERRANT", xscale="log" if log else "linear")
+        ax.set(xlabel=label, ylabel="$F_{0.5}$, ERRANT", xscale=scale)
         legend_above(ax)
     numbers = {line: dict(sorted(places.items())) for line, places in sorted(points.items())}
     text = json.dumps({"baseline": baseline, **numbers}, indent=2)
@@ -75,12 +114,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("runs", type=Path, help="WORK/runs")
     parser.add_argument("output", type=Path, help="folder for the figures")
+    for name, shown in (
+        ("beta", "beta_random"),
+        ("mask", "mu_mask"),
+        ("keep", "mu_keep"),
+        ("upsample", "up-sampling rate"),
+    ):
+        words = f"{shown} of systems whose names have none"
+        parser.add_argument(f"--{name}", type=float, required=True, help=words)
     args = parser.parse_args()
+    defaults = Defaults(args.beta, args.mask, args.keep, args.upsample)
     found = scores(args.runs)
     baseline = found.get("baseline", [])
-    draw(args.output / "amounts.png", amounts(found), baseline, "pseudo pairs", True)
-    for method, label in LABELS.items():
-        draw(args.output / f"{label}.png", noise(found, method), baseline, label, False)
+    for name, (x, label, scale) in FIGURES.items():
+        points = curves(found, x, defaults)
+        draw(args.output / f"{name}.png", points, baseline, label, scale)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,23 @@
 # SCALE     tiny   toy sentences, a CPU, two minutes: shows that all steps work
 #           small  sentences of DATA_DIR, 10,000 pairs genuine, a CPU, hours
 #           paper  BEA-2019 and Gigaword, 8 GPUs
-# SYSTEMS   rows of the tables, each KIND-METHOD-CORPUS-AMOUNT, with -sse at the end for spelling
-#           errors in its pseudo sources (4.4.5); or baseline
-#           KIND    joint, upsample (joint, genuine data repeated), pretrain
-#           METHOD  noisy (back-translation), direct, spell; noisy@3 and direct@0.5 have another
-#                   beta_random or mu_mask (figures 4.2 and 4.3)
+# SYSTEMS   rows of the tables: baseline, or KIND-PSEUDO
+#           KIND    joint; upsample (joint, genuine pairs repeated UPSAMPLE times) or upsample@4 (4
+#                   times); pretrain
+#           PSEUDO  METHOD-CORPUS-AMOUNT, with -sse at the end for spelling errors in the pseudo
+#                   sources (4.4.5); pretrain-PSEUDO+PSEUDO fine-tunes on genuine pairs and the
+#                   second pseudo data together (4.4.5)
+#           METHOD  noisy (back-translation), direct, spell; noisy@3 has beta_random 3, direct@0.5
+#                   mu_mask 0.5, direct@0.1/0.8 also mu_keep 0.8 (figures 4.2 and 4.3). A slash is
+#                   an underscore in names of files
 #           CORPUS  the seed corpus
 #           AMOUNT  its first sentences, up to MOST
 # FINAL     the system that has right-to-left models, ensembles and re-ranking; none: leave it out
+# SETS      held-out sets. valid, test and jfleg come with the SCALE; any other NAME is
+#           DATA_DIR/NAME.m2, or, if BLIND has it, DATA_DIR/NAME.src
+# BLIND     the SETS without public references: step 7 writes a file to submit for each model
 # SYSTEMS SEEDS FINAL   narrow them to run one cell of a table, say in a Slurm array
-# SHARD=I/N        with 3_pseudo.sh: back-translate that part of the seed corpora, and end
+# SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, and end
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -28,8 +35,12 @@ BETA="${BETA:-6}"                              # beta_random, figure 4.3
 [[ "$SCALE" == small ]] && MASK="${MASK:-0.1}" KEEP="${KEEP:-0.8}" # see the README's results
 MASK="${MASK:-0.3}" KEEP="${KEEP:-0.2}"        # mu_mask and mu_keep, 4.4.2
 SSE_RATE="${SSE_RATE:-0.003}"                  # slips per character, 4.4.5
-UPSAMPLE="${UPSAMPLE:-2}"                      # 4.4.4
+UPSAMPLE="${UPSAMPLE:-2}"                      # 4.4.4, the best of 1, 2, 4, 8, 16 and 25
+# The pairs to keep, as in fairseq-ssl filter; none: all. The thesis and the paper describe no filter
+# of pseudo pairs.
+PSEUDO_FILTER="${PSEUDO_FILTER:-clean:min=1:max=250:ratio=9.0}"
 METRICS="${METRICS:-m2 errant}"                # of the sets with edits
+BLIND="${BLIND:-bea}"
 NBEST="${NBEST:-5}"                            # n of re-ranking, 4.4.5
 [[ "$SCALE" == small ]] && DROPOUT="${DROPOUT:-0.1}" # 128 dimensions are few enough
 DROPOUT="${DROPOUT:-0.3}"                      # tables 4.2 and 4.3, as the next two
@@ -44,7 +55,8 @@ prepared
 expect METRICS "m2 errant" $METRICS
 case "$SCALE" in
   tiny)
-    CORPORA="toys" MOST="${MOST:-600}" GENUINE="${GENUINE:-300}" HELD_OUT="${HELD_OUT:-30}"
+    CORPORA="toys" MOST="${MOST:-600}" PORTION="${PORTION:-300}"
+    GENUINE="${GENUINE:-300}" HELD_OUT="${HELD_OUT:-30}"
     SEEDS="${SEEDS:-1}" SETS="${SETS:-valid test}"
     SYSTEMS="${SYSTEMS:-baseline upsample-noisy-toys-300 pretrain-spell-toys-600-sse}"
     FINAL="${FINAL:-pretrain-spell-toys-600-sse}" ENSEMBLES="${ENSEMBLES:-1}"
@@ -61,7 +73,7 @@ case "$SCALE" in
     NOISY=(--beam 2)
     ;;
   small)
-    CORPORA="captions phrases films all" MOST="${MOST:-100000}"
+    CORPORA="captions phrases films all" MOST="${MOST:-100000}" PORTION="${PORTION:-20000}"
     GENUINE="${GENUINE:-10000}" HELD_OUT="${HELD_OUT:-1200}"
     SEEDS="${SEEDS:-1 2 3}" SETS="${SETS:-valid test jfleg}"
     SYSTEMS="${SYSTEMS:-baseline joint-noisy-all-20000 joint-direct-all-20000 joint-spell-all-20000
@@ -90,12 +102,13 @@ case "$SCALE" in
     NOISY=(--beam "${NOISY_BEAM:-5}")
     ;;
   paper)
-    CORPORA="gigaword wikipedia simplewiki" MOST="${MOST:-70000000}"
+    CORPORA="gigaword wikipedia simplewiki" MOST="${MOST:-70000000}" PORTION="${PORTION:-700000}"
     GENUINE="${GENUINE:-561410}"               # table 4.1; in a dry run, otherwise counted
-    SEEDS="${SEEDS:-1 2 3 4 5}" SETS="${SETS:-valid test jfleg}" # 4.4.1
+    SEEDS="${SEEDS:-1 2 3 4 5}" SETS="${SETS:-valid test jfleg bea}" # 4.4.1
     SYSTEMS="${SYSTEMS:-$(bash "$HERE/systems.sh")}"
     FINAL="${FINAL:-pretrain-noisy-gigaword-70000000-sse}" ENSEMBLES="${ENSEMBLES:-1+2+3+4}" # 4.4.5
     MERGES="${MERGES:-8000}"                   # 4.4.1
+    CONFUSION_LINES="${CONFUSION_LINES:-1400000}"
     gpus 8
     MAX_TOKENS="${MAX_TOKENS:-4000}"
     BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # the thesis does not tell
@@ -112,17 +125,32 @@ case "$SCALE" in
     NOISY=(--beam "${NOISY_BEAM:-5}" --compute-type float16)
     ;;
 esac
+CONFUSION_LINES="${CONFUSION_LINES:-$MOST}"    # of a seed corpus; their words get confusion sets
 
 RUNS="$WORK/runs"                              # RUNS/SYSTEM.SEED
-DATA="$WORK/data"                              # DATA/genuine, DATA/METHOD-CORPUS-AMOUNT
-model() { echo "$RUNS/$1.$2/final.pt"; }       # SYSTEM SEED
+DATA="$WORK/data"                              # DATA/genuine, DATA/PSEUDO, DATA/held-out
 GOLD="$WORK/gold"                              # GOLD/SET.m2; JFLEG's SET.src, SET.ref0, ...
+model() { echo "$RUNS/$1.$2/final.pt"; }       # SYSTEM SEED
+# shellcheck disable=SC2086  # words apart
+held_out() { printf '%s\n' valid $SETS | awk '!seen[$0]++'; } # all SETS; training needs valid
+is_blind() { [[ " $BLIND " == *" $1 "* ]]; }   # SET
 
-# A system in parts: kind, method, corpus, amount, and spelling errors and direction as suffixes.
+# A system in parts: kind; how often it repeats the genuine pairs, times; its pseudo data, first;
+# that of its fine-tuning, second; and direction, -r2l or nothing.
 parts() { # SYSTEM
-  IFS=- read -r kind method corpus amount suffix <<<"$1"
-  sse=""
-  [[ "$suffix" == sse* ]] && sse="-sse"
+  direction="" second="" times=1
+  IFS=- read -r kind first <<<"${1%-r2l}"
+  [[ "$1" == *-r2l ]] && direction="-r2l"
+  [[ "$first" == *+* ]] && second="${first#*+}" first="${first%%+*}"
+  [[ "$kind" == upsample ]] && times="$UPSAMPLE"
+  [[ "$kind" == upsample@* ]] && times="${kind#*@}" kind=upsample
+  return 0
+}
+# Pseudo data in parts: method with what follows @ as value, corpus, amount, and -sse or nothing.
+pseudo_parts() { # PSEUDO
+  IFS=- read -r method corpus amount sse <<<"$1"
+  value="" sse="${sse:+-$sse}"
+  [[ "$method" == *@* ]] && value="${method#*@}" method="${method%%@*}"
   return 0
 }
 systems() { # all of which there are runs from left to right
@@ -130,88 +158,53 @@ systems() { # all of which there are runs from left to right
   printf '%s\n' $SYSTEMS | grep -vxF "$FINAL" || true
   [[ "$FINAL" == none ]] || echo "$FINAL"
 }
+pseudo_data() { # of all systems, each once
+  local system kind times first second direction
+  for system in $(systems); do
+    parts "$system"
+    printf '%s\n' "$first" "$second"
+  done | awk 'NF && !seen[$0]++'
+}
+seed_corpora() { # of all systems, each once
+  local pseudo method value corpus amount sse
+  for pseudo in $(pseudo_data); do
+    pseudo_parts "$pseudo"
+    echo "$corpus"
+  done | awk '!seen[$0]++'
+}
+
+refuse() { # WORD EXPECTED
+  echo "SYSTEMS has '$1'; expected $2." >&2
+  exit 2
+}
 check_systems() {
-  local system kind method corpus amount suffix sse
+  local system kind times first second direction
   for system in $(systems); do
     [[ "$system" == baseline ]] && continue
     parts "$system"
     expect SYSTEMS "baseline joint upsample pretrain" "$kind"
-    expect "SYSTEMS, in $system," "noisy direct spell" "${method%@*}"
-    expect "SYSTEMS, in $system," "$CORPORA" "$corpus"
-    if [[ ! "$amount" =~ ^[1-9][0-9]*$ ]] || ((amount > MOST)); then
-      echo "SYSTEMS has '$system'; expected KIND-METHOD-CORPUS-AMOUNT, at most $MOST." >&2
-      exit 2
-    fi
-    expect "SYSTEMS, in $system," "sse" "${suffix:-sse}"
+    [[ "$times" =~ ^[1-9][0-9]{0,2}$ ]] || refuse "$system" "upsample@NUMBER, 1 to 999"
+    check_pseudo "$system" "$first"
+    [[ -z "$second" ]] && continue
+    [[ "$kind" == pretrain ]] || refuse "$system" "one kind of pseudo data; two go with pretrain"
+    check_pseudo "$system" "$second"
   done
 }
+check_pseudo() { # SYSTEM PSEUDO
+  local method value corpus amount sse share='(0|1|0?\.[0-9]+)'
+  pseudo_parts "$2"
+  expect "SYSTEMS, in $1," "noisy direct spell" "$method"
+  case "$method$value" in
+    noisy?*) [[ "$value" =~ ^[0-9]+(\.[0-9]+)?$ ]] || refuse "$1" "noisy@BETA" ;;
+    direct?*) [[ "$value" =~ ^$share(_$share)?$ ]] || refuse "$1" "direct@MASK or direct@MASK/KEEP" ;;
+    spell?*) refuse "$1" "spell without a value" ;;
+  esac
+  expect "SYSTEMS, in $1," "$CORPORA" "$corpus"
+  if [[ ! "$amount" =~ ^[1-9][0-9]*$ ]] || ((amount > MOST)); then
+    refuse "$1" "KIND-METHOD-CORPUS-AMOUNT, at most $MOST"
+  fi
+  sse="${sse#-}"
+  expect "SYSTEMS, in $1," "sse" "${sse:-sse}"
+}
+SYSTEMS="${SYSTEMS//\//_}" FINAL="${FINAL//\//_}"
 check_systems
-
-# The number of fairseq's split: JFLEG is a second test set.
-subset() { if [[ "$1" == jfleg ]]; then echo test1; else echo "$1"; fi; } # SET
-
-lines_of() { # FILE NUMBER-IN-A-DRY-RUN
-  if [[ -n "${DRY_RUN:-}" ]]; then echo "$2"; else wc -l <"$1"; fi
-}
-
-# What a system is trained on beside genuine pairs, as flags: all pairs together, once in an epoch;
-# with upsample the genuine ones more often. Pretraining has pseudo pairs alone.
-mixture() { # KIND PSEUDO AMOUNT
-  local genuine pseudo="../$2/train=" times=1
-  genuine="$(lines_of "$WORK/text/train.trg" "$GENUINE")"
-  [[ "$1" == upsample ]] && times="$UPSAMPLE"
-  pseudo+="$(lines_of "$WORK/pseudo/$2.trg" "$3")"
-  if [[ "$1" == pretraining ]]; then
-    echo --mix-weights "$pseudo"
-  else
-    echo --mix-weights "train=$((genuine * times)),$pseudo"
-  fi
-}
-
-# fairseq-train on the genuine pairs, with what belongs to all models.
-fit() { # FOLDER SEED FLAGS...
-  quietly "$1/train.log" launch_train "$DATA/genuine" --user-dir "$USER_DIR" \
-    --task tagged_translation "${SIZE[@]}" --dropout "$DROPOUT" --clip-norm "$CLIP_NORM" \
-    --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
-    --best-checkpoint-metric ppl --seed "$2" --save-dir "$1" \
-    --log-format simple --log-interval 100 "${PAUSE[@]}" "${@:3}"
-}
-
-# The model of SYSTEM and SEED; killed, it goes on. FLAGS may say --right-to-left, or languages.
-train() { # SYSTEM SEED FLAGS...
-  local folder="$RUNS/$1.$2" kind method corpus amount suffix sse flags=() first
-  have "$(model "$1" "$2")" && return
-  parts "$1"
-  local pseudo="$method-$corpus-$amount$sse" languages=(-s src -t trg)
-  [[ "$kind" == reverse ]] && languages=(-s trg -t src)
-  if [[ "$kind" == pretrain ]]; then
-    first="$RUNS/pretraining-${1#pretrain-}.$2"
-    pretrain "$first" "$pseudo" "$amount" "$2" "${@:3}"
-    fit "$folder" "$2" "${languages[@]}" "${TUNING[@]}" --no-epoch-checkpoints \
-      --finetune-from-model "$first/checkpoint_last.pt" "${@:3}"
-    choose "$folder" best
-    return
-  fi
-  [[ "$kind" == joint || "$kind" == upsample ]] &&
-    read -ra flags <<<"$(mixture "$kind" "$pseudo" "$amount")"
-  [[ "$CHOSEN" == best ]] && flags+=(--no-epoch-checkpoints)
-  fit "$folder" "$2" "${languages[@]}" "${ADAM[@]}" "${JOINT[@]}" "${flags[@]}" "${@:3}"
-  choose "$folder" "$CHOSEN"
-}
-
-pretrain() { # FOLDER PSEUDO AMOUNT SEED FLAGS...
-  local flags
-  have "$1/done" && return
-  read -ra flags <<<"$(mixture pretraining "$2" "$3")"
-  fit "$1" "$4" -s src -t trg "${ADAM[@]}" "${PRETRAINING[@]}" --no-epoch-checkpoints \
-    "${flags[@]}" "${@:5}"
-  into "$1/done" date
-}
-
-choose() { # FOLDER best|NUMBER
-  if [[ "$2" == best ]]; then
-    into "$1/final.pt" cat "$1/checkpoint_best.pt"
-  else
-    quietly "$1/train.log" run fairseq-ssl average "$1" --last "$2" -o "$1/final.pt"
-  fi
-}

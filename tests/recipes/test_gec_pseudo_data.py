@@ -5,57 +5,55 @@ from __future__ import annotations
 import json
 import math
 import re
+import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
+from fairseq import options
 
-import fairseq_ssl
-from tests.conftest import ROOT, Run
-from tests.recipes.recipe import called, printed, step
+from tests.conftest import Run
+from tests.recipes.gec import RECIPE, dry, said, trainings
+from tests.recipes.recipe import called, step
 
-fairseq_ssl.register()
-from fairseq import options  # noqa: E402
-
-RECIPE = ROOT / "examples/gec_pseudo_data"
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
-SYSTEM = "upsample-noisy-toys-300"
-
-
-def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
-    return printed(RECIPE, name, {"SCALE": scale, **settings})
-
-
-def trainings(scale: str, name: str, **settings: str) -> dict[str, Any]:
-    """The options of each training of a step, by the name of its folder."""
-    found = {}
-    for words in called(dry(scale, name, **settings), "fairseq-train"):
-        args = options.parse_args_and_arch(options.get_training_parser(), words)
-        found[Path(args.save_dir).name] = args
-    return found
+SYSTEM = "upsample@3-noisy-toys-300"
 
 
 def lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
+def held_out_data(folder: Path) -> Path:
+    """Two held-out sets of one's own, one with gold and one without."""
+    folder.mkdir()
+    edit = "A 1 2|||R:VERB:SVA|||goes|||REQUIRED|||-NONE-|||0"
+    (folder / "mine.m2").write_text(f"S he go home\n{edit}\n\nS fine .\n\n")
+    (folder / "bea.src").write_text("he go home\nfine .\nshe sleep\n")
+    return folder
+
+
 def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": SYSTEM, "FINAL": SYSTEM}
-    settings.update(SETS="valid", METRICS="m2", UPDATES="20")
+    settings.update(SETS="valid mine bea", METRICS="m2", UPDATES="20", PORTION="200")
+    settings["DATA_DIR"] = str(held_out_data(tmp_path / "own"))
     step(STEPS[0], settings)
     step(STEPS[1], settings)
-    step(STEPS[2], {**settings, "SYSTEMS": f"{SYSTEM} joint-direct-toys-200-sse"})
+    step(STEPS[2], {**settings, "SYSTEMS": f"{SYSTEM} joint-direct@0.1/0.8-toys-200-sse"})
     shown = [step(path, settings).stdout for path in STEPS[3:]][3]
     for row in ("untouched", SYSTEM, "ensemble1", "reranked1"):
         assert f"| {row} | 1 |" in shown
+        assert submitted(next((tmp_path / "runs").glob(f"{row}.*")), 3)
+    assert "mine M2 F_0.5" in shown
+    assert "bea M2" not in shown
     log = (tmp_path / f"runs/{SYSTEM}.1/train.log").read_text()
     genuine = len(lines(tmp_path / "text/train.trg"))
     assert 150 < genuine < 300  # pairs of equal sides are left out
-    assert f"{2 * genuine} pairs an epoch of the {genuine} of train" in log
+    assert f"{3 * genuine} pairs an epoch of the {genuine} of train" in log
     assert "from right to left" not in log
     pseudo = tmp_path / "pseudo"
-    seeds = lines(pseudo / "toys.bpe")
-    for name, most in (("noisy-toys-300", 300), ("direct-toys-200-sse", 200)):
+    seeds = [line for path in sorted(pseudo.glob("toys/*.bpe")) for line in lines(path)]
+    assert len(seeds) == 400  # two portions, as many as 300 pairs need
+    for name, most in (("noisy-toys-300", 300), ("direct@0.1_0.8-toys-200-sse", 200)):
         sources, targets = (lines(pseudo / f"{name}.{side}") for side in ("src", "trg"))
         assert len(sources) == len(targets) > 0.8 * most
         assert sum(a != b for a, b in zip(sources, targets, strict=True)) > 50
@@ -66,6 +64,14 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
         assert all(line.startswith("there already: ") for line in done), again
+
+
+def submitted(run: Path, sentences: int) -> bool:
+    """Whether the file to submit has a tokenized sentence a line and nothing else."""
+    with zipfile.ZipFile(run / "bea.zip") as archive:
+        (name,) = archive.namelist()
+        text = archive.read(name).decode("utf-8").split("\n")
+    return len(text) == sentences + 1 and not text[-1] and all(text[:-1])
 
 
 def reranked_as_it_should_be(work: Path) -> None:
@@ -104,7 +110,8 @@ def test_each_scale_has_its_systems() -> None:
             assert args.right_to_left == ("-r2l" in name)
             kind = name.partition("-")[0].partition(".")[0]
             mixed = args.mix_weights
-            assert (mixed is None) == (kind in ("baseline", "pretrain"))
+            alone = kind == "baseline" or (kind == "pretrain" and "+" not in name)
+            assert (mixed is None) == alone
             if kind == "pretraining":
                 assert mixed.startswith("../")
     weights = {
@@ -145,26 +152,51 @@ def test_the_paper_scale_is_that_of_tables_4_2_and_4_3() -> None:
     assert "--last 20" in " ".join(averaged[0])
 
 
-def said(commands: list[list[str]], verb: str) -> list[str]:
-    return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == verb]
-
-
-def test_pseudo_data_is_that_of_section_4_3() -> None:
-    prepare = dry("paper", "prepare")
-    (bpe,) = [words for words in said(prepare, "subwords") if words.startswith("subwords train")]
-    assert re.search(r"/words/train\.trg .*--kind subword-nmt --size 8000", bpe)
-    pairs = [" ".join(words) for words in prepare if "pairs" in words]
-    assert ["--held-out" in words for words in pairs] == [False, True, True]
-    commands = dry("paper", "pseudo")
-    (plain,) = {
-        words for words in said(commands, "back-translate") if "noisy-gigaword.src" in words
+def test_held_out_sets_have_gold_or_none() -> None:
+    settings = {"SYSTEMS": "baseline", "FINAL": "none", "SEEDS": "1", "SETS": "test fce bea other"}
+    settings["BLIND"] = "bea other"
+    prepared = [" ".join(words) for words in dry("paper", "prepare", **settings)]
+    gold = {words.split()[-1].rpartition("/")[2] for words in prepared if words.startswith("ln ")}
+    assert gold == {"valid.m2", "test.m2", "fce.m2"}  # trainings need valid
+    for name in ("valid", "test", "fce", "bea", "other"):
+        assert any(words.endswith(f"/held-out/{name}.src-trg.src") for words in prepared)
+    scored = dry("paper", "score", **settings)
+    texts = {words[2].partition("runs/")[2] for words in called(scored, "fairseq-ssl")}
+    assert texts == {
+        f"{run}.1/{name}.txt" for run in ("untouched", "baseline") for name in ("test", "fce")
     }
-    assert "--noisy-beam-beta 6 " in plain
-    noises = said(commands, "noise")
-    assert any("direct:keep=0.2:mask=0.3 " in words for words in noises)
-    assert any("direct:keep=0.2:mask=0.7 " in words for words in noises)
-    assert any("spelling:rate=0.003 " in words for words in noises)
-    assert any("--noise spell " in words for words in noises)
+    packed = [words[2].partition("runs/")[2] for words in scored if "submission.py" in words[1]]
+    assert packed == [
+        f"{run}.1/{name}.txt" for run in ("untouched", "baseline") for name in ("bea", "other")
+    ]
+    for words in called(dry("paper", "decode", **settings), "fairseq-generate"):
+        args = options.parse_args_and_arch(options.get_generation_parser(), words)
+        assert (args.dataset_impl, args.data.endswith("/data/held-out")) == ("raw", True)
+
+
+def test_a_submission_of_another_length_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bea.txt").write_text("a b\n\n")
+    (tmp_path / "two.src").write_text("a b\nc\n")
+    (tmp_path / "three.src").write_text("a b\nc\nd\n")
+    words = ("python", RECIPE / "submission.py", tmp_path / "bea.txt", "-o", tmp_path / "bea.zip")
+    done = run(*words, "--source", tmp_path / "three.src", code=1)
+    assert "bea.txt has 2 lines but" in done.stderr
+    assert not (tmp_path / "bea.zip").exists()
+    run(*words, "--source", tmp_path / "two.src")
+    with zipfile.ZipFile(tmp_path / "bea.zip") as archive:
+        assert archive.read("bea.txt") == b"a b\nc\n"
+
+
+def test_levels_are_compared_from_few_pairs_to_many() -> None:
+    """Figure 4.10."""
+    (levels,) = [
+        words
+        for words in said(dry("paper", "analyse"), "score")
+        if "pretrain-noisy" in words and "level" in words
+    ]
+    order = re.findall(r"(\S+)=\S+\.1/valid", levels)
+    amounts = (1400000, 7000000, 14000000, 30000000, 70000000)
+    assert order == ["baseline", *(f"pretrain-noisy-gigaword-{amount}" for amount in amounts)]
 
 
 def test_re_ranking_is_that_of_section_4_4_5() -> None:
@@ -214,6 +246,26 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
         ({"SYSTEMS": "joint-direct-toy-3"}, 2, "has 'toy'; expected toys"),
         ({"SYSTEMS": "joint-direct-toys-9000"}, 2, "at most 600"),
         ({"SYSTEMS": "joint-direct-toys-3-ses"}, 2, "has 'ses'; expected sse"),
+        ({"SYSTEMS": "upsample@x-direct-toys-3"}, 2, "expected upsample@NUMBER"),
+        (
+            {"SYSTEMS": "joint@2-direct-toys-3"},
+            2,
+            "SYSTEMS has 'joint@2'; expected baseline, joint,",
+        ),
+        ({"SYSTEMS": "joint-noisy@x-toys-3"}, 2, "expected noisy@BETA"),
+        (
+            {"SYSTEMS": "joint-direct@0.1/0.8/1-toys-3"},
+            2,
+            "expected direct@MASK or direct@MASK/KEEP",
+        ),
+        ({"SYSTEMS": "joint-spell@1-toys-3"}, 2, "expected spell without a value"),
+        ({"SYSTEMS": "joint-direct-toys-3+direct-toys-3"}, 2, "two go with pretrain"),
+        ({"SYSTEMS": "pretrain-direct-toys-3+spell-toys-900"}, 2, "at most 600"),
+        (
+            {"SETS": "valid mine", "DATA_DIR": ""},
+            2,
+            "expected a folder with mine.m2, for the set mine",
+        ),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k, small_parallel_enja"),
     ],
 )

@@ -1,0 +1,68 @@
+# shellcheck shell=bash disable=SC2034,SC2153  # settings.sh uses and sets them
+# Train the model of a system. To be sourced, after settings.sh.
+
+lines_of() { # FILE NUMBER-IN-A-DRY-RUN
+  if [[ -n "${DRY_RUN:-}" ]]; then echo "$2"; else wc -l <"$1"; fi
+}
+
+# The pairs of an epoch, as flags: the genuine ones TIMES times (0: none), the pseudo ones once.
+mixture() { # TIMES PSEUDO
+  local genuine="" method value corpus amount sse
+  pseudo_parts "$2"
+  (($1)) && genuine="train=$(($1 * $(lines_of "$WORK/text/train.trg" "$GENUINE"))),"
+  echo --mix-weights "${genuine}../$2/train=$(lines_of "$WORK/pseudo/$2.trg" "$amount")"
+}
+
+# fairseq-train on the genuine pairs, with what belongs to all models.
+fit() { # FOLDER SEED FLAGS...
+  quietly "$1/train.log" launch_train "$DATA/genuine" --user-dir "$USER_DIR" \
+    --task tagged_translation "${SIZE[@]}" --dropout "$DROPOUT" --clip-norm "$CLIP_NORM" \
+    --criterion label_smoothed_cross_entropy --label-smoothing "$LABEL_SMOOTHING" \
+    --best-checkpoint-metric ppl --seed "$2" --save-dir "$1" \
+    --log-format simple --log-interval 100 "${PAUSE[@]}" "${@:3}"
+}
+
+# The model of SYSTEM and SEED; interrupted trainings resume. FLAGS may be --right-to-left. A system
+# that is pretrained needs its pretraining.
+train() { # SYSTEM SEED FLAGS...
+  local folder="$RUNS/$1.$2" kind times first second direction flags=() languages=(-s src -t trg)
+  have "$(model "$1" "$2")" && return
+  parts "$1"
+  [[ "$kind" == reverse ]] && languages=(-s trg -t src)
+  if [[ "$kind" == pretrain ]]; then
+    [[ -n "$second" ]] && read -ra flags <<<"$(mixture 1 "$second")" # 4.4.5
+    fit "$folder" "$2" "${languages[@]}" "${TUNING[@]}" --no-epoch-checkpoints \
+      --finetune-from-model "$(pretrained "$1" "$2")/checkpoint_last.pt" "${flags[@]}" "${@:3}"
+    choose "$folder" best
+    return
+  fi
+  [[ -n "$first" ]] && read -ra flags <<<"$(mixture "$times" "$first")"
+  [[ "$CHOSEN" == best ]] && flags+=(--no-epoch-checkpoints)
+  fit "$folder" "$2" "${languages[@]}" "${ADAM[@]}" "${JOINT[@]}" "${flags[@]}" "${@:3}"
+  choose "$folder" "$CHOSEN"
+}
+
+pretrained() { # SYSTEM SEED: the folder; systems that differ in the second pseudo data share it
+  local kind times first second direction
+  parts "$1"
+  echo "$RUNS/pretraining-$first$direction.$2"
+}
+
+pretrain() { # SYSTEM SEED FLAGS...
+  local folder flags kind times first second direction
+  folder="$(pretrained "$1" "$2")"
+  have "$folder/done" && return
+  parts "$1"
+  read -ra flags <<<"$(mixture 0 "$first")"
+  fit "$folder" "$2" -s src -t trg "${ADAM[@]}" "${PRETRAINING[@]}" --no-epoch-checkpoints \
+    "${flags[@]}" "${@:3}"
+  into "$folder/done" date
+}
+
+choose() { # FOLDER best|NUMBER
+  if [[ "$2" == best ]]; then
+    into "$1/final.pt" cat "$1/checkpoint_best.pt"
+  else
+    quietly "$1/train.log" run fairseq-ssl average "$1" --last "$2" -o "$1/final.pt"
+  fi
+}

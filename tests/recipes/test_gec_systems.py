@@ -1,0 +1,124 @@
+"""The systems of the recipe of chapter 4: which pseudo data each has, and how it is trained."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.recipes.gec import RECIPE, dry, said, trainings
+from tests.recipes.recipe import called, step
+
+
+def noise_kinds(commands: list[list[str]]) -> set[str]:
+    return {words[words.index("--noise") + 1] for words in commands if "noise" in words[:2]}
+
+
+def translated(commands: list[list[str]]) -> list[str]:
+    """What back-translation reads: CORPUS/PORTION.bpe."""
+    found = [words for words in called(commands, "fairseq-ssl") if words[0] == "back-translate"]
+    return ["/".join(Path(words[1]).parts[-2:]) for words in found]
+
+
+def test_pseudo_data_is_that_of_section_4_3() -> None:
+    prepare = dry("paper", "prepare")
+    (bpe,) = [words for words in said(prepare, "subwords") if words.startswith("subwords train")]
+    assert re.search(r"/words/train\.trg .*--kind subword-nmt --size 8000", bpe)
+    pairs = [" ".join(words) for words in prepare if "pairs" in words]
+    assert ["--held-out" in words for words in pairs] == [False, True, True]
+    commands = dry(
+        "paper", "pseudo", SYSTEMS="joint-spell-wikipedia-250000 joint-direct-gigaword-9"
+    )
+    assert noise_kinds(commands) == {"spell", "direct:keep=0.2:mask=0.3", "spelling:rate=0.003"}
+    assert "--noisy-beam-beta 6 " in said(commands, "back-translate")[0]
+
+
+def test_sources_are_generated_for_what_the_systems_need() -> None:
+    """In portions of 700,000, each with random numbers of its own."""
+    systems = "joint-noisy-wikipedia-1400000 pretrain-noisy-gigaword-7000000"
+    commands = dry("paper", "pseudo", SYSTEMS=systems, FINAL="none")
+    expected = [f"wikipedia/{number:05}.bpe" for number in range(2)]
+    expected += [f"gigaword/{number:05}.bpe" for number in range(10)]
+    assert translated(commands) == expected
+    seeds = [words.partition("--seed ")[2] for words in said(commands, "back-translate")]
+    assert [seed.split()[0] for seed in seeds] == ["1", "2", *map(str, range(1, 11))]
+    (joined,) = [words for words in commands if "sed" in words and "noisy-wikipedia" in words[-1]]
+    assert joined[:2] == ["sed", "1400000q"]
+    assert [Path(name).name for name in joined[2:]] == ["00000.src", "00001.src"]
+
+
+def test_a_part_of_a_slurm_array_does_its_portions_alone() -> None:
+    systems = "pretrain-noisy-gigaword-14000000 joint-direct-gigaword-1400000"
+    found = []
+    for shard in range(1, 11):
+        settings = {"SYSTEMS": systems, "FINAL": "none", "SHARD": f"{shard}/10"}
+        commands = dry("paper", "pseudo", **settings)
+        encoded = [Path(words[-1]).stem for words in called(commands, "fairseq-ssl")[::2]]
+        assert [Path(name).stem for name in translated(commands)] == encoded
+        assert len(commands) == len(encoded) * 3  # a folder, subwords, translation
+        found += translated(commands)
+    assert sorted(found) == [f"gigaword/{number:05}.bpe" for number in range(20)]
+
+
+def test_each_seed_corpus_has_its_confusion_sets() -> None:
+    systems = "joint-spell-wikipedia-700000 joint-spell-simplewiki-700000"
+    commands = dry("paper", "pseudo", SYSTEMS=systems, FINAL="none")
+    assert len(said(commands, "confusion-sets")) == 2
+    for corpus in ("wikipedia", "simplewiki"):
+        (noise,) = [words for words in said(commands, "noise") if f"seeds/{corpus}/" in words]
+        assert f"--confusion-sets work/gec_pseudo_data/paper/pseudo/{corpus}/confusion" in noise
+
+
+def test_pseudo_pairs_are_filtered_as_told() -> None:
+    def filters(**settings: str) -> list[str]:
+        commands = dry(
+            "paper", "pseudo", SYSTEMS="joint-direct-gigaword-9", FINAL="none", **settings
+        )
+        return [words.split("--filter ")[1].split()[0] for words in said(commands, "filter")]
+
+    assert filters() == ["clean:min=1:max=250:ratio=9.0"]
+    assert filters(PSEUDO_FILTER="langid:source=en:target=en") == ["langid:source=en:target=en"]
+    assert filters(PSEUDO_FILTER="none") == []
+
+
+def test_systems_are_named_with_their_settings() -> None:
+    systems = "joint-noisy@3-simplewiki-9 joint-direct@0.5-simplewiki-9"
+    systems += " joint-direct@0.1/0.8-simplewiki-9 upsample@25-direct-gigaword-9"
+    commands = dry("paper", "pseudo", SYSTEMS=systems, FINAL="none")
+    kinds = ("keep=0.2:mask=0.3", "keep=0.2:mask=0.5", "keep=0.8:mask=0.1")
+    assert noise_kinds(commands) == {f"direct:{kind}" for kind in kinds}
+    assert ["--noisy-beam-beta 3 " in words for words in said(commands, "back-translate")] == [True]
+    found = trainings("paper", "train", SYSTEMS=systems, FINAL="none", SEEDS="1")
+    assert set(found) == {f"{system.replace('/', '_')}.1" for system in systems.split()}
+    weights = {name: args.mix_weights for name, args in found.items()}
+    pseudo = "../direct@0.1_0.8-simplewiki-9/train=9"
+    assert weights["joint-direct@0.1_0.8-simplewiki-9.1"] == f"train=561410,{pseudo}"
+    pseudo = "../direct-gigaword-9/train=9"
+    assert weights["upsample@25-direct-gigaword-9.1"] == f"train={25 * 561410},{pseudo}"
+
+
+def test_pretraining_can_be_followed_by_joint_tuning() -> None:
+    """Section 4.4.5; the pretraining is that of the system without it, and done once."""
+    plain, more = "pretrain-noisy-gigaword-70000000", "direct-gigaword-250000"
+    settings = {"SYSTEMS": f"{plain} {plain}+{more}", "FINAL": "none", "SEEDS": "1"}
+    commands = called(dry("paper", "train", **settings), "fairseq-train")
+    assert len(commands) == 3
+    found = trainings("paper", "train", **settings)
+    tuned = [found[f"{plain}.1"], found[f"{plain}+{more}.1"]]
+    first = f"{found['pretraining-noisy-gigaword-70000000.1'].save_dir}/checkpoint_last.pt"
+    assert [args.finetune_from_model for args in tuned] == [first] * 2
+    weights = f"train=561410,../{more}/train=250000"
+    assert [args.mix_weights for args in tuned] == [None, weights]
+    assert all(args.max_epoch == 30 and args.lr == [3e-5] for args in tuned)
+    made = dry("paper", "pseudo", **settings)
+    assert any(words[-1].endswith(f"/{more}") for words in made if words[0] == "mv")
+    reverse = dry("paper", "reverse", SYSTEMS=f"pretrain-direct-gigaword-9+{more}", FINAL="none")
+    assert not reverse
+
+
+def test_all_systems_of_the_thesis_are_listed() -> None:
+    listed = step(RECIPE / "systems.sh", {}).stdout.split()
+    assert len(listed) == len(set(listed))
+    for method in ("noisy", "direct"):
+        for rate in ("", "@4", "@8", "@16", "@25"):  # 2 has no name, 1 is joint
+            assert f"upsample{rate}-{method}-gigaword-14000000" in listed
+    assert "pretrain-noisy-gigaword-70000000+direct-gigaword-250000" in listed
