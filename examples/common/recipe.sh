@@ -95,7 +95,7 @@ build() { # TARGET COMMAND...
 
 in_dry_run() { # COMMAND...
   # shellcheck disable=SC2034  # launch_train asks for RECORDING
-  local DRY_RUN=1 FORCE='' RECORDING=1
+  local DRY_RUN=1 FORCE='' RECORDING=1 JOBS=1
   set -e # off in $(...)
   "$@"
 }

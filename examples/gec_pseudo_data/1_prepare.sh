@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The corpora: genuine pairs, held-out sets and their gold, seed corpora in portions, subwords; the
-# genuine pairs binarised (4.4.1).
+# Genuine pairs, seed corpora in portions, held-out sets and their gold, subwords; the genuine pairs
+# binarised (4.4.1).
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
-words="$WORK/words" # train and the held-out SETS, each .src and .trg; CORPUS.txt
+words="$WORK/words" # train.src and train.trg; at smaller scales also valid, test and CORPUS.txt
 corpora() { run python "$HERE/corpora.py" "$@"; }
 
 # Errors put into clean sentences stand for those of learners.
@@ -19,13 +19,6 @@ errors() { # TEXT...
   # pairs of equal sides are left out of training (4.4.1)
   quietly "$WORK/prepare.log" run fairseq-ssl filter "$words/train.all" "$words/train.clean" \
     --filter identical -o "$words/train.src" "$words/train.trg" --force
-  for set in valid test; do
-    into "$words/$set.src" cat "$words/$set.all"
-    into "$words/$set.trg" cat "$words/$set.clean"
-    corpora gold "$words/$set"
-    into "$GOLD/$set.m2" cat "$words/$set.m2"
-    into "$GOLD/$set.levels" cat "$words/$set.levels"
-  done
 }
 
 tiny() {
@@ -46,97 +39,122 @@ paper() {
   corpora pairs "$DATA_DIR"/train/*.m2 --to "$words/train"
 }
 
-# A held-out set of DATA_DIR: edits of an m2 file, or sentences without gold.
-held_out_set() { # SET FILE-WITHOUT-SUFFIX
-  if is_blind "$1"; then
-    data_dir "$2.src, tokenized, a sentence a line, for the set $1" "$2.src"
-    into "$words/$1.src" cat "$DATA_DIR/$2.src"
-    return
-  fi
-  data_dir "$2.m2, for the set $1" "$2.m2"
-  run mkdir -p "$GOLD"
-  run ln -sf "$DATA_DIR/$2.m2" "$GOLD/$1.m2"
-  corpora pairs "$GOLD/$1.m2" --to "$words/$1" --held-out
-}
-
-held_out_sets() {
+# The sets of DATA_DIR, as SET:FILE: edits of FILE.m2, or, of BLIND sets, sentences of FILE.src.
+own_sets() {
   local set
   for set in $(held_out); do
-    have "$words/$set.src" && continue
     case "$SCALE-$set" in
-      tiny-valid | tiny-test | small-valid | small-test) ;; # of the corpora
-      small-jfleg) jfleg "$DATA_DIR/jfleg/dev" lower ;;
-      paper-jfleg) jfleg "$DATA_DIR/jfleg/test" cased ;;
-      paper-test) held_out_set test conll14 ;;
-      *) held_out_set "$set" "$set" ;;
+      tiny-valid | tiny-test | small-valid | small-test) ;;
+      small-jfleg) echo jfleg:jfleg/dev ;;
+      paper-jfleg) echo jfleg:jfleg/test ;;
+      paper-test) echo test:conll14 ;;
+      *) echo "$set:$set" ;;
     esac
   done
-  [[ "$SCALE" == paper ]] || return 0
-  # the sections of BEA-valid, by proficiency (4.5.1)
-  have "$GOLD/valid.levels" || into "$GOLD/valid.levels" awk 'BEGIN {
-    split("A 1037 B 1290 C 1069 N 988", w); for (i = 1; i < 8; i += 2)
-    for (n = 0; n < w[i + 1]; n++) print w[i] }'
 }
 
-jfleg() { # PREFIX lower|cased
-  local part command=(cat)
-  [[ "$2" == lower ]] && command=(sed "s/.*/\L&/")
-  data_dir jfleg "jfleg/${1##*/}.src"
-  for part in src ref0 ref1 ref2 ref3; do
-    into "$GOLD/jfleg.$part" "${command[@]}" "$1.$part"
+check_own_sets() {
+  local pair kind
+  for pair in $(own_sets); do
+    kind=m2
+    if is_blind "${pair%%:*}" || [[ "${pair%%:*}" == jfleg ]]; then kind=src; fi
+    data_dir "${pair#*:}.$kind, for the set ${pair%%:*}" "${pair#*:}.$kind"
   done
-  into "$words/jfleg.src" sed "s/ *$//" "$GOLD/jfleg.src"
 }
 
-# The first MOST sentences of a seed corpus in portions: what a part of the next steps reads.
+set_of_data_dir() { # SET FILE
+  local out
+  out="$(held_out_set "$1")"
+  if is_blind "$1"; then
+    into "$out.src" cat "$DATA_DIR/$2.src"
+  elif [[ "$1" == jfleg ]]; then
+    jfleg "$out" "$DATA_DIR/$2"
+  else
+    into "$out.m2" cat "$DATA_DIR/$2.m2"
+    corpora pairs "$out.m2" --to "$out" --held-out
+  fi
+  if [[ "$SCALE-$1" == paper-valid ]]; then # sections of BEA-valid, by proficiency (4.5.1)
+    into "$out.levels" awk 'BEGIN {
+      split("A 1037 B 1290 C 1069 N 988", w); for (i = 1; i < 8; i += 2)
+      for (n = 0; n < w[i + 1]; n++) print w[i] }'
+  fi
+}
+
+jfleg() { # OUTPUT INPUT
+  local part command=(cat)
+  [[ "$SCALE" == small ]] && command=(sed "s/.*/\L&/")
+  for part in src ref0 ref1 ref2 ref3; do
+    into "$1.$part.raw" "${command[@]}" "$2.$part"
+    into "$1.$part" sed "s/ *$//" "$1.$part.raw"
+  done
+}
+
+set_of_errors() { # SET
+  local out
+  out="$(held_out_set "$1")"
+  into "$out.src" cat "$words/$1.all"
+  into "$out.trg" cat "$words/$1.clean"
+  into "$out.levels" cat "$words/$1.levels"
+  corpora gold "$out"
+}
+
+# The first MOST sentences of a seed corpus in portions.
 portions() { # CORPUS
-  local portions="$WORK/seeds/$1"
-  have "$portions" && return
+  local out="$WORK/seeds/$1" text="$words/$1.txt"
   if [[ "$SCALE" == paper ]]; then
     data_dir "$1.txt, tokenized, a sentence a line" "$1.txt"
-    run ln -sf "$DATA_DIR/$1.txt" "$words/$1.txt"
+    text="$DATA_DIR/$1.txt"
   fi
-  run rm -rf "$portions.tmp"
-  run mkdir -p "$portions.tmp"
+  run rm -rf "$out.tmp" "$out"
+  run mkdir -p "$out.tmp"
   # shellcheck disable=SC2016  # for the other shell to expand
   run bash -c 'head -n "$1" "$2" | split -l "$3" -d -a 5 --additional-suffix .txt - "$4"' \
-    portions "$MOST" "$words/$1.txt" "$PORTION" "$portions.tmp/"
-  run mv "$portions.tmp" "$portions"
+    portions "$MOST" "$text" "$PORTION" "$out.tmp/"
+  run mv "$out.tmp" "$out"
 }
 
-headline "1/8 the corpora ($SCALE)"
-run mkdir -p "$words"
-held_out_sets
-if ! have "$words/done"; then
-  "$SCALE"
-  into "$words/done" date
-fi
-for corpus in $(seed_corpora); do portions "$corpus"; done
-
-headline "1/8 in $MERGES subwords, learned from the corrected side"
-have "$WORK/bpe.codes" ||
-  quietly "$WORK/prepare.log" run fairseq-ssl subwords train "$words/train.trg" -o "$WORK/bpe" \
-    --kind subword-nmt --size "$MERGES" --tags "<mask>" --force
-have "$WORK/dict.txt" || into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
-encode() { # NAME: WORK/text/NAME of WORK/words/NAME
-  have "$WORK/text/$1" || into "$WORK/text/$1" fairseq-ssl subwords encode "$WORK/bpe" "$words/$1"
+encode() { # TEXT WORDS
+  build "$WORK/text/$1" into "$WORK/text/$1" fairseq-ssl subwords encode "$WORK/bpe" "$2"
 }
-for side in src trg; do
-  encode "train.$side"
-  encode "valid.$side"
-done
 
-headline "1/8 the genuine pairs, binarised; the held-out sets beside them as text"
-if ! have "$DATA/genuine"; then
-  run rm -rf "$DATA/genuine.tmp"
+genuine() {
+  run rm -rf "$DATA/genuine.tmp" "$DATA/genuine"
   quietly "$WORK/prepare.log" run fairseq-preprocess -s src -t trg --srcdict "$WORK/dict.txt" \
     --tgtdict "$WORK/dict.txt" --trainpref "$WORK/text/train" --validpref "$WORK/text/valid" \
     --destdir "$DATA/genuine.tmp" --workers "$(nproc)"
   run mv "$DATA/genuine.tmp" "$DATA/genuine"
-fi
-run mkdir -p "$DATA/held-out"
-for side in src trg; do run cp "$WORK/dict.txt" "$DATA/held-out/dict.$side.txt"; done
-for set in $(held_out); do
-  encode "$set.src"
-  run cp "$WORK/text/$set.src" "$DATA/held-out/$set.src-trg.src"
+}
+
+decodable() { # SET: as text, for fairseq-generate
+  local folder="$DATA/held-out/$1" side
+  run mkdir -p "$folder"
+  for side in src trg; do run cp "$WORK/dict.txt" "$folder/dict.$side.txt"; done
+  run cp "$WORK/text/$1.src" "$folder/$1.src-trg.src"
+}
+
+headline "1/8 the corpora ($SCALE)"
+check_own_sets
+build "$words" "$SCALE"
+for pair in $(own_sets); do
+  build "$WORK/sets/${pair%%:*}" set_of_data_dir "${pair%%:*}" "${pair#*:}"
 done
+if [[ "$SCALE" != paper ]]; then
+  for set in valid test; do build "$WORK/sets/$set" set_of_errors "$set"; done
+fi
+for corpus in $(seed_corpora); do build "$WORK/seeds/$corpus" portions "$corpus"; done
+
+headline "1/8 in $MERGES subwords, learned from the corrected side"
+build "$WORK/bpe.codes" quietly "$WORK/prepare.log" run fairseq-ssl subwords train \
+  "$words/train.trg" -o "$WORK/bpe" --kind subword-nmt --size "$MERGES" --tags "<mask>" --force
+build "$WORK/dict.txt" into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
+for side in src trg; do
+  encode "train.$side" "$words/train.$side"
+  encode "valid.$side" "$(held_out_set valid).$side"
+done
+for set in $(held_out); do
+  [[ "$set" == valid ]] || encode "$set.src" "$(held_out_set "$set").src"
+done
+
+headline "1/8 the genuine pairs, binarised; the held-out sets as text"
+build "$DATA/genuine" genuine
+for set in $(held_out); do build "$DATA/held-out/$set" decodable "$set"; done

@@ -6,4 +6,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 source "$HERE/training.sh"
 
 headline "2/8 the reverse model"
-if [[ $'\n'"$(pseudo_data)" == *$'\n'noisy* ]]; then train reverse 1; fi
+if [[ $'\n'"$(pseudo_data)" == *$'\n'noisy* ]]; then
+  build "$RUNS/reverse.1" train reverse 1
+fi

@@ -21,18 +21,16 @@ portions() { # CORPUS AMOUNT
 # The sources of a portion, METHOD-CORPUS[-sse]/PORTION.src. Each has random numbers of its own.
 portion() { # METHOD[@VALUE] CORPUS PORTION SSE
   local words="$WORK/seeds/$2/$3.txt" bpe="$made/$2/$3.bpe" out="$made/$1-$2$4/$3" seed value=""
-  have "$out.src" && return
   [[ "$1" == *@* ]] && value="${1#*@}"
   seed=$((10#$3 + 1))
   run mkdir -p "$(dirname "$out")"
-  have "$bpe" || encode "$words" "$bpe"
-  "${1%%@*}" "$@"
+  build "$bpe" encode "$words" "$bpe"
+  build "$out.src" "${1%%@*}" "$@"
 }
 
 # What these have in common: words, bpe, out, seed, value.
 noisy() { # METHOD CORPUS PORTION SSE
   if [[ -n "$4" ]]; then
-    portion "$1" "$2" "$3" ""
     into "$out.words" fairseq-ssl subwords decode --kind subword-nmt "$made/$1-$2/$3.src"
     misspell "$out.words" "$out.misspelled"
     encode "$out.misspelled" "$out.src"
@@ -69,11 +67,11 @@ misspell() { # WORDS WORDS
 
 # The words that spell noise confuses: of the genuine pairs and of the beginning of the seed corpus.
 confusion_sets() { # CORPUS
-  local sets="$made/$1/confusion_sets.tsv"
-  have "$sets" && return
-  into "$made/$1/beginning.txt" sed "${CONFUSION_LINES}q" "$WORK/words/$1.txt"
+  local number texts=()
+  for number in $(portions "$1" "$CONFUSION_LINES"); do texts+=("$WORK/seeds/$1/$number.txt"); done
+  into "$made/$1/beginning.txt" sed "${CONFUSION_LINES}q" "${texts[@]}"
   quietly "$log" run fairseq-ssl confusion-sets "$WORK/words/train.trg" "$made/$1/beginning.txt" \
-    -o "$sets" --least-count 2 --force
+    -o "$made/$1/confusion_sets.tsv" --least-count 2 --force
 }
 
 # The first AMOUNT pairs, as DATA/PSEUDO.
@@ -93,28 +91,42 @@ binarise() { # PSEUDO PORTION...
     quietly "$log" run fairseq-ssl filter "$out.all.src" "$out.all.trg" --filter "$PSEUDO_FILTER" \
       -o "$out.src" "$out.trg" --force
   fi
-  run rm -rf "$DATA/$1.tmp"
+  run rm -rf "$DATA/$1.tmp" "$DATA/$1"
   quietly "$log" run fairseq-preprocess -s src -t trg --srcdict "$WORK/dict.txt" \
     --tgtdict "$WORK/dict.txt" --trainpref "$out" --destdir "$DATA/$1.tmp" --workers "$(nproc)"
   run mv "$DATA/$1.tmp" "$DATA/$1"
 }
 
-generate() { # PSEUDO
-  local method value corpus amount sse name numbers number
+sources() { # PSEUDO: of all portions, or of those of the SHARD
+  local method value corpus amount sse
   pseudo_parts "$1"
-  [[ -n "${SHARD:-}" && "$method" != noisy ]] && return
-  have "$DATA/$1" && return
-  headline "3/8 $1"
-  name="$method${value:+@$value}"
-  mapfile -t numbers < <(portions "$corpus" "$amount")
-  [[ "$method" == spell ]] && confusion_sets "$corpus"
-  for number in "${numbers[@]}"; do
-    if [[ -z "${SHARD:-}" ]] || (((10#$number + 1) % shards == shard % shards)); then
-      spawn portion "$name" "$corpus" "$number" "$sse"
-    fi
+  if [[ "$method" == spell ]]; then
+    build "$made/$corpus/confusion_sets.tsv" confusion_sets "$corpus"
+  fi
+  if [[ "$method$sse" == noisy-sse ]]; then
+    each_portion "$method${value:+@$value}" "$corpus" "$amount" "" # what gets spelling errors
+  fi
+  each_portion "$method${value:+@$value}" "$corpus" "$amount" "$sse"
+}
+
+declare -A begun # portions of this step: each is looked at once
+each_portion() { # METHOD[@VALUE] CORPUS AMOUNT SSE
+  local number
+  for number in $(portions "$2" "$3"); do
+    if [[ -n "${SHARD:-}" ]] && (((10#$number + 1) % shards != shard % shards)); then continue; fi
+    if [[ -z "${DRY_RUN:-}" && -n "${begun[$1-$2$4/$number]:-}" ]]; then continue; fi
+    begun[$1-$2$4/$number]=yes
+    spawn portion "$1" "$2" "$number" "$4"
   done
   settle
-  if [[ -z "${SHARD:-}" ]]; then binarise "$1" "${numbers[@]}"; fi
+}
+
+pairs() { # PSEUDO
+  local method value corpus amount sse
+  pseudo_parts "$1"
+  sources "$1"
+  # shellcheck disable=SC2046  # words apart
+  binarise "$1" $(portions "$corpus" "$amount")
 }
 
 if [[ -n "${SHARD:-}" ]]; then
@@ -124,4 +136,18 @@ if [[ -n "${SHARD:-}" ]]; then
   fi
   shard="${SHARD%/*}" shards="${SHARD#*/}"
 fi
-for pseudo in $(pseudo_data); do generate "$pseudo"; done
+for corpus in $(seed_corpora); do
+  if [[ -z "${DRY_RUN:-}" && ! -d "$WORK/seeds/$corpus" ]]; then
+    echo "3_pseudo.sh: there is no $WORK/seeds/$corpus; run 1_prepare.sh with these SYSTEMS." >&2
+    exit 2
+  fi
+done
+for pseudo in $(pseudo_data); do
+  if [[ -z "${SHARD:-}" ]]; then
+    headline "3/8 $pseudo"
+    build "$DATA/$pseudo" pairs "$pseudo"
+  elif [[ "$pseudo" == noisy* ]]; then
+    headline "3/8 $pseudo: shard $SHARD"
+    sources "$pseudo"
+  fi
+done

@@ -25,16 +25,16 @@ declare -A pretrainings
 first_stage() { # SYSTEM SEED FLAGS...: systems that differ in their fine-tuning share the pretraining
   local folder
   if [[ "$1" != pretrain-* ]]; then
-    spawn train "$@"
+    spawn build "$RUNS/$1.$2" train "$@"
     return
   fi
   folder="$(pretrained "$1" "$2")"
-  if [[ -z "${pretrainings[$folder]:-}" ]]; then spawn pretrain "$@"; fi
+  if [[ -z "${pretrainings[$folder]:-}" ]]; then spawn build "$folder" pretrain "$@"; fi
   pretrainings[$folder]=begun
 }
 
 second_stage() { # SYSTEM SEED FLAGS...
-  if [[ "$1" == pretrain-* ]]; then spawn train "$@"; fi
+  if [[ "$1" == pretrain-* ]]; then spawn build "$RUNS/$1.$2" train "$@"; fi
 }
 
 headline "4/8 training the systems, seeds $SEEDS; of FINAL both directions: $FINAL"

@@ -5,8 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # SYSTEM SEED SET
   local out="$RUNS/$1.$2/$3"
-  have "$out.txt" && return
-  quietly "$out.log" into "$out.generate" fairseq-generate "$DATA/held-out" --user-dir "$USER_DIR" \
+  quietly "$out.log" into "$out.generate" fairseq-generate "$DATA/held-out/$3" --user-dir "$USER_DIR" \
     --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$3" \
     --path "$(model "$1" "$2")" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000
   into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords subword-nmt
@@ -14,10 +13,12 @@ decode() { # SYSTEM SEED SET
 
 headline "5/8 correcting with a beam of $BEAM"
 for set in $SETS; do
-  have "$RUNS/untouched.1/$set.txt" || into "$RUNS/untouched.1/$set.txt" cat "$WORK/words/$set.src"
+  untouched="$RUNS/untouched.1/$set.txt"
+  build "$untouched" into "$untouched" cat "$(held_out_set "$set").src"
   for seed in $SEEDS; do
-    # shellcheck disable=SC2086  # words apart
-    for system in $SYSTEMS; do spawn decode "$system" "$seed" "$set"; done
+    for system in $SYSTEMS; do
+      spawn build "$RUNS/$system.$seed/$set.txt" decode "$system" "$seed" "$set"
+    done
   done
 done
 settle

@@ -10,30 +10,38 @@ paths() { # SYSTEM SEED+SEED... SEPARATOR
   (IFS="$3" && echo "${found[*]}")
 }
 
-rerank() { # SEEDS SET
-  local number models=()
-  number="$(tr + '\n' <<<"$1" | wc -l)"
-  local one="$RUNS/ensemble$number.$1/$2" two="$RUNS/reranked$number.$1/$2"
-  have "$two.txt" && return
-  have "$one.generate" ||
-    quietly "$one.log" into "$one.generate" fairseq-generate "$DATA/held-out" --user-dir "$USER_DIR" \
-      --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$2" \
-      --path "$(paths "$FINAL" "$1" :)" --max-tokens 4000 \
-      --beam "$BEAM" --nbest "$NBEST" --lenpen "$LENGTH_PENALTY"
-  into "$one.txt" fairseq-ssl detokenise "$one.generate" --field H --subwords subword-nmt
-  quietly "$one.log" run fairseq-ssl rerank merge "l2r=$one.generate" --subwords none -o "$one.nbest"
+ensemble() { # SEEDS SET OUTPUT
+  quietly "$3.log" into "$3.generate" fairseq-generate "$DATA/held-out/$2" --user-dir "$USER_DIR" \
+    --task tagged_translation -s src -t trg --dataset-impl raw --gen-subset "$2" \
+    --path "$(paths "$FINAL" "$1" :)" --max-tokens 4000 \
+    --beam "$BEAM" --nbest "$NBEST" --lenpen "$LENGTH_PENALTY"
+  quietly "$3.log" run fairseq-ssl rerank merge "l2r=$3.generate" --subwords none -o "$3.nbest"
+  into "$3.txt" fairseq-ssl detokenise "$3.generate" --field H --subwords subword-nmt
+}
+
+rerank() { # SEEDS SET INPUT OUTPUT
+  local models
   read -ra models <<<"$(paths "$FINAL-r2l" "$1" " ")"
-  quietly "$two.log" run fairseq-ssl rerank features "$one.nbest" --name r2l \
+  run mkdir -p "$(dirname "$4")"
+  quietly "$4.log" run fairseq-ssl rerank features "$3.nbest" --name r2l \
     --translation "${models[@]}" --data-dir "$DATA/genuine" --source "$WORK/text/$2.src" \
-    --lenpen "$LENGTH_PENALTY" -o "$two.nbest"
-  into "$two.subwords" fairseq-ssl rerank apply "$two.nbest" --weight l2r=1 --weight r2l=1
-  into "$two.txt" fairseq-ssl detokenise "$two.subwords" --subwords subword-nmt
+    --lenpen "$LENGTH_PENALTY" -o "$4.nbest"
+  into "$4.subwords" fairseq-ssl rerank apply "$4.nbest" --weight l2r=1 --weight r2l=1
+  into "$4.txt" fairseq-ssl detokenise "$4.subwords" --subwords subword-nmt
+}
+
+each_set() { # SEEDS SET
+  local number one two
+  number="$(tr + '\n' <<<"$1" | wc -l)"
+  one="$RUNS/ensemble$number.$1/$2" two="$RUNS/reranked$number.$1/$2"
+  build "$one.txt" ensemble "$1" "$2" "$one"
+  build "$two.txt" rerank "$1" "$2" "$one" "$two"
 }
 
 [[ "$FINAL" == none ]] && exit
 ((NBEST <= BEAM)) || { echo "NBEST is $NBEST; expected at most the BEAM, $BEAM." >&2; exit 2; }
 headline "6/8 re-ranking the $NBEST best of $FINAL: $ENSEMBLES"
 for seeds in $ENSEMBLES; do
-  for set in $SETS; do spawn rerank "$seeds" "$set"; done
+  for set in $SETS; do spawn each_set "$seeds" "$set"; done
 done
 settle

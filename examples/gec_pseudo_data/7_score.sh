@@ -5,24 +5,23 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 score() { # FOLDER SET
-  local out="$1/$2" number metric flags references=()
+  local out="$1/$2" set metric flags number
+  set="$(held_out_set "$2")"
   if is_blind "$2"; then
-    have "$out.zip" ||
-      run python "$HERE/submission.py" "$out.txt" --source "$WORK/words/$2.src" -o "$out.zip"
-    return
+    build "$out.zip" run python "$HERE/submission.py" "$out.txt" --source "$set.src" -o "$out.zip"
+  elif [[ "$2" == jfleg ]]; then
+    flags=(--source "$set.src")
+    for number in 0 1 2 3; do flags+=(--reference "$set.ref$number"); done
+    build "$out.gleu.json" into "$out.gleu.json" fairseq-ssl score gleu "$out.txt" "${flags[@]}" \
+      --format json
+  else
+    for metric in $METRICS; do
+      flags=()
+      [[ "$metric" == errant ]] && flags=("${ERRANT[@]}")
+      build "$out.$metric.json" into "$out.$metric.json" fairseq-ssl score "$metric" "$out.txt" \
+        --gold "$set.m2" "${flags[@]}" --format json
+    done
   fi
-  if [[ "$2" == jfleg ]]; then
-    for number in 0 1 2 3; do references+=(--reference "$GOLD/jfleg.ref$number"); done
-    have "$out.gleu.json" || into "$out.gleu.json" fairseq-ssl score gleu "$out.txt" \
-      --source "$GOLD/jfleg.src" "${references[@]}" --format json
-    return
-  fi
-  for metric in $METRICS; do
-    flags=()
-    [[ "$metric" == errant ]] && flags=("${ERRANT[@]}")
-    have "$out.$metric.json" || into "$out.$metric.json" fairseq-ssl score "$metric" "$out.txt" \
-      --gold "$GOLD/$2.m2" "${flags[@]}" --format json
-  done
 }
 
 headline "7/8 scoring"

@@ -4,6 +4,7 @@
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 figures="$WORK/figures"
+valid="$(held_out_set valid)"
 
 # Which systems a pattern matches, in the order of SYSTEMS.
 matching() { # PATTERN
@@ -15,12 +16,11 @@ matching() { # PATTERN
 compare() { # NAME type|level SYSTEM...
   local system seed outputs=() levels=()
   (($# > 2)) || return 0
-  have "$figures/$1.json" && return
   for system in "${@:3}"; do
     for seed in $SEEDS; do outputs+=("$system=$RUNS/$system.$seed/valid.txt"); done
   done
-  [[ "$2" == level ]] && levels=(--levels "$GOLD/valid.levels")
-  into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$GOLD/valid.m2" \
+  [[ "$2" == level ]] && levels=(--levels "$valid.levels")
+  build "$figures/$1.json" into "$figures/$1.json" fairseq-ssl score errant "${outputs[@]}" --gold "$valid.m2" \
     "${ERRANT[@]}" --by "$2" "${levels[@]}" --figure "$figures/$1.png" --format json
 }
 
@@ -34,9 +34,9 @@ mapfile -t strong < <(matching "(baseline|$FINAL|${FINAL%-sse})")
 if [[ "${ERRANT[0]}" != --untyped ]]; then
   compare types-of-corpora type "${corpora[@]}" # figure 4.5
   compare types-of-final type "${strong[@]}"    # figure 4.9
-  have "$figures/shares.json" || into "$figures/shares.json" fairseq-ssl score errant \
-    "$RUNS/untouched.1/valid.txt" --gold "$GOLD/valid.m2" "${ERRANT[@]}" --by share \
-    --levels "$GOLD/valid.levels" --figure "$figures/shares.png" --format json # figure 4.6
+  build "$figures/shares.json" into "$figures/shares.json" fairseq-ssl score errant \
+    "$RUNS/untouched.1/valid.txt" --gold "$valid.m2" "${ERRANT[@]}" --by share \
+    --levels "$valid.levels" --figure "$figures/shares.png" --format json # figure 4.6
 fi
 compare levels-of-corpora level "${corpora[@]}" # figure 4.7
 compare levels-of-amounts level "${amounts[@]}" # figure 4.10

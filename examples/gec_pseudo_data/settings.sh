@@ -28,6 +28,7 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
+CHOICES="SYSTEMS FINAL ENSEMBLES SEEDS SETS BLIND METRICS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/gec_pseudo_data/$SCALE}"
 BEAM="${BEAM:-5}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # tables 4.2 and 4.3
@@ -65,6 +66,7 @@ case "$SCALE" in
     ADAM=(--optimizer adam --lr 0.003 --lr-scheduler inverse_sqrt --warmup-updates 20
       --max-tokens 1000)
     JOINT=(--max-update "${UPDATES:-30}" --save-interval-updates 10) CHOSEN="${CHOSEN:-best}"
+    REVERSE=("${JOINT[@]}")
     PAUSE=(--validate-interval 100000)
     PRETRAINING=(--max-update "${PRETRAIN_UPDATES:-20}")
     TUNING=(--optimizer adafactor --lr 0.001 --lr-scheduler fixed --max-tokens 1000
@@ -92,7 +94,10 @@ case "$SCALE" in
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --lr 0.005
       --lr-scheduler polynomial_decay --warmup-updates 400 --max-tokens 1000)
     JOINT=(--max-update "$UPDATES" --total-num-update "$UPDATES" --save-interval-updates 500)
-    CHOSEN="${CHOSEN:-best}"                   # few pairs are soon known by heart
+    CHOSEN="${CHOSEN:-best}"                   # a model soon overfits to few pairs
+    REVERSE_UPDATES="${REVERSE_UPDATES:-3000}"
+    REVERSE=(--max-update "$REVERSE_UPDATES" --total-num-update "$REVERSE_UPDATES"
+      --save-interval-updates 500)
     PRETRAINING=(--max-update "$PRETRAIN_UPDATES" --total-num-update "$PRETRAIN_UPDATES"
       --save-interval-updates 1000)
     TUNING=(--optimizer adafactor --lr "${TUNING_LR:-0.0005}" --lr-scheduler fixed --max-tokens 1000
@@ -119,6 +124,7 @@ case "$SCALE" in
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --lr 0.000494
       --lr-scheduler inverse_sqrt --warmup-updates 4000 "${batch[@]}")
     JOINT=(--max-epoch 40 --keep-last-epochs 20) CHOSEN="${CHOSEN:-20}" # table 4.2
+    REVERSE=("${JOINT[@]}")
     PRETRAINING=(--max-epoch 10)               # table 4.3, and the next
     TUNING=(--optimizer adafactor --lr 3e-5 --lr-scheduler fixed --max-epoch 30 "${batch[@]}")
     ERRANT=(--model "${SPACY_MODEL:-en_core_web_sm}")
@@ -129,7 +135,7 @@ CONFUSION_LINES="${CONFUSION_LINES:-$MOST}"    # of a seed corpus; their words g
 
 RUNS="$WORK/runs"                              # RUNS/SYSTEM.SEED
 DATA="$WORK/data"                              # DATA/genuine, DATA/PSEUDO, DATA/held-out
-GOLD="$WORK/gold"                              # GOLD/SET.m2; JFLEG's SET.src, SET.ref0, ...
+held_out_set() { echo "$WORK/sets/$1/$1"; }    # SET: .src, .trg; .m2 or .ref0, .ref1, ...; .levels
 model() { echo "$RUNS/$1.$2/final.pt"; }       # SYSTEM SEED
 # shellcheck disable=SC2086  # words apart
 held_out() { printf '%s\n' valid $SETS | awk '!seen[$0]++'; } # all SETS; training needs valid

@@ -26,9 +26,9 @@ fit() { # FOLDER SEED FLAGS...
 # that is pretrained needs its pretraining.
 train() { # SYSTEM SEED FLAGS...
   local folder="$RUNS/$1.$2" kind times first second direction flags=() languages=(-s src -t trg)
-  have "$(model "$1" "$2")" && return
+  local length=("${JOINT[@]}")
   parts "$1"
-  [[ "$kind" == reverse ]] && languages=(-s trg -t src)
+  [[ "$kind" == reverse ]] && languages=(-s trg -t src) length=("${REVERSE[@]}")
   if [[ "$kind" == pretrain ]]; then
     [[ -n "$second" ]] && read -ra flags <<<"$(mixture 1 "$second")" # 4.4.5
     fit "$folder" "$2" "${languages[@]}" "${TUNING[@]}" --no-epoch-checkpoints \
@@ -38,7 +38,7 @@ train() { # SYSTEM SEED FLAGS...
   fi
   [[ -n "$first" ]] && read -ra flags <<<"$(mixture "$times" "$first")"
   [[ "$CHOSEN" == best ]] && flags+=(--no-epoch-checkpoints)
-  fit "$folder" "$2" "${languages[@]}" "${ADAM[@]}" "${JOINT[@]}" "${flags[@]}" "${@:3}"
+  fit "$folder" "$2" "${languages[@]}" "${ADAM[@]}" "${length[@]}" "${flags[@]}" "${@:3}"
   choose "$folder" "$CHOSEN"
 }
 
@@ -51,12 +51,10 @@ pretrained() { # SYSTEM SEED: the folder; systems that differ in the second pseu
 pretrain() { # SYSTEM SEED FLAGS...
   local folder flags kind times first second direction
   folder="$(pretrained "$1" "$2")"
-  have "$folder/done" && return
   parts "$1"
   read -ra flags <<<"$(mixture 0 "$first")"
   fit "$folder" "$2" -s src -t trg "${ADAM[@]}" "${PRETRAINING[@]}" --no-epoch-checkpoints \
     "${flags[@]}" "${@:3}"
-  into "$folder/done" date
 }
 
 choose() { # FOLDER best|NUMBER

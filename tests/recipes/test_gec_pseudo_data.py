@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tests.recipes.gec import RECIPE, dry, said, trainings
 from tests.recipes.recipe import called, step
 
 STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
-SYSTEM = "upsample@3-noisy-toys-300"
+SYSTEM = "upsample-noisy-toys-300"
+DIRECT = "joint-direct-toys-200-sse"
 
 
 def lines(path: Path) -> list[str]:
@@ -35,10 +37,11 @@ def held_out_data(folder: Path) -> Path:
 def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": SYSTEM, "FINAL": SYSTEM}
     settings.update(SETS="valid mine bea", METRICS="m2", UPDATES="20", PORTION="200")
-    settings["DATA_DIR"] = str(held_out_data(tmp_path / "own"))
+    settings.update(UPSAMPLE="3", DATA_DIR=str(held_out_data(tmp_path / "own")))
+    more = {**settings, "SYSTEMS": f"{SYSTEM} {DIRECT}"}
     step(STEPS[0], settings)
     step(STEPS[1], settings)
-    step(STEPS[2], {**settings, "SYSTEMS": f"{SYSTEM} joint-direct@0.1/0.8-toys-200-sse"})
+    step(STEPS[2], more)
     shown = [step(path, settings).stdout for path in STEPS[3:]][3]
     for row in ("untouched", SYSTEM, "ensemble1", "reranked1"):
         assert f"| {row} | 1 |" in shown
@@ -50,20 +53,44 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     assert 150 < genuine < 300  # pairs of equal sides are left out
     assert f"{3 * genuine} pairs an epoch of the {genuine} of train" in log
     assert "from right to left" not in log
-    pseudo = tmp_path / "pseudo"
-    seeds = [line for path in sorted(pseudo.glob("toys/*.bpe")) for line in lines(path)]
-    assert len(seeds) == 400  # two portions, as many as 300 pairs need
-    for name, most in (("noisy-toys-300", 300), ("direct@0.1_0.8-toys-200-sse", 200)):
-        sources, targets = (lines(pseudo / f"{name}.{side}") for side in ("src", "trg"))
-        assert len(sources) == len(targets) > 0.8 * most
-        assert sum(a != b for a, b in zip(sources, targets, strict=True)) > 50
-        assert set(targets) <= set(seeds[:most])
+    pairs_are_of_the_seed_corpus(tmp_path / "pseudo")
     reranked_as_it_should_be(tmp_path)
-    for path in STEPS[3:6]:
+    for path in STEPS[:7]:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
         assert all(line.startswith("there already: ") for line in done), again
+    stopped_where_a_setting_differs(more)
+
+
+def pairs_are_of_the_seed_corpus(pseudo: Path) -> None:
+    seeds = [line for path in sorted(pseudo.glob("toys/*.bpe")) for line in lines(path)]
+    assert len(seeds) == 400  # two portions, as many as 300 pairs need
+    for name, most in (("noisy-toys-300", 300), ("direct-toys-200-sse", 200)):
+        sources, targets = (lines(pseudo / f"{name}.{side}") for side in ("src", "trg"))
+        assert len(sources) == len(targets) > 0.7 * most
+        assert sum(a != b for a, b in zip(sources, targets, strict=True)) > 50
+        assert set(targets) <= set(seeds[:most])
+        if name.startswith("noisy"):
+            assert set(targets) & set(seeds[200:])
+
+
+def stopped_where_a_setting_differs(settings: dict[str, str]) -> None:
+    for number, name, before, now in (
+        (1, "MERGES", "60", "50"),
+        (1, "MOST", "600", "500"),
+        (3, "BETA", "6", "3"),
+        (3, "MASK", "0.3", "0.1"),
+        (3, "SSE_RATE", "0.003", "0.03"),
+        (3, "MERGES", "60", "50"),
+        (4, "UPSAMPLE", "3", "2"),
+        (4, "UPDATES", "20", "21"),
+        (5, "BEAM", "5", "4"),
+        (6, "LENGTH_PENALTY", "1.0", "0.9"),
+    ):
+        shown = step(STEPS[number - 1], {**settings, name: now}, 2).stderr
+        assert f"{name} was '{before}', is '{now}'" in shown
+        assert "FORCE=1" in shown
 
 
 def submitted(run: Path, sentences: int) -> bool:
@@ -156,10 +183,10 @@ def test_held_out_sets_have_gold_or_none() -> None:
     settings = {"SYSTEMS": "baseline", "FINAL": "none", "SEEDS": "1", "SETS": "test fce bea other"}
     settings["BLIND"] = "bea other"
     prepared = [" ".join(words) for words in dry("paper", "prepare", **settings)]
-    gold = {words.split()[-1].rpartition("/")[2] for words in prepared if words.startswith("ln ")}
-    assert gold == {"valid.m2", "test.m2", "fce.m2"}  # trainings need valid
+    gold = {words.removeprefix("cat /data/") for words in prepared if words.endswith(".m2")}
+    assert gold == {"valid.m2", "conll14.m2", "fce.m2"}  # trainings need valid
     for name in ("valid", "test", "fce", "bea", "other"):
-        assert any(words.endswith(f"/held-out/{name}.src-trg.src") for words in prepared)
+        assert any(words.endswith(f"/held-out/{name}/{name}.src-trg.src") for words in prepared)
     scored = dry("paper", "score", **settings)
     texts = {words[2].partition("runs/")[2] for words in called(scored, "fairseq-ssl")}
     assert texts == {
@@ -171,7 +198,7 @@ def test_held_out_sets_have_gold_or_none() -> None:
     ]
     for words in called(dry("paper", "decode", **settings), "fairseq-generate"):
         args = options.parse_args_and_arch(options.get_generation_parser(), words)
-        assert (args.dataset_impl, args.data.endswith("/data/held-out")) == ("raw", True)
+        assert (args.dataset_impl, args.gen_subset) == ("raw", Path(args.data).name)
 
 
 def test_a_submission_of_another_length_is_refused(run: Run, tmp_path: Path) -> None:
@@ -197,6 +224,30 @@ def test_levels_are_compared_from_few_pairs_to_many() -> None:
     order = re.findall(r"(\S+)=\S+\.1/valid", levels)
     amounts = (1400000, 7000000, 14000000, 30000000, 70000000)
     assert order == ["baseline", *(f"pretrain-noisy-gigaword-{amount}" for amount in amounts)]
+
+
+def test_the_chain_for_your_data_trains_as_the_thesis() -> None:
+    """With warm-up and clipping, and fine-tuning at a lower rate."""
+    page = (RECIPE / "README.md").read_text(encoding="utf-8")
+    chain = page.partition("fairseq-ssl subwords train train.trg")[2].partition("```")[0]
+    stubs = "fairseq-train() { printf '%s\n' \"$*\" >&3; }; fairseq-preprocess() { :; }\n"
+    stubs += "fairseq-ssl() { [[ $1 != user-dir ]] || echo fairseq_ssl; }\n"
+    trainings = "binarise=" + chain.partition("binarise=")[2]
+    words = ["bash", "-ec", f"exec 3>&1 >/dev/null\n{stubs}{trainings}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    first, second = (
+        options.parse_args_and_arch(options.get_training_parser(), line.split())
+        for line in done.stdout.splitlines()
+    )
+    assert first.clip_norm == second.clip_norm == 1.0
+    assert (first.optimizer, first.lr_scheduler, first.warmup_updates) == (
+        "adam",
+        "inverse_sqrt",
+        4000,
+    )
+    assert (second.optimizer, second.lr_scheduler, second.lr) == ("adafactor", "fixed", [3e-5])
+    assert first.lr[0] > second.lr[0]
+    assert second.finetune_from_model == f"{first.save_dir}/checkpoint_last.pt"
 
 
 def test_re_ranking_is_that_of_section_4_4_5() -> None:
@@ -264,9 +315,9 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
         (
             {"SETS": "valid mine", "DATA_DIR": ""},
             2,
-            "expected a folder with mine.m2, for the set mine",
+            "expected a folder with mine.m2, for the set mine.",
         ),
-        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k, small_parallel_enja"),
+        ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with jfleg/dev.src, for the set jfleg."),
     ],
 )
 def test_a_wrong_setting_is_refused(

@@ -24,7 +24,11 @@ def test_pseudo_data_is_that_of_section_4_3() -> None:
     (bpe,) = [words for words in said(prepare, "subwords") if words.startswith("subwords train")]
     assert re.search(r"/words/train\.trg .*--kind subword-nmt --size 8000", bpe)
     pairs = [" ".join(words) for words in prepare if "pairs" in words]
-    assert ["--held-out" in words for words in pairs] == [False, True, True]
+    assert ["--held-out" in words for words in pairs] == [
+        False,
+        True,
+        True,
+    ]  # BEA-test has no edits
     commands = dry(
         "paper", "pseudo", SYSTEMS="joint-spell-wikipedia-250000 joint-direct-gigaword-9"
     )
