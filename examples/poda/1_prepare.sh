@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Text in WORK/text; binarised with all its words to pre-train on in WORK/data/pretrain; and pairs as
-# they are, for each task and amount, in WORK/data/TASK.AMOUNT.
+# they are, for each task and amount, in WORK/data/TASK.AMOUNT; held-out sets in WORK/held-out/TASK.SET.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -8,8 +8,7 @@ DICTIONARY="$WORK/dictionary/dict.en.txt"
 
 # Clean sentences to pre-train on, to put errors into, and to hold out.
 sentences() {
-  local clean="$WORK/text/clean" split
-  have "$clean/done" && return
+  local clean="$WORK/text/clean"
   run mkdir -p "$clean"
   if [[ "$SCALE" == tiny ]]; then
     run python "$HERE/../common/toy_sentences.py" "$clean/all.txt" --seed "$SEED"
@@ -20,18 +19,17 @@ sentences() {
   fi
   run python "$HERE/split.py" "$clean/all.txt" "$clean" --seed "$SEED" \
     --lines "train=$TUNING_LINES" "valid=$HELD_OUT" "test=$HELD_OUT"
-  into "$clean/done" date
 }
 
 # Pairs of the task learner: noise on the clean sentences.
 learner() {
   local clean="$WORK/text/clean" pairs split number
   pairs="$(text learner)"
-  have "$pairs/done" && return
   run mkdir -p "$pairs"
   for split in train valid test; do
     run cp "$clean/$split.txt" "$pairs/$split.trg"
-    run fairseq-ssl noise "$pairs/$split.trg" --noise "$ERRORS" --seed "$SEED" -o "$pairs/$split.src"
+    run fairseq-ssl noise "$pairs/$split.trg" --noise "$ERRORS" --seed "$SEED" \
+      -o "$pairs/$split.src" ${FORCE:+--force}
   done
   if [[ "$SCALE" == small ]]; then
     for number in 0 1 2 3; do
@@ -40,7 +38,6 @@ learner() {
     lower "$DATA_DIR/jfleg/dev.src" "$pairs/jfleg.src"
     run cp "$pairs/jfleg.ref0" "$pairs/jfleg.trg"
   fi
-  into "$pairs/done" date
 }
 
 lower() { # TEXT OUTPUT
@@ -51,17 +48,14 @@ lower() { # TEXT OUTPUT
 brought() { # TASK
   local pairs
   pairs="$(text "$1")"
-  have "$pairs/done" && return
   run mkdir -p "$pairs"
   data_dir "wikipedia.txt, billion.txt, cnndm, gigaword, conll, jfleg" "$1" wikipedia.txt billion.txt
   run cp -r "$DATA_DIR/$1/." "$pairs"
-  into "$pairs/done" date
 }
 
 # One dictionary of all words; its beginning is the vocabulary.
 dictionary() {
   local task all=()
-  have "$DICTIONARY" && return
   if [[ "$SCALE" == paper ]]; then
     all=("$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt")
   else
@@ -79,7 +73,6 @@ pretraining() {
   local folder="$WORK/text/pretrain" data="$WORK/data/pretrain"
   local select=(python "$HERE/segments.py" --dictionary "$DICTIONARY" --vocabulary "$VOCABULARY"
     --least-words "$LEAST_WORDS" --most-unknown "$MOST_UNKNOWN")
-  have "$data" && return
   if [[ "$SCALE" == paper ]]; then
     into "$folder/all.en" "${select[@]}" "$DATA_DIR/wikipedia.txt" "$DATA_DIR/billion.txt" \
       --segment "$SEGMENT"
@@ -95,11 +88,10 @@ pretraining() {
   run mv "$data.tmp" "$data"
 }
 
-# Pairs to train on, the first so many of them, and all to validate and decode.
+# Pairs to train on, the first so many of them, and all to validate.
 pairs() { # TASK AMOUNT
-  local data pairs side split
+  local data pairs side
   data="$(data "$@")" pairs="$(text "$1")"
-  have "$data" && return
   run rm -rf "$data.tmp"
   run mkdir -p "$data.tmp"
   for side in src trg; do
@@ -109,25 +101,34 @@ pairs() { # TASK AMOUNT
     else
       into "$data.tmp/train.src-trg.$side" head -n "$2" "$pairs/train.$side"
     fi
-    for split in valid $(sets "$1"); do
-      [[ "$split" == valid && -e "$data.tmp/valid.src-trg.$side" ]] && continue
-      run cp "$pairs/$split.$side" "$data.tmp/$split.src-trg.$side"
-    done
+    run cp "$pairs/valid.$side" "$data.tmp/valid.src-trg.$side"
   done
   run mv "$data.tmp" "$data"
+}
+
+# Pairs to decode.
+held_out_pairs() { # TASK SET
+  local folder side
+  folder="$(held_out "$@")"
+  run mkdir -p "$folder"
+  for side in src trg; do
+    run cp "$DICTIONARY" "$folder/dict.$side.txt"
+    run cp "$(text "$1")/$2.$side" "$folder/$2.src-trg.$side"
+  done
 }
 
 headline "1/6 text and data ($SCALE)"
 for task in $TASKS; do
   if [[ "$task" == learner ]]; then
-    sentences
-    learner
+    build "$WORK/text/clean" sentences
+    build "$(text learner)" learner
   else
-    brought "$task"
+    build "$(text "$task")" brought "$task"
   fi
 done
-dictionary
-pretraining
+build "$WORK/dictionary" dictionary
+build "$WORK/data/pretrain" pretraining
 for task in $TASKS; do
-  for amount in $AMOUNTS; do pairs "$task" "$amount"; done
+  for amount in $AMOUNTS; do build "$(data "$task" "$amount")" pairs "$task" "$amount"; done
+  for set in $(sets "$task"); do build "$(held_out "$task" "$set")" held_out_pairs "$task" "$set"; done
 done

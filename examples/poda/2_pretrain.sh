@@ -18,7 +18,6 @@ newest() { # COUNT
 
 pretrain() {
   local until=() checkpoints number
-  have "$(start "$STARTS")" && return
   ((PRETRAIN_EPOCHS)) && until+=(--max-epoch "$PRETRAIN_EPOCHS")
   ((PRETRAIN_UPDATES)) && until+=(--max-update "$PRETRAIN_UPDATES")
   # shellcheck disable=SC2046,SC2086  # words apart
@@ -43,4 +42,4 @@ pretrain() {
 }
 
 headline "2/6 pre-training"
-pretrain
+build "$PRETRAINED" pretrain

@@ -7,7 +7,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 finetune() { # TASK AMOUNT KIND SEED
   local final folder from=()
   final="$(model "$@")" folder="$(dirname "$(model "$@")")"
-  have "$final" && return
   case "$3" in
     untuned)
       into "$final" cat "$(start 1)"
@@ -26,5 +25,6 @@ finetune() { # TASK AMOUNT KIND SEED
 }
 
 headline "3/6 fine-tuning: $TASKS; $KINDS; $AMOUNTS"
-each_model spawn finetune
+build_model() { build "$(dirname "$(model "$@")")" finetune "$@"; } # TASK AMOUNT KIND SEED
+each_model spawn build_model
 settle

@@ -6,7 +6,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 score() { # TASK SET OUTPUT-WITHOUT-SUFFIX
   local pairs references=() number
   pairs="$(text "$1")"
-  have "$3.json" && return
   case "$1.$2" in
     cnndm.*) rouge "$3" "$pairs/$2.trg" --sentence-mark "$SENTENCE_MARK" ;;
     gigaword.*) rouge "$3" "$pairs/$2.trg" ;;
@@ -31,21 +30,24 @@ gleu() { # OUTPUT SOURCE FLAGS...
   into "$1.json" fairseq-ssl score gleu "$1.txt" --source "$2" "${@:3}" --format json
 }
 
+build_score() { build "$3.json" score "$@"; } # TASK SET OUTPUT-WITHOUT-SUFFIX
+
 each_set() { # TASK AMOUNT KIND SEED
   local set
   for set in $(sets "$1"); do
-    score "$1" "$set" "$RUNS/$1.$2.$3.$4/$set"
+    build_score "$1" "$set" "$RUNS/$1.$2.$3.$4/$set"
     if [[ "$ENSEMBLE" == 1 && "$3" != untuned && "$4" == "${SEEDS%% *}" ]]; then
-      score "$1" "$set" "$RUNS/$1.$2.$3.all/$set"
+      build_score "$1" "$set" "$RUNS/$1.$2.$3.all/$set"
     fi
   done
 }
 
 untouched() { # TASK: the source as it is
-  local set
+  local set out
   for set in $(sets "$1"); do
-    into "$RUNS/$1.0.untouched.1/$set.txt" cat "$(text "$1")/$set.src"
-    score "$1" "$set" "$RUNS/$1.0.untouched.1/$set"
+    out="$RUNS/$1.0.untouched.1/$set"
+    build "$out.txt" into "$out.txt" cat "$(text "$1")/$set.src"
+    build_score "$1" "$set" "$out"
   done
 }
 

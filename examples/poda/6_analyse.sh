@@ -8,7 +8,6 @@ OUT="$WORK/analysis"
 
 samples() {
   local task="${TASKS%% *}" amount="${AMOUNTS%% *}"
-  have "$OUT/samples.txt" && return
   into "$OUT/prompts.txt" tr '|' '\n' <<<"$PROMPTS"
   # shellcheck disable=SC2094  # read here, written there
   quietly "$OUT/samples.log" into "$OUT/samples.generate" \
@@ -19,7 +18,7 @@ samples() {
 }
 
 headline "6/6 figures and samples"
-samples
+build "$OUT/samples.txt" samples
 for task in $TASKS; do
   run python "$HERE/figures.py" "$RUNS" "$OUT" --task "$task"
 done

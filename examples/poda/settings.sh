@@ -17,6 +17,7 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
+CHOICES="TASKS AMOUNTS KINDS SEEDS SETS ENSEMBLE"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/poda/$SCALE}"
 SEED="${SEED:-1}"                             # of the data and of pre-training
@@ -104,6 +105,7 @@ RUNS="$WORK/runs"
 PRETRAINED="$WORK/pretrained" # PRETRAINED/start.N.pt
 text() { echo "$WORK/text/$1"; }              # TASK: train, valid, test and more, .src and .trg
 data() { echo "$WORK/data/$1.$2"; }           # TASK AMOUNT
+held_out() { echo "$WORK/held-out/$1.$2"; }   # TASK SET
 model() { echo "$RUNS/$1.$2.$3.$4/final.pt"; } # TASK AMOUNT KIND SEED
 start() { echo "$PRETRAINED/start.$((($1 - 1) % STARTS + 1)).pt"; } # SEED
 sets() { # TASK: what is decoded

@@ -3,18 +3,16 @@
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
+binarise() { build "$WORK/data/$1" build_data "$@"; } # NAME DICTIONARY-FLAGS...
+
 # Binarise WORK/text/NAME: its training pairs, dev set and, of words, test set.
-binarise() { # NAME DICTIONARY-FLAGS...
+build_data() { # NAME DICTIONARY-FLAGS...
   local text="$WORK/text/$1" data="$WORK/data/$1" test=()
-  have "$data" && return
   [[ "$1" == gec* ]] || test=(--testpref "$text/test")
   run rm -rf "$data.tmp"
   quietly "$WORK/preprocess.log" run fairseq-preprocess --source-lang src --target-lang trg \
     "${@:2}" --trainpref "$text/train" --validpref "$text/valid" "${test[@]}" \
     --destdir "$data.tmp" --workers "$(nproc)"
-  if [[ "$1" == gec ]]; then
-    for set in $GEC_SETS; do run cp "$text/$set.src" "$data.tmp/$set.src-trg.src"; done
-  fi
   run mv "$data.tmp" "$data"
 }
 
@@ -22,35 +20,43 @@ subwords() { # TEXT OUTPUT
   into "$2" fairseq-ssl subwords encode "$WORK/bpe" "$1"
 }
 
+real_text() { # WORK/text/gec
+  local text="$WORK/text/gec" split side
+  for split in train valid; do
+    for side in src trg; do subwords "$DATA_DIR/$split.$side" "$text/$split.$side"; done
+  done
+}
+
+synthetic_text() { # WORK/text/gec.synthetic
+  local more="$WORK/text/gec.synthetic" raw="$WORK/raw" side
+  run mkdir -p "$raw"
+  run fairseq-ssl noise "$DATA_DIR/news.txt" --noise "$NOISE" --seed "$SEED" \
+    -o "$raw/news.src" ${FORCE:+--force}
+  into "$raw/src" cat "$raw/news.src" "$DATA_DIR/backtranslated.src"
+  into "$raw/trg" cat "$DATA_DIR/news.txt" "$DATA_DIR/backtranslated.trg"
+  for side in src trg; do
+    subwords "$raw/$side" "$more/train.$side"
+    run cp "$WORK/text/gec/valid.$side" "$more"
+  done
+}
+
+held_out_text() { # SET: as text, for fairseq-generate
+  local folder="$WORK/data/gec.$1" side
+  subwords "$DATA_DIR/$1.src" "$folder/$1.src-trg.src"
+  for side in src trg; do run cp "$WORK/dict.txt" "$folder/dict.$side.txt"; done
+}
+
 grammar() {
-  local text="$WORK/text/gec" more="$WORK/text/gec.synthetic" raw="$WORK/raw" split side set
+  local set dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
   data_dir "train, valid .src and .trg, bea.src, conll.src, news.txt ..." {train,valid}.{src,trg}
-  local dictionary=(--srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt")
-  if ! have "$text/done"; then
-    run mkdir -p "$WORK"
-    quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$DATA_DIR/train.src" \
-      "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY" --force
-    into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
-    for split in train valid; do
-      for side in src trg; do subwords "$DATA_DIR/$split.$side" "$text/$split.$side"; done
-    done
-    for set in $GEC_SETS; do subwords "$DATA_DIR/$set.src" "$text/$set.src"; done
-    into "$text/done" date
-  fi
+  build "$WORK/bpe.model" quietly "$WORK/subwords.log" run fairseq-ssl subwords train \
+    "$DATA_DIR/train.src" "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY" --force
+  build "$WORK/dict.txt" into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
+  build "$WORK/text/gec" real_text
   binarise gec "${dictionary[@]}"
+  for set in $GEC_SETS; do build "$WORK/data/gec.$set" held_out_text "$set"; done
   [[ "$PRETRAIN" == 1 ]] || return 0
-  if ! have "$more/done"; then
-    run mkdir -p "$raw"
-    run fairseq-ssl noise "$DATA_DIR/news.txt" --noise "$NOISE" --seed "$SEED" \
-      -o "$raw/news.src" ${FORCE:+--force}
-    into "$raw/src" cat "$raw/news.src" "$DATA_DIR/backtranslated.src"
-    into "$raw/trg" cat "$DATA_DIR/news.txt" "$DATA_DIR/backtranslated.trg"
-    for side in src trg; do
-      subwords "$raw/$side" "$more/train.$side"
-      run cp "$text/valid.$side" "$more"
-    done
-    into "$more/done" date
-  fi
+  build "$WORK/text/gec.synthetic" synthetic_text
   binarise gec.synthetic "${dictionary[@]}"
 }
 

@@ -7,7 +7,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 train() { # TASK FOLD KIND LAYERS
   local folder="$RUNS/$1.$2.$3-$4" last ARCH
-  have "$(model "$@")" && return
   architecture "$1" "$3" "$4"
   if [[ "$1" == gec ]]; then
     grammar "$folder"
@@ -20,17 +19,18 @@ train() { # TASK FOLD KIND LAYERS
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
 }
 
+synthetic() { # FOLDER FLAGS...
+  stage "$WORK/data/gec.synthetic" "$@" --lr "$PRETRAIN_LR" \
+    --warmup-updates "$PRETRAIN_WARMUP" --max-update "$PRETRAIN_UPDATES"
+}
+
 # Synthetic pairs, then real ones.
 grammar() { # FOLDER
   local start=() batch=(--dropout "$GEC_DROPOUT" --lr-scheduler inverse_sqrt
     --max-tokens "$GEC_MAX_TOKENS" --update-freq "$GEC_UPDATE_FREQ"
     --save-interval-updates 5000 --keep-interval-updates 1)
   if [[ "$PRETRAIN" == 1 ]]; then
-    if ! have "$1/synthetic/done"; then
-      stage "$WORK/data/gec.synthetic" "$1/synthetic" "${batch[@]}" --lr "$PRETRAIN_LR" \
-        --warmup-updates "$PRETRAIN_WARMUP" --max-update "$PRETRAIN_UPDATES"
-      into "$1/synthetic/done" date
-    fi
+    build "$1/synthetic" synthetic "$1/synthetic" "${batch[@]}"
     start=(--finetune-from-model "$1/synthetic/checkpoint_best.pt")
   fi
   stage "$WORK/data/gec" "$1" "${batch[@]}" "${start[@]}" --lr "$GEC_LR" \
@@ -53,7 +53,9 @@ headline "2/4 training: $TASKS; $KINDS"
 for task in $TASKS; do
   for fold in $(folds "$task"); do
     for depth in $(depths "$task"); do
-      for kind in $(kinds "$task"); do spawn train "$task" "$fold" "$kind" "$depth"; done
+      for kind in $(kinds "$task"); do
+        spawn build "$RUNS/$task.$fold.$kind-$depth" train "$task" "$fold" "$kind" "$depth"
+      done
     done
   done
 done

@@ -5,13 +5,14 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # TASK FOLD MODEL SET
-  local out="$RUNS/$1.$2.$3/$4" beam="$BEAM" subwords=none form=()
-  have "$out.txt" && return
+  local out="$RUNS/$1.$2.$3/$4" beam="$BEAM" subwords=none form=() data
+  data="$(data "$1" "$2")"
   if [[ "$1" == gec ]]; then
+    data+=".$4"
     beam="$GEC_BEAM" subwords=sentencepiece form=(--dataset-impl raw) # what is to be corrected is text
   fi
   # shellcheck disable=SC2086  # words apart
-  quietly "$out.log" into "$out.generate" fairseq-generate "$(data "$1" "$2")" \
+  quietly "$out.log" into "$out.generate" fairseq-generate "$data" \
     --user-dir "$USER_DIR" "${form[@]}" --task local_transduction --source-lang src --target-lang trg \
     --path "$RUNS/$1.$2.$3/final.pt" --gen-subset "$4" --batch-size "$DECODE_BATCH" \
     --beam "$beam" --max-len-a 2 --max-len-b 10 ${DECODING_FLAGS:-}
@@ -23,7 +24,9 @@ for task in $TASKS; do
   if [[ "$task" == gec ]]; then sets="$GEC_SETS"; else sets="$SETS"; fi
   for fold in $(folds "$task"); do
     for model in $(models "$task"); do
-      for set in $sets; do spawn decode "$task" "$fold" "$model" "$set"; done
+      for set in $sets; do
+        spawn build "$RUNS/$task.$fold.$model/$set.txt" decode "$task" "$fold" "$model" "$set"
+      done
     done
   done
 done

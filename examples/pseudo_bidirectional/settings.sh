@@ -22,6 +22,7 @@ source "$HERE/../common/grammar.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 
+CHOICES="TASKS FOLDS KINDS DEPTHS GEC_DEPTHS SETS GEC_SETS MEASURED"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pseudo_bidirectional/$SCALE}"
 TASKS="${TASKS:-ocr}"

@@ -45,3 +45,11 @@ def printed(recipe: Path, name: str, settings: dict[str, str]) -> list[list[str]
 
 def called(commands: list[list[str]], program: str) -> list[list[str]]:
     return [command[1:] for command in commands if command[0] == program]
+
+
+def stops_for(path: Path, settings: dict[str, str], name: str, value: str) -> None:
+    """A step must not reuse what it built with another value of a setting, and has to name it."""
+    shown = step(path, {**settings, name: value}, 2).stderr
+    assert f"  {name} was '" in shown, shown
+    assert f"', is '{value}'" in shown, shown
+    assert "FORCE=1" in shown

@@ -12,7 +12,7 @@ import pytest
 
 import fairseq_ssl
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, printed, step
+from tests.recipes.recipe import called, printed, step, stops_for
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -57,6 +57,11 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
         assert all(line.startswith("there already: ") for line in done), again
+    for number, name, value in (
+        *((1, "SEGMENT", "64"), (1, "ERRORS", "denoise"), (2, "LAYERS", "2"), (2, "SEED", "2")),
+        *((3, "VOCABULARY", "90"), (3, "LR", "1e-3"), (4, "BEAM", "4")),
+    ):
+        stops_for(STEPS[number - 1], settings, name, value)
 
 
 def test_pretraining_is_the_papers() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import fairseq_ssl
 from tests.conftest import PACKAGE, ROOT
-from tests.recipes.recipe import called, printed, step
+from tests.recipes.recipe import called, printed, step, stops_for
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -39,6 +39,10 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
         assert all(line.startswith("there already: ") for line in done), again
+    for number, name, value in (
+        *((2, "DIM", "32"), (2, "UPDATES", "61"), (2, "SEED", "2"), (3, "BEAM", "4")),
+    ):
+        stops_for(STEPS[number - 1], settings, name, value)
 
 
 def test_words_are_trained_alike_at_both_depths() -> None:
@@ -132,6 +136,16 @@ def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
         lines = (work / f"runs/gec.all.pbd-1/{split}.txt").read_text().splitlines()
         assert len(lines) == 2
     assert [line.split("\t")[0] for line in shown[:3]] == ["Precision", "Recall", "F_0.5"]
+    more = {**settings, "PRETRAIN": "0", "GEC_SETS": "bea conll news"}
+    (data / "news.src").write_text(wrong)
+    assert "there already" in step(STEPS[0], more).stderr  # another set changes nothing else
+    assert (work / "data/gec.news/news.src-trg.src").exists()
+    for number, name, value in (
+        (1, "VOCABULARY", "29"),
+        (2, "VOCABULARY", "29"),
+        (3, "GEC_BEAM", "3"),
+    ):
+        stops_for(STEPS[number - 1], settings, name, value)
 
 
 def test_more_words_are_learned_by_the_same_model() -> None:
