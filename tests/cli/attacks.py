@@ -132,3 +132,14 @@ def fasttext(length: int) -> bytes:
     header = struct.pack("<14id", 793712314, 12, 2, 5, 5, 5, 5, 1, 2, 2, 9, 3, 6, 100, 1e-4)
     words = struct.pack("<3i2q", 1, 1, 0, 9, -1) + b"word\0" + struct.pack("<qb", 9, 0)
     return (header + words + struct.pack("<?2q", False, 10, 2) + bytes(80))[:length]
+
+
+def bert_json(name: str, changes: dict[str, Any]) -> Content:
+    """Settings of a BERT in a folder of transformers', changed."""
+
+    def made(_: Path) -> bytes:
+        return json.dumps(
+            {**json.loads((models() / "bert" / name).read_text()), **changes}
+        ).encode()
+
+    return made

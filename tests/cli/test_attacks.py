@@ -28,6 +28,7 @@ from tests.cli.attacks import (
     as_array,
     as_checkpoint,
     as_pickle,
+    bert_json,
     fasttext,
     filter_json,
     index,
@@ -73,72 +74,51 @@ FIT = (
 CODE = "__import__('os').system('touch {canary}')"
 REFUSED = "nothing in it was run"
 
+WITH_CHECKPOINT = {
+    "average": "average {a.pt} -o {out}",
+    "moving average": "average {a.pt} --ema -o {out}",
+    "export": "export {a.pt} --to fairseq -o {out}",
+    "export to CTranslate2": "export {a.pt} --to ctranslate2 --data-dir {models}/data -o {out}",
+    "export of one direction": "export {a.pt} --to translation -s src -t trg -o {out}",
+    "back-translate": f"{DECODE} {{a.pt}}",
+    "back-translate by CTranslate2": f"{DECODE} {{a.pt}} --engine ctranslate2",
+    "rerank, translation": f"{FEATURES} --translation {{a.pt}} --source {{text}}",
+    "rerank, language model": f"{FEATURES} --language-model {{a.pt}}",
+    "rerank, masked model": f"{FEATURES} --masked-model {{a.pt}}",
+    "token-wins": f"token-wins {ANALYZED}",
+    "length-bleu": f"length-bleu {ANALYZED} --subwords none",
+    "swapped-bleu": "swapped-bleu {models}/data -c m={a.pt} --subset test --separator a --beam 1 "
+    "--subwords none --device cpu -o {out}",
+    "shift-similarity": "shift-similarity {models}/data -c m={a.pt} --subset test --device cpu "
+    "-o {out}",
+    "classify predict": "classify predict {text} --model {a.pt} --data {models}/texts --device cpu",
+    "classify label": "classify label --model {a.pt} --data {models}/texts --split valid "
+    "--device cpu -o {out}",
+    "edits tune": "edits tune {text} {other} --model {a.pt} --data {models}/data --device cpu",
+}
+WITH_BERT = {
+    "classify prepare": "classify prepare {labelled} --valid-share 0.2 --pieces 60 "
+    "--cut bert:{folder} -o {out}",
+    "rerank, masked model": "rerank features {list} --masked-model {folder} --device cpu -o {out}",
+}
+
 TABLE: dict[str, Row] = {
-    "pickle: average": Row("average {a.pt} -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED),
-    "pickle: moving average": Row(
-        "average {a.pt} --ema -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: export": Row(
-        "export {a.pt} --to fairseq -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: export to CTranslate2": Row(
-        "export {a.pt} --to ctranslate2 --data-dir {models}/data -o {out}",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
-    "pickle: export of one direction": Row(
-        "export {a.pt} --to translation -s src -t trg -o {out}", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: back-translate": Row(f"{DECODE} {{a.pt}}", {"a.pt": as_checkpoint}, 1, REFUSED),
-    "pickle: back-translate by CTranslate2": Row(
-        f"{DECODE} {{a.pt}} --engine ctranslate2", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: rerank, translation": Row(
-        f"{FEATURES} --translation {{a.pt}} --source {{text}}", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: rerank, language model": Row(
-        f"{FEATURES} --language-model {{a.pt}}", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: rerank, masked model": Row(
-        f"{FEATURES} --masked-model {{a.pt}}", {"a.pt": as_checkpoint}, 1, REFUSED
-    ),
-    "pickle: token-wins": Row(
-        f"token-wins {ANALYZED}",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
-    "pickle: length-bleu": Row(
-        f"length-bleu {ANALYZED} --subwords none",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
-    "pickle: shift-similarity": Row(
-        "shift-similarity {models}/data -c m={a.pt} --subset test --device cpu -o {out}",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
-    "pickle: classify predict": Row(
-        "classify predict {text} --model {a.pt} --data {models}/texts --device cpu",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
-    "pickle: classify label": Row(
-        "classify label --model {a.pt} --data {models}/texts --split valid --device cpu -o {out}",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
-    "pickle: edits tune": Row(
-        "edits tune {text} {other} --model {a.pt} --data {models}/data --device cpu",
-        {"a.pt": as_checkpoint},
-        1,
-        REFUSED,
-    ),
+    **{
+        f"pickle: {verb}": Row(words, {"a.pt": as_checkpoint}, 1, REFUSED)
+        for verb, words in WITH_CHECKPOINT.items()
+    },
+    **{
+        f"{setting}: {verb}": Row(
+            words, {f"folder/{name}": bert_json(name, {setting: content})}, 1, setting
+        )
+        for verb, words in WITH_BERT.items()
+        for name, setting, content in (
+            ("config.json", "auto_map", {"AutoModel": "attack.Attack"}),
+            ("tokenizer_config.json", "auto_map", {"AutoTokenizer": ["attack.Attack", None]}),
+            ("config.json", "attn_implementation", "stranger/attention"),
+            ("tokenizer_config.json", "vocab_file", "/etc/passwd"),
+        )
+    },
     "pickle: subword model": Row(
         "subwords encode {a.model} {text} -o {out}", {"a.model": as_pickle}, 1, "a.model"
     ),
@@ -280,6 +260,8 @@ def canary(tmp_path: Path) -> Path:
 def places(tmp_path: Path, canary: Path) -> Callable[[Mapping[str, Content]], dict[str, str]]:
     """Write files, those of a folder over a copy of a whole one; return all by name."""
     wholes = {
+        "config.json": "bert",
+        "tokenizer_config.json": "bert",
         "filter.json": "learned",
         "phsic-words.npz": "learned",
         "test.src-trg.src.idx": "data",
@@ -289,6 +271,7 @@ def places(tmp_path: Path, canary: Path) -> Callable[[Mapping[str, Content]], di
         given: dict[str, Content] = {
             "text": TEXT,
             "other": OTHER,
+            "labelled": b"".join(b"good\ta %d\nbad\tb %d\n" % (n, n) for n in range(20)),
             "list": b"0 ||| u v ||| l2r= -0.5 ||| -0.5\n1 ||| w ||| l2r= -0.1 ||| -0.1\n",
             **files,
         }
