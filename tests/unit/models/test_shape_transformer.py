@@ -275,7 +275,11 @@ def test_glorot_embeddings_are_uniform_within_their_bound() -> None:
     sizes = {"encoder_embed_dim": 64, "decoder_embed_dim": 64}
     bound = (6 / (len(dictionary()) + 64)) ** 0.5
     for shared in (True, False):
-        options = {"share_all_embeddings": shared, "encoder_attention_heads": 4, **sizes}
+        options: dict[str, Any] = {
+            "share_all_embeddings": shared,
+            "encoder_attention_heads": 4,
+            **sizes,
+        }
         model = build(shape_embedding_init="glorot", **options)
         tables = (model.encoder.embed_tokens, model.decoder.embed_tokens)
         for table in (*tables, model.decoder.output_projection):
