@@ -145,7 +145,7 @@ def test_an_average_does_not_take_over_an_attack(
     options = given["cfg"][group]
     (vars(options) if isinstance(options, Namespace) else options)[option] = value
     reading.write(given, tmp_path / "hostile.pt")
-    with pytest.raises(DataError, match=r"hostile\.pt.* option .*nothing (in|of) it was run"):
+    with pytest.raises(DataError, match=r"hostile\.pt.* option "):
         average([tmp_path / "hostile.pt"])
 
 
