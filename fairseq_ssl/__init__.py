@@ -56,6 +56,8 @@ Everything it adds to fairseq, by the flag that selects it:
     touched_cross_entropy
         Cross-entropy over the words that noise touched and a few of the others (PoDA).
 --optimizer
+    bert_adam
+        Adam without weight decay of LayerNorm weights and biases, as BERT was trained (PIE).
     touched_adam
         Adam that moves only those rows of a table of embeddings that a batch has touched (MEIN).
 

@@ -23,6 +23,7 @@ MODULES = (
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.touched_cross_entropy",
     "fairseq_ssl.criterions.reconstruction_loss",
+    "fairseq_ssl.optimisers.bert_adam",
     "fairseq_ssl.optimisers.touched_adam",
     "fairseq_ssl.tasks.edit_labelling",
     "fairseq_ssl.tasks.copying_translation",

@@ -165,13 +165,14 @@ class Recipe:
         return _file_digest(path) if path.is_file() else None
 
     def inputs(self, target: str, commands: Commands) -> dict[str, str]:
-        """Return the fingerprints of the files that commands name, without the recipe's code."""
+        """Return the fingerprints of the targets and files that commands name, without the code."""
         outside = (f"{target}/", "$HERE/", "$USER_DIR")
         names = {name for words in commands for name in self._files(words)}
         written = {name for words in commands for name in _outputs(words)}
+        read = {self.owner(name) or name for name in names - written if name != target}
         found = {
             name: self.fingerprint(name)
-            for name in sorted(names - written)
+            for name in sorted(read - {target})
             if not f"{target}/".startswith(f"{name}/") and not name.startswith(outside)
         }
         return {name: value for name, value in found.items() if value}

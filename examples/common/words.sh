@@ -2,18 +2,19 @@
 # The words of OCR and spelling that several papers correct, as two files a split. To be sourced,
 # after recipe.sh, by a recipe with the settings SCALE, WORK and DATA_DIR.
 #
-#   word_text TASK FOLD       makes WORK/text/TASK.FOLD/{train,valid,test}.{src,trg}: toy words at
-#                             SCALE=tiny, else what DATA_DIR has of ocrpp, for ocr or spell
+#   word_text TASK FOLD       build WORK/text/TASK.FOLD/{train,valid,test}.{src,trg}: toy words at
+#                             SCALE=tiny, else ocrpp's in DATA_DIR, for ocr or spell
 #   more_words TASK FOLD COPIES SEED
-#                             the same words in WORK/text/TASK.FOLD.augmented, and copies of those
-#                             to train on with new errors, counted in them
+#                             build WORK/text/TASK.FOLD.augmented: the same words, and copies of the
+#                             training words with new errors, drawn as those counted in them
 #   score_words MODEL...      shows how many words of TASKS, SETS and FOLDS are right, by WORK and by
 #                             the times in MEASURED
 WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
-word_text() { # TASK FOLD
+word_text() { build "$WORK/text/$1.$2" build_words "$@"; } # TASK FOLD
+
+build_words() { # TASK FOLD
   local text="$WORK/text/$1.$2" prefix folder split
-  have "$text/done" && return
   [[ "$1" == ocr ]] && prefix="klk.$2" || prefix="twitter.$2"
   if [[ "$SCALE" == tiny ]]; then
     folder="$WORK/toy"
@@ -26,18 +27,17 @@ word_text() { # TASK FOLD
     run python "$WORDS/words.py" "$folder/$1/$prefix.${split%:*}" \
       "$text/${split#*:}.src" "$text/${split#*:}.trg"
   done
-  into "$text/done" date
 }
 
-more_words() { # TASK FOLD COPIES SEED
+more_words() { build "$WORK/text/$1.$2.augmented" build_more_words "$@"; } # TASK FOLD COPIES SEED
+
+build_more_words() { # TASK FOLD COPIES SEED
   local text="$WORK/text/$1.$2" more="$WORK/text/$1.$2.augmented" split side
-  have "$more/done" && return
   run python "$WORDS/synthetic_words.py" "$text/train.src" "$text/train.trg" \
     "$more/train.src" "$more/train.trg" --copies "$3" --seed "$4"
   for split in valid test; do
     for side in src trg; do run cp "$text/$split.$side" "$more"; done
   done
-  into "$more/done" date
 }
 
 score_words() { # MODEL...

@@ -3,11 +3,12 @@
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Binarise WORK/text/NAME with the edits of WORK/text/EDITS.
-binarise() { # NAME EDITS DICTIONARY-FLAGS...
-  local text="$WORK/text/$1" edits="$WORK/text/$2" data="$WORK/data/$1" split side
+binarise() { build "$WORK/data/$1" build_data "$@"; } # NAME EDITS DICTIONARY-FLAGS...
+
+# Binarise WORK/text/NAME with the edits of WORK/edits/EDITS.
+build_data() { # NAME EDITS DICTIONARY-FLAGS...
+  local text="$WORK/text/$1" edits="$WORK/edits/$2" data="$WORK/data/$1" split side
   local test=(--testpref "$text/test")
-  have "$data" && return
   [[ "$1" == gec* ]] && test=()
   run rm -rf "$data.tmp"
   run mkdir -p "$data.tmp"
@@ -24,24 +25,26 @@ binarise() { # NAME EDITS DICTIONARY-FLAGS...
   run cp "$edits/edits.txt" "$data.tmp"
   # Text that fairseq finds beside what is binarised comes first. In it unknown tokens are not
   # lost, so that the tagger can copy them.
+  for split in valid test; do
+    [[ "$split" == test && "$1" == gec* ]] && continue
+    for side in src trg; do run cp "$text/$split.$side" "$data.tmp/$split.src-trg.$side"; done
+  done
   if [[ "$1" == gec ]]; then
-    run cp "$text/test.src" "$data.tmp/test.src-None.src"
-  elif [[ "$1" != gec.* ]]; then
-    for split in valid test; do
-      for side in src trg; do run cp "$text/$split.$side" "$data.tmp/$split.src-trg.$side"; done
+    for split in $GEC_SETS; do
+      [[ "$split" == valid ]] || run cp "$text/$split.src" "$data.tmp/$split.src-None.src"
     done
   fi
   run mv "$data.tmp" "$data"
 }
 
-# Count the edits of WORK/text/NAME, and tell what they cover before anybody trains.
+# The edits of WORK/text/NAME in WORK/edits/NAME, and what they cover of its dev set.
 count_edits() { # NAME FLAGS...
-  local text="$WORK/text/$1"
-  have "$WORK/stats/$1.json" && return
-  run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" -o "$text/edits.txt" \
-    --size "$EDIT_SIZE" --longest "$EDIT_LONGEST" --label-dict "$text/labels.txt" "${@:2}"
-  into "$WORK/stats/$1.json" fairseq-ssl edits stats "$text/valid.src" "$text/valid.trg" \
-    --dictionary "$text/edits.txt" --format json
+  local text="$WORK/text/$1" edits="$WORK/edits/$1"
+  build "$edits" run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" \
+    -o "$edits/edits.txt" --size "$EDIT_SIZE" --longest "$EDIT_LONGEST" \
+    --label-dict "$edits/labels.txt" "${@:2}"
+  build "$WORK/stats/$1.json" into "$WORK/stats/$1.json" fairseq-ssl edits stats \
+    "$text/valid.src" "$text/valid.trg" --dictionary "$edits/edits.txt" --format json
 }
 
 words() { # TASK FOLD
@@ -60,44 +63,50 @@ pieces() { # INPUT OUTPUT
   into "$2" bash -c "$PIECES < $(printf %q "$1")"
 }
 
-grammar() {
-  local split side number from text="$WORK/text/gec" raw="$WORK/raw"
-  : "${BERT:?folder of a BERT as Hugging Face stores it}"
-  data_dir "train.src, train.trg, valid.src, valid.trg, test.src, clean.txt" \
-    {train,valid}.{src,trg} test.src clean.txt
-  local vocabulary=(--srcdict "$text/dict.txt" --tgtdict "$text/dict.txt")
-  if ! have "$text/done"; then
-    for split in train valid; do
-      for side in src trg; do pieces "$DATA_DIR/$split.$side" "$text/$split.$side"; done
-    done
-    if [[ -n "$SPELL_CHECK" ]]; then
-      into "$raw/test.src" bash -c "$SPELL_CHECK < $(printf %q "$DATA_DIR/test.src")"
+real_text() { # WORK/text/gec; the text that WORK/text/gec/SET.src was split from is WORK/raw/SET.src
+  local text="$WORK/text/gec" raw="$WORK/raw" split side set
+  for split in train valid; do
+    for side in src trg; do pieces "$DATA_DIR/$split.$side" "$text/$split.$side"; done
+  done
+  for set in $GEC_SETS; do
+    if [[ "$set" == valid || -z "$SPELL_CHECK" ]]; then
+      into "$raw/$set.src" cat "$DATA_DIR/$set.src"
     else
-      headline "no SPELL_CHECK is set: the test text stays as it is, where the paper mends it"
-      into "$raw/test.src" cat "$DATA_DIR/test.src"
+      into "$raw/$set.src" bash -c "$SPELL_CHECK < $(printf %q "$DATA_DIR/$set.src")"
     fi
-    pieces "$raw/test.src" "$text/test.src"
-    run python "$HERE/wordpieces.py" dictionary "$BERT" "$text/dict.txt"
-    into "$text/done" date
-  fi
-  count_edits gec --transforms english
+    [[ "$set" == valid ]] || pieces "$raw/$set.src" "$text/$set.src"
+  done
+  run python "$HERE/wordpieces.py" dictionary "$BERT" --output "$text/dict.txt"
+}
+
+synthetic_text() { # MODEL: WORK/text/gec.MODEL
+  local text="$WORK/text/gec" raw="$WORK/raw" from side
+  from="$((($1 - 1) * CLEAN_STEP))"
+  into "$raw/clean.$1" awk "NR > $from + $CLEAN_LINES { exit } NR > $from" "$DATA_DIR/clean.txt"
+  run fairseq-ssl noise "$raw/clean.$1" --noise "$NOISE" --seed "$1" \
+    --learner-words "$raw/words.json" -o "$raw/noisy.$1" --force
+  pieces "$raw/noisy.$1" "$text.$1/train.src"
+  pieces "$raw/clean.$1" "$text.$1/train.trg"
+  for side in src trg; do run cp "$text/valid.$side" "$text.$1"; done
+}
+
+grammar() {
+  local number text="$WORK/text/gec" raw="$WORK/raw" needed=() set
+  : "${BERT:?folder of a BERT as Hugging Face stores it}"
+  for set in $GEC_SETS; do needed+=("$set.src"); done
+  data_dir "train.src, train.trg, valid.src, valid.trg, clean.txt and the SETS, such as test.src" \
+    {train,valid}.{src,trg} clean.txt "${needed[@]}"
+  local vocabulary=(--srcdict "$text/dict.txt" --tgtdict "$text/dict.txt")
+  [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: the sets are not spell-checked, as in the paper"
+  build "$text" real_text
+  count_edits gec --transforms "$TRANSFORMS"
   binarise gec gec "${vocabulary[@]}"
-  if ! have "$raw/words.json"; then
-    run fairseq-ssl learner-words "$DATA_DIR/train.src" "$DATA_DIR/train.trg" -o "$raw/words.json"
-  fi
+  build "$raw/words.json" run fairseq-ssl learner-words "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
+    -o "$raw/words.json"
+  [[ -n "$SYNTHETIC" ]] || return 0
   for number in $GEC_MODELS; do
     headline "1/4 gec: synthetic errors for model $number"
-    if ! have "$text.$number/done"; then
-      from="$(((number - 1) * CLEAN_STEP))"
-      into "$raw/clean.$number" awk "NR > $from + $CLEAN_LINES { exit } NR > $from" \
-        "$DATA_DIR/clean.txt"
-      run fairseq-ssl noise "$raw/clean.$number" --noise "$NOISE" --seed "$number" \
-        --learner-words "$raw/words.json" -o "$raw/noisy.$number" ${FORCE:+--force}
-      pieces "$raw/noisy.$number" "$text.$number/train.src"
-      pieces "$raw/clean.$number" "$text.$number/train.trg"
-      for side in src trg; do run cp "$text/valid.$side" "$text.$number"; done
-      into "$text.$number/done" date
-    fi
+    build "$text.$number" synthetic_text "$number"
     binarise "gec.$number" gec "${vocabulary[@]}"
   done
 }

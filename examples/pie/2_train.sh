@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A model for each task, fold and kind, in WORK/runs/TASK.FOLD.KIND: final.pt is the one to use.
-# Killed, it goes on from its last checkpoint.
+# An interrupted training resumes from its last checkpoint.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -42,9 +42,9 @@ words_flags() { # TASK KIND
 # Train; the best checkpoint on the dev set is final.pt.
 train() { # TASK FOLD KIND
   local folder="$RUNS/$1.$2.$3" FLAGS
-  have "$(model "$@")" && return
   if [[ "$1" == gec ]]; then
-    grammar "$2" "$folder"
+    starting_point "$2" real
+    stage "$2" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$folder" "${FLAGS[@]}"
   else
     words_flags "$1" "$3"
     LAUNCH=single quietly "$folder/train.log" launch_train "$(learned "$@")" --user-dir "$USER_DIR" "${FLAGS[@]}" \
@@ -54,17 +54,22 @@ train() { # TASK FOLD KIND
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
 }
 
-# BERT, then synthetic errors, then real ones: each stage starts the next.
-grammar() { # MODEL FOLDER
-  local first="$2/synthetic/checkpoint_last.pt"
-  if ! have "$2/synthetic/done"; then
-    : "${BERT:?folder of a BERT as Hugging Face stores it}"
-    stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$2/synthetic" \
-      --edit-init "bert:$BERT"
-    into "$2/synthetic/done" date
+# Grammar: BERT, then synthetic errors, then real ones: each stage starts the next.
+train_synthetic() { # MODEL
+  local FLAGS
+  starting_point "$1" synthetic
+  stage "$1" "$WORK/data/gec.$1" "$WORK/text/gec.$1/train.src" "$CLEAN_LINES" "$(synthetic "$1")" \
+    "${FLAGS[@]}"
+}
+
+# The flags of what a stage starts from, in FLAGS.
+starting_point() { # MODEL synthetic|real
+  FLAGS=()
+  if [[ "$2" == real && -n "$SYNTHETIC" ]]; then
+    FLAGS=(--finetune-from-model "$(synthetic "$1")/checkpoint_last.pt")
+  elif [[ -n "$GEC_INIT" ]]; then
+    FLAGS=(--edit-init "bert:${BERT:?folder of a BERT as Hugging Face stores it}")
   fi
-  stage "$1" "$WORK/data/gec" "$WORK/text/gec/train.src" "$REAL_LINES" "$2" \
-    --finetune-from-model "$first"
 }
 
 stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
@@ -75,8 +80,8 @@ stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
   quietly "$5/train.log" launch_train "$2" --user-dir "$USER_DIR" \
     --task edit_labelling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:6}" \
     --criterion edit_cross_entropy --edit-copy-weight "$GEC_COPY_WEIGHT" --sentence-avg \
-    --optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0.01 \
-    --clip-norm 1 --batch-size "$GEC_SHARE" --max-epoch "$GEC_EPOCHS" \
+    --optimizer bert_adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0.01 \
+    --clip-norm 1 --batch-size "$GEC_SHARE" --skip-invalid-size-inputs-valid-test --max-epoch "$GEC_EPOCHS" \
     --lr "$GEC_LR" --lr-scheduler polynomial_decay --warmup-updates "$((updates / 10))" \
     --total-num-update "$updates" --best-checkpoint-metric f05 --maximize-best-checkpoint-metric \
     --seed "$1" --save-dir "$5" --no-epoch-checkpoints \
@@ -85,9 +90,15 @@ stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
 }
 
 headline "2/4 training: $TASKS; $KINDS"
+if [[ " $TASKS " == *" gec "* && -n "$SYNTHETIC" ]]; then
+  for fold in $GEC_MODELS; do spawn build "$(synthetic "$fold")" train_synthetic "$fold"; done
+  settle
+fi
 for task in $TASKS; do
   for fold in $(folds "$task"); do
-    for kind in $(kinds "$task"); do spawn train "$task" "$fold" "$kind"; done
+    for kind in $(kinds "$task"); do
+      spawn build "$RUNS/$task.$fold.$kind" train "$task" "$fold" "$kind"
+    done
   done
 done
 settle

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What every model makes of every held-out set: SET.generate, and as text SET.txt.
+# Corrections of every held-out set by every model: SET.generate, and as text SET.txt; of grammar
+# SET.ROUNDS.txt.
 # Words per second count only where nothing else runs: then JOBS=1 and an idle machine.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-decode() { # TASK FOLD KIND SET
-  local out="$RUNS/$1.$2.$3/$4" flags iterations="$ITERATIONS"
-  have "$out.txt" && return
-  [[ "$1" == gec ]] && iterations="$GEC_ITERATIONS"
+decode() { # TASK FOLD KIND SET ROUNDS
+  local out flags
+  out="$(output "$@")"
   if [[ "$3" != transformer ]]; then
     # shellcheck disable=SC2206  # words apart
-    flags=(--task edit_labelling --edit-iterations "$iterations" ${DECODING_FLAGS:-})
+    flags=(--task edit_labelling --edit-iterations "$5" ${DECODING_FLAGS:-})
   else
     flags=(--task translation --beam "$BEAM" --max-len-a 2 --max-len-b 10)
   fi
@@ -19,7 +19,7 @@ decode() { # TASK FOLD KIND SET
     --batch-size "$DECODE_BATCH" "${flags[@]}"
   if [[ "$1" == gec ]]; then
     into "$out.pieces" fairseq-ssl detokenise "$out.generate" --field H --subwords none
-    into "$out.txt" sed 's/ ##//g' "$out.pieces"
+    SOURCE="$WORK/raw/$4.src" into "$out.txt" bash -c "$JOIN < $(printf %q "$out.pieces")"
   else
     into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords none
   fi
@@ -29,7 +29,12 @@ headline "3/4 correcting"
 for task in $TASKS; do
   for fold in $(folds "$task") $([[ "$task" == gec ]] && echo all); do
     for kind in $(kinds "$task"); do
-      for set in $SETS; do spawn decode "$task" "$fold" "$kind" "$set"; done
+      for set in $(sets "$task"); do
+        for rounds in $(rounds "$task"); do
+          cell=("$task" "$fold" "$kind" "$set" "$rounds")
+          spawn build "$(output "${cell[@]}").txt" decode "${cell[@]}"
+        done
+      done
     done
   done
 done

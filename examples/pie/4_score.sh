@@ -4,11 +4,40 @@
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
+# Systems NAME=FILE of a set: each model after the last round, all together after each round.
+systems() { # SET
+  local model last="${GEC_ROUNDS##* }" rounds
+  for model in $GEC_MODELS; do echo "$model=$(output gec "$model" tagger "$1" "$last").txt"; done
+  for rounds in $GEC_ROUNDS; do echo "all@$rounds=$(output gec all tagger "$1" "$rounds").txt"; done
+}
+
+# How many sentences each round changed, as in the first row of table 4.
+changed() { # SET
+  local before="$WORK/raw/$1.src" rounds after
+  for rounds in $GEC_ROUNDS; do
+    after="$(output gec all tagger "$1" "$rounds").txt"
+    paste -d '\n' "$before" "$after" |
+      awk -v rounds="$rounds" 'NR % 2 {line = $0; next} $0 != line {n++}
+        END {printf "sentences of all@%s unlike those before: %d of %d\n", rounds, n, NR / 2}'
+    before="$after"
+  done
+}
+
 headline "4/4 scoring"
-if [[ " $TASKS " == *" gec "* && " $SETS " == *" test "* ]]; then
-  systems=()
-  for model in $GEC_MODELS all; do systems+=("$model=$RUNS/gec.$model.tagger/test.txt"); done
-  data_dir test.m2 test.m2
-  score_m2 "$DATA_DIR/test.m2" "${systems[@]}"
+if [[ " $TASKS " == *" gec "* ]]; then
+  data_dir "test.m2, and of other sets SET.m2 or SET.ref0, SET.ref1, ..."
+  for set in $GEC_SETS; do
+    mapfile -t named < <(systems "$set")
+    references=("$DATA_DIR/$set".ref[0-9])
+    if [[ -e "$DATA_DIR/$set.m2" || -n "${DRY_RUN:-}" ]]; then
+      score_m2 "$DATA_DIR/$set.m2" "${named[@]}"
+    elif [[ -e "${references[0]}" ]]; then # GLEU, as JFLEG is scored
+      run fairseq-ssl score gleu "${named[@]}" --source "$DATA_DIR/$set.src" \
+        "${references[@]/#/--reference=}"
+    elif [[ "$set" == test ]]; then
+      data_dir "test.m2 or test.ref0, test.ref1, ..." test.m2
+    fi
+    [[ -n "${DRY_RUN:-}" ]] || changed "$set"
+  done
 fi
 score_words transformer tagger augmented

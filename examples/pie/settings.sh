@@ -21,6 +21,7 @@ source "$HERE/../common/grammar.sh"
 # shellcheck source=examples/common/words.sh
 source "$HERE/../common/words.sh"
 
+CHOICES="TASKS FOLDS KINDS SETS GEC_MODELS GEC_ROUNDS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/pie/$SCALE}"
 TASKS="${TASKS:-ocr}"
@@ -84,11 +85,16 @@ updates() { # TASK KIND: of a tagger; not in the paper
   case "$1.$2" in
     ocr.tagger) echo "${UPDATES:-2160}" ;;
     ocr.augmented) echo "${UPDATES:-4050}" ;;
-    *) echo "${UPDATES:-2000}" ;;
+    # As many passes as the Transformer's: 120 over 4,049 words, or 31,172 (paper), of some 2,000 tokens.
+    *) echo "${UPDATES:-$([[ "$SCALE" == paper ]] && echo 15400 || echo 2000)}" ;;
   esac
 }
 
 # Text: gec.
+GEC_SETS="${GEC_SETS:-$SETS}"                 # valid and others, SET.src in DATA_DIR; jfleg too
+TRANSFORMS="${TRANSFORMS:-english}"           # table 10; none: table 6, row 5
+SYNTHETIC="${SYNTHETIC-yes}"                  # empty: real errors alone, table 6, row 2
+GEC_INIT="${GEC_INIT-bert}"                   # empty: random weights, table 6, row 6
 GEC_MODELS="${GEC_MODELS:-1 2 3 4 5}"         # of the ensemble, section 3.1.1
 NOISE="${NOISE:-learner}"                     # A.3; learner:measured has the numbers of the data
 CLEAN_LINES="${CLEAN_LINES:-8865347}"         # for each model, as many as the authors' first part
@@ -101,18 +107,27 @@ GEC_SHARE="$(divided "$GEC_BATCH" GPUS)"      # of the batch, on each GPU
 GEC_LR="${GEC_LR:-2e-5}"                      # 3.1
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 has edit_tagger_base as well
-GEC_ITERATIONS="${GEC_ITERATIONS:-4}"         # table 4
+GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # of correction; several, as in table 4: "1 2 3 4"
 SPELL_CHECK="${SPELL_CHECK:-}"                # command, from stdin to stdout; 3.1 does not name one
-# Command that cuts text into BERT's word pieces, from stdin to stdout.
-PIECES="${PIECES:-$(printf 'python %q cut %q' "$HERE/wordpieces.py" "${BERT:-}")}"
+# Commands that split text into BERT's word pieces, and join them into text, from stdin to stdout;
+# SOURCE is the text that was split.
+PIECES="${PIECES:-$(printf 'python %q split %q' "$HERE/wordpieces.py" "${BERT:-}")}"
+# shellcheck disable=SC2016  # SOURCE is for the shell that runs it
+JOIN="${JOIN:-$(printf 'python %q join %q --source "$SOURCE"' "$HERE/wordpieces.py" "${BERT:-}")}"
 
 # The models of a task, and of what each learns: its data in WORK/data.
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND
 folds() { if [[ "$1" == gec ]]; then echo "$GEC_MODELS"; else echo "$FOLDS"; fi; } # TASK
 kinds() { if [[ "$1" == gec ]]; then echo tagger; else echo "$KINDS"; fi; }        # TASK
+sets() { if [[ "$1" == gec ]]; then echo "$GEC_SETS"; else echo "$SETS"; fi; }      # TASK
+rounds() { if [[ "$1" == gec ]]; then echo "$GEC_ROUNDS"; else echo "$ITERATIONS"; fi; } # TASK
+output() { # TASK FOLD KIND SET ROUNDS: corrections, without .txt
+  echo "$RUNS/$1.$2.$3/$4$([[ "$1" == gec ]] && echo ".$5")"
+}
 learned() { # TASK FOLD KIND: what it is trained on
   if [[ "$3" == augmented ]]; then echo "$WORK/data/$1.$2.augmented"; else data "$1" "$2"; fi
 }
+synthetic() { echo "$RUNS/gec.$1.synthetic"; } # MODEL: of grammar, what is trained on synthetic errors
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
 model() { # TASK FOLD KIND; of gec, the fold all is the ensemble
   local paths=() fold

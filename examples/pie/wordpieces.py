@@ -1,66 +1,134 @@
-"""Cut text into the word pieces of a BERT; make fairseq's dictionary of all of them.
+"""Split text into the word pieces of a BERT, and join edited word pieces into text again.
 
-Pieces inside a word begin with ##, so that sed 's/ ##//g' joins them again. A word that the
-pieces cannot make up stays whole: unknown to the model, it can be copied, as in PIE's own code.
+    wordpieces.py split BERT < TEXT > PIECES            BERT's own tokens, with spaces between
+    wordpieces.py join BERT --source TEXT < PIECES      the text of edited PIECES of TEXT
+    wordpieces.py dictionary BERT --output DICTIONARY   fairseq's dictionary of all word pieces
+
+BERT is a folder as Hugging Face stores it. A part of a word that has no word pieces stays as it is:
+it is unknown to the model and can be copied, as in the authors' code.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import json
 import sys
-from collections.abc import Container
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from fairseq_ssl.checkpoints.hugging_face import read_vocabulary, write_dictionary
 from fairseq_ssl.errors import FairseqSslError
 
 INSIDE = "##"
-LONGEST_WORD = 100
-"""Characters; BERT knows no longer word."""
+UNKNOWN = "[UNK]"
 
 
-def cut(word: str, vocabulary: Container[str]) -> list[str]:
-    """Take the longest piece that fits, again and again; return the word where none does."""
-    pieces: list[str] = []
-    start = 0
-    while start < len(word) <= LONGEST_WORD:
-        for end in range(len(word), start, -1):
-            piece = INSIDE * bool(start) + word[start:end]
-            # A ## that stands in the text is no mark of ours.
-            if piece in vocabulary and (start or not piece.startswith(INSIDE)):
-                break
-        else:
-            return [word]
-        pieces.append(piece)
-        start = end
-    return pieces or [word]
+@dataclass(frozen=True)
+class Piece:
+    """A word piece in a line."""
+
+    name: str
+    """The symbol in the vocabulary; text that has none stays as it is."""
+    surface: str
+    """The characters that it stands for in the text."""
+    starts_word: bool
+
+
+class WordPieces:
+    """The tokenization of a BERT."""
+
+    def __init__(self, bert: Path) -> None:
+        vocabulary = read_vocabulary(bert)
+        model = models.WordPiece(vocabulary | {UNKNOWN: vocabulary.get(UNKNOWN, len(vocabulary))})
+        model.unk_token = UNKNOWN
+        self.tokenizer = Tokenizer(model)
+        self.tokenizer.normalizer = normalizers.BertNormalizer(lowercase=_is_uncased(bert))
+        self.tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self.of_word = lru_cache(maxsize=1 << 17)(self._of_word)
+
+    def split(self, line: str) -> list[Piece]:
+        """Return the word pieces of a line."""
+        return [piece for word in line.split() for piece in self.of_word(word)]
+
+    def _of_word(self, word: str) -> tuple[Piece, ...]:
+        encoding = self.tokenizer.encode(word, add_special_tokens=False)
+        found: list[Piece] = []
+        for name, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
+            surface = word[start:end]
+            found.append(Piece(surface if name == UNKNOWN else name, surface, not found))
+        return tuple(found) or (Piece(word, word, True),)
+
+    def join(self, edited: str, source: str) -> str:
+        """Return the text of edited pieces, with the spaces and letters of the source.
+
+        Pieces that the source has side by side in a word stay in one word. A piece without a
+        counterpart in the source joins the piece before it where it begins with ##.
+        """
+        pieces, names = self.split(source), edited.split()
+        counterparts = _counterparts([piece.name for piece in pieces], names)
+        text: list[str] = []
+        for place, name in enumerate(names):
+            own, before = counterparts[place], counterparts[place - 1] if place else None
+            surface = name.removeprefix(INSIDE) if text else name
+            joined = name.startswith(INSIDE)
+            if own is not None:
+                if pieces[own].name == name:
+                    surface = pieces[own].surface
+                joined = not pieces[own].starts_word and (before == own - 1 or joined)
+            text += [surface] if joined or not text else [" ", surface]
+        return "".join(text)
+
+
+def _counterparts(source: list[str], edited: list[str]) -> list[int | None]:
+    """Return the place in the source of each edited piece that is equal or a substitution."""
+    places: list[int | None] = [None] * len(edited)
+    matcher = difflib.SequenceMatcher(None, source, edited, autojunk=False)
+    for kind, start, end, first, last in matcher.get_opcodes():
+        if kind == "equal" or (kind == "replace" and end - start == last - first):
+            places[first:last] = range(start, end)
+    return places
+
+
+def _is_uncased(bert: Path) -> bool:
+    """Return whether the tokenizer's settings ask for lower case."""
+    settings = bert / "tokenizer_config.json"
+    return settings.is_file() and bool(json.loads(settings.read_text("utf-8")).get("do_lower_case"))
 
 
 def main() -> None:
-    """Cut stdin, or write the dictionary to stdout."""
+    """Read stdin and write stdout, or write the dictionary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("do", choices=("cut", "dictionary"), help="cut: stdin to stdout")
-    parser.add_argument("bert", type=Path, metavar="BERT", help="folder with its vocab.txt")
-    parser.add_argument("output", type=Path, nargs="?", help="where the dictionary goes")
+    parser.add_argument("action", choices=("split", "join", "dictionary"))
+    parser.add_argument("bert", type=Path, metavar="BERT", help="folder of a BERT")
+    parser.add_argument("--source", type=Path, metavar="TEXT", help="join: text before `split`")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="dictionary: file to write")
     args = parser.parse_args()
-    if args.do == "dictionary" and args.output is None:
-        parser.error("dictionary needs an output")
-    try:
-        if args.do == "dictionary":
-            write_dictionary(args.bert, args.output)
-            return
-        vocabulary = read_vocabulary(args.bert)
-    except FairseqSslError as error:
-        sys.exit(str(error))
-    known: dict[str, str] = {}
+    needed = {"join": "source", "dictionary": "output"}.get(args.action)
+    if needed and getattr(args, needed) is None:
+        parser.error(f"{args.action} needs --{needed}")
     for stream in (sys.stdin, sys.stdout):
         stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-    for line in sys.stdin:
-        words = line.split()
-        for word in words:
-            if word not in known:
-                known[word] = " ".join(cut(word, vocabulary))
-        print(*(known[word] for word in words))
+    try:
+        if args.action == "dictionary":
+            write_dictionary(args.bert, args.output)
+            return
+        word_pieces = WordPieces(args.bert)
+    except FairseqSslError as error:
+        sys.exit(str(error))
+    if args.action == "split":
+        for line in sys.stdin:
+            print(*(piece.name for piece in word_pieces.split(line)))
+        return
+    with args.source.open(encoding="utf-8", newline="\n") as source:
+        try:
+            for edited, line in zip(sys.stdin, source, strict=True):
+                print(word_pieces.join(edited, line))
+        except ValueError:
+            sys.exit(f"{args.source} and stdin have different numbers of lines.")
 
 
 if __name__ == "__main__":

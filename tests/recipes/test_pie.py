@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -123,18 +124,64 @@ def test_an_augmented_tagger_learns_from_more_than_the_data(tiny: tuple[Path, li
     assert learned == ["ocr.3", "ocr.3.augmented", "ocr.3"]
 
 
-def test_word_pieces_are_the_longest_that_fit() -> None:
-    cut = script(RECIPE / "wordpieces.py").cut
-    vocabulary = {"play", "pl", "##ay", "##ing", "##i", "#", "###", "##b", "."}
-    assert cut("playing", vocabulary) == ["play", "##ing"]
-    assert cut("plaything", vocabulary) == ["plaything"], "unknown words stay whole"
-    assert cut("##b", vocabulary) == ["#", "###", "##b"], "a ## of the text is no mark"
-    assert cut("." * 101, vocabulary) == ["." * 101]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "#", "play", "pl", "##ay", "##ing"]
+VOCABULARY += ["##i", "##s", "##b", ".", "-", "'", "n", "t", "do", "is", "né"]
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    return tmp_path / "bert"
+
+
+@pytest.mark.parametrize("uncased", [False, True])
+def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
+    """But for unknown parts of words, which stay as they are."""
     transformers = pytest.importorskip("transformers")
-    theirs = transformers.models.bert.tokenization_bert.WordpieceTokenizer(vocabulary, "[UNK]")
-    for word in ("playing", "pl", "plaything", "play.", "playii"):
-        expected = theirs.tokenize(word)
-        assert cut(word, vocabulary) == ([word] if expected == ["[UNK]"] else expected)
+    (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
+    theirs = transformers.BertTokenizer(bert / "vocab.txt", do_lower_case=uncased)
+    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
+    lines = [
+        "playing pl-play .",
+        "do n't",
+        "Playing",
+        "##b",
+        "plaything .",
+        "né Né ne",
+        "",
+        "." * 101,
+    ]
+    for line in lines:
+        pieces = ours.split(line)
+        expected = theirs.tokenize(line)
+        assert len(pieces) == len(expected), line
+        for piece, name in zip(pieces, expected, strict=True):
+            assert piece.name == (piece.surface if name == "[UNK]" else name)
+    assert [piece.name for piece in ours.split("plaything-x")] == ["plaything", "-", "x"]
+
+
+@pytest.mark.parametrize(
+    ("source", "edited", "text"),
+    [
+        ("Do n't play", "do n ' t play", "Do n't play"),
+        ("do n't play", "do n ' t pl ##ay ##s", "do n't plays"),
+        ("pl-play n", "pl - is n", "pl-is n"),
+        ("Pl - play .", "pl - play - .", "Pl - play - ."),
+        ("do pl-play", "do pl play", "do pl play"),
+        ("do play", "do play ' play", "do play ' play"),
+        ("do", "##s do", "##s do"),
+        ("do", "", ""),
+        ("", "do ##s", "dos"),
+    ],
+)
+def test_edited_word_pieces_become_words_again(
+    bert: Path, source: str, edited: str, text: str
+) -> None:
+    (bert / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
+    assert ours.join(edited, source) == text
+    assert ours.join(" ".join(piece.name for piece in ours.split(source)), source) == source
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +209,8 @@ def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
 def test_text_and_labels_are_binarised_into_one_folder(tiny: tuple[Path, list[str]]) -> None:
     """The two calls of fairseq-preprocess leave each other's files alone."""
     data, text = tiny[0] / "data/ocr.0", tiny[0] / "text/ocr.0"
-    assert (data / "dict.edits.txt").read_text() == (text / "labels.txt").read_text()
+    labels = tiny[0] / "edits/ocr.0/labels.txt"
+    assert (data / "dict.edits.txt").read_text() == labels.read_text()
     assert (data / "dict.src.txt").read_bytes() == (data / "dict.trg.txt").read_bytes()
     assert (data / "test.src-trg.src").read_bytes() == (text / "test.src").read_bytes()
     for split in ("train", "valid"):
@@ -179,6 +227,18 @@ def test_what_is_done_is_found_done(tiny: tuple[Path, list[str]]) -> None:
         assert all(line.startswith("there already: ") for line in done), again
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [("prepare", "EDIT_SIZE", "99"), ("train", "LAYERS", "3"), ("decode", "BEAM", "1")],
+)
+def test_a_changed_setting_stops_the_step(
+    tiny: tuple[Path, list[str]], name: str, setting: str, value: str
+) -> None:
+    (path,) = RECIPE.glob(f"?_{name}.sh")
+    shown = step(path, {**tiny_settings(tiny[0]), setting: value}, 2).stderr
+    assert re.search(rf"^  {setting} was '\d+', is '{value}'", shown, re.M), shown
+
+
 def test_what_was_cut_off_is_done_again(tiny: tuple[Path, list[str]], tmp_path: Path) -> None:
     """A folder half binarised has another name; a training without its last file goes on."""
     work = tmp_path / "work"
@@ -192,6 +252,8 @@ def test_what_was_cut_off_is_done_again(tiny: tuple[Path, list[str]], tmp_path: 
     assert not data.with_name("ocr.0.tmp").exists()
     before = weights(run / "final.pt")
     (run / "final.pt").unlink()
+    record = work / "records/runs/ocr.0.tagger.json"
+    record.write_text(record.read_text().replace('"finished": true', '"finished": false'))
     step(STEPS[1], settings)
     after = weights(run / "final.pt")
     assert all(torch.equal(weight, after[name]) for name, weight in before.items())
@@ -212,11 +274,17 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
         "S b zz c\nA 1 2|||U||||||REQUIRED|||-NONE-|||0\n\n"
     )
     (data / "clean.txt").write_text("ab c ab\nc ab\nc c\n" * 20)
+    (data / "valid.src").write_text(f"a c\nc zz\n{'a ' * 20}\n")  # unknown, and too long
+    (data / "valid.trg").write_text(f"ab c\nc zz\n{'a ' * 20}\n")
+    (data / "jfleg.src").write_text("a c\n")
+    for reference in range(2):
+        (data / f"jfleg.ref{reference}").write_text("a c\n")
     sizes = "--encoder-layers 2 --encoder-embed-dim 4 --encoder-ffn-embed-dim 6"
     settings = {
         "SCALE": "paper",
         "TASKS": "gec",
-        "SETS": "test",
+        "GEC_SETS": "valid test jfleg",
+        "GEC_ROUNDS": "1 4",
         "DATA_DIR": str(data),
         "BERT": str(bert),
         "WORK": str(work),
@@ -230,14 +298,21 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
     assert (work / "text/gec/train.trg").read_text().startswith("a ##b c\nc\na c a c\n")
     assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
     assert "gram ##b 10" in (work / "data/gec.1/edits.txt").read_text()
-    run = work / "runs/gec.1.tagger"
-    assert f"starts from the language model in {bert}" in (run / "synthetic/train.log").read_text()
-    first = run / "synthetic/checkpoint_last.pt"
-    assert f"loading pretrained model from {first}" in (run / "train.log").read_text()
-    lines = (work / "runs/gec.all.tagger/test.txt").read_text().splitlines()
-    assert lines == ["a c", "b zz c"], "spelling is checked, and unknown words are copied"
-    scores = [line.split() for line in shown[3].splitlines()[:3]]
-    assert [line[::3] for line in scores] == [["system", "F_0.5"], ["1", "83.33"], ["all", "83.33"]]
+    first, run = work / "runs/gec.1.synthetic", work / "runs/gec.1.tagger"
+    assert f"starts from the language model in {bert}" in (first / "train.log").read_text()
+    loaded = f"loading pretrained model from {first}/checkpoint_last.pt"
+    assert loaded in (run / "train.log").read_text()
+    corrected = work / "runs/gec.all.tagger"
+    for rounds in "14":
+        lines = (corrected / f"test.{rounds}.txt").read_text().splitlines()
+        assert lines == ["a c", "b zz c"], "spelling is checked, and unknown words are copied"
+    assert "c zz" in (corrected / "valid.4.txt").read_text().splitlines(), "no <unk>"
+    table = shown[3].splitlines()
+    start = next(number for number, line in enumerate(table) if line.split()[-1:] == ["F_0.5"])
+    rows = [line.split() for line in table[start + 1 : start + 4]]
+    assert [(row[0], row[3]) for row in rows] == [(n, "83.33") for n in ("1", "all@1", "all@4")]
+    assert "sentences of all@1 unlike those before: 0 of 2" in shown[3]
+    assert "gleu" in shown[3]
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
@@ -286,13 +361,15 @@ def test_grammar_is_trained_as_in_section_3_1() -> None:
     commands = dry("paper", "train", TASKS="gec", GPUS="2", LAUNCH="node")
     stages = [training(words) for words in called(commands, "fairseq-train")]
     assert len(stages) == 5 * 2
-    for first, second in zip(stages[::2], stages[1::2], strict=True):
+    for first, second in zip(stages[:5], stages[5:], strict=True):
         assert first.edit_init == "bert:/bert"
         assert not hasattr(second, "edit_init")
         assert second.finetune_from_model == f"{first.save_dir}/checkpoint_last.pt"
         assert first.data.endswith(f"/data/gec.{first.seed}")
         assert second.data.endswith("/data/gec")
+        assert (first.optimizer, second.optimizer) == ("bert_adam", "bert_adam")
         for args, pairs in ((first, 8865347), (second, 1200000)):
+            assert args.skip_invalid_size_inputs_valid_test
             assert (args.arch, args.edit_copy_weight) == ("edit_tagger_large", 0.4)
             assert (2 * args.batch_size, args.lr, args.max_epoch) == (64, [2e-5], 2)
             assert float(args.total_num_update) == 2 * -(-pairs // 64)
@@ -303,6 +380,32 @@ def test_grammar_is_trained_as_in_section_3_1() -> None:
     (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
     assert "--size 1000 --longest 2" in " ".join(counted)
     assert "--transforms english" in " ".join(counted)
+
+
+def test_the_rows_of_table_6_are_settings() -> None:
+    def trained(**settings: str) -> list[Any]:
+        one = {"TASKS": "gec", "GEC_MODELS": "1", **settings}
+        return [training(words) for words in called(dry("paper", "train", **one), "fairseq-train")]
+
+    (alone,) = trained(SYNTHETIC="")  # row 2, which the next four change
+    assert alone.edit_init == "bert:/bert"
+    assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
+    (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorised")
+    assert unfactorized.edit_unfactorised
+    prepared = dry("paper", "prepare", TASKS="gec", SYNTHETIC="", TRANSFORMS="none")
+    assert not [words for words in called(prepared, "fairseq-ssl") if words[0] == "noise"]
+    (counted,) = [w for w in called(prepared, "fairseq-ssl") if w[:2] == ["edits", "dictionary"]]
+    assert "--transforms none" in " ".join(counted)
+    (random_weights,) = trained(SYNTHETIC="", GEC_INIT="")
+    assert not hasattr(random_weights, "edit_init")
+    assert {args.arch for args in trained(GEC_ARCH="edit_tagger_base")} == {"edit_tagger_base"}
+
+
+def test_spelling_at_the_paper_scale_takes_as_many_passes_as_its_transformer() -> None:
+    for scale, updates in (("small", 2000), ("paper", 15400)):
+        commands = dry(scale, "train", TASKS="spell", FOLDS="0", KINDS="tagger")
+        (words,) = called(commands, "fairseq-train")
+        assert training(words).max_update == updates
 
 
 def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None:
@@ -320,6 +423,25 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
     for words in called(dry("paper", "prepare", TASKS="ocr spell gec"), "fairseq-preprocess"):
         args = options.get_preprocessing_parser().parse_args(words)
         assert args.joined_dictionary or args.srcdict
+
+
+def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> None:
+    own_text = (RECIPE / "README.md").read_text().partition("## On your own text")[2]
+    commands = own_text.split("```")[1].replace("--max-epoch 20", "--max-epoch 1 --cpu")
+    lines = run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "90")
+    assert lines.returncode == 0
+    sentences = (tmp_path / "all").read_text().splitlines()
+    for number, split in enumerate(("train", "valid", "test")):
+        correct = sentences[number * 30 : number * 30 + 30]
+        (tmp_path / f"{split}.trg").write_text("\n".join(correct) + "\n")
+        wrong = (line.replace("the ", "", 1).replace("s ", " ", 1) for line in correct)
+        (tmp_path / f"{split}.src").write_text("\n".join(wrong) + "\n")
+    with (tmp_path / "valid.src").open("a") as source, (tmp_path / "valid.trg").open("a") as target:
+        for file in (source, target):
+            file.write("the " * 1100 + "\n")  # longer than the model: skipped, reported
+    done = run("bash", "-e", "-c", commands, cwd=tmp_path)
+    assert done.stdout.count("\nH-") == 30
+    assert "precision" in done.stdout, "edits tune"
 
 
 @pytest.mark.parametrize(

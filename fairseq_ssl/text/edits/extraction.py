@@ -9,6 +9,9 @@ from typing import NamedTuple
 from fairseq_ssl.text.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
 from fairseq_ssl.text.edits.diff import Change, changes
 
+INSIDE_WORD = "##"
+"""The first characters of a BERT's word pieces that continue a word."""
+
 
 class Extracted(NamedTuple):
     """The edits that make a target of a source, and their labels in a dictionary."""
@@ -46,7 +49,7 @@ class Extraction:
     def _label(self, source: Sequence[str], change: Change) -> int:
         dictionary = self.dictionary
         if change.kept:
-            return dictionary.appends.get(change.inserted, KEEP_ID)
+            return self._suffix(source, change) or dictionary.appends.get(change.inserted, KEEP_ID)
         if not change.inserted:
             return DELETE_ID
         if len(change.inserted) == 1:
@@ -54,3 +57,15 @@ class Extraction:
             if number is not None:
                 return dictionary.first_transform + number
         return dictionary.replaces.get(change.inserted, KEEP_ID)
+
+    def _suffix(self, source: Sequence[str], change: Change) -> int:
+        """Return the transform that adds a suffix, if a word piece is all that is inserted; or 0.
+
+        The authors' code labels "play" before an inserted "##s" so, too.
+        """
+        (piece, *others), transforms = change.inserted, self.dictionary.transforms
+        if others or not change.place or not piece.startswith(INSIDE_WORD):
+            return 0
+        word = source[change.place - 1]
+        number = transforms.match(word, word + piece.removeprefix(INSIDE_WORD))
+        return 0 if number is None else self.dictionary.first_transform + number

@@ -55,6 +55,11 @@ def labelled(source: str, target: str, known: EditDictionary) -> str:
         ),
         # a transform comes before a replacement, also where both are there
         ("He play the", "he plays the", "KEEP CASE_lower SUFFIX_+s KEEP"),
+        # a word piece that is a suffix, alone, after a word
+        ("he play", "he play ##s", "KEEP KEEP SUFFIX_+s"),
+        ("play ##ing", "play ##ing ##s", "KEEP KEEP SUFFIX_+s"),
+        ("he a play", "he a ##s play ##s the", "KEEP KEEP KEEP KEEP"),
+        ("x", "##s x ##zz", "KEEP KEEP"),
         # what the dictionary lacks is not done, and a delete is undone
         ("I saw in", "I look at", "KEEP KEEP KEEP KEEP"),
         ("I saw a dog", "I of the the saw dog", "KEEP KEEP KEEP DELETE KEEP"),
