@@ -90,6 +90,7 @@ PAPERS = (
         tasks=("edit_labelling",),
         archs=("edit_tagger", "edit_tagger_base", "edit_tagger_large", "edit_tagger_small"),
         criterions=("edit_cross_entropy",),
+        optimizers=("bert_adam",),
         commands=("edits", "noise --noise learner", "learner-words"),
     ),
     Paper(

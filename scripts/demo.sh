@@ -2,7 +2,7 @@
 # The demo: errors are put into clean text, a denoiser is pre-trained on more of it, and four small
 # models learn to correct: PoDA's pointer-generator with and without the pre-training, PIE's tagger,
 # and PBD's shared stack. All correct the same sentences, and demo/report.html shows how well. Under
-# ten minutes on two CPU cores, set-up included; killed, it goes on where it was.
+# ten minutes on two CPU cores, set-up included. An interrupted demo resumes.
 #
 #   bash scripts/demo.sh
 #   DEMO_DIR=elsewhere DEMO_UPDATES=400 DEMO_PAIRS=300 FORCE=1 bash scripts/demo.sh
@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 DEMO="${DEMO_DIR:-demo}"
 [[ -n "${FORCE:-}" ]] && rm -rf "$DEMO" && unset FORCE
+WORK="$DEMO" SETTINGS_FILES=(scripts/demo.sh) # for `build`
 JOBS="${JOBS:-2}"
 # shellcheck source=examples/common/recipe.sh
 source examples/common/recipe.sh
@@ -32,40 +33,43 @@ path() { echo "$DEMO/runs/$1.1"; } # SYSTEM; 1 is the seed, as reports have it
 
 headline "1/5 clean text, and $PAIRS pairs whose sources were made wrong: text in $text"
 part() { into "$text/$1" sed -n "$2,$3p" "$text/all"; } # NAME FIRST LAST
-if ! have "$text/done"; then
-  mkdir -p "$text"
-  python examples/common/toy_sentences.py "$text/all" --lines 6000 --names 0
+sentences() {
+  local split
+  run mkdir -p "$text"
+  run python examples/common/toy_sentences.py "$text/all" --lines 6000 --names 0
   part plain.trg 1001 6000
   part test.trg 1 "$TEST"
   part valid.trg 501 600
   part train.trg 601 "$((600 + PAIRS))"
   for split in train valid test; do
-    quietly "$text/noise.log" fairseq-ssl noise "$text/$split.trg" --noise learner:listed=true --seed 3 \
+    quietly "$text/noise.log" run fairseq-ssl noise "$text/$split.trg" --noise learner:listed=true --seed 3 \
       -o "$text/$split.src" --force
   done
-  into "$text/done" date
-fi
+}
+build "$text" sentences
 paste "$text/train.src" "$text/train.trg" | awk -F '\t' '$1 != $2 && shown++ < 3 {print $1 "\n   -> " $2}'
 
 headline "2/5 binarised, and labelled with edits"
-preprocess() { quietly "$DEMO/preprocess.log" fairseq-preprocess "$@"; }
-if ! have "$DEMO/data"; then
-  rm -rf "$DEMO/data.tmp" "$DEMO/plain"
+preprocess() { quietly "$DEMO/preprocess.log" run fairseq-preprocess "$@"; }
+binarize() {
+  local words edits split
+  run rm -rf "$DEMO/data.tmp" "$DEMO/plain"
   preprocess --only-source -s trg --trainpref "$text/plain" --validpref "$text/valid" --destdir "$DEMO/plain"
   words="$DEMO/plain/dict.trg.txt"
   preprocess -s src -t trg --srcdict "$words" --tgtdict "$words" --trainpref "$text/train" \
     --validpref "$text/valid" --testpref "$text/test" --destdir "$DEMO/data.tmp"
   edits="$DEMO/data.tmp/edits.txt"
-  quietly "$DEMO/edits.log" fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" -o "$edits" \
-    --label-dict "$text/labels.txt"
+  quietly "$DEMO/edits.log" run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" -o "$edits" \
+    --label-dict "$DEMO/labels.txt"
   for split in train valid; do
-    quietly "$DEMO/edits.log" fairseq-ssl edits label "$text/$split.src" "$text/$split.trg" \
+    quietly "$DEMO/edits.log" run fairseq-ssl edits label "$text/$split.src" "$text/$split.trg" \
       --dictionary "$edits" -o "$text/$split.edits"
   done
-  preprocess -s edits --only-source --srcdict "$text/labels.txt" --trainpref "$text/train" \
+  preprocess -s edits --only-source --srcdict "$DEMO/labels.txt" --trainpref "$text/train" \
     --validpref "$text/valid" --destdir "$DEMO/data.tmp"
-  mv "$DEMO/data.tmp" "$DEMO/data"
-fi
+  run mv "$DEMO/data.tmp" "$DEMO/data"
+}
+build "$DEMO/data" binarize
 
 headline "3/5 training, $UPDATES updates each after $((3 * UPDATES)) of pre-training; logs: $DEMO/runs/*/train.log"
 pointer=(--arch pointer_transformer_tiny)
@@ -82,7 +86,6 @@ model() { # SYSTEM
   esac
 }
 train() { # FOLDER DATA UPDATES FLAGS...
-  have "$1/final.pt" && return
   quietly "$1/train.log" launch_train "$2" --user-dir "$USER_DIR" "${@:4}" --dropout 0.1 \
     --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1 --lr 0.003 \
     --lr-scheduler polynomial_decay --warmup-updates "$(($3 / 10))" --total-num-update "$3" \
@@ -93,10 +96,10 @@ train() { # FOLDER DATA UPDATES FLAGS...
 corrector() { # SYSTEM CRITERION FLAGS...
   local MODEL
   model "$1"
-  train "$(path "$1")" "$DEMO/data" "$UPDATES" -s src -t trg "${MODEL[@]}" --criterion "${@:2}"
+  build "$(path "$1")" train "$(path "$1")" "$DEMO/data" "$UPDATES" -s src -t trg "${MODEL[@]}" --criterion "${@:2}"
 }
 pretrained() {
-  train "$DEMO/denoiser" "$DEMO/plain" "$((3 * UPDATES))" --task denoising_pretraining \
+  build "$DEMO/denoiser" train "$DEMO/denoiser" "$DEMO/plain" "$((3 * UPDATES))" --task denoising_pretraining \
     --noise denoise --criterion touched_cross_entropy --denoise-keep-rate 1 "${pointer[@]}"
   corrector pretrained cross_entropy
 }
@@ -110,14 +113,13 @@ headline "4/5 the same $TEST sentences, one at a time, by fairseq-interactive"
 correct() { # SYSTEM
   local folder MODEL
   folder="$(path "$1")"
-  have "$folder/test.txt" && return
   model "$1"
   quietly "$folder/test.log" into "$folder/test.interactive" fairseq-interactive "$DEMO/data" \
     --user-dir "$USER_DIR" -s src -t trg --task "${MODEL[1]}" --path "$folder/final.pt" --beam 5 \
     --max-len-a 1.5 --max-len-b 10 --input "$text/test.src"
   into "$folder/test.txt" fairseq-ssl detokenise "$folder/test.interactive" --field H --subwords none
 }
-for system in $SYSTEMS; do correct "$system"; done # one after another, for their times
+for system in $SYSTEMS; do build "$(path "$system")/test.txt" correct "$system"; done # one after another, for their times
 seconds() { # SYSTEM: how long the search took
   cat "$(path "$1")/test.interactive" "$(path "$1")/test.log" | sed -n 's/.*translation time: \([0-9.]*\).*/\1/p'
 }

@@ -58,6 +58,13 @@ class EditTaggerConfig(FairseqDataclass):
             "could replace and follow them (PIE, equation 2 and table 6)"
         },
     )
+    edit_gap_inserts: bool = field(
+        default=False,
+        metadata={
+            "help": "decide apart from the edit of a token what is inserted in the gap after it "
+            "(PIE, table 6, row 4)"
+        },
+    )
     edit_init: Optional[str] = field(  # noqa: UP045 - fairseq reads no other form
         default=None,
         metadata={
@@ -119,6 +126,7 @@ class EditTagger(BaseFairseqModel):
             cfg.dropout,
             cfg.edit_layer_norm_eps,
             factorised,
+            cfg.edit_gap_inserts,
         )
         self.errors = nn.Linear(sizes.dim, 1) if cfg.edit_detection else None
         if self.errors is not None:

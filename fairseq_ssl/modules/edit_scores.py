@@ -22,6 +22,11 @@ class EditScores(nn.Module):
 
     phi of a q-gram is the sum over its tokens. The paper has no H; its code has, so that a
     pre-trained head comes into use.
+
+    With `gap_inserts` (table 6, row 4) there are two decisions: what becomes of the token, and
+    what is inserted in the gap after it, where inserting nothing is one more choice. The score of
+    a label is the sum of the log probabilities of its two decisions. A replacement and an
+    insertion at the same place are not in the dictionary and take two rounds.
     """
 
     grams: Tensor
@@ -36,6 +41,7 @@ class EditScores(nn.Module):
         dropout: float = 0.1,
         epsilon: float = 1e-12,
         factorised: bool = True,
+        gap_inserts: bool = False,
     ) -> None:
         """Make the head of a dictionary.
 
@@ -47,6 +53,7 @@ class EditScores(nn.Module):
             dropout: of the states from which theta scores
             epsilon: of the norm
             factorised: whether to use more than theta
+            gap_inserts: whether insertions are decided apart from the edits of tokens
         """
         super().__init__()
         self.factorised = factorised
@@ -54,6 +61,8 @@ class EditScores(nn.Module):
         self.register_buffer("kept_grams", None, persistent=False)
         self.edits = nn.Linear(dim, labels)
         self.dropout = nn.Dropout(dropout)
+        self.appends = slice(2, 2 + len(grams))
+        self.no_insert = nn.Linear(dim, 1) if gap_inserts else None
         if factorised:
             self.transform = nn.Linear(dim, dim)
             self.transform_norm = nn.LayerNorm(dim, epsilon)
@@ -81,18 +90,38 @@ class EditScores(nn.Module):
         """
         scores: Tensor = self.edits(self.dropout(states))
         if not self.factorised:
-            return scores
+            return scores if self.no_insert is None else self._decisions(scores, states)
         assert replacing is not None
         assert following is not None
         grams = self.gram_embeddings(embeddings)
         own = functional.embedding(tokens, embeddings)
         kept = (own * self._head(states)).sum(-1, keepdim=True)
         replacing = self._head(replacing)
-        appended = self._head(following) @ grams.T + kept
+        following = self._head(following)
+        appended = following @ grams.T + (kept if self.no_insert is None else 0)
         replaced = replacing @ grams.T - (own * replacing).sum(-1, keepdim=True)
         transforms = scores.size(1) - 2 - 2 * len(self.grams)
         rest = [kept, torch.zeros_like(kept), appended, replaced, kept.expand(-1, transforms)]
-        return scores + torch.cat(rest, dim=1)
+        scores = scores + torch.cat(rest, dim=1)
+        return scores if self.no_insert is None else self._decisions(scores, following)
+
+    def _decisions(self, scores: Tensor, gaps: Tensor) -> Tensor:
+        """Return the log probability of the two decisions that a label stands for [n, labels].
+
+        Args:
+            scores: of all labels [n, labels]
+            gaps: states that decide whether anything is inserted [n, dim]
+        """
+        assert self.no_insert is not None
+        appends, dtype = self.appends, torch.promote_types(scores.dtype, torch.float32)
+        tokens = torch.cat([scores[:, : appends.start], scores[:, appends.stop :]], dim=1)
+        tokens = tokens.log_softmax(-1, dtype=dtype)
+        inserted = torch.cat([self.no_insert(gaps).to(scores), scores[:, appends]], dim=1)
+        inserted = inserted.log_softmax(-1, dtype=dtype)
+        nothing, grams = inserted[:, :1], inserted[:, 1:]
+        kept = tokens[:, :1]
+        before, after = tokens[:, : appends.start], tokens[:, appends.start :]
+        return torch.cat([before + nothing, kept + grams, after + nothing], dim=1)
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
         """Return phi(w) of each q-gram [M, dim]."""

@@ -121,7 +121,9 @@ def test_a_cold_encoder_stays_as_it_was(data: Path, tmp_path: Path) -> None:
     assert not torch.equal(warm["encoder.mask"], begun["encoder.mask"])
 
 
-@pytest.mark.parametrize("flag", ["--edit-unfactorised", "--edit-autocast", "--sentence-avg"])
+@pytest.mark.parametrize(
+    "flag", ["--edit-unfactorised", "--edit-gap-inserts", "--edit-autocast", "--sentence-avg"]
+)
 def test_other_ways_to_train_learn(flag: str, data: Path, tmp_path: Path) -> None:
     losses = [
         torch.load(trained(data, tmp_path, "--max-update", updates, flag), weights_only=False)[

@@ -27,6 +27,7 @@ FLAGS = {
         "--dropout": "default: 0.1",
         "--attention-dropout": "default: 0.1",
         "--edit-unfactorised": "from the states of the tokens alone",
+        "--edit-gap-inserts": "in the gap after it",
         "--edit-init": "default: at random",
         "--edit-layer-norm-eps": "default: 1e-12",
         "--edit-detection": "whether it has an edit",

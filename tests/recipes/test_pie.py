@@ -392,6 +392,8 @@ def test_the_rows_of_table_6_are_settings() -> None:
     assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
     (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorised")
     assert unfactorized.edit_unfactorised
+    (gaps,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-gap-inserts")
+    assert gaps.edit_gap_inserts
     prepared = dry("paper", "prepare", TASKS="gec", SYNTHETIC="", TRANSFORMS="none")
     assert not [words for words in called(prepared, "fairseq-ssl") if words[0] == "noise"]
     (counted,) = [w for w in called(prepared, "fairseq-ssl") if w[:2] == ["edits", "dictionary"]]

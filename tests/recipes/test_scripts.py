@@ -130,6 +130,8 @@ def test_a_demo_that_fails_says_where_to_look(made: tuple[Path, str], tmp_path: 
     folder = tmp_path / "demo"
     shutil.copytree(made[0], folder)
     (folder / "runs/tagger.1/final.pt").unlink()
+    record = folder / "records/runs/tagger.1.json"
+    record.write_text(record.read_text().replace('"finished": true', '"finished": false'))
     (folder / "runs/tagger.1/checkpoint_last.pt").write_text("damaged")
     done = demo(folder)
     assert done.returncode == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -145,6 +147,37 @@ def test_unfactorised_scores_are_those_of_equation_2() -> None:
     states = torch.randn(3, 8)
     found = head(torch.randn(12, 8), torch.tensor([7, 9, 4]), states, None, None)
     torch.testing.assert_close(found, states @ head.edits.weight.T + head.edits.bias)
+
+
+@pytest.mark.parametrize("factorised", [True, False])
+def test_insertions_at_gaps_are_decided_apart_from_the_edits_of_tokens(factorised: bool) -> None:
+    """Each label is a pair of choices; what is inserted does not depend on the token's edit."""
+    grams, labels = len(GRAMS), 12
+    torch.manual_seed(1)
+    head = EditScores(8, labels, GRAMS, PAD, factorised=factorised, gap_inserts=True)
+    head = head.double().eval()
+    embeddings = torch.randn(12, 8, dtype=torch.double)
+    states, *others = (torch.randn(3, 8, dtype=torch.double) for _ in range(3))
+    tokens = torch.tensor([7, 9, 4])
+    found = head(embeddings, tokens, states, *others)
+    plain = EditScores(8, labels, GRAMS, PAD, factorised=factorised).double().eval()
+    plain.load_state_dict(head.state_dict(), strict=False)
+    assert head.no_insert is not None
+    for place in range(3):
+        one = plain(embeddings, tokens, states, *others)[place].tolist()
+        state, kept = states[place], 0.0
+        if factorised:
+            state = head._head(others[1][place])
+            kept = float((embeddings[tokens[place]] @ head._head(states[place])).detach())
+        nothing = float(head.no_insert(state).detach())
+        insertions = [nothing, *(score - kept for score in one[2 : 2 + grams])]
+        edits = one[:2] + one[2 + grams :]
+        log_edits = [score - math.log(sum(map(math.exp, edits))) for score in edits]
+        log_gaps = [score - math.log(sum(map(math.exp, insertions))) for score in insertions]
+        wanted = [score + log_gaps[0] for score in log_edits]
+        wanted[2:2] = [log_edits[0] + score for score in log_gaps[1:]]
+        assert found[place].tolist() == pytest.approx(wanted)
+    assert (found.exp().sum(-1) < 1).all(), "an edit and an insertion together have no label"
 
 
 def test_a_dictionary_without_grams_has_only_the_other_edits() -> None:
