@@ -430,19 +430,19 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
 def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> None:
     own_text = (RECIPE / "README.md").read_text().partition("## On your own text")[2]
     commands = own_text.split("```")[1].replace("--max-epoch 20", "--max-epoch 1 --cpu")
-    lines = run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "90")
+    lines = run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "60")
     assert lines.returncode == 0
     sentences = (tmp_path / "all").read_text().splitlines()
     for number, split in enumerate(("train", "valid", "test")):
-        correct = sentences[number * 30 : number * 30 + 30]
+        correct = sentences[number * 20 : number * 20 + 20]
         (tmp_path / f"{split}.trg").write_text("\n".join(correct) + "\n")
         wrong = (line.replace("the ", "", 1).replace("s ", " ", 1) for line in correct)
         (tmp_path / f"{split}.src").write_text("\n".join(wrong) + "\n")
     with (tmp_path / "valid.src").open("a") as source, (tmp_path / "valid.trg").open("a") as target:
         for file in (source, target):
-            file.write("the " * 1100 + "\n")  # longer than the model: skipped, reported
+            file.write("the " * 520 + "\n")  # longer than the model: skipped, reported
     done = run("bash", "-e", "-c", commands, cwd=tmp_path)
-    assert done.stdout.count("\nH-") == 30
+    assert done.stdout.count("\nH-") == 20
     assert "precision" in done.stdout, "edits tune"
 
 
