@@ -10,7 +10,6 @@ import contextlib
 import functools
 import inspect
 import logging
-import pickle
 import queue
 import shutil
 import time
@@ -22,7 +21,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fairseq_ssl.checkpoints.reading import allow_harmless_globals, refusal
+from fairseq_ssl.checkpoint_safety import protect_fairseq
+from fairseq_ssl.errors import DataError, FairseqSslError
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def mend_fairseq() -> None:
     from fairseq.tasks import FairseqTask
     from fairseq.trainer import Trainer
 
-    allow_harmless_globals()
+    protect_fairseq()
     _name_long()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
     _replace(checkpoint_utils, "save_checkpoint", _save_each_interval)
@@ -82,18 +82,23 @@ def _name_long() -> None:
 
 
 def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a refusal say which file and why, and a moving average begin where there is none.
+    """Report a damaged checkpoint in a line, and let a moving average begin where there is none.
 
-    torch's own refusal advises to switch the protection off. And with --store-ema fairseq stops
-    at a checkpoint without an average, as most are that one fine-tunes from: it looks for the
-    weights where it has deleted them.
+    With --store-ema fairseq fails on a checkpoint without an average, such as most that one
+    fine-tunes from: it looks for the weights where it has deleted them.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
         try:
             state = stock(path, *args, **kwargs)
-        except pickle.UnpicklingError as error:
-            raise refusal(path, error) from None
+        except (FairseqSslError, OSError):
+            raise
+        except Exception as error:  # options or a history that are not as fairseq writes them
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(
+                f"{path} cannot be read as a checkpoint of fairseq: {type(error).__name__}: "
+                f"{reason}"
+            ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
         return state

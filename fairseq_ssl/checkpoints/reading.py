@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from fairseq_ssl.errors import DataError, MissingPackageError, UnsafeCheckpointError
+from fairseq_ssl.checkpoints.options import check_options
+from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 
 State = dict[str, Any]
 """A checkpoint as fairseq writes it: model, cfg, extra_state and more."""
-
-NUMPY_SCALARS = ("bool", "int64", "float16", "float32", "float64")
-
-
-def allow_harmless_globals() -> None:
-    """Tell torch which classes in a fairseq checkpoint only hold data.
-
-    A plain run stores its options as a Namespace; a validation score can be a numpy
-    scalar. torch 2.6 and later refuse both until they are named.
-    """
-    if not hasattr(torch.serialization, "add_safe_globals"):
-        raise MissingPackageError(
-            "torch>=2.6", "Reading checkpoints safely", "pip install -U torch"
-        )
-    numpy_core = getattr(np, "_core", None) or np.core
-    torch.serialization.add_safe_globals(
-        [
-            argparse.Namespace,
-            np.dtype,
-            *(type(np.dtype(name)) for name in NUMPY_SCALARS),
-            (numpy_core.multiarray.scalar, "numpy._core.multiarray.scalar"),
-            (numpy_core.multiarray.scalar, "numpy.core.multiarray.scalar"),
-        ]
-    )
 
 
 def refusal(path: str | Path, error: Exception) -> DataError:
@@ -58,24 +34,46 @@ def refusal(path: str | Path, error: Exception) -> DataError:
 
 
 def read(path: Path) -> State:
-    """Read a checkpoint on the CPU; its tensors stay on disk until they are touched."""
-    allow_harmless_globals()
+    """Read a checkpoint on the CPU; its tensors stay on disk until they are touched.
+
+    Its options are checked, and those that name files are dropped: see `options`.
+    """
     try:
         mapped = zipfile.is_zipfile(path)  # what torch wrote before 1.6 can not be mapped
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except OSError:
+        mapped = False  # `load` says why
+    state = load(path, path, mmap=mapped)
+    if not isinstance(state.get("model"), dict):
+        raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
+    return state
+
+
+def load(source: Any, path: str | Path, **options: Any) -> State:
+    """Unpickle a checkpoint with `torch.load`, restricted to plain values, and check its options.
+
+    Args:
+        source: the file, or its path
+        path: what errors call it
+        options: of torch.load
+    """
+    allow_plain_globals()
+    options["map_location"] = "cpu"
+    try:
+        state = torch.load(source, weights_only=True, **options)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Expected a fairseq checkpoint.") from None
     except IsADirectoryError:
         raise DataError(
             f"{path} is a folder. Expected a fairseq checkpoint, a file such as "
-            f"{path / 'checkpoint_best.pt'}."
+            f"{Path(path) / 'checkpoint_best.pt'}."
         ) from None
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} can not be read as a checkpoint: {_first_line(error)}") from None
     except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
         raise refusal(path, error) from None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+    if not isinstance(state, dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
+    check_options(state, path)
     return state
 
 

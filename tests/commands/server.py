@@ -20,7 +20,6 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,7 +108,7 @@ def _end(command: Callable[[], Any]) -> None:
     except SystemExit as told:
         code = told.code
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         code = 1
     if isinstance(code, str):
         sys.stderr.write(f"{code}\n")

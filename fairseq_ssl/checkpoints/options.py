@@ -1,0 +1,202 @@
+"""Options stored in a checkpoint: checked when it is read, and stripped of paths.
+
+The rule: options of a checkpoint are data. They may hold plain values only. An option that names a
+file, a folder or code is dropped, so that a command uses what its user passed and nothing else.
+Interpolations are rejected, since OmegaConf would resolve them from the environment. So are strings
+that fairseq evaluates and that are not plain values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.checkpoints.safe_eval import evaluate, shortened
+from fairseq_ssl.checkpoints.safe_pickle import PLAIN
+from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
+
+SECTIONS = ("args", "cfg")
+"""What holds the options in a checkpoint: `args` before fairseq 0.10.1, `cfg` since."""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+EVALUATED = _names("""
+    adafactor_eps adam_betas adamax_betas adaptive_input_cutoff adaptive_softmax_cutoff
+    character_filters conv_aggregator_layers conv_feature_layers conv_layers decoder_attention
+    decoder_glu decoder_kernel_size_list decoder_layers decoder_xformers_att_config downsample
+    encoder_attention encoder_glu encoder_kernel_size_list encoder_layers
+    encoder_xformers_att_config epoch2lr extra_data extra_lang_pairs feature_encoder_spec
+    gated_attention input_layers lamb_betas langtoks latent_temp left_pad_source left_pad_target
+    model_overrides optimizer_overrides pipeline_balance pipeline_decoder_balance
+    pipeline_decoder_devices pipeline_devices pipeline_encoder_balance pipeline_encoder_devices
+    pretrained project_input sampling_weights self_attention update2lr wer_args
+    weight_softmax xformers_att_config
+""")
+"""Options whose strings fairseq evaluates as Python expressions."""
+
+MISSING = "???"
+"""OmegaConf's mark of an option without a value."""
+
+REQUIRED_PATHS = _names("""
+    audio_root bpe_codes bpe_merges bpe_vocab data gpt2_encoder_json gpt2_vocab_bpe
+    sentencepiece_model sentencepiece_model_path w2v_path
+""")
+"""Options with a path that fairseq's dataclasses let no one leave out."""
+
+TEXT_PATHS = _names("baseline_model lang_to_offline_shard_ratio seq2seq_path")
+"""Options with a path that are empty, and not None, where there is none."""
+
+PATHS = _names("""
+    aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
+    classifier_lm classifier_lm_dict config_path continue_once decoder_embed_path destdir
+    edit_init ema_seed_model embed_path encoder_embed_path extra_data finetune_from_model
+    fixed_dictionary fluency_boost_lm fluency_boost_lm_data imitator_teacher init_decoder_only
+    init_encoder_only input kenlm_model label_dir lang_dict lexicon lm_path
+    load_pretrained_aux_decoder_from load_pretrained_decoder_from load_pretrained_encoder_from
+    log_file mixture_expert mixture_imitators model_path path plasma_path post_save_script
+    pretrained_checkpoint pretrained_decoder pretrained_encoder pretrained_mlm_checkpoint
+    pretrained_model pretrained_xlm_checkpoint quantization_config_path restore_file results_path
+    sampling_weights_from_file save_dir save_predictions source_dict speaker_emb_path srcdict
+    target_dict target_dictionary tensorboard_logdir testpref tgtdict trainpref user_dir validpref
+    wer_args wer_kenlm_model wer_lexicon
+""")
+"""Options that name a file, a folder or code, and are None where there is none."""
+
+NAMES = _names("""
+    _name arch bpe config_yaml criterion eval_bleu_detok eval_tokenizer lr_scheduler
+    lang_pairs langs multitask_config_yaml optimizer scoring source_lang target_lang task tokenizer
+""")
+"""Options that name what is registered, a language or a file in the data folder: no paths."""
+
+NAME = re.compile(r"[\w.,+-]*")
+MAX_DEPTH = 20
+MAX_VALUES = 100_000
+
+
+def check_options(state: dict[str, Any], path: str | Path) -> None:
+    """Check the options of the checkpoint read from `path`, and drop the paths among them.
+
+    Raises:
+        UnsafeCheckpointError: an option is not plain data
+    """
+    for section in SECTIONS:
+        if state.get(section) is not None:
+            _Options(path).check(state[section], section, 0)
+
+
+def check_evaluated(options: dict[str, Any]) -> None:
+    """Check the options that fairseq evaluates, wherever they come from.
+
+    Raises:
+        ConfigurationError: one is not a plain value
+    """
+    for name, value in options.items():
+        if name in EVALUATED and isinstance(value, str) and value:
+            try:
+                evaluate(value)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"Option {name}: {error}") from None
+
+
+class _Options:
+    """The check of one checkpoint's options, which counts the values that it has seen."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.values = 0
+
+    def check(self, value: Any, name: str, depth: int) -> None:
+        """Check a value and all below it; set the options with paths in it to none."""
+        self.values += 1
+        if depth > MAX_DEPTH or self.values > MAX_VALUES:
+            raise self.error(f"{name} is nested too deeply or has too many values")
+        if not isinstance(value, PLAIN):
+            raise self.error(f"{name} is a {type(value).__name__}; expected text and numbers")
+        if isinstance(value, str):
+            self._check_text(name, value)
+        if isinstance(value, list | tuple):
+            for item in value:
+                self.check(item, name, depth + 1)
+        elif isinstance(value, dict | argparse.Namespace):
+            self._check_section(value, name, depth)
+
+    def error(self, reason: str) -> UnsafeCheckpointError:
+        """Return what rejects the checkpoint."""
+        return UnsafeCheckpointError(
+            f"{self.path} was refused and nothing in it was run: its option {reason}. Do not load "
+            "this file; ask whoever made it for one whose options are plain values."
+        )
+
+    def _check_section(
+        self, section: dict[Any, Any] | argparse.Namespace, name: str, depth: int
+    ) -> None:
+        is_namespace = isinstance(section, argparse.Namespace)
+        values = vars(section) if isinstance(section, argparse.Namespace) else section
+        if is_namespace and not depth:  # fairseq fills in the defaults of what is not there
+            for key in ALL_PATHS & values.keys():
+                del values[key]
+        for key in list(values):
+            if not isinstance(key, int | str):
+                raise self.error(f"{name} has a key of type {type(key).__name__}")
+            if isinstance(key, str):
+                self._check_text(name, key)
+                self._drop_paths(values, key, is_namespace)
+                self._check_named(key, values[key])
+            values[key] = self._without_json(values[key], f"{key}", depth)
+
+    def _drop_paths(self, values: dict[Any, Any], key: str, is_namespace: bool) -> None:
+        if key not in ALL_PATHS or values[key] in (None, "", MISSING):
+            return
+        if is_namespace or key in PATHS:
+            values[key] = None
+        else:
+            values[key] = MISSING if key in REQUIRED_PATHS else ""
+
+    def _check_named(self, key: str, value: Any) -> None:
+        if not isinstance(value, str) or not value:
+            return
+        if key in NAMES and value != MISSING and (not NAME.fullmatch(value) or ".." in value):
+            raise self.error(f"{key} is {shortened(value)}; expected a name")
+        if key in EVALUATED:
+            try:
+                evaluate(value)
+            except ConfigurationError:
+                raise self.error(
+                    f"{key} is {shortened(value)}, which is not a plain value"
+                ) from None
+
+    def _check_text(self, name: str, value: str) -> None:
+        if "${" in value:
+            raise self.error(
+                f"{name} is {shortened(value)}, an interpolation, which could read the environment"
+            )
+
+    def _without_json(self, value: Any, name: str, depth: int) -> Any:
+        """Check a value; what is text that holds JSON, by what it holds."""
+        found = _parsed(value)
+        if found is None:
+            self.check(value, name, depth + 1)
+            return value
+        before = json.dumps(found)
+        self.check(found, name, depth + 1)
+        after = json.dumps(found)
+        return value if before == after else after
+
+
+ALL_PATHS = REQUIRED_PATHS | TEXT_PATHS | PATHS
+
+
+def _parsed(value: Any) -> Any:
+    """Return the object or the list in a text of JSON, or None if it is other text."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
