@@ -44,7 +44,7 @@ MISSING = "???"
 """OmegaConf's mark of an option without a value."""
 
 REQUIRED_PATHS = _names("""
-    audio_root bpe_codes bpe_merges bpe_vocab data gpt2_encoder_json gpt2_vocab_bpe
+    bpe_codes bpe_merges bpe_vocab data gpt2_encoder_json gpt2_vocab_bpe
     sentencepiece_model sentencepiece_model_path w2v_path
 """)
 """Options with a path that fairseq's dataclasses let no one leave out."""
@@ -54,23 +54,24 @@ TEXT_PATHS = _names("baseline_model lang_to_offline_shard_ratio seq2seq_path")
 
 PATHS = _names("""
     aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
-    classifier_lm classifier_lm_dict config_path continue_once decoder_embed_path destdir
-    edit_init ema_seed_model embed_path encoder_embed_path extra_data finetune_from_model
-    fixed_dictionary fluency_boost_lm fluency_boost_lm_data imitator_teacher init_decoder_only
-    init_encoder_only input kenlm_model label_dir lang_dict lexicon lm_path
-    load_pretrained_aux_decoder_from load_pretrained_decoder_from load_pretrained_encoder_from
-    log_file mixture_expert mixture_imitators model_path path plasma_path post_save_script
-    pretrained_checkpoint pretrained_decoder pretrained_encoder pretrained_mlm_checkpoint
-    pretrained_model pretrained_xlm_checkpoint quantization_config_path restore_file results_path
-    sampling_weights_from_file save_dir save_predictions source_dict speaker_emb_path srcdict
-    target_dict target_dictionary tensorboard_logdir testpref tgtdict trainpref user_dir validpref
-    wer_args wer_kenlm_model wer_lexicon
+    classifier_lm classifier_lm_dict continue_once decoder_embed_path destdir edit_init
+    ema_seed_model embed_path encoder_embed_path extra_data finetune_from_model fixed_dictionary
+    fluency_boost_data fluency_boost_lm imitator_teacher init_decoder_only init_encoder_only input
+    label_dir lang_dict lm_path load_pretrained_aux_decoder_from load_pretrained_decoder_from
+    load_pretrained_encoder_from log_file mix_weights mixture_expert mixture_imitators path
+    plasma_path post_save_script pretrained_checkpoint pretrained_mlm_checkpoint
+    pretrained_xlm_checkpoint quantization_config_path reconstruction_source_text
+    reconstruction_target_text replace_unk restore_file results_path sampling_weights_from_file
+    save_dir save_predictions source_dict speaker_emb_path srcdict target_dict target_dictionary
+    tensorboard_logdir testpref tgtdict trainpref user_dir validpref wer_args wer_kenlm_model
+    wer_lexicon
 """)
 """Options that name a file, a folder or code, and are None where there is none."""
 
 NAMES = _names("""
-    _name arch bpe config_yaml criterion eval_bleu_detok eval_tokenizer lr_scheduler
-    lang_pairs langs multitask_config_yaml optimizer scoring source_lang target_lang task tokenizer
+    _name arch bpe channels classification_unlabelled config_yaml criterion eval_bleu_detok labels
+    lang_pairs langs lr_scheduler mono_langs monolingual_langs multitask_config_yaml optimizer
+    scoring source_lang target_lang task tokenizer
 """)
 """Options that name what is registered, a language or a file in the data folder: no paths."""
 
