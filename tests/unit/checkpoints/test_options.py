@@ -1,0 +1,151 @@
+"""Options of a checkpoint are plain data without paths, or the checkpoint is rejected."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fairseq_ssl.checkpoints.options import check_evaluated, check_options
+from fairseq_ssl.checkpoints.reading import model_options, read
+from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
+
+SECTIONS = (
+    "common",
+    "task",
+    "model",
+    "criterion",
+    "optimizer",
+    "lr_scheduler",
+    "bpe",
+    "checkpoint",
+)
+CODE = "__import__('os').system('touch canary')"
+
+
+def checked(section: str, **options: Any) -> Any:
+    """Check options in a section of `cfg`, and return the section."""
+    state = {"cfg": {section: options}}
+    check_options(state, "evil.pt")
+    return state["cfg"][section]
+
+
+REJECTED: dict[str, tuple[dict[str, Any], str]] = {
+    "code": ({"encoder_layers": CODE}, "encoder_layers is .*not a plain value"),
+    "code in a list": ({"parts": [{"adam_betas": CODE}]}, "adam_betas"),
+    "code in JSON": ({"model_json": json.dumps({"conv_feature_layers": CODE})}, "conv_feature"),
+    "a resolver": ({"seed": "${oc.env:HOME}"}, "seed is '\\${oc.env:HOME}', an interpolation"),
+    "a reference": ({"a": [["x ${common.seed}"]]}, "interpolation"),
+    "a resolver in a name": ({"${oc.env:HOME}": 1}, "interpolation"),
+    "a resolver in JSON": ({"mixture_expert_options": '{"x": "${oc.env:HOME}"}'}, "interpolation"),
+    "a path for a name": ({"arch": "../evil"}, "arch is .*expected a name"),
+    "a path for a tokenizer": ({"bpe": "/tmp/evil"}, "bpe"),
+    "a path for a language": ({"source_lang": "en/../../x"}, "source_lang"),
+    "a tensor": ({"x": torch.zeros(1)}, "x is a Tensor"),
+    "a function": ({"x": print}, "x is a builtin_function"),
+    "a set": ({"x": {1}}, "x is a set"),
+    "a key that is a tuple": ({(1, 2): 3}, "key of type tuple"),  # type: ignore[dict-item]
+}
+
+
+@pytest.mark.parametrize(("options", "message"), REJECTED.values(), ids=REJECTED)
+@pytest.mark.parametrize("section", SECTIONS)
+def test_hostile_options_are_rejected_with_file_option_and_value(
+    section: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UnsafeCheckpointError, match=rf"evil\.pt was refused.*{message}"):
+        check_options({"cfg": {section: options}}, "evil.pt")
+    if all(isinstance(name, str) for name in options):
+        with pytest.raises(UnsafeCheckpointError, match=message):
+            check_options({"args": Namespace(**options)}, "evil.pt")
+
+
+def test_options_without_end_are_rejected() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    doubled: list[Any] = [1]
+    for _ in range(18):
+        doubled = [doubled, doubled]
+    for value in (endless, doubled, "[" * 500 + "]" * 500):
+        with pytest.raises(UnsafeCheckpointError, match="nested too deeply or has too many"):
+            checked("model", x=value if not isinstance(value, str) else [json.loads(value)])
+
+
+def test_paths_are_dropped_in_the_form_that_fairseq_expects() -> None:
+    found = checked(
+        "model",
+        data="/etc",
+        w2v_path="a.pt",
+        encoder_embed_path="glove.txt",
+        seq2seq_path="b.pt",
+        user_dir="evil",
+        nested={"sentencepiece_model": "x.model"},
+        legacy=Namespace(data="/etc", encoder_embed_path="glove.txt"),
+        dropout=0.1,
+    )
+    assert (found["data"], found["w2v_path"], found["seq2seq_path"]) == ("???", "???", "")
+    assert found["encoder_embed_path"] is found["user_dir"] is None
+    assert found["nested"]["sentencepiece_model"] == "???"
+    assert vars(found["legacy"]) == {"data": None, "encoder_embed_path": None}
+    assert found["dropout"] == 0.1
+
+
+def test_paths_of_old_checkpoints_are_left_out_so_that_defaults_hold() -> None:
+    state = {
+        "args": Namespace(data=["/etc"], save_dir="/tmp", user_dir="evil", arch="lstm", lr=[1.0])
+    }
+    check_options(state, "old.pt")
+    assert vars(state["args"]) == {"arch": "lstm", "lr": [1.0]}
+
+
+def test_paths_in_json_are_dropped_and_other_json_stays_as_it_is() -> None:
+    expert = json.dumps({"_name": "lstm_classifier", "classifier_lm": "/etc/passwd", "layers": 2})
+    layers = '{"arch":  "transformer_tiny"}'
+    found = checked("model", mixture_expert_options=expert, classifier_encoder_options=layers)
+    assert json.loads(found["mixture_expert_options"]) == {
+        "_name": "lstm_classifier",
+        "classifier_lm": None,
+        "layers": 2,
+    }
+    assert found["classifier_encoder_options"] == layers
+
+
+def test_options_as_fairseq_writes_them_stay() -> None:
+    options = {
+        "_name": "wav2vec2",
+        "conv_feature_layers": "[(512,10,5)] + [(512,3,2)] * 4",
+        "adam_betas": "(0.9, 0.999)",
+        "left_pad_source": "True",
+        "adaptive_softmax_cutoff": None,
+        "encoder_layers": 6,
+        "lang_pairs": "de-en,fr-en",
+        "source_lang": "zh-Hans",
+        "lr": [0.001],
+        "post_process": "@@ ",
+        "eval_bleu_args": '{"beam": 4, "lenpen": 0.6}',
+        "_missing": "???",
+        "update_freq": (1,),
+        "epochs": {1: 0.5},
+    }
+    assert checked("model", **options) == options
+
+
+def test_reading_a_file_checks_its_options(tmp_path: Path) -> None:
+    path = tmp_path / "evil.pt"
+    state = {"model": {}, "args": None, "cfg": {"model": {"_name": "fconv", "data": "/etc"}}}
+    torch.save(state, path)
+    assert model_options(read(path)) == {"_name": "fconv", "data": "???"}
+    state["cfg"]["model"]["encoder_layers"] = CODE  # type: ignore[index]
+    torch.save(state, path)
+    with pytest.raises(UnsafeCheckpointError, match=r"evil\.pt was refused.*encoder_layers"):
+        read(path)
+
+
+def test_options_of_a_command_line_are_checked_by_their_names() -> None:
+    check_evaluated({"encoder_layers": "[(512, 3)]", "adam_betas": (0.9, 0.999), "data": CODE})
+    with pytest.raises(ConfigurationError, match=r"Option encoder_layers: .*__import__"):
+        check_evaluated({"encoder_layers": CODE})

@@ -1,0 +1,151 @@
+"""Option strings have the value that Python gives them, or none at all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, strategies
+
+from fairseq_ssl.checkpoints.safe_eval import MAX_SIZE, evaluate
+from fairseq_ssl.errors import ConfigurationError
+from tests.conftest import ROOT, environment
+
+PLAIN = [
+    "[(512,10,5)] + [(512,3,2)] * 4 + [(512,2,2)] * 2",
+    "[(512, 3)] * 20",
+    "(0.9, 0.999)",
+    "(1e-30, 1e-3)",
+    "1000,2000",
+    "[True] + [False]*5",
+    "3 * (1, -2)",
+    "{'mined': (None, 'src'), 'main': [1, 2.5]}",
+    "{}",
+    "None",
+    "  -1e-3",
+    "2 * 3 + 1",
+    "[0] * 0",
+    "'it''s'",
+]
+
+REJECTED = {
+    "a call": "__import__('os').system('true')",
+    "a name": "encoder_layers",
+    "an attribute": "().__class__",
+    "a comprehension": "[x for x in (1,)]",
+    "a lambda": "lambda: 0",
+    "a format": "f'{1}'",
+    "an assignment": "(x := 1)",
+    "an item": "[1][0]",
+    "a condition": "1 if 1 else 2",
+    "a comparison": "1 < 2",
+    "other operators": "7 // 2",
+    "a star": "[*(1, 2)]",
+    "an unpacked dictionary": "{**{}}",
+    "an unhashable key": "{[1]: 2}",
+    "bytes": "b'x'",
+    "a complex number": "1j",
+    "dots": "...",
+    "a product of texts": "'a' * 3",
+    "a list times a bool": "[1] * True",
+    "a list plus a tuple": "[1] + (2,)",
+    "a minus before a list": "-[1]",
+    "two lines": "1\n2",
+    "nothing": "",
+    "a null": "\0",
+    "a lone surrogate": "\ud800",
+    "infinity": "1e999",
+}
+
+HUGE = {
+    "a long list": "[1] * 10**9",
+    "a product of sizes": "[1] * 1000000000",
+    "a power": "9**9**9",
+    "lists in lists": "[[[[1] * 99] * 99] * 99] * 99",
+    "a long number": "9" * 5000,
+    "a large number": "9" * 40,
+    "a large product": " * ".join(["9" * 25] * 2),
+    "parentheses": "(" * 9000,
+    "brackets": "[" * 90 + "]" * 90,
+    "signs": "-" * 9990 + "1",
+    "nots": "not " * 2400 + "1",
+    "a long sum": "+".join("1" * 5000),
+    "lambdas": "lambda:" * 1400 + "1",
+    "attributes": "a" + ".b" * 4900,
+    "conditions": "1 if 1 else " * 800 + "1",
+    "a long text": "'" + "a" * 20_000 + "'",
+    "many items": ",".join("1" * (MAX_SIZE + 1)),
+}
+
+
+@pytest.mark.parametrize("source", PLAIN)
+def test_plain_values_are_those_of_python(source: str) -> None:
+    assert evaluate(source) == eval(source.strip())
+
+
+@given(
+    strategies.recursive(
+        strategies.none()
+        | strategies.booleans()
+        | strategies.floats(allow_nan=False, allow_infinity=False)
+        | strategies.integers(-(10**30), 10**30)
+        | strategies.text(),
+        lambda inner: (
+            strategies.lists(inner)
+            | strategies.tuples(inner, inner)
+            | strategies.dictionaries(strategies.text(), inner)
+        ),
+    )
+)
+def test_what_python_shows_of_a_value_is_read_back(value: object) -> None:
+    assert evaluate(repr(value)) == value
+
+
+@pytest.mark.parametrize("source", REJECTED.values(), ids=REJECTED)
+def test_everything_else_is_rejected(source: str) -> None:
+    with pytest.raises(ConfigurationError, match="rejected and not evaluated"):
+        evaluate(source)
+
+
+@pytest.mark.parametrize("source", HUGE.values(), ids=HUGE)
+def test_huge_values_are_rejected_before_they_are_built(source: str) -> None:
+    start = time.process_time()
+    with pytest.raises(ConfigurationError) as caught:
+        evaluate(source)
+    assert len(str(caught.value)) < 400
+    assert time.process_time() - start < 5, "it takes milliseconds"
+
+
+def test_no_expression_ends_the_process() -> None:
+    """A parser may overflow the stack of C: seen in a process of its own."""
+    program = (
+        "from fairseq_ssl.checkpoints.safe_eval import evaluate\n"
+        "parts = ('(', '[', '-', '+', 'not ', '1+', '1*', 'a.', 'a[', '{1:', 'lambda:', '1 if ')\n"
+        "for part in parts:\n"
+        "    try:\n"
+        "        evaluate(part * (10_000 // len(part)))\n"
+        "    except ValueError:\n"
+        "        print(part)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 12
+
+
+@pytest.mark.parametrize("value", [None, True, 3, [1], b"1"])
+def test_what_is_no_text_is_a_type_error_as_with_eval(value: object) -> None:
+    with pytest.raises(TypeError):
+        evaluate(value)  # type: ignore[arg-type]
+
+
+def test_namespaces_are_not_looked_at() -> None:
+    with pytest.raises(ConfigurationError):
+        evaluate("x", {"x": 1}, {"x": 1})

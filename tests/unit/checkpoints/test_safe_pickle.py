@@ -1,0 +1,127 @@
+"""Scalars and Namespaces in a pickle are plain values, or the pickle is rejected."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import io
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import DTypeLike
+
+from fairseq_ssl.checkpoints.reading import load
+from fairseq_ssl.checkpoints.safe_pickle import PlainDtype, PlainNamespace, plain_scalar
+from fairseq_ssl.errors import DataError
+from tests.conftest import ROOT, environment
+
+NUMBERS: list[DTypeLike] = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64]
+NUMBERS += [np.float16, np.float32, np.float64, ">f8", ">i4"]
+
+
+class Pickled:
+    """Pickles as the call of a function, with a state set after it."""
+
+    def __init__(self, function: Any, arguments: tuple[Any, ...], state: Any = None) -> None:
+        self.parts = (function, arguments, state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.parts if self.parts[2] is not None else self.parts[:2]
+
+
+def saved(value: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save({"model": {}, "extra_state": {"value": value}}, file)
+    file.seek(0)
+    return file
+
+
+def read(value: Any) -> Any:
+    return load(saved(value), "the file")["extra_state"]["value"]
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_of_numpy_become_those_of_python(kind: DTypeLike) -> None:
+    for value in np.array([0, 1, 100], kind):
+        found = read(value)
+        assert type(found) in (bool, int, float)
+        assert found == value.item()
+
+
+SCALAR = np.float64(0).__reduce__()[0]
+STATE = (3, "<", None, None, None, -1, -1, 0)
+HOSTILE = {
+    "a dtype of objects": Pickled(SCALAR, (np.dtype("O"), b"\0" * 8)),
+    "a dtype with fields": Pickled(SCALAR, (np.dtype("O,O"),)),
+    "a dtype of texts": Pickled(SCALAR, (np.dtype("S8"), b"\0" * 8)),
+    "a date": np.datetime64("2020-01-01"),
+    "a complex number": np.complex128(1j),
+    "a long number": np.longdouble(1),
+    "no data": Pickled(SCALAR, (np.dtype("f8"),)),
+    "too few bytes": Pickled(SCALAR, (np.dtype("f8"), b"\0")),
+    "too many bytes": Pickled(SCALAR, (np.dtype("f8"), b"\0" * 9)),
+    "a text for bytes": Pickled(SCALAR, (np.dtype("f8"), "\0" * 8)),
+    "a number for a dtype": Pickled(SCALAR, (8, b"\0" * 8)),
+    "a list for a dtype": Pickled(np.dtype, ([("a", "O")],)),
+    "an aligned dtype": Pickled(np.dtype, ("f8", True, True)),
+    "a state with fields": Pickled(
+        np.dtype, ("f8", False, True), (3, "<", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0)
+    ),
+    "a state with a shape": Pickled(
+        np.dtype, ("f8", False, True), (3, "<", (np.dtype("f8"), (9,)), None, None, -1, -1, 0)
+    ),
+    "a state with a size": Pickled(np.dtype, ("f8", False, True), (*STATE[:5], 2**31 - 1, 1, 0)),
+    "a state with flags": Pickled(np.dtype, ("f8", False, True), (*STATE[:7], 63)),
+    "a state that is a number": Pickled(np.dtype, ("f8", False, True), 3),
+    "a Namespace from arguments": Pickled(argparse.Namespace, (1,)),
+    "a Namespace with a double underscore": Pickled(argparse.Namespace, (), {"__class__": 1}),
+    "a Namespace with a number as a name": Pickled(argparse.Namespace, (), {1: 1}),
+    "a Namespace with a tensor": Pickled(argparse.Namespace, (), {"x": torch.zeros(1)}),
+    "a Namespace with a function": Pickled(argparse.Namespace, (), {"x": SCALAR}),
+    "a Namespace with slots": Pickled(argparse.Namespace, (), ({}, {"x": 1})),
+    "an array": np.zeros(3),
+}
+
+
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+def test_everything_else_is_rejected(value: Any) -> None:
+    with pytest.raises(DataError, match="the file"):
+        read(value)
+
+
+def test_a_namespace_is_one_and_is_written_as_one() -> None:
+    found = read(argparse.Namespace(arch="transformer", lr=[0.1], nested=argparse.Namespace(x=1)))
+    assert isinstance(found, argparse.Namespace)
+    assert (found.arch, found.lr, found.nested.x) == ("transformer", [0.1], 1)
+    for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(again) is argparse.Namespace
+        assert vars(again) == vars(found)
+
+
+def test_a_bare_dtype_is_written_as_one() -> None:
+    assert pickle.loads(pickle.dumps(PlainDtype("f8", False, True))) == np.dtype("f8")
+
+
+def test_the_constructors_check_what_they_are_called_with() -> None:
+    assert plain_scalar(PlainDtype("i4"), b"\1\0\0\0") == 1
+    with pytest.raises(pickle.UnpicklingError):
+        plain_scalar(np.dtype("f8"), b"\0" * 8)
+    with pytest.raises(TypeError):
+        PlainNamespace(x=1)  # type: ignore[call-arg]
+
+
+def test_random_pickles_are_read_or_rejected() -> None:
+    """A few of the ten thousand that the script reads."""
+    words = [sys.executable, str(Path("scripts/fuzz/pickles.py")), "--count", "500"]
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "500 pickles" in done.stdout
+    assert "0 findings" in done.stdout
