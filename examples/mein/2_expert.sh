@@ -19,7 +19,8 @@ language_model() { # TASK
 expert() { # TASK EXPERT SEED
   local folder start=()
   folder="$(run_of "$@" alone)"
-  [[ "$2" != lstm ]] && start=(--classifier-lm "$RUNS/$1.lm/final.pt")
+  [[ "$2" != lstm ]] && \
+    start=(--classifier-lm "$RUNS/$1.lm/final.pt" --classifier-lm-dict "$(data "$1")/lm/dict.txt")
   criterion_of "$2"
   # shellcheck disable=SC2086  # words apart
   quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \

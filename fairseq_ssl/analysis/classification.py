@@ -60,8 +60,8 @@ class Classifier:
         self.has_imitators = hasattr(model, "alphas")
 
     @classmethod
-    def load(cls, path: Path, data: Path | None = None, device: str = "cpu") -> Classifier:
-        """Read a checkpoint; `data` is the folder of its training, if that has moved."""
+    def load(cls, path: Path, data: Path, device: str = "cpu") -> Classifier:
+        """Read a checkpoint; `data` is a data folder with the dictionaries of its training."""
         state = read(path)
         options = task_options(state)
         if options["_name"] != TASK or options.get("classification_stage") == "imitate":
@@ -69,9 +69,8 @@ class Classifier:
                 f"{path} holds no classifier. Expected a checkpoint of --task {TASK}, trained with "
                 "--classification-stage supervised or mixture."
             )
-        folder = Path(data or str(options["data"]))
-        models, _, task = load_models([path], data=str(folder))
-        return cls(models[0], task, folder, device)
+        models, _, task = load_models([path], data=str(data))
+        return cls(models[0], task, data, device)
 
     def split(self, name: str) -> TwoViewDataset:
         """Return the texts of a split of the data folder, in its order."""

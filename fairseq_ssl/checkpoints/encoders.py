@@ -8,9 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import architecture, task_options, weights_below
+from fairseq_ssl.checkpoints.reading import architecture, weights_below
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
-from fairseq_ssl.checkpoints.training_data import data_folder, training_data
 from fairseq_ssl.errors import DataError
 
 PREFIX = "encoder."
@@ -32,7 +31,7 @@ def encoder_weights(
         path: where it was read
         symbols: of the new dictionary, by id
         start: the encoder's state; words that the checkpoint lacks keep their embeddings
-        dictionary: that of its source (default: of the data it was trained on)
+        dictionary: that of its source
         embedding: the weight of the words
     """
     found = weights_below(state, PREFIX)
@@ -46,16 +45,6 @@ def encoder_weights(
             f"{path}, a {architecture(dict(state))}, has no weight {PREFIX}{wrong[0]} as its "
             "options tell. Take another checkpoint of the run."
         )
-    known = symbols_of(dictionary or _dictionary(dict(state)), path, "--classifier-encoder-dict")
+    known = symbols_of(dictionary, path, "--classifier-encoder-dict")
     rows, count = rows_by_symbol(found[embedding], known, symbols, start[embedding])
     return {**{name: found[name] for name in start}, embedding: rows}, count
-
-
-def _dictionary(state: dict[str, Any]) -> Path:
-    """Return the dictionary of a checkpoint's source, or dict.txt where it knows no languages."""
-    task = task_options(state)
-    folder = data_folder(state)
-    source = task.get("source_lang")
-    if not source and not (folder / "dict.txt").is_file():
-        source = training_data(state, None).source
-    return folder / (f"dict.{source}.txt" if source else "dict.txt")

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import architecture, model_options, read, weights_below
 from fairseq_ssl.checkpoints.symbols import rows_by_symbol, symbols_of
-from fairseq_ssl.checkpoints.training_data import data_folder
 from fairseq_ssl.errors import ConfigurationError, DataError, flag
 
 PREFIX = "decoder.encoder."
@@ -29,7 +28,7 @@ def encoder_weights(
         path: checkpoint of a recurrent_lm
         symbols: of the classifier's dictionary, by id
         start: the encoder's state; words that the language model lacks keep their embeddings
-        dictionary: that of the language model (default: dict.txt of the data it was trained on)
+        dictionary: that of the language model
     """
     state = read(path)
     if not architecture(state).startswith("recurrent_lm"):
@@ -52,7 +51,6 @@ def encoder_weights(
         raise ConfigurationError(
             f"The language model in {path} has other sizes than the classifier. Set {sizes}."
         )
-    dictionary = dictionary or data_folder(state) / "dict.txt"
     known = symbols_of(dictionary, path, "--classifier-lm-dict")
     if len(known) != len(found[EMBEDDING]):
         raise DataError(

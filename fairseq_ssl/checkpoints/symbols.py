@@ -7,18 +7,20 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.word_counts import RESERVED, read_entries
 
 
-def symbols_of(path: Path, checkpoint: Path, flag: str) -> list[str]:
+def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:
     """Read the symbols of the dictionary that a checkpoint was trained with.
 
     Args:
-        path: the dictionary
+        path: the dictionary; None is rejected
         checkpoint: whose it is
-        flag: that names another
+        flag: that names it
     """
+    if path is None:
+        raise UsageError(f"Pass {flag} with the dictionary that {checkpoint} was trained with.")
     if not path.is_file():
         raise DataError(f"{path}, the dictionary of {checkpoint}, is missing. Name it with {flag}.")
     return [*RESERVED, *(word for word, _ in read_entries(path))]

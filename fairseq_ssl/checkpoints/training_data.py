@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ssl.checkpoints.reading import State, task_options
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 
 BINARISED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx")
 
@@ -26,9 +26,14 @@ class TrainingData:
         return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
-def data_folder(state: State) -> Path:
-    """Return the folder that a checkpoint was trained on, the first where there were several."""
-    return Path(str(task_options(state).get("data") or "").split(":")[0])
+def require_folder(folder: Path | None) -> Path:
+    """Return the folder of a model's dictionaries, which a checkpoint must not name."""
+    if folder is None:
+        raise UsageError(
+            "Pass --data-dir with the folder of the model's dictionaries. The folder that a "
+            "checkpoint was trained on is not read."
+        )
+    return folder
 
 
 def training_data(
@@ -38,12 +43,12 @@ def training_data(
 
     Args:
         state: the checkpoint
-        folder: of the dictionaries (None: the one it names)
+        folder: of the dictionaries; None is rejected
         source: language, as target (None: the one it names, or else that of the folder's data)
         target: language
     """
     task = task_options(state)
-    folder = folder or data_folder(state)
+    folder = require_folder(folder)
     source, target = source or task.get("source_lang"), target or task.get("target_lang")
     if not (source and target):
         found = [match for path in sorted(folder.glob("*.idx")) if (match := _named(path))]

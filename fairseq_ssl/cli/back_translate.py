@@ -21,15 +21,19 @@ from fairseq_ssl.text.noise.corpus import MOST_TOKENS
 
 SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
 EXAMPLES = """\
-  fairseq-ssl back-translate mono.bpe.de --model de-en.pt -o bt.en --given bt.de
-  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --engine ctranslate2 \\
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en --given bt.de
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin --engine ctranslate2 \\
       --compute-type int8 -o bt.en --given bt.de
-  fairseq-ssl back-translate correct.en --model errors.pt --noisy-beam-beta 6 -o wrong.en
-  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --sampling --sampling-topk 10 -o bt.en
-  fairseq-ssl back-translate correct.en --model errors.pt --beam 10 --nbest 10 \\
-      --fluency-boost-lm lm.pt -o wrong.en --given right.en
-  fairseq-ssl back-translate mono.bpe.de --model de-en.pt -o bt.en --shard "$SLURM_ARRAY_TASK_ID/99"
-  fairseq-ssl back-translate mono.bpe.en --model en-de.pt -o ft.de    (forward-translation)"""
+  fairseq-ssl back-translate correct.en --model errors.pt --data-dir bin --noisy-beam-beta 6 \\
+      -o wrong.en
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin --sampling \\
+      --sampling-topk 10 -o bt.en
+  fairseq-ssl back-translate correct.en --model errors.pt --data-dir bin --beam 10 --nbest 10 \\
+      --fluency-boost-lm lm.pt --fluency-boost-data lm-bin -o wrong.en --given right.en
+  fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en \\
+      --shard "$SLURM_ARRAY_TASK_ID/99"
+  fairseq-ssl back-translate mono.bpe.en --model en-de.pt --data-dir bin -o ft.de
+                                                              (forward-translation)"""
 
 ENGINES = ("fairseq", "ctranslate2", "ray")
 GPUS = {"fairseq": devices.gpus, "ctranslate2": ctranslate2_decoder.gpus}
@@ -162,6 +166,12 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
         "line given; fairseq alone",
     )
     search.add_argument(
+        "--fluency-boost-data",
+        type=Path,
+        metavar="DIR",
+        help="folder with the dict.txt of that language model",
+    )
+    search.add_argument(
         "--fluency-boost-ratio",
         type=float,
         default=1.05,
@@ -266,6 +276,8 @@ def _decoding(args: argparse.Namespace) -> Decoding:
     if args.fluency_boost_lm:
         options += ["--fluency-boost-lm", str(args.fluency_boost_lm)]
         options += ["--fluency-boost-ratio", str(args.fluency_boost_ratio)]
+        if args.fluency_boost_data:
+            options += ["--fluency-boost-data", str(args.fluency_boost_data)]
     if _engines(args)[0] == "fairseq" and args.compute_type == "float16":
         options += ["--fp16"]
     return Decoding(

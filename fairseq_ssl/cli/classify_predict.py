@@ -89,8 +89,9 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         type=Path,
+        required=True,
         metavar="FOLDER",
-        help="data folder (default: that of the training)",
+        help="data folder, as `classify prepare` writes it",
     )
     parser.add_argument(
         "--batch-size",

@@ -13,6 +13,7 @@ from fairseq_ssl.cli.output_paths import check_new
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import flag as option
 
 SUMMARY = "learn to tell clean pairs from noisy ones, and keep the best share of others"
 EXAMPLES = """\
@@ -23,6 +24,8 @@ EXAMPLES = """\
       --scores kept.en.scores"""
 
 BOTH = ("SOURCE", "TARGET")
+NEEDED = (("counts", "vectors"), ("reverse", "translation"), ("masked_data", "masked_models"))
+"""Options, and those that they go with."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,6 +160,13 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
         "or folders of a BERT or RoBERTa",
     )
     measures.add_argument(
+        "--masked-data",
+        type=Path,
+        nargs=2,
+        metavar=BOTH,
+        help="with checkpoints as --masked-models: folders with their dict.txt",
+    )
+    measures.add_argument(
         "--translation",
         type=Path,
         nargs="+",
@@ -186,16 +196,20 @@ def _fit(args: argparse.Namespace) -> int:
         raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
     if not (args.vectors or args.masked_models or args.translation):
         raise UsageError("fit needs --vectors, --masked-models or --translation.")
-    for flag, needed in (("counts", "vectors"), ("reverse", "translation")):
+    for flag, needed in NEEDED:
         if getattr(args, flag) and not getattr(args, needed):
-            raise UsageError(f"--{flag} goes with --{needed}.")
+            raise UsageError(f"{option(flag)} goes with {option(needed)}.")
     check_new(args.output, args.force)
     masked = translation = None
     if args.masked_models:
-        one, other = (_scoring(args, MASKED_MODEL, [path]) for path in args.masked_models)
+        folders = args.masked_data or (None, None)
+        one, other = (
+            _scoring(args, MASKED_MODEL, [path], folder)
+            for path, folder in zip(args.masked_models, folders, strict=True)
+        )
         masked = one, other
     if args.translation:
-        translation = _scoring(args, TRANSLATION, args.translation)
+        translation = _scoring(args, TRANSLATION, args.translation, args.data_dir)
     return Fit(
         bitext=(args.source, args.target),
         clean=(args.clean[0], args.clean[1]),
@@ -234,14 +248,16 @@ def _apply(args: argparse.Namespace) -> int:
     ).run()
 
 
-def _scoring(args: argparse.Namespace, kind: str, models: list[Path]) -> Scoring:
+def _scoring(
+    args: argparse.Namespace, kind: str, models: list[Path], folder: Path | None
+) -> Scoring:
     is_translation = kind == TRANSLATION
     languages = (args.source_lang, args.target_lang) if is_translation else (None, None)
     return Scoring(
         kind=kind,
         models=tuple(path.resolve() for path in models),
         name="",
-        data_dir=args.data_dir if is_translation else None,
+        data_dir=folder,
         languages=languages,
         reverse=args.reverse and is_translation,
         **_computing(args),

@@ -15,8 +15,7 @@ def add_data(parser: argparse._ActionsContainer) -> None:
         "--data-dir",
         type=Path,
         metavar="DIR",
-        help="folder with the model's dictionaries, dict.LANG.txt or dict.txt (default: the data "
-        "it was trained on)",
+        help="folder with the model's dictionaries, dict.LANG.txt or dict.txt",
     )
     add_languages(parser)
 

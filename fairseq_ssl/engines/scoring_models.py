@@ -44,7 +44,7 @@ class Loaded:
 def checked(scoring: Scoring) -> dict[str, Any]:
     """Return what replaces options of the checkpoints; refuse what the kind does not go with."""
     from fairseq_ssl.checkpoints.reading import read, task_options
-    from fairseq_ssl.checkpoints.training_data import data_folder, training_data
+    from fairseq_ssl.checkpoints.training_data import require_folder, training_data
 
     states = [read(path) for path in scoring.models]
     for path, state in zip(scoring.models, states, strict=True):
@@ -63,7 +63,7 @@ def checked(scoring: Scoring) -> dict[str, Any]:
             "target_lang": data.target,
             "eval_bleu": False,
         }
-    folder = scoring.data_dir or data_folder(states[0])
+    folder = require_folder(scoring.data_dir)
     if not (folder / "dict.txt").is_file():
         raise DataError(
             f"{folder / 'dict.txt'} does not exist. Pass --data-dir with the folder of binarised "

@@ -38,8 +38,11 @@ class Fluency:
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:
         """Load a model of fairseq's task language_modeling; `folder` holds its dict.txt."""
-        given = {} if folder is None else {"data": str(folder)}
-        models, _, task = load_models([path], **given)
+        if folder is None:
+            raise ConfigurationError(
+                f"Pass --fluency-boost-data with the folder of the dict.txt of {path}."
+            )
+        models, _, task = load_models([path], data=str(folder))
         dictionary = getattr(task, "dictionary", None)
         if dictionary is None or hasattr(models[0], "encoder"):
             raise ConfigurationError(

@@ -42,10 +42,7 @@ class EncoderClassifierConfig(PooledConfig):
     )
     classifier_encoder_dict: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={
-            "help": "dictionary of that checkpoint's source (default: that of the data it was "
-            "trained on)"
-        },
+        metadata={"help": "dictionary of that checkpoint's source, which a checkpoint needs"},
     )
     classifier_encoder_options: str = field(
         default="",

@@ -38,10 +38,7 @@ class LstmClassifierConfig(RecurrentConfig):
     )
     classifier_lm_dict: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={
-            "help": "dictionary of that language model (default: dict.txt of the data it was "
-            "trained on)"
-        },
+        metadata={"help": "dictionary of that language model, which a checkpoint needs"},
     )
 
 

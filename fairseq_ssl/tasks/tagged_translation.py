@@ -89,9 +89,7 @@ class TaggedTranslationConfig(TranslationConfig):
     )
     fluency_boost_data: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={
-            "help": "folder with the dict.txt of the language model (default: of its training)"
-        },
+        metadata={"help": "folder with the dict.txt of the language model"},
     )
 
 

@@ -18,10 +18,13 @@ pytest.importorskip("ctranslate2")
 
 
 @pytest.fixture(scope="module")
-def folder(trained: Path, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model, m.pt, and a text of some blocks, mono."""
+def folder(
+    trained: Path, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder with a model, m.pt, its data, and a text of some blocks, mono."""
     made = tmp_path_factory.mktemp("back")
     (made / "m.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
+    (made / "data").symlink_to(toy_data)
     (made / "mono").write_bytes((toy_text / "valid.words").read_bytes())
     return made
 
@@ -29,7 +32,7 @@ def folder(trained: Path, toy_text: Path, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Work in a folder of its own, where the model and the text are."""
-    for name in ("m.pt", "mono"):
+    for name in ("m.pt", "mono", "data"):
         (tmp_path / name).symlink_to(folder / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -37,7 +40,18 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
     """Run the command on mono with 1 KiB blocks in this process, and return what it wrote."""
-    words = ["back-translate", "mono", "--model", "m.pt", "--block", "1", "--jobs", "1"]
+    words = [
+        "back-translate",
+        "mono",
+        "--model",
+        "m.pt",
+        "--data-dir",
+        "data",
+        "--block",
+        "1",
+        "--jobs",
+        "1",
+    ]
     assert main([*words, "-o", name, "--force", *flags]) == code
     return Path(name).read_bytes() if code == 0 else b""
 
@@ -62,7 +76,18 @@ def test_it_writes_what_fairseq_generate_does(here: Path, toy_data: Path) -> Non
 
 def test_nothing_but_its_own_words_is_said(here: Path, run: Run) -> None:
     """Not what fairseq's old calls of Hydra make it say to programmers."""
-    words = ("back-translate", "mono", "--model", "m.pt", "-o", "made", "--max-len-b", "9")
+    words = (
+        "back-translate",
+        "mono",
+        "--model",
+        "m.pt",
+        "--data-dir",
+        "data",
+        "-o",
+        "made",
+        "--max-len-b",
+        "9",
+    )
     for jobs in ("1", "2"):
         told = run("fairseq-ssl", *words, "--force", "--jobs", jobs, "--device", "cpu").stderr
         first, speed, signature = told.splitlines()
@@ -94,7 +119,18 @@ def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
 def test_shards_joined_are_one_run_and_seeds_count(here: Path, search: tuple[str, ...]) -> None:
     whole = made_by(*search)
     for number in (1, 2, 3):
-        words = ["back-translate", "mono", "--model", "m.pt", "--block", "1", "--jobs", "1"]
+        words = [
+            "back-translate",
+            "mono",
+            "--model",
+            "m.pt",
+            "--data-dir",
+            "data",
+            "--block",
+            "1",
+            "--jobs",
+            "1",
+        ]
         assert main([*words, "-o", "part", "--shard", f"{number}/3", *search]) == 0
     parts = [Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3)]
     assert all(parts)
@@ -118,7 +154,7 @@ def test_processes_stdin_and_packed_files_give_the_same(
     assert made_by(*CTRANSLATE2, "--jobs", "2") == whole
     assert gzip.decompress(made_by(*CTRANSLATE2, name="made.gz")) == whole
     Path("mono.gz").write_bytes(gzip.compress(Path("mono").read_bytes()))
-    words = ["back-translate", "--model", "m.pt", *CTRANSLATE2, "--jobs", "1"]
+    words = ["back-translate", "--model", "m.pt", "--data-dir", "data", *CTRANSLATE2, "--jobs", "1"]
     assert main([*words, "mono.gz", "-o", "unpacked"]) == 0
     assert Path("unpacked").read_bytes() == whole
     text = io.BytesIO(Path("mono").read_bytes())
@@ -161,7 +197,17 @@ def test_a_killed_run_goes_on(here: Path) -> None:
     lines = Path("mono").read_bytes()
     Path("mono").unlink()
     Path("mono").write_bytes(lines * 30)
-    base = ["back-translate", "mono", "--model", "m.pt", *CTRANSLATE2, "--block", "1"]
+    base = [
+        "back-translate",
+        "mono",
+        "--model",
+        "m.pt",
+        "--data-dir",
+        "data",
+        *CTRANSLATE2,
+        "--block",
+        "1",
+    ]
     base += ["--jobs", "1", "--given", "given", "-o"]
     whole = made_by(*CTRANSLATE2)
     assert 0 < kill([*base, "killed"], "killed") < len(whole)
@@ -171,7 +217,17 @@ def test_a_killed_run_goes_on(here: Path) -> None:
 
 
 def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["back-translate", "mono", "--model", "m.pt", *CTRANSLATE2, "-o", "made"]
+    words = [
+        "back-translate",
+        "mono",
+        "--model",
+        "m.pt",
+        "--data-dir",
+        "data",
+        *CTRANSLATE2,
+        "-o",
+        "made",
+    ]
     assert main(words) == 0
     assert main(words) == 0
     assert "made is there already, made by this command" in capsys.readouterr().err

@@ -30,7 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(folder: Path, step: str, model: str, *words: str | Path) -> int:
     path = folder / model / "checkpoint_last.pt"
-    given = ["classify", step, "--model", path, "--device", "cpu", "--batch-size", "4", *words]
+    given = ["classify", step, "--model", path, "--data", folder / "data", "--device", "cpu"]
+    given += ["--batch-size", "4", *words]
     return main([str(word) for word in given])
 
 

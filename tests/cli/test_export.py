@@ -95,7 +95,7 @@ def test_quantized_models_are_smaller_and_translate(
 
 
 def test_what_can_not_be_exported_is_refused_by_name(
-    run: Run, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = read(trained / "checkpoint_last.pt")
     options = state["cfg"]["model"]
@@ -108,6 +108,7 @@ def test_what_can_not_be_exported_is_refused_by_name(
     options.adaptive_softmax_cutoff = "100,200"
     write(state, tmp_path / "adaptive.pt")
     words = ["export", str(tmp_path / "adaptive.pt"), "--to", "ctranslate2"]
+    words += ["--data-dir", str(toy_data)]
     assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
     assert "CTranslate2 has no adaptive softmax" in capsys.readouterr().err
     options.adaptive_softmax_cutoff = None
@@ -132,9 +133,10 @@ def test_an_output_that_is_there_is_kept_unless_forced(
 
 
 def test_force_replaces_a_model_and_nothing_else(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["export", str(trained / "checkpoint_last.pt"), "--to", "ctranslate2", "--force"]
+    words += ["--data-dir", str(toy_data)]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.tex").write_text("years of work")
     assert main([*words, "-o", str(tmp_path / "mine")]) == 2

@@ -53,7 +53,10 @@ def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 TRANSLATED = ("--translation", "t.pt", "--source", "source")
-FEATURES = ("rerank", "features", "list", "--jobs", "1", "--block", "1")
+FEATURES = (
+    *("rerank", "features", "list", "--jobs", "1", "--block", "1"),
+    *("--data-dir", "data"),
+)
 
 
 def made_by(*flags: str, name: str = "made") -> bytes:
@@ -71,7 +74,9 @@ def test_each_candidate_gets_its_scores(here: Path) -> None:
         for group in groups
         for one in group.candidates
     ]
-    expected = translation_scorer.load(Scoring(TRANSLATION, (here / "t.pt",), "s2t"), 0)
+    expected = translation_scorer.load(
+        Scoring(TRANSLATION, (here / "t.pt",), "s2t", here / "data"), 0
+    )
     found = [one.scores["s2t"] for group in groups for one in group.candidates]
     assert found == pytest.approx([row[0] for row in expected.score(pairs).values], abs=1e-5)
     assert re.sub(r" s2t= \S+", "", made) == Path("list").read_text()
@@ -93,7 +98,9 @@ def test_scores_of_several_models_are_merged(
         assert all(tuple(one.scores) == names for one in group.candidates)
         assert all(one.sources == ("l2r",) for one in group.candidates)
     texts = re.findall(r"^\d+ \|\|\| (.*?) \|\|\|", whole, re.M)
-    scorer = language_model_scorers.load(Scoring(LANGUAGE_MODEL, (here / "l.pt",), "left"), 0)
+    scorer = language_model_scorers.load(
+        Scoring(LANGUAGE_MODEL, (here / "l.pt",), "left", here / "data"), 0
+    )
     values = scorer.score([([], text.split()) for text in texts]).values
     slor = [float(number) for number in re.findall(r"left-slor= (\S+)", whole)]
     assert slor == pytest.approx([row[1] for row in values], abs=1e-5)

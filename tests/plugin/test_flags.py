@@ -79,11 +79,11 @@ FLAGS = {
         "--recurrent-keep-denormals": "the smallest of numbers",
         "--classifier-mlp-dim": "default: 30",
         "--classifier-lm": "default: at random",
-        "--classifier-lm-dict": "default: dict.txt",
+        "--classifier-lm-dict": "which a checkpoint needs",
     },
     "encoder_classifier": {
         "--classifier-encoder": "found by their names",
-        "--classifier-encoder-dict": "default: that of the data",
+        "--classifier-encoder-dict": "which a checkpoint needs",
         "--classifier-encoder-options": "as JSON",
         "--classifier-pool": "mean of its states",
         "--classifier-dropout": "default: 0.1",

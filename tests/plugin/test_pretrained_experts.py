@@ -116,10 +116,13 @@ def test_an_encoder_starts_from_a_translation_model_by_the_names_of_words(tmp_pa
     for word in ("new", *reversed(random_models.SOURCE_WORDS)):
         other.add_symbol(word)
     for_task.source_dictionary = other
-    model = built("encoder_classifier", for_task, classifier_encoder=str(path)).eval()
+    dictionary = str(data / "dict.src.txt")
+    given = {"classifier_encoder": str(path), "classifier_encoder_dict": dictionary}
+    model = built("encoder_classifier", for_task, **given).eval()
     from fairseq import checkpoint_utils
 
-    (translator,), _, was = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    options = {"data": str(data)}
+    (translator,), _, was = checkpoint_utils.load_model_ensemble_and_task([str(path)], options)
     text = ["g", "a", "c"]
     ours = torch.tensor([[*map(other.index, text), other.eos()]])
     theirs = torch.tensor([[*map(was.source_dictionary.index, text), was.source_dictionary.eos()]])
@@ -129,6 +132,8 @@ def test_an_encoder_starts_from_a_translation_model_by_the_names_of_words(tmp_pa
         torch.testing.assert_close(model.encoder(ours, lengths)["encoder_out"][0], wanted)
     (data / "dict.src.txt").rename(data / "away.txt")
     with pytest.raises(DataError, match="--classifier-encoder-dict"):
+        built("encoder_classifier", for_task, **given)
+    with pytest.raises(UsageError, match="Pass --classifier-encoder-dict"):
         built("encoder_classifier", for_task, classifier_encoder=str(path))
     again = built(
         "encoder_classifier",
@@ -154,7 +159,11 @@ def test_encoders_of_other_kinds_start_from_a_checkpoint(
     data = random_models.data_folder(tmp_path / "data")
     path = random_models.encoding(tmp_path / "one.pt", data, arch, *flags)
     for_task = task()
-    model = built("encoder_classifier", for_task, classifier_encoder=str(path)).eval()
+    name = (
+        "dict.txt" if (data / "dict.txt").is_file() and arch.startswith("edit") else "dict.src.txt"
+    )
+    given = {"classifier_encoder": str(path), "classifier_encoder_dict": str(data / name)}
+    model = built("encoder_classifier", for_task, **given).eval()
     theirs = torch.load(path, weights_only=False)["model"]
     for name, weight in model.encoder.state_dict().items():
         if "tokens.weight" not in name:
@@ -248,6 +257,7 @@ def test_a_bert_has_imitators_and_predicts_from_plain_text(
     text = tmp_path / "text.txt"
     text.write_text("the film is good\na b c unheard\n")
     words = ["classify", "predict", "--model", str(tmp_path / "alone.pt"), str(text)]
+    words += ["--data", str(data)]
     assert main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 

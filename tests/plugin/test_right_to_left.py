@@ -81,6 +81,7 @@ def test_back_translate_writes_in_the_order_of_reading(
     found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", "\n".join(written), re.M))
     given, made = toy_text / "valid.words", tmp_path / "made"
     words = ("fairseq-ssl", "back-translate", given, "--model", model, *search, "--jobs", "1")
+    words += ("--data-dir", toy_data)
     run(*words, "--engine", "fairseq", "-o", made)
     lines = made.read_text().splitlines()
     assert lines == [backwards(found[str(number)]) for number in range(len(lines))]

@@ -198,6 +198,7 @@ def test_a_language_model_keeps_what_is_less_fluent(
     )
     model, lm = trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt"
     boost = ("--fluency-boost-lm", lm, "--fluency-boost-ratio", "1.01")
+    boost += ("--fluency-boost-data", binary)
     search = ("--beam", "5", "--nbest", "5", "--lenpen", "1", "--max-len-b", "40")
     words = ("fairseq-generate", toy_data, *TASK, "--gen-subset", "valid", "--cpu", "--path", model)
     shown = [
@@ -210,7 +211,7 @@ def test_a_language_model_keeps_what_is_less_fluent(
     made, given = tmp_path / "made", tmp_path / "given"
     run(
         *("fairseq-ssl", "back-translate", toy_text / "valid.words", "--model", model, *search),
-        *(*boost, "-o", made, "--given", given, "--jobs", "1"),
+        *(*boost, "--data-dir", toy_data, "-o", made, "--given", given, "--jobs", "1"),
     )
     kept.sort(key=lambda pair: pair[0])
     sources = (toy_text / "valid.words").read_text().splitlines()

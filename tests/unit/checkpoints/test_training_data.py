@@ -1,22 +1,25 @@
-"""Where a checkpoint's data lay."""
+"""Where the dictionaries of a checkpoint are: in the folder that the user names."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fairseq_ssl.checkpoints.training_data import data_folder
+from fairseq_ssl.checkpoints.training_data import training_data
+from fairseq_ssl.errors import UsageError
+
+STATE = {"cfg": {"task": {"_name": "translation", "source_lang": "de", "target_lang": "en"}}}
 
 
-@pytest.mark.parametrize(
-    ("data", "folder"),
-    [("bin", "bin"), ("first:second:third", "first"), (None, ".")],
-)
-def test_the_first_folder_of_the_training_has_the_dictionaries(data: Any, folder: str) -> None:
-    task = {"_name": "language_modeling", "data": data}
-    assert data_folder({"cfg": {"task": task}}) == Path(folder)
-    args = Namespace(task="language_modeling", data=data)
-    assert data_folder({"args": args}) == Path(folder)
+def test_the_folder_is_the_one_that_is_named(tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 1\n")
+    found = training_data(STATE, tmp_path)
+    assert found.dictionaries == (tmp_path / "dict.de.txt", tmp_path / "dict.en.txt")
+
+
+def test_a_folder_that_a_checkpoint_names_is_not_read(tmp_path: Path) -> None:
+    task = {**STATE["cfg"]["task"], "data": str(tmp_path)}
+    with pytest.raises(UsageError, match="Pass --data-dir .* is not read"):
+        training_data({"cfg": {"task": task}}, None)

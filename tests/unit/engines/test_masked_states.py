@@ -18,10 +18,12 @@ SENTENCES = [line.split() for line in ("u v w", "x", "", "z y x w v u u u", "v u
 def test_the_mean_is_that_of_each_sentence_alone(tmp_path: Path) -> None:
     data = random_models.data_folder(tmp_path / "data")
     path = random_models.masked_model(tmp_path / "m.pt", data, 1)
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(path)], {"data": str(data)}
+    )
     dictionary = task.source_dictionary
     for most in (4000, 11, 1):
-        scoring = Scoring(MASKED_MODEL, (path,), "", batch_tokens=most)
+        scoring = Scoring(MASKED_MODEL, (path,), "", data, batch_tokens=most)
         found = MaskedStates(scoring, 0).means(SENTENCES)
         for row, words in zip(found, SENTENCES, strict=True):
             ids = [dictionary.bos(), *map(dictionary.index, words), dictionary.eos()]
