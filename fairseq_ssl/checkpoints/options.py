@@ -49,22 +49,23 @@ REQUIRED_PATHS = _names("""
 """)
 """Options with a path that fairseq's dataclasses let no one leave out."""
 
-TEXT_PATHS = _names("baseline_model lang_to_offline_shard_ratio seq2seq_path")
+TEXT_PATHS = _names("""
+    baseline_model input lang_to_offline_shard_ratio plasma_path restore_file save_dir seq2seq_path
+""")
 """Options with a path that are empty, and not None, where there is none."""
 
 PATHS = _names("""
     aim_repo alignfile bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
     classifier_lm classifier_lm_dict continue_once decoder_embed_path destdir edit_init
     ema_seed_model embed_path encoder_embed_path extra_data finetune_from_model fixed_dictionary
-    fluency_boost_data fluency_boost_lm imitator_teacher init_decoder_only init_encoder_only input
+    fluency_boost_data fluency_boost_lm imitator_teacher init_decoder_only init_encoder_only
     label_dir lang_dict lm_path load_pretrained_aux_decoder_from load_pretrained_decoder_from
     load_pretrained_encoder_from log_file mix_weights mixture_expert mixture_imitators path
-    plasma_path post_save_script pretrained_checkpoint pretrained_mlm_checkpoint
-    pretrained_xlm_checkpoint quantization_config_path reconstruction_source_text
-    reconstruction_target_text replace_unk restore_file results_path sampling_weights_from_file
-    save_dir save_predictions source_dict speaker_emb_path srcdict target_dict target_dictionary
-    tensorboard_logdir testpref tgtdict trainpref user_dir validpref wer_args wer_kenlm_model
-    wer_lexicon
+    post_save_script pretrained_checkpoint pretrained_mlm_checkpoint pretrained_xlm_checkpoint
+    quantization_config_path reconstruction_source_text reconstruction_target_text replace_unk
+    results_path sampling_weights_from_file save_predictions source_dict speaker_emb_path srcdict
+    target_dict target_dictionary tensorboard_logdir testpref tgtdict trainpref user_dir validpref
+    wer_args wer_kenlm_model wer_lexicon
 """)
 """Options that name a file, a folder or code, and are None where there is none."""
 

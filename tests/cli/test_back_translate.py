@@ -17,6 +17,9 @@ from tests.conftest import Run, run_command
 pytest.importorskip("ctranslate2")
 
 
+MODEL = ("--model", "m.pt", "--data-dir", "data")
+
+
 @pytest.fixture(scope="module")
 def folder(
     trained: Path, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
@@ -43,10 +46,7 @@ def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
     words = [
         "back-translate",
         "mono",
-        "--model",
-        "m.pt",
-        "--data-dir",
-        "data",
+        *MODEL,
         "--block",
         "1",
         "--jobs",
@@ -79,10 +79,7 @@ def test_nothing_but_its_own_words_is_said(here: Path, run: Run) -> None:
     words = (
         "back-translate",
         "mono",
-        "--model",
-        "m.pt",
-        "--data-dir",
-        "data",
+        *MODEL,
         "-o",
         "made",
         "--max-len-b",
@@ -122,10 +119,7 @@ def test_shards_joined_are_one_run_and_seeds_count(here: Path, search: tuple[str
         words = [
             "back-translate",
             "mono",
-            "--model",
-            "m.pt",
-            "--data-dir",
-            "data",
+            *MODEL,
             "--block",
             "1",
             "--jobs",
@@ -154,7 +148,7 @@ def test_processes_stdin_and_packed_files_give_the_same(
     assert made_by(*CTRANSLATE2, "--jobs", "2") == whole
     assert gzip.decompress(made_by(*CTRANSLATE2, name="made.gz")) == whole
     Path("mono.gz").write_bytes(gzip.compress(Path("mono").read_bytes()))
-    words = ["back-translate", "--model", "m.pt", "--data-dir", "data", *CTRANSLATE2, "--jobs", "1"]
+    words = ["back-translate", *MODEL, *CTRANSLATE2, "--jobs", "1"]
     assert main([*words, "mono.gz", "-o", "unpacked"]) == 0
     assert Path("unpacked").read_bytes() == whole
     text = io.BytesIO(Path("mono").read_bytes())
@@ -200,10 +194,7 @@ def test_a_killed_run_goes_on(here: Path) -> None:
     base = [
         "back-translate",
         "mono",
-        "--model",
-        "m.pt",
-        "--data-dir",
-        "data",
+        *MODEL,
         *CTRANSLATE2,
         "--block",
         "1",
@@ -220,10 +211,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
     words = [
         "back-translate",
         "mono",
-        "--model",
-        "m.pt",
-        "--data-dir",
-        "data",
+        *MODEL,
         *CTRANSLATE2,
         "-o",
         "made",

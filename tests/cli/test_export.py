@@ -62,7 +62,8 @@ def test_ctranslate2_gives_the_same_translations(
     trained: Path, toy_data: Path, toy_text: Path, tmp_path: Path, expected: Translations
 ) -> None:
     ctranslate2 = pytest.importorskip("ctranslate2")
-    export(trained / "checkpoint_last.pt", tmp_path / "ct2", "--to", "ctranslate2")
+    where = ("--data-dir", toy_data)
+    export(trained / "checkpoint_last.pt", tmp_path / "ct2", "--to", "ctranslate2", *where)
     translator = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32")
     lines = (toy_text / "valid.words").read_text().splitlines()
     # Where CTranslate2 forbids an end, it shares out the end's probability; fairseq does not.

@@ -100,8 +100,8 @@ def test_all_features_together(here: Path) -> None:
     other = random_models.masked_model(here / "o.pt", trees, 2)
     back = random_models.translation(here / "b.pt", data, 3, reverse=True)
     models = ("--masked-models", str(other), str(model), "--translation", str(back), "--reverse")
-    models += ("--masked-data", str(trees), str(data), "--data-dir", str(data))
-    assert main([*FIT, *VECTORS, *models, "-o", "made", "-s", "trg", "-t", "src"]) == 0
+    folders = ("--masked-data", str(trees), str(data), "--data-dir", str(data))
+    assert main([*FIT, *VECTORS, *models, *folders, "-o", "made", "-s", "trg", "-t", "src"]) == 0
     found = PairFilter.read(here / "made", {"batch_tokens": 100})
     assert found.classifier.names == ("phsic-words", "phsic-states", "cross-entropy")
     sides = _lines(Path("mono.s")), _lines(Path("mono.t"))

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf  # noqa: E402
 
 from fairseq_ssl.checkpoints.symbols import symbols_of  # noqa: E402
 from fairseq_ssl.cli.main import main  # noqa: E402
-from fairseq_ssl.errors import ConfigurationError, DataError  # noqa: E402
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError  # noqa: E402
 from tests import pretrained  # noqa: E402
 from tests.conftest import weights  # noqa: E402
 from tests.plugin import classification as made  # noqa: E402
@@ -159,10 +159,8 @@ def test_encoders_of_other_kinds_start_from_a_checkpoint(
     data = random_models.data_folder(tmp_path / "data")
     path = random_models.encoding(tmp_path / "one.pt", data, arch, *flags)
     for_task = task()
-    name = (
-        "dict.txt" if (data / "dict.txt").is_file() and arch.startswith("edit") else "dict.src.txt"
-    )
-    given = {"classifier_encoder": str(path), "classifier_encoder_dict": str(data / name)}
+    dictionary = str(data / "dict.src.txt")
+    given = {"classifier_encoder": str(path), "classifier_encoder_dict": dictionary}
     model = built("encoder_classifier", for_task, **given).eval()
     theirs = torch.load(path, weights_only=False)["model"]
     for name, weight in model.encoder.state_dict().items():

@@ -80,12 +80,12 @@ def test_back_translate_writes_in_the_order_of_reading(
     written = printed(run, toy_data, *TASK, "--path", model, *search)
     found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", "\n".join(written), re.M))
     given, made = toy_text / "valid.words", tmp_path / "made"
-    words = ("fairseq-ssl", "back-translate", given, "--model", model, *search, "--jobs", "1")
-    words += ("--data-dir", toy_data)
-    run(*words, "--engine", "fairseq", "-o", made)
+    words = ("fairseq-ssl", "back-translate", given, "--model", model, "--data-dir", toy_data)
+    search = (*search, "--jobs", "1")
+    run(*words, *search, "--engine", "fairseq", "-o", made)
     lines = made.read_text().splitlines()
     assert lines == [backwards(found[str(number)]) for number in range(len(lines))]
-    refused = run(*words, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2)
+    refused = run(*words, *search, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2)
     assert "writes from right to left" in refused.stderr
 
 

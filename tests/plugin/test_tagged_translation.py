@@ -197,8 +197,10 @@ def test_a_language_model_keeps_what_is_less_fluent(
         *("--save-dir", tmp_path, "--no-epoch-checkpoints", "--disable-validation", "--cpu"),
     )
     model, lm = trained / "checkpoint_last.pt", tmp_path / "checkpoint_last.pt"
-    boost = ("--fluency-boost-lm", lm, "--fluency-boost-ratio", "1.01")
-    boost += ("--fluency-boost-data", binary)
+    boost = (
+        *("--fluency-boost-lm", lm, "--fluency-boost-ratio", "1.01"),
+        *("--fluency-boost-data", binary),
+    )
     search = ("--beam", "5", "--nbest", "5", "--lenpen", "1", "--max-len-b", "40")
     words = ("fairseq-generate", toy_data, *TASK, "--gen-subset", "valid", "--cpu", "--path", model)
     shown = [
