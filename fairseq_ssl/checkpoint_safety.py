@@ -15,12 +15,13 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import torch
+from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_ssl.checkpoints.options import check_evaluated
 from fairseq_ssl.checkpoints.reading import load
 from fairseq_ssl.checkpoints.safe_eval import evaluate
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
-from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.errors import DataError, FairseqSslError
 
 
 def protect_fairseq() -> None:
@@ -33,6 +34,9 @@ def protect_fairseq() -> None:
     if isinstance(checkpoint_utils.torch, _RestrictedTorch):
         return
     checkpoint_utils.torch = _RestrictedTorch()
+    checkpoint_utils.load_model_ensemble_and_task = _with_data(
+        checkpoint_utils.load_model_ensemble_and_task
+    )
     utils.override_module_args = _with_check(utils.override_module_args)
     folders = [Path(fairseq.__file__).resolve().parent]
     folders.append(folders[0].with_name("fairseq_cli"))
@@ -53,6 +57,26 @@ class _RestrictedTorch(ModuleType):
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
         """Read a checkpoint from an open file, on the CPU, and check its options."""
         return load(file, str(getattr(file, "name", "The checkpoint")))
+
+
+def _with_data(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Ask for the data folder where a caller leaves it to the checkpoint, whose own is dropped."""
+
+    @functools.wraps(stock)
+    def load_model_ensemble_and_task(
+        filenames: Any, arg_overrides: Any = None, task: Any = None, *args: Any, **options: Any
+    ) -> Any:
+        try:
+            return stock(filenames, arg_overrides, task, *args, **options)
+        except (AttributeError, LookupError, TypeError, OmegaConfBaseException) as error:
+            if task is not None or "data" in (arg_overrides or {}):
+                raise
+            raise DataError(
+                f"{', '.join(map(str, filenames))}: pass the data folder, arg_overrides="
+                "{'data': FOLDER}. The folder that a checkpoint names is not read."
+            ) from error
+
+    return load_model_ensemble_and_task
 
 
 def _with_check(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -81,11 +81,13 @@ def test_back_translate_writes_in_the_order_of_reading(
     found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", "\n".join(written), re.M))
     given, made = toy_text / "valid.words", tmp_path / "made"
     words = ("fairseq-ssl", "back-translate", given, "--model", model, "--data-dir", toy_data)
-    search = (*search, "--jobs", "1")
-    run(*words, *search, "--engine", "fairseq", "-o", made)
+    one = ("--jobs", "1")
+    run(*words, *search, *one, "--engine", "fairseq", "-o", made)
     lines = made.read_text().splitlines()
     assert lines == [backwards(found[str(number)]) for number in range(len(lines))]
-    refused = run(*words, *search, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2)
+    refused = run(
+        *words, *search, *one, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2
+    )
     assert "writes from right to left" in refused.stderr
 
 

@@ -1,0 +1,394 @@
+"""Attacks by a checkpoint through every loader: nothing in it is run, and the error is a line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fairseq_ssl
+from fairseq_ssl.checkpoints.safe_eval import evaluate
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
+from tests.conftest import PACKAGE, TINY, Run
+
+fairseq_ssl.register()
+from fairseq import checkpoint_utils  # noqa: E402
+from fairseq.models.transformer import TransformerModel  # noqa: E402
+
+from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
+
+State = dict[str, Any]
+SECRET = "what the environment holds"
+
+
+class Call:
+    """Pickles as the call of a function."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.parts = (function, arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.parts
+
+
+def options_of(state: State, section: str) -> dict[str, Any]:
+    options = state["cfg"][section]
+    return vars(options) if isinstance(options, Namespace) else options
+
+
+def old(state: State, code: str) -> None:
+    """Turn a checkpoint into one of fairseq before 0.10.1."""
+    flat = {**options_of(state, "task"), **options_of(state, "model")}
+    flat |= {"arch": "fconv", "encoder_layers": code, "task": "translation"}
+    state["args"], state["cfg"] = Namespace(**flat), None
+
+
+VECTORS: dict[str, Callable[[State, str], Any]] = {
+    "model": lambda state, code: options_of(state, "model").update(
+        _name="fconv", arch="fconv", encoder_layers=code, decoder_layers=code
+    ),
+    "task": lambda state, code: options_of(state, "task").update(left_pad_source=code),
+    "criterion": lambda state, code: options_of(state, "criterion").update(
+        adaptive_softmax_cutoff=code
+    ),
+    "optimizer": lambda state, code: options_of(state, "optimizer").update(adam_betas=code),
+    "args": old,
+    "json": lambda state, code: options_of(state, "model").update(
+        classifier_encoder_options=f'{{"conv_feature_layers": "{code}"}}'
+    ),
+    "interpolation": lambda state, _: options_of(state, "task").update(seed="${oc.env:SECRET}"),
+    "reference": lambda state, _: options_of(state, "common").update(seed="${model.arch}"),
+    "language": lambda state, _: options_of(state, "task").update(source_lang="../../etc/x"),
+    "tokenizer": lambda state, _: state["cfg"].update(bpe="../../evil"),
+    "pickle": lambda state, code: state["extra_state"].update(x=Call(exec, code)),
+    "numpy": lambda state, _: state["extra_state"].update(
+        x=Call(np.float64(0).__reduce__()[0], np.dtype("O,O"))
+    ),
+}
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    return tmp_path / "canary"
+
+
+@pytest.fixture
+def evil(trained: Path, tmp_path: Path, canary: Path) -> Callable[[str], Path]:
+    """Write a checkpoint that attacks by a vector, checkpoint_last.pt in a folder of its own."""
+
+    def write(vector: str) -> Path:
+        state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
+        VECTORS[vector](state, f"__import__('pathlib').Path('{canary}').touch()")
+        path = tmp_path / "evil" / "checkpoint_last.pt"
+        path.parent.mkdir()
+        torch.save(state, path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def text(tmp_path: Path, toy_data: Path) -> Path:
+    """A folder with what else the loaders ask for."""
+    folder = tmp_path / "text"
+    shutil.copytree(toy_data, folder)
+    shutil.copy(toy_data / "dict.words.txt", folder / "dict.txt")
+    for name in ("source", "target"):
+        (folder / name).write_text("one\n")
+    (folder / "list").write_text("0 ||| 1 ||| l2r= -1 ||| 0 ||| from= l2r\n")
+    return folder
+
+
+COMMON = ("--user-dir", str(PACKAGE), "--cpu")
+TRAIN = ("fairseq-train", "{text}", *COMMON, *TINY, "--arch", "shape_transformer_tiny")
+LOADERS = {
+    "generate": ("fairseq-generate", "{text}", *COMMON, "--path", "{evil}"),
+    "interactive": ("fairseq-interactive", "{text}", *COMMON, "--path", "{evil}"),
+    "validate": (
+        *("fairseq-validate", "{text}", *COMMON, "--path", "{evil}", "--max-tokens", "99"),
+        *("--task", "translation"),
+    ),
+    "eval_lm": ("fairseq-eval-lm", "{text}", *COMMON, "--path", "{evil}"),
+    "resume": (*TRAIN, "--save-dir", "{folder}"),
+    "restore": (*TRAIN, "--save-dir", "{out}", "--restore-file", "{evil}"),
+    "finetune": (*TRAIN, "--save-dir", "{out}", "--finetune-from-model", "{evil}"),
+    "average": ("average", "{evil}", "-o", "{out}"),
+    "export to fairseq": ("export", "{evil}", "--to", "fairseq", "-o", "{out}"),
+    "export to translation": ("export", "{evil}", "--to", "translation", "-o", "{out}"),
+    "export to ctranslate2": (
+        *("export", "{evil}", "--to", "ctranslate2", "--data-dir", "{text}", "-o", "{out}"),
+    ),
+    "back-translate": (
+        *("back-translate", "{text}/source", "--model", "{evil}", "--data-dir", "{text}"),
+        *("-o", "{out}", "--jobs", "1"),
+    ),
+    "back-translate by ctranslate2": (
+        *("back-translate", "{text}/source", "--model", "{evil}", "--data-dir", "{text}"),
+        *("-o", "{out}", "--jobs", "1", "--engine", "ctranslate2"),
+    ),
+    **{
+        f"rerank features {kind}": (
+            *("rerank", "features", "{text}/list", "--jobs", "1", "-o", "{out}"),
+            *("--data-dir", "{text}", f"--{kind}", "{evil}", *flags),
+        )
+        for kind, flags in {
+            "translation": ("--source", "{text}/source"),
+            "language-model": (),
+            "masked-model": (),
+        }.items()
+    },
+    **{
+        verb: (verb, "{text}", "-c", "one={evil}", "-o", "{out}", "--device", "cpu", *flags)
+        for verb, flags in {
+            "shift-similarity": ("--offsets", "0,1"),
+            "token-wins": ("--ranks", "6", "--positions", "2,4", "-c", "two={evil}"),
+            "length-bleu": ("--ends", "2,4", "--subwords", "none", "-c", "two={evil}"),
+            "swapped-bleu": ("--subwords", "none"),
+        }.items()
+    },
+    "classify predict": (
+        *("classify", "predict", "{text}/source", "--model", "{evil}", "--data", "{text}"),
+        *("-o", "{out}"),
+    ),
+    "classify label": (
+        *("classify", "label", "--model", "{evil}", "--data", "{text}", "-o", "{out}"),
+    ),
+    "edits tune": (
+        *("edits", "tune", "{text}/source", "{text}/target", "--model", "{evil}"),
+        *("--data", "{text}"),
+    ),
+    "filter learned": (
+        *("filter", "learned", "fit", "{text}/source", "{text}/target", "--jobs", "1"),
+        *("--clean", "{text}/source", "{text}/target", "-o", "{out}"),
+        *("--translation", "{evil}", "--data-dir", "{text}"),
+    ),
+}
+
+
+def words_of(loader: str, evil: Path, text: Path, out: Path) -> list[str]:
+    names = {"{text}": text, "{evil}": evil, "{folder}": evil.parent, "{out}": out}
+    words = list(LOADERS[loader])
+    for name, path in names.items():
+        words = [word.replace(name, str(path)) for word in words]
+    return words
+
+
+def call(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a command in this process; one of fairseq's raises what its hook would print."""
+    if not words[0].startswith("fairseq-"):
+        return main(words)
+    monkeypatch.setattr(sys, "argv", words)
+    name = words[0].removeprefix("fairseq-").replace("-", "_")
+    importlib.import_module(f"fairseq_cli.{name}").cli_main()
+    return 0
+
+
+def assert_refused(
+    loader: str,
+    evil: Path,
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    """See that a loader ends with one line that names the file; return the line."""
+    out = text.parent / "out"
+    words = words_of(loader, evil, text, out)
+    monkeypatch.setenv("SECRET", SECRET)
+    if words[0].startswith("fairseq-"):
+        with pytest.raises((UnsafeCheckpointError, DataError), match="checkpoint_last") as caught:
+            call(words, monkeypatch)
+        line = str(caught.value)
+    else:
+        capsys.readouterr()
+        assert call(words, monkeypatch) == 1
+        shown = capsys.readouterr().err.strip().splitlines()
+        line = shown[-1]
+        assert "Traceback" not in "".join(shown)
+        assert ": error: " in line
+        assert str(evil) in line
+    assert "\n" not in line
+    assert SECRET not in line
+    assert not (text.parent / "canary").exists()
+    assert not out.is_file()
+    return line
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_every_loader_rejects_code(
+    loader: str,
+    evil: Callable[[str], Path],
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if "ctranslate2" in loader:
+        pytest.importorskip("ctranslate2")
+    line = assert_refused(loader, evil("model"), text, monkeypatch, capsys)
+    assert "option encoder_layers is" in line
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_every_attack_is_rejected(
+    vector: str,
+    evil: Callable[[str], Path],
+    text: Path,
+    canary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By what fairseq loads with, and by what the verbs read with."""
+    path = evil(vector)
+    with pytest.raises(DataError, match="checkpoint_last"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert not canary.exists()
+    for loader in ("average", "shift-similarity"):
+        assert_refused(loader, path, text, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("vector", ["model", "args", "interpolation", "pickle"])
+@pytest.mark.parametrize("model", [TransformerModel, EditTagger])
+def test_from_pretrained_rejects_them(
+    model: Any, vector: str, evil: Callable[[str], Path], text: Path, canary: Path
+) -> None:
+    path = evil(vector)
+    with pytest.raises(UnsafeCheckpointError, match="checkpoint_last"):
+        model.from_pretrained(str(path.parent), path.name, str(text))
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("vector", ["model", "pickle", "interpolation"])
+def test_the_attacks_work_where_nothing_protects(
+    vector: str, evil: Callable[[str], Path], canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise no test here could fail."""
+    from omegaconf import OmegaConf
+
+    state = torch.load(evil(vector), weights_only=False)
+    if vector == "interpolation":
+        monkeypatch.setenv("SECRET", SECRET)
+        assert OmegaConf.create({"task": options_of(state, "task")}).task.seed == SECRET
+        return
+    if vector == "model":
+        eval(options_of(state, "model")["encoder_layers"])
+    assert canary.exists()
+
+
+@pytest.mark.parametrize("loader", ["generate", "validate", "resume"])
+def test_the_commands_themselves_end_with_a_line_and_code_1(
+    loader: str, evil: Callable[[str], Path], text: Path, canary: Path, run: Run
+) -> None:
+    path = evil("model")
+    shown = run(*words_of(loader, path, text, text.parent / "out"), code=1).stderr.strip()
+    command = LOADERS[loader][0]
+    assert shown.splitlines()[-1].startswith(f"{command}: error: {path} was refused and nothing")
+    assert "Traceback" not in shown
+    assert not canary.exists()
+
+
+def test_paths_in_a_checkpoint_are_not_used(
+    trained: Path, toy_data: Path, text: Path, canary: Path, tmp_path: Path, run: Run
+) -> None:
+    """A user_dir that would attack, and files that are not there: the model is what it was."""
+    plug_in = tmp_path / "plug_in"
+    plug_in.mkdir()
+    (plug_in / "__init__.py").write_text(f"open({str(canary)!r}, 'w')\n")
+    state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
+    missing = str(tmp_path / "missing")
+    for section in ("common", "task", "model"):
+        options = options_of(state, section)
+        options.update(user_dir=str(plug_in), data=missing, encoder_embed_path=missing)
+        options.update(tensorboard_logdir=str(canary), lm_path=missing, restore_file=missing)
+    path = tmp_path / "paths.pt"
+    torch.save(state, path)
+    words = ("fairseq-generate", toy_data, *COMMON, "--gen-subset", "valid", "--path")
+    shown = [run(*words, one).stdout for one in (path, trained / "checkpoint_last.pt")]
+    found = [[line for line in one.splitlines() if line[:2] == "H-"] for one in shown]
+    assert found[0] == found[1] != []
+    words = ("fairseq-validate", toy_data, *COMMON, "--task", "translation", "--path", path)
+    run(*words, "--max-tokens", "999")
+    models = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(toy_data)})[0]
+    assert models
+    assert not canary.exists()
+    with pytest.raises(DataError, match=r"paths\.pt: pass the data folder"):
+        checkpoint_utils.load_model_ensemble_and_task([str(path)])
+
+
+def test_command_lines_are_evaluated_safely(
+    toy_data: Path, tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"__import__('pathlib').Path('{canary}').touch()"
+    words = [
+        "fairseq-train",
+        str(toy_data),
+        *COMMON,
+        "--arch",
+        "fconv",
+        "--save-dir",
+        str(tmp_path),
+    ]
+    words += ["--max-tokens", "99", "--max-epoch", "1", "--optimizer", "adam"]
+    with pytest.raises(ConfigurationError, match=r"Option encoder_layers: .*__import__"):
+        call([*words, "--encoder-layers", code], monkeypatch)
+    with pytest.raises(ConfigurationError, match="Option adam_betas"):
+        call([*words, "--adam-betas", code], monkeypatch)
+    assert not canary.exists()
+
+
+def test_expressions_of_architectures_still_build_models(toy_data: Path) -> None:
+    from fairseq import options, tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    words = [str(toy_data), "--arch", "fconv", "--encoder-layers", "[(16, 3)] * 2"]
+    words += ["--decoder-layers", "[(16, 3)] + [(16, 5)]", "--encoder-embed-dim", "16"]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    cfg = convert_namespace_to_omegaconf(args)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    assert (len(model.encoder.convolutions), len(model.decoder.convolutions)) == (2, 2)
+
+
+def test_eval_is_replaced_wherever_fairseq_evaluates() -> None:
+    root = Path(sys.modules["fairseq"].__file__ or "").parent
+    modules = [one for name, one in sys.modules.items() if name.startswith("fairseq.")]
+    evaluating = [one for one in modules if "eval(" in _source(one).replace(".eval(", "")]
+    assert {"fairseq.utils", "fairseq.optim.adam", "fairseq.models.fconv"} <= {
+        one.__name__ for one in evaluating
+    }
+    assert all(vars(one).get("eval") is evaluate for one in evaluating)
+    assert root.name == "fairseq"
+
+
+def _source(module: Any) -> str:
+    file = getattr(module, "__file__", None)
+    return Path(str(file)).read_text("utf-8") if str(file).endswith(".py") else ""
+
+
+def test_eval_is_replaced_in_modules_imported_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "fairseq.data.codedataset", raising=False)
+    module = importlib.import_module("fairseq.data.codedataset")
+    assert vars(module)["eval"] is evaluate
+    monkeypatch.delitem(sys.modules, "json.scanner", raising=False)
+    assert "eval" not in vars(importlib.import_module("json.scanner"))
+
+
+def test_a_user_dir_within_fairseq_is_covered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairseq_ssl.checkpoint_safety import _EvalFinder
+
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside/plug.py").write_text("VALUE = eval('[1] * 2')\n")
+    monkeypatch.syspath_prepend(tmp_path / "inside")
+    monkeypatch.setattr(sys, "meta_path", [_EvalFinder((f"{tmp_path}{os.sep}",)), *sys.meta_path])
+    module = importlib.import_module("plug")
+    monkeypatch.delitem(sys.modules, "plug")
+    assert (module.VALUE, vars(module)["eval"]) == ([1, 1], evaluate)
