@@ -32,6 +32,10 @@ class DataError(FairseqSslError):
     """A file that is missing, unreadable or not what it should be."""
 
 
+class OutputError(DataError):
+    """An output that cannot be written."""
+
+
 class UnsafeCheckpointError(DataError):
     """A checkpoint whose pickle asks for code that no checkpoint needs."""
 

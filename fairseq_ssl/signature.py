@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl import __version__
+from fairseq_ssl.atomic_output import atomic_path
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,20 @@ class Signature:
         """Write all of it to `path` with ``.json`` appended, and return that path."""
         beside = path.with_name(path.name + ".json")
         content = {"method": self.method, "version": self.version, **self.parameters}
-        aside = beside.with_name(beside.name + ".tmp")
-        aside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        aside.replace(beside)
+        with atomic_path(beside) as temporary:
+            temporary.write_text(f"{json_text(content)}\n", encoding="utf-8", newline="\n")
         return beside
+
+
+def json_text(content: Any, indent: int | None = 2) -> str:
+    """Return JSON in UTF-8, also where the locale is not, and Python escapes file names."""
+    text = json.dumps(content, indent=indent, ensure_ascii=False)
+    return decoded(text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def decoded(name: str) -> str:
+    """Return a file name as UTF-8 says it, where Python has escaped its bytes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
 def _is_short(value: Any) -> bool:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.needed_package import needed
 
@@ -23,13 +24,11 @@ def figure(path: Path, columns: int = 1, width: float = 6.0, height: float = 3.8
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
     yield list(axes)
-    aside = path.with_name(f"{path.stem}.tmp{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        drawing.savefig(aside, dpi=150)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} could not be drawn: {error}") from None
-    aside.replace(path)
+    with atomic_path(path, path.suffix) as temporary:
+        try:
+            drawing.savefig(temporary, dpi=150)
+        except ValueError as error:
+            raise DataError(f"{path} could not be drawn: {error}") from None
 
 
 def heat_map(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from fairseq_ssl.atomic_output import system_error
 from fairseq_ssl.checkpoints.ctranslate2_folder import write_checksums
-from fairseq_ssl.checkpoints.reading import State
+from fairseq_ssl.checkpoints.reading import State, save
 from fairseq_ssl.checkpoints.training_data import TrainingData
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.text.whole_folder import whole_folder
 
 UNSUPPORTED = {
     "adaptive_softmax_cutoff": "adaptive softmax",
@@ -30,19 +28,19 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
     converters = needed("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     _check_replaceable(output)
     options = _options(state, data)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
-        flat = Path(aside) / "model.pt"
-        torch.save({"args": options, "model": state["model"]}, flat)
-        converter = converters.FairseqConverter(str(flat), options.data)
+    with whole_folder(output) as folder:
+        flat = folder.with_name(f"{folder.name}.pt")
         try:
-            converter.convert(str(Path(aside) / "model"), quantization=quantization)
+            save({"args": options, "model": state["model"]}, flat)
+            converter = converters.FairseqConverter(str(flat), options.data)
+            converter.convert(str(folder), quantization=quantization, force=True)
         except Exception as error:  # what its converter lacks, or meets in options and weights
-            raise DataError(f"CTranslate2 can not take this model: {error}") from None
-        write_checksums(Path(aside) / "model")
-        if output.exists():
-            shutil.rmtree(output)
-        (Path(aside) / "model").rename(output)
+            if system_error(error) is not None:
+                raise
+            raise DataError(f"CTranslate2 cannot take this model: {error}") from None
+        finally:
+            flat.unlink(missing_ok=True)
+        write_checksums(folder)
 
 
 def _check_replaceable(output: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
@@ -78,15 +79,15 @@ def load(source: Any, path: str | Path, **options: Any) -> State:
 
 
 def write(state: State, path: Path) -> None:
-    """Write a checkpoint aside, then rename it, so that a half-written one never looks whole."""
-    aside = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(state, aside)
-        aside.replace(path)
-    except (OSError, RuntimeError) as error:
-        aside.unlink(missing_ok=True)
-        raise DataError(f"{path} could not be written: {_first_line(error)}") from None
+    """Write a checkpoint that appears when it is complete."""
+    with atomic_path(path) as temporary:
+        save(state, temporary)
+
+
+def save(state: State, path: Path) -> None:
+    """Write a checkpoint by Python's own file, whose errors say what happened; torch's do not."""
+    with path.open("wb") as file:
+        torch.save(state, file)
 
 
 def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -5,3 +5,12 @@ verb that has several. What verbs share: `*_options` their flags, `block_input` 
 `growing_job` work that goes on after a kill, `line_stream` lines in and out, `output_paths` where
 one may write, `columns` tables, `progress`.
 """
+
+import signal
+import sys
+
+if (
+    sys.argv[0].endswith(("fairseq-ssl", "fairseq_ssl/__main__.py"))
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C during the imports prints nothing

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Select, average, write the mean and its signature."""
     _check(args)

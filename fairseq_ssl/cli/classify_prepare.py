@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.output_paths import add_replace, check_new
+from fairseq_ssl.cli.output_paths import add_replace, check_new, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
@@ -140,6 +140,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Read, check, cut and write."""
     if args.least_count is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output
+from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output, one_writer
 from fairseq_ssl.cli.progress import progress, watched
 from fairseq_ssl.cli.work_options import add_jobs, check_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, flag
@@ -84,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_replace(parser)
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Count the words, look them up, and write the sets aside until all are there."""
     _check(args)

@@ -10,7 +10,7 @@ from fairseq_ssl.cli.device_options import add_one_device
 from fairseq_ssl.cli.edits_job import EditsJob
 from fairseq_ssl.cli.edits_tune import METRICS, tune
 from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.work_options import add_jobs, local_engine
 from fairseq_ssl.errors import UsageError
 
@@ -175,6 +175,7 @@ def _add_tune(group: argparse._ArgumentGroup) -> None:
     add_one_device(group)
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Do what the kind says."""
     settings = chosen_options(args, "edits", args.kind, KINDS, LEAST)

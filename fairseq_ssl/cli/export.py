@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
-from fairseq_ssl.cli.output_paths import add_replace, check_new
+from fairseq_ssl.cli.output_paths import add_replace, check_new, one_writer
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Convert, write the result and its signature."""
     check_new(args.output, args.force)

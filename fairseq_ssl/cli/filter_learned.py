@@ -9,7 +9,7 @@ from typing import Any
 from fairseq_ssl.cli import scorer_options, work_options
 from fairseq_ssl.cli.filter_learned_job import Apply, Fit
 from fairseq_ssl.cli.model_options import add_data
-from fairseq_ssl.cli.output_paths import check_new
+from fairseq_ssl.cli.output_paths import check_new, one_writer
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import UsageError
@@ -190,6 +190,7 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
     add_data(measures)
 
 
+@one_writer
 def _fit(args: argparse.Namespace) -> int:
     scorer_options.check_numbers(args, "copies", "penalty", "sif")
     if args.seed < 0:

@@ -6,14 +6,22 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from fairseq_ssl.atomic_output import exclusive, is_device
 from fairseq_ssl.cli.block_input import BlockInput
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import GrowingFiles, complete, is_done, write_piece
+from fairseq_ssl.text.growing_files import (
+    GrowingFiles,
+    complete,
+    is_done,
+    journal,
+    write_piece,
+)
 
 Pieces = Sequence[bytes | Path]
 """Of the outputs, one each."""
@@ -62,21 +70,35 @@ class GrowingJob(ABC):
 
     def make(self, stdout: IO[bytes]) -> bool:
         """Write the outputs, or the first to `stdout`; returns False where they were there."""
-        complete(self.outputs)
         if not self.outputs:
             for pieces, _ in self.pieces():
                 write_piece(stdout, pieces[0])
             stdout.flush()
             return True
-        if not (self.afresh or self.from_stdin) and is_done(self.outputs, self.task):
-            print(f"{self.outputs[0]} is there already, made by this command", file=sys.stderr)
-            return False
-        for path in self.outputs:
-            if path.exists() and not self.afresh:
-                raise UsageError(
-                    f"{path} exists, and is not what this command makes. Pass --force to replace "
-                    "it, or name another."
-                )
+        with ExitStack() as locks:
+            if not self._is_done():
+                for path in self.outputs:
+                    locks.enter_context(exclusive(path))
+                complete(self.outputs)
+            if self._is_done():
+                print(f"{self.outputs[0]} is there already, made by this command", file=sys.stderr)
+                return False
+            for path in self.outputs:
+                if is_device(path):
+                    raise UsageError(f"{path} is a device or a pipe. Expected a file.")
+                if path.exists() and not self.afresh:
+                    raise UsageError(
+                        f"{path} exists, and is not what this command makes. Pass --force to "
+                        "replace it, or name another."
+                    )
+            self._make()
+        return True
+
+    def _is_done(self) -> bool:
+        begun = self.afresh or self.from_stdin or journal(self.outputs[0]).exists()
+        return not begun and is_done(self.outputs, self.task)
+
+    def _make(self) -> None:
         try:
             self._grow()
         except PermissionError:
@@ -86,7 +108,6 @@ class GrowingJob(ABC):
                 f"{self.outputs[0]} could not be written: {error.strerror or error}. Make room, "
                 "and run the same command again: it goes on."
             ) from None
-        return True
 
     def _grow(self) -> None:
         with GrowingFiles(self.outputs, self.task, self.afresh or self.from_stdin) as files:

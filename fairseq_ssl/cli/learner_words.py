@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Compare the two sides line by line, and write what was counted."""
     if args.least < 1:

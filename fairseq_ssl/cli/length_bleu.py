@@ -10,6 +10,7 @@ from typing import Any
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.device_options import one_device
+from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.scoring.buckets import Bucket, buckets
 from fairseq_ssl.signature import Signature
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_decoding(parser)
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Translate with every checkpoint, score each bucket and compare with the first name."""
     options.check_ends("--ends", args.ends)

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.engines.local import LocalEngine
@@ -74,11 +75,12 @@ def write(lines: Iterable[str], output: Path | None, signature: Signature) -> in
             count += 1
         out.flush()
         return count
-    with whole_file(output) as file:
-        for line in _watched(lines, signature):
-            file.write(f"{line}\n")
-            count += 1
-    signature.write_beside(output)
+    with exclusive(output):
+        with whole_file(output) as file:
+            for line in _watched(lines, signature):
+                file.write(f"{line}\n")
+                count += 1
+        signature.write_beside(output)
     print(f"{signature}\nwrote {count} lines to {output}", file=sys.stderr)
     return count
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -84,6 +86,56 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, _Interrupt.raised)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale is
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    try:
+        try:
+            return _run(words)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        return _failed_write(error, "fairseq-ssl")
+
+
+class _Interrupt:
+    """A Ctrl-C, which an import may turn into another error."""
+
+    seen = False
+
+    @classmethod
+    def raised(cls, number: int, frame: object) -> None:
+        """End the work; the next Ctrl-C ends the process."""
+        cls.seen = True
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+
+def _failed_write(error: OSError, called: str) -> int:
+    """Print a line about an output that failed, and return the exit code."""
+    stdout = error.filename is None and _stdout_fails()
+    if stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
+    if isinstance(error, BrokenPipeError):
+        return 0
+    where = "stdout could not be written: " if stdout else ""
+    name = "" if error.filename is None else f"{error.filename}: "
+    print(f"{called}: error: {where}{name}{error.strerror or error}.", file=sys.stderr)
+    return 1
+
+
+def _stdout_fails() -> bool:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _run(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
         _top_parser().parse_args(words or ["--help"])
         return 0
@@ -108,23 +160,30 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     args, unknown = parser.parse_known_args(words)
     parser.refuse_unknown(unknown)
     hide_library_advice()
+    called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)
         with _notices():
-            return verb.run(args)
+            code = verb.run(args)
+        sys.stdout.flush()
+        return code
     except FairseqSslError as error:
         if args.debug:
             raise
-        called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
+        if _Interrupt.seen:
+            return 130
         print(f"{called}: error: {one_line(str(error))}", file=sys.stderr)
         if isinstance(error, UsageError):
             print(f"See {called} --help.", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
+    except OSError as error:
+        if args.debug:
+            raise
+        return _failed_write(error, called)
+    except Exception:
+        if _Interrupt.seen:
+            return 130
+        raise
 
 
 class _NoticeHandler(logging.Handler):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.errors import UsageError, flag
 
 
@@ -24,6 +26,19 @@ def check_new(output: Path, force: bool) -> None:
     """Refuse to replace what took long to make, unless --force says so."""
     if output.exists() and not force:
         raise UsageError(f"{output} exists. Pass --force to replace it, or name another.")
+
+
+def one_writer(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Reject a run of a verb while another run writes the same --output."""
+
+    @functools.wraps(run)
+    def alone(args: argparse.Namespace) -> int:
+        if args.output is None:
+            return run(args)
+        with exclusive(args.output):
+            return run(args)
+
+    return alone
 
 
 def check_all_differ(source: Path | None, outputs: Iterable[Path]) -> None:

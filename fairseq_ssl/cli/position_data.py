@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.output_paths import check_new
+from fairseq_ssl.cli.output_paths import check_new, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.signature import Signature
@@ -92,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Make the data set, then its name and its signature."""
     settings = _settings(args)

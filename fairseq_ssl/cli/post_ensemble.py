@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_ssl.cli.line_stream import add_output, write
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.cli.sub_verbs import Steps
@@ -121,6 +121,7 @@ def _add_tokenizer(step: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def _post_ensemble(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank.post_ensemble import Means, majority
     from fairseq_ssl.rerank.word_vectors import read_vectors
@@ -192,6 +193,7 @@ def _weights(args: argparse.Namespace) -> Values | None:
     return np.array(args.weight)
 
 
+@one_writer
 def _vectors(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank.word_vectors import Training, train_vectors
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 
@@ -96,6 +97,7 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
         )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Look for everything, put it together and write the page."""
     from fairseq_ssl.cli.report_scores import measured

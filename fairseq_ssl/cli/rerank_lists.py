@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.line_stream import add_output, stream, write
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
@@ -129,6 +129,7 @@ def named(words: Sequence[str]) -> dict[str, Path]:
     return found
 
 
+@one_writer
 def _merge(args: argparse.Namespace) -> int:
     lists = named(args.list)
     check_output(args.output, *lists.values())
@@ -161,6 +162,7 @@ def _counted(groups: Iterable[NBest], counts: list[int]) -> Iterator[NBest]:
         yield group
 
 
+@one_writer
 def _apply(args: argparse.Namespace) -> int:
     check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):

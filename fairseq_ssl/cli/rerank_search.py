@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.line_stream import stream
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.cli.rerank_lists import add_nbest, groups_of, read_weights
@@ -144,6 +144,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
 
 
+@one_writer
 def _tune(args: argparse.Namespace) -> int:
     check_output(args.output, args.nbest_list, *args.reference)
     if args.folds < 0 or args.folds == 1:

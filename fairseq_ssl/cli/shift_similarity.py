@@ -9,6 +9,7 @@ from typing import Any
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.device_options import one_device
+from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Compare the states of every checkpoint with themselves."""
     if len(args.offsets) < 2 or min(args.offsets) < 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
-from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output
+from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
@@ -156,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
     return run_step(args)
 
 
+@one_writer
 def _train(args: argparse.Namespace) -> int:
     options = _options(args)
     package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model

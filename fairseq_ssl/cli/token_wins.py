@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.device_options import one_device
+from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.scoring.buckets import buckets
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@one_writer
 def run(args: argparse.Namespace) -> int:
     """Score the gold tokens with every checkpoint and compare with the first name."""
     options.check_ends("--ranks", args.ranks)

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import DataError
@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return run_step(args)
 
 
+@one_writer
 def _train(args: argparse.Namespace) -> int:
     check_output(args.output, *args.text)
     counts = CaseCounts()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.learned_filter.classifier import Classifier
 from fairseq_ssl.learned_filter.dependence import Dependence, Values
 from fairseq_ssl.learned_filter.features import Measures, Pairs
+from fairseq_ssl.signature import json_text
 from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.pair_blocks import PairBlock
 
@@ -42,8 +42,7 @@ class PairFilter:
             "measures": _measures_to_json(self.measures),
             "classifier": self.classifier.to_json(),
         }
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        (folder / FILTER).write_text(f"{text}\n", encoding="utf-8")
+        (folder / FILTER).write_text(f"{json_text(content)}\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:

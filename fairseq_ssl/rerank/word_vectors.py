@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.atomic_output import atomic_path, exclusive
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.rerank.fasttext_binary import check_fasttext
 from fairseq_ssl.text.detokenise import Rewrite
@@ -178,9 +179,10 @@ def train_vectors(
             "text, in words between spaces, or a lower --min-count."
         )
     model.train(text, total_examples=model.corpus_count, epochs=training.epochs)
-    _write(model, gensim, output)
     counts = {word: model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key}
-    write_counts(counts, output.with_name(f"{output.name}.counts"))
+    with exclusive(output):
+        _write(model, gensim, output)
+        write_counts(counts, output.with_name(f"{output.name}.counts"))
     return len(model.wv)
 
 
@@ -201,15 +203,8 @@ class Text:
 
 def _write(model: Any, gensim: Any, output: Path) -> None:
     if output.suffix == ".bin":
-        aside = output.with_name(f"{output.name}.tmp")
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            gensim.save_facebook_model(model, str(aside))
-            aside.replace(output)
-        except OSError as error:
-            raise DataError(f"{output} could not be written: {error.strerror}.") from None
-        finally:
-            aside.unlink(missing_ok=True)
+        with atomic_path(output) as temporary:
+            gensim.save_facebook_model(model, str(temporary))
         return
     words = model.wv.index_to_key
     with whole_file(output) as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -13,8 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from fairseq_ssl.atomic_output import exclusive, write_errors
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, json_text
 from fairseq_ssl.text.json_text import parsed_json
 
 PAUSE = 5.0
@@ -31,13 +31,15 @@ class GrowingFiles:
     def __init__(self, paths: Sequence[Path], task: Mapping[str, Any], afresh: bool) -> None:
         """Open the files; `task` is what an earlier run must have been asked for as well."""
         self.paths = list(paths)
-        self.task = json.loads(json.dumps(task))
+        self.task = json.loads(json_text(task))
         self.journal = journal(paths[0])
         self.state: dict[str, Any] = {}
         self._open = ExitStack()
         self._saved = time.monotonic()
         try:
-            self._files = [self._open.enter_context(self._opened(path)) for path in self.paths]
+            for path in self.paths:
+                self._open.enter_context(exclusive(path))
+            self._files = [self._opened(path) for path in self.paths]
             self._go_on(afresh)
         except BaseException:
             self._open.close()
@@ -56,9 +58,9 @@ class GrowingFiles:
         with suppress(OSError), self._open:  # of a full disk the last note holds
             if kind is not None and self.state:
                 self._save()
-        if kind is not None and not self.state:
-            for path in [*self.tmp, self.journal]:
-                path.unlink(missing_ok=True)
+            elif kind is not None:
+                for path in [*self.tmp, self.journal]:
+                    path.unlink(missing_ok=True)
 
     @property
     def tmp(self) -> list[Path]:
@@ -84,15 +86,10 @@ class GrowingFiles:
         complete(self.paths)
 
     def _opened(self, path: Path) -> IO[bytes]:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside(path).touch()
-        file = aside(path).open("r+b")
-        file.seek(0, os.SEEK_END)
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not shared with forked workers
-        except OSError:
-            file.close()
-            raise UsageError(f"Another run is writing {path}. Wait for it, or stop it.") from None
+        with write_errors(path):
+            aside(path).touch()
+            file = self._open.enter_context(aside(path).open("r+b"))
+            file.seek(0, os.SEEK_END)
         return file
 
     def _go_on(self, afresh: bool) -> None:
@@ -124,7 +121,7 @@ class GrowingFiles:
         note: dict[str, Any] = {"task": self.task, "sizes": self._sizes, "state": self.state}
         note["finished"] = finished
         beside = aside(self.journal)
-        beside.write_text(json.dumps(note), "utf-8")
+        beside.write_text(json_text(note, indent=None), "utf-8")
         beside.replace(self.journal)
         self._saved = time.monotonic()
 
@@ -174,7 +171,7 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
         found = parsed_json(beside.read_text("utf-8"))
     except (OSError, ValueError):
         return False
-    asked = json.loads(json.dumps(task))
+    asked = json.loads(json_text(task))
     same = isinstance(found, dict) and all(found.get(key) == asked[key] for key in asked)
     return same and all(path.exists() for path in paths)
 

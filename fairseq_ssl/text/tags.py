@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.whole_file import whole_file
@@ -49,9 +50,10 @@ def add_to_dictionary(path: Path, tag: str) -> int | None:
 
     All other entries keep their lines, and with them the ids of data that is binarised already.
     """
-    if any(word == tag for word, _ in read_entries(path)):
-        return None
-    lines = list(read_lines(path))
-    with whole_file(path.resolve()) as file:  # a link to a shared dictionary stays one
-        file.writelines(f"{line}\n" for line in [*lines, f"{tag} 1"])
+    with exclusive(path, wait=True):
+        if any(word == tag for word, _ in read_entries(path)):
+            return None
+        lines = list(read_lines(path))
+        with whole_file(path) as file:
+            file.writelines(f"{line}\n" for line in [*lines, f"{tag} 1"])
     return len(lines) + 1

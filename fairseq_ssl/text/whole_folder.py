@@ -7,33 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.atomic_output import exclusive, write_errors
 
 
 @contextmanager
 def whole_folder(output: Path) -> Iterator[Path]:
-    """Yield a folder aside, ``.tmp``, that in the end takes the name and place of `output`.
+    """Yield a temporary folder, ``.tmp``, that in the end takes the name of `output`.
 
-    What an earlier run left there half-written is thrown away.
+    What an earlier run left in it is deleted.
     """
-    aside = output.with_name(f"{output.name}.tmp")
-    try:
-        if aside.exists():
-            shutil.rmtree(aside)
-        aside.mkdir(parents=True)
-        yield aside
-        _take_place(aside, output)
-    except OSError as error:
-        raise DataError(f"{output} could not be written: {error}") from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    temporary = output.with_name(f"{output.name}.tmp")
+    with exclusive(output), write_errors(output):
+        try:
+            if temporary.exists():
+                shutil.rmtree(temporary)
+            temporary.mkdir()
+            yield temporary
+            _replace(temporary, output)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _take_place(aside: Path, output: Path) -> None:
+def _replace(temporary: Path, output: Path) -> None:
     """Rename; an older folder is moved away first and deleted last, so it is never seen in part."""
-    older = aside.with_name(f"{aside.name}.old")
+    older = temporary.with_name(f"{temporary.name}.old")
     shutil.rmtree(older, ignore_errors=True)
     if output.exists():
         output.rename(older)
-    aside.rename(output)
+    temporary.rename(output)
     shutil.rmtree(older, ignore_errors=True)

@@ -26,3 +26,9 @@ def kill(words: Sequence[str], output: str) -> int:
     process.wait()
     size: int = json.loads(note.read_text())["sizes"][0]
     return size
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return the bytes of a file, or of all files in a folder."""
+    found = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+    return {str(one.relative_to(path.parent)): one.read_bytes() for one in found}

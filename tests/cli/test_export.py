@@ -116,7 +116,7 @@ def test_what_can_not_be_exported_is_refused_by_name(
     del options.encoder_normalize_before
     write(state, tmp_path / "adaptive.pt")
     assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
-    assert "CTranslate2 can not take this model" in capsys.readouterr().err
+    assert "CTranslate2 cannot take this model" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"lstm.pt", "adaptive.pt"}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.rewriting import refused, shown
 
@@ -58,6 +60,45 @@ def test_a_full_disk_is_told_and_the_output_is_not_there(
     message = refused(capsys, 1, *(word.format(**names) for word in words))
     assert f"{small_disk / 'out'} could not be written: No space left on device." in message
     assert not (small_disk / "out").exists()
+
+
+SMALL = (
+    "truecase train {text} -o {out}",
+    "edits dictionary {text} {other} --jobs 1 -o {out}",
+    "learner-words {text} {other} -o {out}",
+    "confusion-sets --counts {counts} --checker symspell -o {out}",
+    "subwords train {text} --kind subword-nmt --size 9 -o {out}",
+    "subwords train {text} --size 40 -o {out}",
+    "position-data vanilla {folder} {out}",
+    "average {model} {model} -o {out}",
+    "export {model} --to fairseq -o {out}",
+)
+
+
+@pytest.mark.parametrize("words", SMALL)
+def test_a_disk_without_any_room_is_named(
+    words: str, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right, wrong = "a bat and a cat sit here\n", "a bat and the so cat sits here\n"
+    inputs = {"text": wrong * 9, "other": right * 9, "counts": "cat 9\nbat 8\n"}
+    names = {name: tmp_path / name for name in (*inputs, "folder", "model")}
+    for name, content in inputs.items():
+        names[name].write_text(content)
+    names["folder"].mkdir()
+    for name in ("train.en", "train.de", "valid.en", "valid.de"):
+        (names["folder"] / name).write_text(right)
+    if "{model}" in words:
+        model = {"_name": "transformer", "arch": "transformer"}
+        state = {"model": {"weight": torch.zeros(2**16)}, "cfg": {"model": model}, "args": None}
+        torch.save(state, names["model"])
+    with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+    message = refused(capsys, 1, *words.format(out=small_disk / "out", **names).split())
+    assert f"{small_disk / 'out'}" in message
+    assert " could not be written: No space left on device" in message
+    assert f"The disk of {small_disk} is full." in message
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_shards_that_ended_are_whole_and_the_others_go_on_when_there_is_room(

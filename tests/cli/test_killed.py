@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
+from tests.cli.killing import contents
 from tests.cli.rewriting import shown
 
 LINES = 30_000
@@ -80,9 +81,3 @@ def test_a_killed_command_leaves_nothing_that_looks_finished(
         shown(capsys, *words(killed))
     shown(capsys, *words(whole))
     assert contents(killed / "out") == contents(whole / "out")
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    """Return the bytes of a file, or of all files in a folder."""
-    found = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-    return {str(one.relative_to(path.parent)): one.read_bytes() for one in found}

@@ -260,7 +260,7 @@ def test_after_a_kill_nothing_looks_whole_and_a_new_run_makes_it(
     words = ["position-data", "vanilla", str(write()), str(tmp_path / "out")]
     killed = subprocess.run([sys.executable, "-c", KILLED, *words], env=environment(), check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert {path.name for path in tmp_path.iterdir()} == {"text", "out.tmp"}
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "out.tmp", "out.lock"}
     (tmp_path / "out.tmp" / "train3.en").write_text("of another run\n")
     assert main(words) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}

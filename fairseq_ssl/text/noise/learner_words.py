@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.signature import Signature
+from fairseq_ssl.signature import Signature, json_text
 from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.noise.verb_forms import VerbForms
+from fairseq_ssl.text.whole_file import whole_file
 
 KINDS = ("append", "verb", "replace", "delete")
 """What each error asks a corrector to do; append: to put in what is left out."""
@@ -63,15 +64,8 @@ class LearnerWords:
             "missing": _sorted(self.missing),
             "replaced": {word: _sorted(self.replaced[word]) for word in _sorted(weight)},
         }
-        aside = path.with_name(f"{path.name}.tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(content, indent=1, ensure_ascii=False)
-            aside.write_text(f"{text}\n", encoding="utf-8", newline="\n")
-            aside.replace(path)
-        except OSError as error:
-            aside.unlink(missing_ok=True)
-            raise DataError(f"{path} could not be written: {error.strerror}.") from None
+        with whole_file(path) as file:
+            file.write(f"{json_text(content, indent=1)}\n")
 
     @classmethod
     def read(cls, path: Path) -> LearnerWords:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.atomic_output import atomic_path, exclusive
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.subwords.training import VOCABULARY, Trained, beside
+from fairseq_ssl.text.whole_file import whole_file
 
 SUFFIX = ".model"
 LONGEST = 4192
@@ -89,17 +91,15 @@ class _Text:
 
 
 def _written(model: bytes, prefix: Path, text: _Text) -> Trained:
-    path, aside = beside(prefix, SUFFIX), beside(prefix, f"{SUFFIX}.tmp")
-    try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(model)
-        pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
-        numbers = range(pieces.get_piece_size())
-        rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
-        beside(prefix, VOCABULARY).write_text("".join(rows), encoding="utf-8", newline="\n")
-        aside.replace(path)
-    except OSError as error:
-        raise DataError(f"{path} could not be written: {error.strerror}.") from None
+    path = beside(prefix, SUFFIX)
+    pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
+    numbers = range(pieces.get_piece_size())
+    rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
+    with exclusive(prefix):
+        with whole_file(beside(prefix, VOCABULARY)) as file:
+            file.writelines(rows)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(model)
     notes = (f"{text.long} lines of more than {LONGEST} bytes passed over",) if text.long else ()
     return Trained(path, text.read, len(numbers), notes)
 

@@ -11,6 +11,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.needed_package import needed
@@ -72,9 +73,10 @@ def train(lines: Iterable[str], prefix: Path, size: int, tags: Sequence[str] = (
         raise DataError("There is too little text to train on: no pair of letters comes twice.")
     path = beside(prefix, SUFFIX)
     pieces = _pieces(words, codes, str(path))
-    write_counts(pieces, beside(prefix, VOCABULARY))  # first: who finds the merges finds both
-    with whole_file(path) as file:
-        file.writelines(f"{line}\n" for line in codes)
+    with exclusive(prefix):
+        write_counts(pieces, beside(prefix, VOCABULARY))  # first: who finds the merges finds both
+        with whole_file(path) as file:
+            file.writelines(f"{line}\n" for line in codes)
     notes = (f"{merges} merges, not {size}: no more pair comes twice",) if merges < size else ()
     return Trained(path, number, len(pieces), notes)
 

@@ -1,0 +1,170 @@
+"""Outputs that one run at a time writes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.atomic_output import atomic_path, exclusive, not_written
+from fairseq_ssl.errors import OutputError, UsageError
+from fairseq_ssl.text.made_once import made_once
+from fairseq_ssl.text.whole_folder import whole_folder
+
+WRITER = """
+import sys
+from pathlib import Path
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.text.whole_file import whole_file
+
+output, text = Path(sys.argv[1]), sys.argv[2]
+for _ in range(40):
+    try:
+        with whole_file(output) as file:
+            for _ in range(50):
+                file.write(text * 1000)
+                file.flush()
+    except UsageError as error:
+        assert "Another run" in str(error)
+    assert len(set(output.read_text())) == 1 and output.stat().st_size == 50_000
+"""
+
+
+def write(output: Path, text: str) -> None:
+    with atomic_path(output) as temporary:
+        temporary.write_text(text)
+
+
+def test_the_file_of_many_runs_is_always_that_of_one(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    write(output, "z" * 50_000)
+    words = [sys.executable, "-c", WRITER, str(output)]
+    runs = [subprocess.Popen([*words, text], stderr=subprocess.PIPE) for text in "abcd"]
+    assert [run.communicate()[1] for run in runs] == [b""] * 4
+    assert [*tmp_path.iterdir()] == [output]
+
+
+def test_what_a_killed_run_left_blocks_nobody_and_is_removed(tmp_path: Path) -> None:
+    code = (
+        "import os, signal; from pathlib import Path; "
+        "from fairseq_ssl.atomic_output import atomic_path; "
+        f"opened = atomic_path(Path({str(tmp_path / 'out')!r})); "
+        "opened.__enter__().write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"out.lock", "out.tmp"}
+    write(tmp_path / "out", "all")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_another_process_is_rejected_by_each_kind_of_output(tmp_path: Path) -> None:
+    kinds = ("atomic_output import atomic_path", "text.whole_folder import whole_folder")
+    for kind in kinds:
+        code = (
+            f"from fairseq_ssl.{kind} as writer; from pathlib import Path; "
+            f"writer(Path({str(tmp_path / 'out')!r})).__enter__()"
+        )
+        with whole_folder(tmp_path / "out"):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "UsageError: Another run is writing" in done.stderr
+
+
+def test_a_thread_may_lock_again_and_another_is_rejected(tmp_path: Path) -> None:
+    found = []
+
+    def run() -> None:
+        try:
+            write(tmp_path / "out", "thread")
+        except UsageError as error:
+            found.append(str(error))
+
+    with exclusive(tmp_path / "out"):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        write(tmp_path / "out", "own")
+        assert (tmp_path / "out.lock").exists()
+    assert len(found) == 1
+    assert (tmp_path / "out").read_text() == "own"
+    write(tmp_path / "out", "later")
+
+
+def test_who_waits_for_a_file_finds_it_made(tmp_path: Path) -> None:
+    made, calls = tmp_path / "out", []
+
+    def make() -> None:
+        calls.append(1)
+        write(made, "made")
+
+    threads = [threading.Thread(target=made_once, args=(made, made.exists, make)) for _ in "abc"]
+    with exclusive(made):
+        for thread in threads:
+            thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [1]
+
+
+def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    write(link, "text")
+    assert link.is_symlink()
+    assert (tmp_path / "file").read_text() == "text"
+    null = tmp_path / "null"
+    null.symlink_to(os.devnull)
+    write(null, "text")
+    assert null.is_char_device()
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "file", "null"}
+
+
+def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    write(tmp_path / "pipe", "text")
+    assert reader.communicate()[0] == b"text"
+
+
+def test_folders_of_a_run_that_wrote_nothing_are_removed(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "a" / "b" / "out"):
+        assert (tmp_path / "a" / "b").is_dir()
+    assert not list(tmp_path.iterdir())
+    write(tmp_path / "a" / "b" / "out", "text")
+    assert (tmp_path / "a" / "b" / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["folder", "file/out", "loop/out"])
+def test_a_place_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OutputError, match=f"{name} could not be written: "):
+        write(tmp_path / name, "text")
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    error = OSError(28, "No space left on device")
+    expected = f"out could not be written: No space left on device. The disk of {tmp_path} is full."
+    assert str(not_written(tmp_path / "out", error)).endswith(expected)
+
+
+def test_a_lock_that_its_owner_removed_meanwhile_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, lockf, calls = tmp_path / "out.lock", fcntl.lockf, []
+
+    def late(descriptor: int, how: int) -> None:
+        calls.append(how)
+        if len(calls) == 1:
+            lock.unlink()  # as the run that held it does at its end
+        lockf(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "lockf", late)
+    with exclusive(tmp_path / "out"):
+        assert lock.exists()
+    assert len(calls) == 2
