@@ -104,7 +104,8 @@ def not_written(output: Path, error: OSError) -> OutputError:
     reason = error.strerror or str(error)
     if isinstance(error.filename, str) and ".tmp" not in Path(error.filename).name:
         reason = f"{reason}: {error.filename}"
-    advice = f" The disk of {output.absolute().parent} is full." if error.errno in FULL else ""
+    full = error.errno in FULL and not is_device(output)
+    advice = f" The disk of {output.absolute().parent} is full." if full else ""
     return OutputError(f"{output} could not be written: {reason}.{advice}")
 
 

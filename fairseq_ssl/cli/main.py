@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
 import logging
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl import __version__
+from fairseq_ssl.cli.stdout import NAME, drop_stdout, flush_stdout, open_stdout
 from fairseq_ssl.engines.library_advice import hide_library_advice
 from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, one_line
 
@@ -88,17 +87,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, _Interrupt.raised)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale is
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    open_stdout()
     try:
         try:
             return _run(words)
         finally:
-            sys.stdout.flush()
+            flush_stdout()
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        return _failed_write(error, "fairseq-ssl")
+        return _failed(error, "fairseq-ssl")
 
 
 class _Interrupt:
@@ -114,25 +112,16 @@ class _Interrupt:
         raise KeyboardInterrupt
 
 
-def _failed_write(error: OSError, called: str) -> int:
-    """Print a line about an output that failed, and return the exit code."""
-    stdout = error.filename is None and _stdout_fails()
-    if stdout:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
+def _failed(error: OSError, called: str) -> int:
+    """Print a line about a file that could not be read or written; return the exit code."""
+    if error.filename == NAME:
+        drop_stdout()
     if isinstance(error, BrokenPipeError):
         return 0
-    where = "stdout could not be written: " if stdout else ""
-    name = "" if error.filename is None else f"{error.filename}: "
-    print(f"{called}: error: {where}{name}{error.strerror or error}.", file=sys.stderr)
+    where = f"{error.filename} could not be written: " if error.filename == NAME else ""
+    name = f": {error.filename}" if error.filename and not where else ""
+    print(f"{called}: error: {where}{error.strerror or error}{name}.", file=sys.stderr)
     return 1
-
-
-def _stdout_fails() -> bool:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
 
 
 def _run(words: list[str]) -> int:
@@ -165,7 +154,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         _check_named(args)
         with _notices():
             code = verb.run(args)
-        sys.stdout.flush()
+        flush_stdout()
         return code
     except FairseqSslError as error:
         if args.debug:
@@ -179,7 +168,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     except OSError as error:
         if args.debug:
             raise
-        return _failed_write(error, called)
+        return _failed(error, called)
     except Exception:
         if _Interrupt.seen:
             return 130

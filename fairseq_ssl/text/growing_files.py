@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -139,8 +141,13 @@ def write_piece(file: IO[bytes], piece: bytes | Path) -> None:
     file.flush()
     with piece.open("rb") as source:
         left = os.fstat(source.fileno()).st_size
-        while left:
-            left -= os.sendfile(file.fileno(), source.fileno(), None, left)
+        try:
+            while left:
+                left -= os.sendfile(file.fileno(), source.fileno(), None, left)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # as of a device
+                raise
+            shutil.copyfileobj(source, file)
     piece.unlink()
 
 
