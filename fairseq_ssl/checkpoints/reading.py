@@ -14,6 +14,7 @@ from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from fairseq_ssl.signature import decoded
 
 State = dict[str, Any]
 """A checkpoint as fairseq writes it: model, cfg, extra_state and more."""
@@ -40,7 +41,8 @@ def read(path: Path) -> State:
     Its options are checked, and those that name files are dropped: see `options`.
     """
     try:
-        mapped = zipfile.is_zipfile(path)  # what torch wrote before 1.6 can not be mapped
+        # What torch wrote before 1.6 cannot be mapped, nor a name that is not text in this locale.
+        mapped = zipfile.is_zipfile(path) and decoded(str(path)) == str(path)
     except OSError:
         mapped = False  # `load` says why
     state = load(path, path, mmap=mapped)

@@ -120,7 +120,8 @@ def _failed(error: OSError, called: str) -> int:
         return 0
     where = f"{error.filename} could not be written: " if error.filename == NAME else ""
     name = f": {error.filename}" if error.filename and not where else ""
-    print(f"{called}: error: {where}{error.strerror or error}{name}.", file=sys.stderr)
+    text = one_line(f"{where}{error.strerror or error}{name}.")
+    print(f"{called}: error: {text}", file=sys.stderr)
     return 1
 
 

@@ -79,7 +79,7 @@ SMALL = (
 def test_a_disk_without_any_room_is_named(
     words: str, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right, wrong = "a bat and a cat sit here\n", "a bat and the cat so cat sits here\n"
+    right, wrong = "a bat and a cat sit here\n", "a bat and a so cat sit here\n"
     inputs = {"text": wrong * 9, "other": right * 9, "counts": "cat 9\nbat 8\n"}
     names = {name: tmp_path / name for name in (*inputs, "folder", "model")}
     for name, content in inputs.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq_ssl.atomic_output import atomic_path, exclusive
 from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.text.lines import open_bytes
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.subwords.training import VOCABULARY, Trained, beside
 from fairseq_ssl.text.whole_file import whole_file
@@ -24,7 +25,9 @@ class SentencepieceModel:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._pieces = _sentencepiece().SentencePieceProcessor(model_file=str(path))
+            with open_bytes(path) as file:  # its own reader does not know every file name
+                model = file.read()
+            self._pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
         except RuntimeError:
             raise DataError(
                 f"{path} is no model of sentencepiece's. Train it again, or copy it again."

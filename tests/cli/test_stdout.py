@@ -1,0 +1,128 @@
+"""What verbs print: on a full disk, and in a locale without UTF-8."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.rewriting import given
+from tests.cli.test_two_runs import RIGHT, RUN, WRONG
+
+PRINTING = (
+    "--help",
+    "--version",
+    "tokenise --help",
+    "papers",
+    "user-dir",
+    "tokenise --moses en",
+    "detokenise --subwords none",
+    "postprocess --remove-brackets",
+    "tag <BT>",
+    "truecase apply {cases}",
+    "noise - --noise spelling --jobs 1",
+    "noise {wrong} --noise spelling --jobs 2",
+    "filter {wrong} --filter clean --jobs 1",
+    "edits stats {wrong} {right} --dictionary {edits}",
+    "rerank merge l2r={list} --subwords none",
+    "subwords encode {codes}",
+    "subwords dictionary {codes}",
+    "score accuracy {wrong} --reference {right}",
+    "score bleu {wrong} --reference {right} --format json",
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What the verbs read."""
+    folder = tmp_path_factory.mktemp("files")
+    texts = {"wrong": WRONG * 9, "right": RIGHT * 9, "list": "0 ||| a ||| l2r= -0.5 ||| -0.5\n"}
+    names = {name: folder / name for name in (*texts, "cases", "edits", "codes")}
+    for name, text in texts.items():
+        names[name].write_text(text)
+    for words in (
+        "truecase train {wrong} -o {cases}",
+        "edits dictionary {wrong} {right} --jobs 1 -o {edits}",
+        "subwords train {wrong} --kind subword-nmt --size 9 -o {codes}",
+    ):
+        filled = words.format(**names).split()
+        subprocess.run([sys.executable, "-c", RUN, *filled], check=True, capture_output=True)
+    return names
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_full_stdout_ends_in_a_line(
+    words: str,
+    files: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from fairseq_ssl.cli.main import main
+
+    given(monkeypatch, WRONG)
+    with open(os.devnull.replace("null", "full"), "w") as full:  # noqa: PTH123
+        monkeypatch.setattr("sys.stdout", full)
+        assert main(words.format(**files).split()) == 1
+        monkeypatch.undo()
+    lines = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("error: stdout could not be written: No space left on device.")
+
+
+def test_a_full_stdout_ends_a_process_with_one(files: dict[str, Path]) -> None:
+    words = [sys.executable, "-c", RUN, "tokenise", str(files["wrong"]), "--moses", "en"]
+    for unbuffered in ("", "1"):
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                words, stdout=full, stderr=subprocess.PIPE, env=environment, check=False
+            )
+        assert done.returncode == 1
+        assert done.stderr.count(b"\n") == 1
+        assert b"stdout could not be written" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tokenise {text} --moses en -o {out}",
+        "noise {text} --noise spelling --jobs 1 -o {out}",
+        "edits dictionary {text} {text}2 --jobs 1 -o {out}",
+        "subwords train {text} --size 40 -o {out}",
+        "average {model} {model} -o {out}",
+        "subwords encode {pieces} {text}",
+        "score accuracy {text} --reference {text} --format json",
+    ],
+)
+def test_names_and_text_are_utf8_in_a_locale_that_is_not(words: str, tmp_path: Path) -> None:
+    folder = tmp_path / "dé"
+    folder.mkdir()
+    names = {name: folder / f"{name}é" for name in ("text", "model", "pieces")}
+    names["text"].write_text("the cat sat on a mat in a café .\n" * 9, "utf-8")
+    Path(f"{names['text']}2").write_text("a cat sat on the mat in the café .\n" * 9, "utf-8")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    if "{model}" in words:
+        import torch
+
+        options = {"_name": "transformer"}
+        state = {"model": {"weight": torch.zeros(9)}, "cfg": {"model": options}, "args": None}
+        torch.save(state, names["model"])
+    if "{pieces}" in words:
+        train = f"subwords train {names['text']} --size 40 -o {names['pieces']}"
+        subprocess.run([sys.executable, "-c", RUN, *train.split()], check=True)
+    found = []
+    for locale in (plain, {"PYTHONUTF8": "1"}):
+        command = [sys.executable, "-c", RUN, *words.format(out=folder / "é", **names).split()]
+        done = subprocess.run(
+            command, env={**os.environ, **locale}, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        written = {path: path.read_bytes() for path in folder.glob("é*")}
+        for path in written:
+            path.unlink()
+        found.append((done.stdout, written))
+    assert found[0] == found[1]
+    assert not any(rb"\ud" in data for _, written in found for data in written.values())
