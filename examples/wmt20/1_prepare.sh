@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The corpora: filtered, truecased, in subwords, the genuine pairs binarised (5.2).
+# The corpora: filtered, truecased, in subwords, the genuine pairs binarised (5.2, 5.3.2).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -85,78 +85,87 @@ paper() {
   done
 }
 
+# WORK/filtered: what is kept of WORK/raw; held-out sets are as they are.
+filtered() {
+  local out="$WORK/filtered" filters language set
+  read -ra filters <<<"$(pair_filters genuine | paste -sd ' ')"
+  quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/genuine.$SOURCE" "$WORK/raw/genuine.$TARGET" \
+    "${filters[@]}" -o "$out/genuine.$SOURCE" "$out/genuine.$TARGET"
+  for language in "$SOURCE" "$TARGET"; do
+    filters=(--filter "encoding,clean")
+    [[ "$SCALE" != tiny ]] && filters+=(--filter "duplicates,langid:source=$language") # 5.2.2
+    quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/mono.$language" \
+      "${filters[@]}" -o "$out/mono.$language"
+    for set in subwords $HELD_OUT; do
+      into "$out/$set.$language" cat "$WORK/raw/$set.$language"
+    done
+  done
+}
+
+# Subwords of VOCABULARY, or of the size of base@SIZE (5.3.2): the models, the text and the genuine pairs.
+in_subwords() { # SYSTEM
+  local VOCABULARY="$VOCABULARY" TEXT DATA text="$WORK/true/subwords" language set
+  TEXT="$(root_of "$1")/text" DATA="$(root_of "$1")/data"
+  [[ "$1" == base@* ]] && VOCABULARY="${1#*@}"
+  if together; then
+    learn "$(subword_model "$SOURCE")" 1.0 "$text.$SOURCE" "$text.$TARGET"
+  else
+    for language in "$SOURCE" "$TARGET"; do
+      learn "$(subword_model "$language")" "$(coverage "$language")" "$text.$language"
+    done
+  fi
+  for language in "$SOURCE" "$TARGET"; do
+    for set in genuine mono $HELD_OUT; do
+      [[ "$1" == base@* && "$set" == mono ]] && continue
+      build "$TEXT/$set.$language" into "$TEXT/$set.$language" \
+        fairseq-ssl subwords encode "$(subword_model "$language")" "$WORK/true/$set.$language"
+    done
+  done
+  build "$DATA/genuine" genuine
+}
+
+learn() { # MODEL CHARACTER-COVERAGE TEXT...
+  build "$1.model" quietly "$WORK/vocabulary.log" run fairseq-ssl subwords train "${@:3}" \
+    -o "$1" --size "$VOCABULARY" --character-coverage "$2" --force
+}
+
+prefixes() { # valid|test
+  grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$TEXT/|" | paste -sd ,
+}
+
+genuine() {
+  local out="$DATA/genuine.tmp" tag
+  run rm -rf "$out"
+  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+    --trainpref "$TEXT/genuine" --validpref "$(prefixes valid)" \
+    --testpref "$(prefixes test)" --destdir "$out" --workers "$(cores)"
+  for tag in "$BT" "$FT"; do
+    quietly "$WORK/preprocess.log" run fairseq-ssl tag "$tag" \
+      --dictionary "$out/dict.$SOURCE.txt" "$out/dict.$TARGET.txt"
+  done
+  run mv "$out" "$DATA/genuine"
+}
+
 headline "1/9 the corpora ($SCALE)"
-if ! have "$WORK/raw/done"; then
-  run mkdir -p "$WORK"
-  "$SCALE"
-  into "$WORK/raw/done" date
-fi
+build "$WORK/raw" "$SCALE"
 
 headline "1/9 filtered"
-filtered="$WORK/filtered"
-read -ra filters <<<"$(pair_filters genuine | paste -sd ' ')"
-quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/genuine.$SOURCE" "$WORK/raw/genuine.$TARGET" \
-  "${filters[@]}" -o "$filtered/genuine.$SOURCE" "$filtered/genuine.$TARGET" ${FORCE:+--force}
-for language in "$SOURCE" "$TARGET"; do
-  filters=(--filter "encoding,clean")
-  [[ "$SCALE" != tiny ]] && filters+=(--filter "duplicates,langid:source=$language") # 5.2.2
-  quietly "$WORK/filter.log" run fairseq-ssl filter "$WORK/raw/mono.$language" \
-    "${filters[@]}" -o "$filtered/mono.$language" ${FORCE:+--force}
-  for set in subwords $HELD_OUT; do
-    into "$filtered/$set.$language" cat "$WORK/raw/$set.$language"
-  done
-done
+build "$WORK/filtered" filtered
 
 headline "1/9 truecased"
 for language in "$SOURCE" "$TARGET"; do
   if cased "$language"; then
-    have "$WORK/case.$language" ||
-      quietly "$WORK/case.log" run fairseq-ssl truecase train "$filtered/genuine.$language" -o "$WORK/case.$language"
+    build "$WORK/case.$language" quietly "$WORK/case.log" run fairseq-ssl truecase train \
+      "$WORK/filtered/genuine.$language" -o "$WORK/case.$language"
   fi
   for set in genuine mono subwords $HELD_OUT; do
-    have "$WORK/true/$set.$language" && continue
-    if cased "$language"; then
-      into "$WORK/true/$set.$language" fairseq-ssl truecase apply "$WORK/case.$language" "$filtered/$set.$language"
-    else
-      into "$WORK/true/$set.$language" cat "$filtered/$set.$language"
-    fi
+    build "$WORK/true/$set.$language" truecased "$language" "$WORK/filtered/$set.$language" \
+      "$WORK/true/$set.$language"
   done
 done
 
-headline "1/9 in subwords"
-learn() { # MODEL CHARACTER-COVERAGE TEXT...
-  have "$1.model" ||
-    quietly "$WORK/subwords.log" run fairseq-ssl subwords train "${@:3}" \
-      -o "$1" --size "$VOCABULARY" --character-coverage "$2" --force
-}
-text="$WORK/true/subwords" # .LANGUAGE
-if together; then
-  learn "$(subword_model "$SOURCE")" 1.0 "$text.$SOURCE" "$text.$TARGET"
-else
-  for language in "$SOURCE" "$TARGET"; do
-    learn "$(subword_model "$language")" "$(coverage "$language")" "$text.$language"
-  done
-fi
-for language in "$SOURCE" "$TARGET"; do
-  for set in genuine mono $HELD_OUT; do
-    have "$WORK/text/$set.$language" ||
-      into "$WORK/text/$set.$language" \
-        fairseq-ssl subwords encode "$(subword_model "$language")" "$WORK/true/$set.$language"
-  done
+headline "1/9 in subwords, binarised"
+in_subwords ''
+for system in $SYSTEMS; do
+  if [[ "$system" == base@* ]]; then in_subwords "$system"; fi
 done
-
-headline "1/9 the genuine pairs, binarised"
-if ! have "$DATA/genuine"; then
-  prefixes() { # valid|test
-    grep -o "$1[0-9]*" <<<"$HELD_OUT" | sed "s|^|$WORK/text/|" | paste -sd ,
-  }
-  run rm -rf "$DATA/genuine.tmp"
-  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
-    --trainpref "$WORK/text/genuine" --validpref "$(prefixes valid)" \
-    --testpref "$(prefixes test)" --destdir "$DATA/genuine.tmp" --workers "$(nproc)"
-  for tag in "$BT" "$FT"; do
-    quietly "$WORK/preprocess.log" run fairseq-ssl tag "$tag" \
-      --dictionary "$DATA/genuine.tmp/dict.$SOURCE.txt" "$DATA/genuine.tmp/dict.$TARGET.txt"
-  done
-  run mv "$DATA/genuine.tmp" "$DATA/genuine"
-fi

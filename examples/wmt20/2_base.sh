@@ -5,6 +5,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 headline "2/9 models of the genuine pairs"
-if needs "bt|tagged|tagged@[0-9]+|tagged-ft|noisy|deep"; then spawn train reverse 1 "$TARGET" "$SOURCE"; fi
-if needs "ft|tagged-ft|tagged@[0-9]+"; then spawn train base 1 "$SOURCE" "$TARGET"; fi
+if needs "$BACK_TRANSLATED|noisy"; then spawn trained reverse 1 "$TARGET" "$SOURCE"; fi
+if needs "ft|tagged-ft|tagged@[0-9]+"; then spawn trained base 1 "$SOURCE" "$TARGET"; fi
 settle

@@ -1,95 +1,144 @@
 #!/usr/bin/env bash
 # Synthetic pairs: back-translations of the monolingual target, plain and noisy, and
-# forward-translations of the source; filtered, binarised (5.3.3, 5.5.2, 4.3.1).
+# forward-translations of the source; filtered, sampled, binarised (5.3.3, 5.5.2, 4.3.1).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Translations of MONO by MODEL, beside what they are of: WORK/synthetic/NAME.made and .given
-generate() { # NAME MONO MODEL FLAGS...
-  local out="$WORK/synthetic/$1"
-  quietly "$out.log" run fairseq-ssl back-translate "$WORK/text/$2" --model "$3" \
+# Translations of MONO by MODEL, as FOLDER/made, beside their sources, FOLDER/given.
+generate() { # FOLDER MONO MODEL FLAGS...
+  quietly "$1.log" run fairseq-ssl back-translate "$TEXT/$2" --model "$3" \
     --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${@:4}" \
-    ${SHARD:+--shard "$SHARD"} -o "$out.made" --given "$out.given" ${FORCE:+--force}
+    ${SHARD:+--shard "$SHARD"} -o "$1/made" --given "$1/given"
 }
 
-# Pairs without those that are too long, too short or too unlike, WORK/kept/NAME.
+# The same of the parts FOLDER.shards/I-of-N, each built with SHARD=I/N.
+join_shards() { # FOLDER
+  local side parts
+  for side in made given; do
+    parts=("$1.shards"/*/"$side".*-of-*[0-9])
+    if [[ ! -e "${parts[0]}" ]] || ((${#parts[@]} != 10#${parts[0]##*-of-})); then
+      echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of ${1##*/}/$side are there." >&2
+      return 1
+    fi
+    into "$1/$side" cat "${parts[@]}"
+  done
+}
+
+# Pairs without those that are too long, too short or of too different lengths, WORK/kept/NAME.
 clean() { # NAME SIDE-OF-SOURCE SIDE-OF-TARGET
-  local out="$WORK/synthetic/$1" kept="$WORK/kept/$1" filters
+  local out="$WORK/synthetic/$1" kept="$WORK/kept/$1/train" filters
   read -ra filters <<<"$(pair_filters synthetic | paste -sd ' ')"
-  quietly "$out.log" run fairseq-ssl filter "$out.$2" "$out.$3" "${filters[@]}" \
-    -o "$kept.$SOURCE" "$kept.$TARGET" ${FORCE:+--force}
+  quietly "$out.log" run fairseq-ssl filter "$out/$2" "$out/$3" "${filters[@]}" \
+    -o "$kept.$SOURCE" "$kept.$TARGET"
 }
 
-# WORK/kept/NAME as DATA/NAME.
-binarise() { # NAME
-  local out="$WORK/synthetic/$1" kept="$WORK/kept/$1"
+# SAMPLE random ones of them, WORK/sampled/NAME.
+sampled() { # NAME
+  local all="$WORK/kept/$1/train" some="$WORK/sampled/$1/train"
+  quietly "$WORK/synthetic/$1.log" run python "$HERE/sample_pairs.py" "$all.$SOURCE" "$all.$TARGET" \
+    -o "$some.$SOURCE" "$some.$TARGET" --count "$SAMPLE"
+}
+pairs_of() { if [[ -n "$SAMPLE" ]]; then echo "$WORK/sampled/$1/train"; else echo "$WORK/kept/$1/train"; fi; }
+
+# Pairs in subwords, PREFIX.L, as DATA/NAME.
+binarize() { # NAME PREFIX
   run rm -rf "$DATA/$1.tmp"
-  quietly "$out.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+  quietly "$WORK/synthetic/$1.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
     --srcdict "$DATA/genuine/dict.$SOURCE.txt" --tgtdict "$DATA/genuine/dict.$TARGET.txt" \
-    --trainpref "$kept" --destdir "$DATA/$1.tmp" --workers "$(nproc)"
+    --trainpref "$2" --destdir "$DATA/$1.tmp" --workers "$(cores)"
   run mv "$DATA/$1.tmp" "$DATA/$1"
 }
 
-synthesise() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
-  have "$DATA/$1" && return
-  if [[ -z "${SHARD:-}" ]]; then
-    joined "$WORK/synthetic/$1.made"
-    joined "$WORK/synthetic/$1.given"
+synthesize() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
+  local out="$WORK/synthetic/$1" part
+  if [[ -n "${SHARD:-}" ]]; then
+    part="$out.shards/${SHARD/\//-of-}"
+    build "$part" generate "$part" "$2" "$3" "${@:6}"
+    return
   fi
-  [[ -e "$WORK/synthetic/$1.given" && -z "${FORCE:-}" ]] || generate "$1" "$2" "$3" "${@:6}"
-  if [[ -z "${SHARD:-}" ]]; then clean "$1" "$4" "$5" && binarise "$1"; fi
+  if [[ -z "${DRY_RUN:-}" && -d "$out.shards" ]]; then
+    build "$out" join_shards "$out"
+  else
+    build "$out" generate "$out" "$2" "$3" "${@:6}"
+  fi
+  build "$WORK/kept/$1" clean "$1" "$4" "$5"
+  [[ -z "$SAMPLE" ]] || build "$WORK/sampled/$1" sampled "$1"
+  build "$DATA/$1" binarize "$1" "$(pairs_of "$1")"
 }
 
-# What tells clean pairs from noised ones by PHSIC of word vectors, and by the cross-entropy under
-# the model of the other direction than the one that made the pairs (5.5.1).
+# The clean pairs of the learned filter, WORK/filter-clean/L: sets of earlier years (5.5.1), or valid.
+filter_clean() {
+  local language name files
+  for language in "$SOURCE" "$TARGET"; do
+    files=()
+    for name in $FILTER_CLEAN; do files+=("$DATA_DIR/$name.$language"); done
+    into "$WORK/filter-clean/raw.$language" cat "${files[@]}"
+    truecased "$language" "$WORK/filter-clean/raw.$language" "$WORK/filter-clean/$language"
+  done
+}
+
+# A classifier of clean and noised pairs, by PHSIC of word vectors and by the cross-entropy under the
+# model of the other direction than the one that made the pairs (5.5.1).
 learned_filter() {
-  local language words=() counts=() tokens=() subwords=() genuine=() clean=()
+  local name language words=() counts=() tokens=() subwords=() genuine=() clean=()
+  if [[ -n "$FILTER_CLEAN" ]]; then
+    for name in $FILTER_CLEAN; do clean+=("$name.$SOURCE" "$name.$TARGET"); done
+    data_dir "the clean pairs of the learned filter, FILTER_CLEAN" "${clean[@]}"
+    clean=()
+    build "$WORK/filter-clean" filter_clean
+  fi
   for language in "$SOURCE" "$TARGET"; do
     word_vectors "$language"
     words+=("$WORK/words.$language.vec") counts+=("$WORK/words.$language.vec.counts")
     subwords+=("$(subword_model "$language")")
     genuine+=("$WORK/true/genuine.$language")
-    clean+=("$WORK/true/valid.$language")
+    if [[ -n "$FILTER_CLEAN" ]]; then
+      clean+=("$WORK/filter-clean/$language")
+    else
+      clean+=("$WORK/true/valid.$language")
+    fi
     if [[ "$language" == ja ]]; then tokens+=(ja-mecab); else tokens+=(none); fi
   done
-  have "$WORK/filter" ||
-    quietly "$WORK/filter.log" run fairseq-ssl filter learned fit "${genuine[@]}" \
-      --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" \
-      --tokenizers "${tokens[@]}" \
-      --translation "$(model base 1)" --data-dir "$DATA/genuine" -s "$SOURCE" -t "$TARGET" \
-      --subwords "${subwords[@]}" -o "$WORK/filter" ${FORCE:+--force}
+  build "$WORK/filter" quietly "$WORK/filter.log" run fairseq-ssl filter learned fit "${genuine[@]}" \
+    --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" --tokenizers "${tokens[@]}" \
+    --translation "$(model base 1)" --data-dir "$DATA/genuine" -s "$SOURCE" -t "$TARGET" \
+    --subwords "${subwords[@]}" -o "$WORK/filter"
 }
 
 # The best PERCENT of the back-translated pairs, DATA/bt@PERCENT (table 5.7).
 best_of() { # PERCENT
-  local name="bt@$1" language all=() best=()
-  have "$DATA/$name" && return
+  local name="bt@$1" language all=()
   for language in "$SOURCE" "$TARGET"; do
-    all+=("$WORK/true/bt.$language") best+=("$WORK/true/$name.$language")
-    have "${all[-1]}" || into "${all[-1]}" fairseq-ssl detokenise "$WORK/kept/bt.$language" \
+    all+=("$WORK/best/bt.$language")
+    build "${all[-1]}" into "${all[-1]}" fairseq-ssl detokenise "$(pairs_of bt).$language" \
       --subwords sentencepiece
   done
-  quietly "$WORK/filter.log" run fairseq-ssl filter learned apply "$WORK/filter" "${all[@]}" \
-    --keep "$1" --scores "$WORK/filter.scores" -o "${best[@]}"
-  for language in "$SOURCE" "$TARGET"; do
-    into "$WORK/kept/$name.$language" \
-      fairseq-ssl subwords encode "$(subword_model "$language")" "$WORK/true/$name.$language"
-  done
-  binarise "$name"
+  build "$WORK/best/$name" best "$1" "${all[@]}"
+  build "$DATA/$name" binarize "$name" "$WORK/best/$name/train"
 }
 
-if needs "bt|tagged|tagged@[0-9]+|tagged-ft|deep"; then
+best() { # PERCENT SOURCE TARGET
+  local out="$WORK/best/bt@$1" language
+  quietly "$WORK/filter.log" run fairseq-ssl filter learned apply "$WORK/filter" "${@:2}" \
+    --keep "$1" --scores "$WORK/best/scores" -o "$out/true.$SOURCE" "$out/true.$TARGET"
+  for language in "$SOURCE" "$TARGET"; do
+    into "$out/train.$language" \
+      fairseq-ssl subwords encode "$(subword_model "$language")" "$out/true.$language"
+  done
+}
+
+if needs "$BACK_TRANSLATED"; then
   headline "3/9 back-translation"
-  synthesise bt "mono.$TARGET" "$(model reverse 1)" made given "${ENGINE[@]}" -s "$TARGET" -t "$SOURCE"
+  synthesize bt "mono.$TARGET" "$(model reverse 1)" made given "${ENGINE[@]}" -s "$TARGET" -t "$SOURCE"
 fi
 if needs noisy; then
   headline "3/9 noisy back-translation, beta $BETA"
-  synthesise noisy "mono.$TARGET" "$(model reverse 1)" made given "${NOISY_ENGINE[@]}" \
+  synthesize noisy "mono.$TARGET" "$(model reverse 1)" made given "${NOISY_ENGINE[@]}" \
     --noisy-beam-beta "$BETA" -s "$TARGET" -t "$SOURCE"
 fi
 if needs "ft|tagged-ft"; then
   headline "3/9 forward-translation"
-  synthesise ft "mono.$SOURCE" "$(model base 1)" given made "${ENGINE[@]}" -s "$SOURCE" -t "$TARGET"
+  synthesize ft "mono.$SOURCE" "$(model base 1)" given made "${ENGINE[@]}" -s "$SOURCE" -t "$TARGET"
 fi
 if needs "tagged@[0-9]+" && [[ -z "${SHARD:-}" ]]; then
   headline "3/9 the best of the back-translated pairs"

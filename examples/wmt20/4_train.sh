@@ -5,6 +5,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 headline "4/9 training: $SYSTEMS; seeds $SEEDS"
 for seed in $SEEDS; do
-  for system in $SYSTEMS; do spawn train "$system" "$seed" "$SOURCE" "$TARGET"; done
+  for system in $SYSTEMS; do spawn trained "$system" "$seed" "$SOURCE" "$TARGET"; done
 done
 settle

@@ -13,13 +13,19 @@ tagged() { # SET
   esac
 }
 
+with_subwords_of() { # SYSTEM COMMAND...
+  local TEXT DATA
+  TEXT="$(root_of "$1")/text" DATA="$(root_of "$1")/data"
+  "${@:2}"
+}
+
 headline "5/9 translating with a beam of $BEAM${READ_AS:+, sources tagged as $READ_AS}"
 for seed in $SEEDS; do
   for system in $SYSTEMS; do
     for set in $HELD_OUT; do
       read -ra flags <<<"$(tagged "$set")"
-      spawn translate "$(outputs "$system" "$seed")/$set" "$set" "$(model "$system" "$seed")" \
-        "${flags[@]}"
+      spawn with_subwords_of "$system" translated "$(outputs "$system" "$seed")/$set" "$set" \
+        "$(model "$system" "$seed")" "${flags[@]}"
     done
   done
 done

@@ -1,22 +1,30 @@
 #!/usr/bin/env bash
-# SacreBLEU of every translation, and the table: mean and deviation over the seeds.
+# BLEU and chrF of every translation, and the tables 5.2, 5.4, 5.7 and 5.8: a column for each held-out
+# set, mean and standard deviation over the seeds.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+# shellcheck source=examples/wmt20/scoring.sh
+source "$HERE/scoring.sh"
 
 headline "6/9 scoring"
-tokens=() filtered=() tagged=()
-for system in $SYSTEMS; do
-  for kind in bt ft; do tagged+=("$system-as-$kind"); done
-  if [[ "$system" == tagged@* ]]; then filtered+=("$system"); fi
-done
-[[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
+rows=(base)
+add() { # PATTERN: systems of this form, in their order
+  local system
+  for system in $SYSTEMS; do
+    # shellcheck disable=SC2053  # a pattern
+    if [[ "$system" == $1 ]]; then rows+=("$system"); fi
+  done
+}
+add "base@*"
+rows+=(bt tagged)
+add "tagged@*"
+rows+=(ft tagged-ft noisy deep)
+add "deep@*"
+for system in $SYSTEMS; do rows+=("$system-as-bt" "$system-as-ft"); done
 for set in $HELD_OUT; do
   for system in $SYSTEMS; do
-    for seed in $SEEDS; do
-      out="$(outputs "$system" "$seed")/$set"
-      into "$out.bleu.json" sacrebleu "$WORK/raw/$set.$TARGET" -i "$out.txt" -w 4 "${tokens[@]}"
-    done
+    for seed in $SEEDS; do score "$(outputs "$system" "$seed")/$set" "$set"; done
   done
 done
-run python "$HERE/../common/bleu_table.py" "$RUNS" --heads system \
-  --rows base bt tagged "${filtered[@]}" ft tagged-ft noisy deep "${tagged[@]}"
+# shellcheck disable=SC2086  # words apart
+table "$RUNS" system "$HELD_OUT" "${rows[@]}"

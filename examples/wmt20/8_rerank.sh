@@ -11,37 +11,35 @@ source "$HERE/translating.sh"
 best() { # SET l2r|r2l
   local kind=fine
   [[ "$2" == r2l ]] && kind=fine-r2l
-  search "$LISTS/$1.$2" "$1" "$(ensemble "$kind")" --nbest "$NBEST"
+  build "$LISTS/$1.$2.generate" search "$LISTS/$1.$2" "$1" "$(ensemble "$kind")" --nbest "$NBEST"
 }
 
 ensembled() { # SET
   local out="$OUT/d.1/$1"
-  have "$out.txt" && return
   into "$out.subwords" fairseq-ssl detokenise "$LISTS/$1.l2r.generate" --field H --subwords none
   finish "$out" "$1"
 }
 
-# Those of both orders, without doubles; all in the models' own subwords.
+# Those of both orders, without duplicates; all in the subwords of the models.
 candidates() { # SET
   local lists=("l2r=$LISTS/$1.l2r.generate") turned=()
   [[ -n "$R2L" ]] && lists+=("r2l=$LISTS/$1.r2l.generate") turned=("${TURNED[@]}")
-  have "$LISTS/$1.nbest" ||
-    quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" "${turned[@]}" \
-      --subwords none -o "$LISTS/$1.nbest"
+  quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" "${turned[@]}" \
+    --subwords none -o "$LISTS/$1.nbest"
 }
 
-# What a model finds of each candidate, as LISTS/SET.NAME.nbest; killed, it goes on.
+# A model's score of each candidate, as LISTS/SET.NAME.nbest; an interrupted run resumes.
 feature() { # SET NAME FLAGS...
-  have "$LISTS/$1.$2.nbest" ||
-    quietly "$LISTS/$1.$2.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
-      "${SCORING[@]}" "${@:3}" -o "$LISTS/$1.$2.nbest"
+  local out="$LISTS/$1.$2"
+  build "$out.nbest" quietly "$out.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
+    "${SCORING[@]}" "${@:3}" -o "$out.nbest"
 }
 
 translation() { # SET NAME MODELS FLAGS...
   local models
   read -ra models <<<"$3"
   feature "$1" "$2" --translation "${models[@]}" --data-dir "$DATA/genuine" \
-    --source "$WORK/text/$1.$SOURCE" "${@:4}"
+    --source "$TEXT/$1.$SOURCE" "${@:4}"
 }
 
 # The scores of 5.3.7, each by a model of its own, in one list; row e needs those of both orders.
@@ -49,7 +47,6 @@ SCORED=both
 if row "f|p"; then SCORED=all; fi
 scored() { # SET
   local name lists=()
-  have "$LISTS/$1.$SCORED.nbest" && return
   for name in $(names); do lists+=("$name=$LISTS/$1.$name.nbest"); done
   quietly "$LISTS/$1.log" run fairseq-ssl rerank merge "${lists[@]}" --subwords none \
     -o "$LISTS/$1.$SCORED.nbest"
@@ -69,14 +66,14 @@ features_of() { # SET
   if [[ -n "$R2L" ]]; then
     translation "$set" t2s-r2l "$REVERSE_R2L" --reverse --right-to-left
   fi
-  feature "$set" lm --language-model "$(model lm 1)" --data-dir "$LM_DATA"
+  feature "$set" lm --language-model "$(model lm 1)" --data-dir "$LM_DATA" \
+    --unigrams "$LM_DATA/unigrams/dict.txt"
   feature "$set" mlm --masked-model "$(model mlm 1)" --data-dir "$LM_DATA"
 }
 
 # The sum of both orders' scores, among what the left-to-right models wrote (5.3.6).
 both_orders() { # SET
   local out="$OUT/e.1/$1"
-  have "$out.txt" && return
   into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.$SCORED.nbest"
   into "$out.subwords" fairseq-ssl rerank apply "$out.nbest" --weight s2t=1 --weight s2t-r2l=1
   finish "$out" "$1"
@@ -89,25 +86,22 @@ weights() {
   [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
   flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
     --subwords sentencepiece "${tokens[@]}")
-  have "$WORK/weights.json" ||
-    quietly "$WORK/tune.log" run fairseq-ssl rerank tune "$LISTS/valid.$SCORED.nbest" \
-      "${flags[@]}" -o "$WORK/weights.json"
-  if [[ "$SCALE" != tiny ]] && ! have "$WORK/worth.txt"; then
-    into "$WORK/worth.txt" fairseq-ssl rerank report "$LISTS/valid.$SCORED.nbest" "${flags[@]}" \
-      --figure "$WORK/worth.svg"
+  build "$WORK/weights.json" quietly "$WORK/tune.log" run fairseq-ssl rerank tune \
+    "$LISTS/valid.$SCORED.nbest" "${flags[@]}" -o "$WORK/weights.json"
+  if [[ "$SCALE" != tiny ]]; then
+    build "$WORK/worth.txt" into "$WORK/worth.txt" fairseq-ssl rerank report \
+      "$LISTS/valid.$SCORED.nbest" "${flags[@]}" --figure "$WORK/worth.svg"
   fi
 }
 
 reranked() { # SET
   local out="$OUT/f.1/$1"
-  have "$out.txt" && return
   into "$out.subwords" fairseq-ssl rerank apply "$LISTS/$1.$SCORED.nbest" --weights "$WORK/weights.json"
   finish "$out" "$1"
 }
 
 post_ensemble() { # SET
   local systems=("$OUT/f.1/$1.txt") tokens=()
-  have "$OUT/p.1/$1.txt" && return
   [[ -n "$R2L" ]] && systems+=("$OUT/e.1/$1.txt")
   systems+=("$OUT/d.1/$1.txt")
   [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
@@ -116,34 +110,34 @@ post_ensemble() { # SET
 }
 
 headline "8/9 the translations of rows $ROWS"
-for set in $HELD_OUT; do
-  if row a; then spawn translate "$OUT/a.1/$set" "$set" "$(model base 1)"; fi
+for set in $ROW_SETS; do
+  if row a; then spawn translated "$OUT/a.1/$set" "$set" "$(model base 1)"; fi
   for member in $MEMBERS; do
-    if row b; then spawn translate "$OUT/b.$member/$set" "$set" "$(model "$SYSTEM" "$member")"; fi
-    if row c; then spawn translate "$OUT/c.$member/$set" "$set" "$(model fine "$member")"; fi
+    if row b; then spawn translated "$OUT/b.$member/$set" "$set" "$(model "$SYSTEM" "$member")"; fi
+    if row c; then spawn translated "$OUT/c.$member/$set" "$set" "$(model fine "$member")"; fi
   done
   if row "d|e|f|p"; then spawn best "$set" l2r; fi
   if row "e|f|p" && [[ -n "$R2L" ]]; then spawn best "$set" r2l; fi
 done
 settle
 if row "d|p"; then
-  for set in $HELD_OUT; do ensembled "$set"; done
+  for set in $ROW_SETS; do build "$OUT/d.1/$set.txt" ensembled "$set"; done
 fi
 
 if row "e|f|p"; then
   headline "8/9 candidates and their scores"
-  for set in $HELD_OUT; do
-    candidates "$set"
+  for set in $ROW_SETS; do
+    build "$LISTS/$set.nbest" candidates "$set"
     features_of "$set"
-    scored "$set"
-    if row "e|p" && [[ -n "$R2L" ]]; then both_orders "$set"; fi
+    build "$LISTS/$set.$SCORED.nbest" scored "$set"
+    if row "e|p" && [[ -n "$R2L" ]]; then build "$OUT/e.1/$set.txt" both_orders "$set"; fi
   done
 fi
 if row "f|p"; then
   headline "8/9 weights"
   weights
-  for set in $HELD_OUT; do reranked "$set"; done
+  for set in $ROW_SETS; do build "$OUT/f.1/$set.txt" reranked "$set"; done
 fi
 if row p; then
-  for set in $HELD_OUT; do post_ensemble "$set"; done
+  for set in $ROW_SETS; do build "$OUT/p.1/$set.txt" post_ensemble "$set"; done
 fi

@@ -11,7 +11,7 @@
 #   p   the most common of d, e and f               by word vectors (5.3.9)
 ROWS="${*:-${ROWS:-a b c d e f p}}"
 R2L="${R2L-yes}"                       # empty: no right-to-left models, so no row e
-NBEST="${NBEST:-$BEAM}"                # n of 5.3.7, which the thesis does not tell
+NBEST="${NBEST:-$BEAM}"                # n of 5.3.7, which the thesis does not report
 REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7: several, with spaces, are an ensemble
 REVERSE_R2L="${REVERSE_R2L:-$RUNS/reverse-r2l.1/final.pt}"
 TUNING="${TUNING:---method mert}"      # the thesis' grid: --method grid --step 0.1
@@ -25,8 +25,8 @@ case "$SCALE" in
   tiny)
     SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2}"
     STAGES="${STAGES:-genuine:20}"
-    FINE=(--lr 0.0001 --max-tokens 1000 --save-interval-updates 3)
-    FINE_AVERAGE=2
+    FINE=(--lr 0.0001 --max-tokens 1000)
+    FINE_SAVE=3 FINE_AVERAGE=2
     LM=(--arch transformer_lm --decoder-layers 1 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64
       --decoder-attention-heads 2 --optimizer adam --lr 0.003 --max-tokens 1000
       --max-update 60 --tokens-per-sample 64)
@@ -38,8 +38,8 @@ case "$SCALE" in
   small)
     SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2 3 4}"
     STAGES="${STAGES:-genuine:200}"    # the held-out sets are of the genuine pairs' kind
-    FINE=(--lr 0.0002 --max-tokens 1000 --save-interval-updates 15)
-    FINE_AVERAGE=8                     # 5.3.4
+    FINE=(--lr 0.0002 --max-tokens 1000)
+    FINE_SAVE=15 FINE_AVERAGE=8        # 5.3.4
     LM=(--arch transformer_lm --decoder-layers 3 --decoder-embed-dim 128
       --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
       --share-decoder-input-output-embed --optimizer adam --adam-betas "(0.9, 0.98)"
@@ -57,14 +57,19 @@ case "$SCALE" in
     SYSTEM="${SYSTEM:-deep}" MEMBERS="${MEMBERS:-1 2 3 4}"   # 5.3.5
     RATE=1e-5                                                # 5.3.4
     [[ "$SOURCE-$TARGET" == de-en ]] && RATE=1e-6
-    [[ "$SOURCE$TARGET" == *ja* ]] && STAGES="${STAGES:-clean:2000 news:200}"
+    if [[ "$SOURCE$TARGET" == *ja* ]]; then
+      STAGES="${STAGES:-clean:2000 news:200}"
+      CLEAN="${CLEAN:-kftt news-commentary}" NEWS="${NEWS:-news-commentary}"
+    fi
     STAGES="${STAGES:-news:200}"
-    FINE_TOKENS="$(divided 20000 GPUS)"                      # the next two: of one GPU
+    NEWS="${NEWS:-$(echo newstest{2008..2018}".orig-$SOURCE")}"
+    FINE_TOKENS="${FINE_TOKENS:-2500}"                       # of one GPU, as the next one
+    FINE_UPDATE_FREQ="$(divided 20000 GPUS FINE_TOKENS)"     # 20k tokens a batch, 5.3.4
     BLOCKS=32 MLM_UPDATE_FREQ="$(divided 2048 GPUS BLOCKS)"
-    FINE=(--lr "$RATE" --max-tokens "$FINE_TOKENS" --fp16
+    FINE=(--lr "$RATE" --max-tokens "$FINE_TOKENS" --update-freq "$FINE_UPDATE_FREQ" --fp16
       --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
-      --save-interval-updates 20 --keep-interval-updates 8)
-    FINE_AVERAGE=8
+      --keep-interval-updates 8)
+    FINE_SAVE=20 FINE_AVERAGE=8
     LM=(--arch transformer_lm_big --share-decoder-input-output-embed   # table 5.1
       --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --clip-norm 1.0
       --lr 0.0005 --lr-scheduler inverse_sqrt --warmup-updates 4000 --dropout 0.1
@@ -84,6 +89,28 @@ case "$SCALE" in
 esac
 # shellcheck disable=SC2086  # words apart
 expect SYSTEM "tagged deep bt ft tagged-ft noisy base" $SYSTEM
+
+# What the stages of fine-tuning are trained on, files of DATA_DIR; genuine is in WORK.
+NEWS="${NEWS:-}" CLEAN="${CLEAN:-}"
+stage_files() { # NAME
+  case "$1" in
+    news) echo "${NEWS:-news}" ;;
+    clean) echo "${CLEAN:-clean}" ;;
+    *) echo "$1" ;;
+  esac
+}
+# Rows are tuned and scored on sets that no stage is trained on.
+for stage in $STAGES; do
+  for set in $ROW_SETS; do
+    for name in $(stage_files "${stage%:*}"); do
+      if [[ " $SETS " == *" $set:${name%.orig-*} "* ]]; then
+        echo "ROW_SETS has '$set', which is ${name%.orig-*}, but stage $stage is trained on $name;" \
+          "expected sets that no stage is trained on." >&2
+        exit 2
+      fi
+    done
+  done
+done
 
 OUT="$WORK/rows"     # OUT/ROW.SEED/SET.txt; what is made of several models has 1
 LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.all.nbest

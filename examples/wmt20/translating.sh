@@ -4,13 +4,12 @@
 #   search OUT SET MODELS FLAGS...     what fairseq-generate prints, as OUT.generate; several MODELS,
 #                                      with : between, are an ensemble (5.3.5)
 #   finish OUT SET                     plain text, OUT.txt, of the tokens in OUT.subwords (5.3.8)
-#   translate OUT SET MODELS FLAGS...  both
+#   translated OUT SET MODELS FLAGS... build both
 
 search() { # OUT SET MODELS FLAGS...
-  have "$1.generate" ||
-    quietly "$1.log" into "$1.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
-      -s "$SOURCE" -t "$TARGET" --path "$3" --gen-subset "$2" \
-      --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${LENGTHS[@]}" "${@:4}"
+  quietly "$1.log" into "$1.generate" fairseq-generate "$DATA/genuine" --user-dir "$USER_DIR" \
+    -s "$SOURCE" -t "$TARGET" --path "$3" --gen-subset "$2" \
+    --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${LENGTHS[@]}" "${@:4}"
 }
 
 # What a target language asks for (5.3.8).
@@ -20,7 +19,7 @@ postprocessing() { # SET
     ja-*) echo --unknown-to "|" ;;
     words-digits) ;;
     *)
-      echo --copy-unknown --source "$WORK/text/$1.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt" \
+      echo --copy-unknown --source "$TEXT/$1.$SOURCE" --source-dict "$DATA/genuine/dict.$SOURCE.txt" \
         --target-dict "$DATA/genuine/dict.$TARGET.txt"
       ;;
   esac
@@ -33,8 +32,11 @@ finish() { # OUT SET
   into "$1.txt" fairseq-ssl postprocess "$1.subwords" --subwords sentencepiece "${flags[@]}"
 }
 
+translated() { # OUT SET MODELS FLAGS...
+  build "$1.txt" translate "$@"
+}
+
 translate() { # OUT SET MODELS FLAGS...
-  have "$1.txt" && return
   search "$1" "$2" "$3" "${@:4}"
   into "$1.subwords" fairseq-ssl detokenise "$1.generate" --field H --subwords none
   finish "$1" "$2"

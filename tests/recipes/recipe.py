@@ -53,3 +53,8 @@ def stops_for(path: Path, settings: dict[str, str], name: str, value: str) -> No
     assert f"  {name} was '" in shown, shown
     assert f"', is '{value}'" in shown, shown
     assert "FORCE=1" in shown
+
+
+def said(commands: list[list[str]], verb: str) -> list[str]:
+    """The commands of `fairseq-ssl VERB`, each as a line."""
+    return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == verb]

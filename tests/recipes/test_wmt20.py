@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import fairseq_ssl
 from fairseq_ssl.text.nbest import read_nbest
 from tests.conftest import ROOT
-from tests.recipes.recipe import called, printed, step
+from tests.recipes.recipe import called, printed, said, step
 
 fairseq_ssl.register()
 from fairseq import options  # noqa: E402
@@ -31,18 +32,19 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
     step(STEPS[0], settings)
     step(STEPS[1], settings)
     step(STEPS[2], {**settings, "SHARD": "1/2"})
-    assert "1 of 2 parts of bt.made are there" in step(STEPS[2], settings, code=1).stderr
+    assert "1 of 2 parts of bt/made are there" in step(STEPS[2], settings, code=1).stderr
     step(STEPS[2], {**settings, "SHARD": "2/2"})
     for path in STEPS[2:6]:
         shown = step(path, settings).stdout
     assert all(f"| {system} |" in shown for system in systems.split())
     for name, language in (("bt", "digits"), ("noisy", "digits"), ("ft", "words")):
         mono = (tmp_path / f"text/mono.{language}").read_text()
-        assert (tmp_path / f"synthetic/{name}.given").read_text() == mono
+        assert (tmp_path / f"synthetic/{name}/given").read_text() == mono
     nothing_held_out_is_monolingual(tmp_path)
     told = (tmp_path / "runs/tagged-ft.1/train.log").read_text()
     bt, ft = (
-        len((tmp_path / f"kept/{name}.words").read_text().splitlines()) for name in ("bt", "ft")
+        len((tmp_path / f"kept/{name}/train.words").read_text().splitlines())
+        for name in ("bt", "ft")
     )
     assert min(bt, ft) > 100
     assert f" {2 * max(bt, ft)} pairs an epoch of the 500 of train" in told
@@ -74,10 +76,10 @@ def the_best_pairs_are_kept(work: Path, settings: dict[str, str]) -> None:
     """Of table 5.7: those with the highest scores, in their order."""
     step(STEPS[2], settings)
     pairs, kept = (
-        list(zip(*(plain(work / f"kept/{name}.{one}") for one in ("words", "digits")), strict=True))
-        for name in ("bt", "bt@50")
+        list(zip(*(plain(work / f"{name}.{one}") for one in ("words", "digits")), strict=True))
+        for name in ("kept/bt/train", "best/bt@50/train")
     )
-    score = dict(zip(pairs, map(float, plain(work / "filter.scores")), strict=True))
+    score = dict(zip(pairs, map(float, plain(work / "best/scores")), strict=True))
     best = sorted((score[pair] for pair in pairs), reverse=True)[: round(len(pairs) / 2)]
     assert sorted((score[pair] for pair in kept), reverse=True) == best
     places = iter(pairs)
@@ -97,7 +99,7 @@ def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
     """Make rows of table 5.5 from what the first steps have left, with ensembles of one."""
     rows = "d e f p"
     settings = {**settings, "SYSTEM": "tagged-ft", "MEMBERS": "1"}
-    settings |= {"ROWS": rows, "SETS": "valid:valid"}
+    settings |= {"ROWS": rows, "ROW_SETS": "valid"}
     shown = ""
     for path in STEPS[6:]:
         shown = step(path, settings).stdout
@@ -105,8 +107,9 @@ def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
     weights = json.loads((work / "weights.json").read_text())
     both = ["s2t", "s2t-r2l", "t2s", "t2s-r2l"]
     assert list(weights["weights"]) == [*both, "lm", "lm-slor", "mlm", "mlm-penlp"]
-    told = json.loads((work / "rows/f.1/valid.bleu.json").read_text())["score"]
-    assert told == pytest.approx(weights["scores"]["these weights"], abs=1e-3)
+    bleu, chrf = json.loads((work / "rows/f.1/valid.scores.json").read_text())
+    assert chrf["name"] == "chrF2"
+    assert bleu["score"] == pytest.approx(weights["scores"]["these weights"], abs=1e-3)
     with (work / "nbest/valid.all.nbest").open() as file:
         groups = list(read_nbest(map(str.rstrip, file), "scored"))
     assert len(groups) == 60
@@ -116,6 +119,30 @@ def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
         searched = [one[name] for one in own]
         assert [one[score] for one in own] == pytest.approx(searched, abs=1e-3)
     all_is_there(STEPS[6:8], settings)
+    unigrams = (work / "data/lm/unigrams/dict.txt").read_text()
+    counts = Counter((work / "text/mono.digits").read_text().split())
+    assert {word: counts[word] for word in counts} == {
+        word: int(count) for word, count in map(str.split, unigrams.splitlines()) if int(count)
+    }
+    changed_settings_stop(settings)
+
+
+def changed_settings_stop(settings: dict[str, str]) -> None:
+    """Nothing is reused that was built with other settings, and the setting is named."""
+    for name, value, steps in (
+        ("SETS", "valid:valid", STEPS[:1]),
+        ("VOCABULARY", "51", STEPS[:2]),
+        ("BETA", "7", STEPS[2:3]),
+        ("UPDATES", "31", STEPS[1:4]),
+        ("LABEL_SMOOTHING", "0.2", STEPS[3:4]),
+        ("LENGTH_PENALTY", "0.5", STEPS[2:3]),
+        ("LENGTH_PENALTY", "0.5", STEPS[4:5]),
+        ("STAGES", "genuine:21", STEPS[6:7]),
+        ("TUNING", "--method grid --step 0.5", STEPS[7:8]),
+    ):
+        for path in steps:
+            shown = step(path, {**settings, name: value}, 2).stderr
+            assert re.search(rf"^  {name} was .*, is '{value}'", shown, re.MULTILINE), shown
 
 
 def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
@@ -148,10 +175,6 @@ def test_the_paper_scale_is_that_of_table_5_1() -> None:
             assert (args.save_interval_updates, args.keep_interval_updates) == (2000, 10)
     averaged = called(dry("paper", "train", SEEDS="1"), "fairseq-ssl")
     assert all("--last 10" in " ".join(words) for words in averaged)
-
-
-def said(commands: list[list[str]], verb: str) -> list[str]:
-    return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == verb]
 
 
 def test_filters_and_subwords_are_those_of_section_5_2() -> None:
@@ -309,9 +332,9 @@ def test_a_wrong_row_is_refused() -> None:
     ("settings", "code", "message"),
     [
         ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'; expected base, bt, tagged,"),
+        ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'; expected base, base@VOCABULARY, bt, tagged,"),
         ({"READ_AS": "both"}, 2, "READ_AS has 'both'; expected bt, ft."),
-        ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'; expected base, bt, tagged,"),
+        ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'; expected base, base@VOCABULARY,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )

@@ -1,0 +1,229 @@
+"""The paper scale of chapter 5: which data each table is trained, tuned and scored on."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.recipes.recipe import called, printed, said, script, step
+
+RECIPE = ROOT / "examples/wmt20"
+GERMAN = {"SOURCE": "en", "TARGET": "de"}
+JAPANESE = {"SOURCE": "en", "TARGET": "ja"}
+
+
+def dry(name: str, scale: str = "paper", **settings: str) -> list[list[str]]:
+    return printed(RECIPE, name, {"SCALE": scale, **settings})
+
+
+def lines(name: str, scale: str = "paper", **settings: str) -> list[str]:
+    """The commands, each with the file that its output goes to."""
+    (path,) = RECIPE.glob(f"?_{name}.sh")
+    settings = {"DRY_RUN": "1", "DATA_DIR": "/data", "SCALE": scale, **settings}
+    return step(path, settings).stdout.splitlines()
+
+
+def test_rows_are_tuned_and_scored_on_years_that_are_not_fine_tuned_on() -> None:
+    """Section 5.3.4: newstest2008 to 2018, original sources alone; 5.4: newstest2019."""
+    raw = {words[-1]: words[-2] for words in called(dry("prepare", **GERMAN), "ln")}
+    held = {name: raw[f"work/wmt20/paper/raw/{name}.en"] for name in ("valid", "test")}
+    assert held == {"valid": "/data/newstest2019.en", "test": "/data/newstest2020.en"}
+    (fine,) = (line for line in lines("system", **GERMAN) if line.endswith("/fine/news/raw.en"))
+    years = [f"/data/newstest{year}.orig-en.en" for year in range(2008, 2019)]
+    assert fine.split()[1:-2] == years
+    (tuned,) = (words for words in said(dry("rerank", ROWS="f"), "rerank") if "tune" in words)
+    assert "/nbest/valid.all.nbest" in tuned
+    scored = called(dry("rows", ROWS="f"), "sacrebleu")
+    assert [Path(words[0]).name for words in scored] == ["valid.de", "test.de"]
+
+
+def test_japanese_has_the_official_sets_and_corpora() -> None:
+    raw = {words[-1]: words[-2] for words in called(dry("prepare", **JAPANESE), "ln")}
+    held = [raw[f"work/wmt20/paper-en-ja/raw/{name}.ja"] for name in ("valid", "test")]
+    assert held == ["/data/newsdev2020.ja", "/data/newstest2020.ja"]
+    fine = [line for line in lines("system", **JAPANESE) if line.endswith("raw.ja")]
+    assert ["kftt.ja" in line for line in fine] == [True, False]
+    assert all("/data/news-commentary.ja" in line for line in fine)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"SETS": "valid:newstest2018 test:newstest2020"},
+        {"ROW_SETS": "valid test1"},
+        {**JAPANESE, "SETS": "valid:news-commentary test:newstest2020"},
+    ],
+)
+def test_a_set_that_is_fine_tuned_on_is_refused(settings: dict[str, str]) -> None:
+    shown = step(RECIPE / "7_system.sh", {"SCALE": "paper", "DRY_RUN": "1", **settings}, 2).stderr
+    assert "expected sets that no stage is trained on" in shown
+
+
+def test_the_filter_learns_from_the_sets_of_all_years() -> None:
+    """Section 5.5.1: newstest2009-2019, or the official validation set with Japanese."""
+    for settings, names in (
+        (GERMAN, [f"newstest{year}" for year in range(2009, 2020)]),
+        (JAPANESE, ["newsdev2020"]),
+    ):
+        commands = lines("generate", SYSTEMS="tagged@50", **settings)
+        (clean,) = (line for line in commands if line.endswith("filter-clean/raw.en"))
+        assert clean.split()[1:-2] == [f"/data/{name}.en" for name in names]
+        (fit,) = (line for line in commands if "filter learned fit" in line)
+        assert "/filter-clean/en " in fit.partition("--clean ")[2]
+
+
+def test_slor_knows_the_unigrams_of_the_text_of_the_language_model() -> None:
+    *_, text, unigrams = (
+        words for words in called(dry("system"), "fairseq-preprocess") if "--only-source" in words
+    )
+    corpus = text[text.index("--trainpref") + 1]
+    assert unigrams[unigrams.index("--trainpref") + 1] == corpus
+    assert "--dict-only" in unigrams
+    assert "--srcdict" not in unigrams
+    (score,) = (words for words in said(dry("rerank", SETS="valid:v"), "rerank") if " lm " in words)
+    assert "--unigrams work/wmt20/paper/data/lm/unigrams/dict.txt" in score
+
+
+def test_english_to_japanese_has_235_million_of_the_synthetic_pairs() -> None:
+    """Table 5.3; the other directions have all of them."""
+    commands = lines("generate", SYSTEMS="tagged", **JAPANESE)
+    (sampled,) = (line for line in commands if "sample_pairs.py" in line)
+    assert "--count 235000000" in sampled
+    binarized = [line for line in commands if line.startswith("fairseq-preprocess")]
+    assert all("/sampled/bt/train " in line for line in binarized)
+    for settings in (GERMAN, {"SOURCE": "ja", "TARGET": "en"}):
+        assert not [line for line in lines("generate", **settings) if "sample_pairs" in line]
+
+
+@pytest.mark.parametrize(("total", "count"), [(1000, 10), (1000, 999), (1000, 1), (5, 9), (0, 3)])
+def test_a_sample_has_so_many_pairs_in_their_order(
+    tmp_path: Path, total: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = script(RECIPE / "sample_pairs.py")
+    for side in "st":
+        (tmp_path / side).write_text("".join(f"{side}{k}\n" for k in range(total)))
+    found = []
+    for block in (1 << 20, 7):
+        monkeypatch.setattr(module, "BLOCK", block)
+        words = ["x", f"{tmp_path}/s", f"{tmp_path}/t", "-o", f"{tmp_path}/a", f"{tmp_path}/b"]
+        monkeypatch.setattr(sys, "argv", [*words, "--count", str(count)])
+        module.main()
+        pairs = [(tmp_path / name).read_text().split() for name in "ab"]
+        assert [word[1:] for word in pairs[0]] == [word[1:] for word in pairs[1]]
+        found.append([int(word[1:]) for word in pairs[0]])
+    assert found[0] == found[1] == sorted(set(found[0]))
+    assert len(found[0]) == min(total, count)
+
+
+def test_every_pair_is_sampled_equally_often() -> None:
+    module = script(RECIPE / "sample_pairs.py")
+    chosen = np.zeros(50)
+    for seed in range(400):
+        highest = module.threshold(50, 10, seed)
+        chosen += np.concatenate(list(module.keys(50, seed))) <= highest
+    assert chosen.sum() == 4000
+    assert 45 < chosen.min() < chosen.max() < 115
+
+
+def test_an_epoch_of_mixed_data_is_a_part_of_it() -> None:
+    for words in called(dry("train", SEEDS="1"), "fairseq-train"):
+        assert ("--mix-epoch-pairs" in words) == ("--mix-weights" in words)
+        if "--mix-weights" in words:
+            assert words[words.index("--mix-epoch-pairs") + 1] == "20000000"
+    small = called(dry("train", "small", SEEDS="1"), "fairseq-train")
+    assert not [words for words in small if "--mix-epoch-pairs" in words]
+
+
+def test_checkpoints_are_saved_and_averaged_by_update() -> None:
+    """fairseq saves them all with the plug-in (tests/unit/test_compat.py)."""
+    settings = {"MEMBERS": "1", "R2L": "", "ROWS": "c"}
+    for words in called(dry("system", **settings), "fairseq-train"):
+        tuned = "fixed" in words
+        assert words[words.index("--save-interval-updates") + 1] == ("20" if tuned else "2000")
+        assert "--no-epoch-checkpoints" in words
+        if not tuned:
+            assert words[words.index("--validate-interval-updates") + 1] == "2000"
+    averaged = said(dry("system", **settings), "average")
+    assert ["--last 8 --by update" in words for words in averaged] == [False, True]
+
+
+def test_systems_of_other_sizes_of_subwords_have_a_folder_of_their_own() -> None:
+    """Table 5.2."""
+    settings = {"SYSTEMS": "base base@4000 base@16000", "SEEDS": "1", **JAPANESE}
+    work = "work/wmt20/paper-en-ja"
+    learned = [
+        words for words in said(dry("prepare", **settings), "subwords") if " train " in words
+    ]
+    sizes = [words.split("--size ")[1].split()[0] for words in learned]
+    assert sizes == ["32000", "32000", "4000", "4000", "16000", "16000"]
+    assert f"-o {work}/size.4000/subwords.ja " in learned[3]
+    for name, program in (("train", "fairseq-train"), ("decode", "fairseq-generate")):
+        data = [words[0] for words in called(dry(name, **settings), program)]
+        folders = [f"{work}/{size}data/genuine" for size in ("", "size.4000/", "size.16000/")]
+        assert list(dict.fromkeys(data)) == folders
+    (table,) = called(dry("score", **settings), "python")
+    assert " ".join(table).endswith(
+        "--rows base base@4000 base@16000 bt tagged ft tagged-ft noisy deep "
+        "base-as-bt base-as-ft base@4000-as-bt base@4000-as-ft base@16000-as-bt base@16000-as-ft"
+    )
+
+
+def test_depths_of_table_5_4() -> None:
+    settings = {"SYSTEMS": "deep deep@12", "SEEDS": "1"}
+    depths = [
+        (words[-1 - words[::-1].index("--encoder-layers") + 1], "--source-tags" in words)
+        for words in called(dry("train", **settings), "fairseq-train")
+    ]
+    assert depths == [("9", True), ("12", True)]
+
+
+def test_word_vectors_are_trained_on_all_cores() -> None:
+    (trained,) = (words for words in said(dry("system", ROWS="p"), "rerank") if "vectors" in words)
+    cores = len(os.sched_getaffinity(0))
+    assert f"--jobs {cores} " in trained
+
+
+def test_tables_have_a_column_for_each_set_and_a_table_for_each_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, bleu in ((1, 40.0), (2, 42.0)):
+        folder = tmp_path / f"tagged@50.{seed}"
+        folder.mkdir()
+        for name, more in (("valid", 0.0), ("test1", 5.0)):
+            scores = [("BLEU", bleu + more), ("chrF2", 60.0)]
+            both = [{"name": n, "score": x, "signature": "s"} for n, x in scores]
+            (folder / f"{name}.scores.json").write_text(json.dumps(both))
+        characters = {"name": "BLEU", "score": bleu, "signature": "char"}
+        (folder / "valid.char.json").write_text(json.dumps(characters))
+    words = ["x", str(tmp_path), "--head", "system", "--rows", "base", "tagged@50"]
+    columns = ["--columns", "valid=newstest2019", "test=newstest2020", "test1=newstest2014"]
+    monkeypatch.setattr(sys, "argv", [*words, *columns])
+    script(RECIPE / "score_table.py").main()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[2:5] == [
+        "| system | newstest2019 | newstest2020 | newstest2014 |",
+        "| --- | --- | --- | --- |",
+        "| tagged@50 | 41.00 ± 1.41 (2) | not run | 46.00 ± 1.41 (2) |",
+    ]
+    assert [line.split(",")[0] for line in shown if line.endswith("(seeds)")] == [
+        "BLEU (s)",
+        "chrF2 (s)",
+        "BLEU of characters (char)",
+    ]
+
+
+def test_japanese_is_scored_by_words_and_by_characters() -> None:
+    """Tables 5.5 and 5.6."""
+    settings = {"ROWS": "f", "ROW_SETS": "test"}
+    words, characters = called(dry("rows", **settings, **JAPANESE), "sacrebleu")
+    assert words[-2:] == ["--tokenize", "ja-mecab"]
+    assert words[words.index("-m") + 1 :][:2] == ["bleu", "chrf"]
+    assert characters[-2:] == ["--tokenize", "char"]
+    (german,) = called(dry("rows", **settings), "sacrebleu")
+    assert "--tokenize" not in german
