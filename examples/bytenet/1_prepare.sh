@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Text in WORK/text, binarised with one dictionary for both languages in WORK/data; text without
-# translations in WORK/data/NAME/mono.AMOUNT or mono.
+# translations in WORK/data/NAME.mono.AMOUNT or NAME/mono.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -16,20 +16,24 @@ binarise_alone() { # DESTINATION DICTIONARY LANGUAGE TEXT
 digits() { # LABELLED SEED
   local text="$WORK/text/digits.$1.$2" data amount
   data="$(digit_data "$1" "$2")"
-  if ! have "$data/$(digit_split final).words-digits.words.idx"; then
-    run python "$HERE/digits.py" "$text" --run "$2" --labelled "$1" --unlabelled 1024 --test "$TEST"
-    run rm -rf "$data.tmp" "$data"
-    binarise "$data.tmp" "$text/dict.txt" words digits --trainpref "$text/train" \
-      --testpref "$text/test,$text/unseen,$text/final"
-    run mv "$data.tmp" "$data"
-  fi
+  build "$text" run python "$HERE/digits.py" "$text" --run "$2" --labelled "$1" --unlabelled 1024 \
+    --test "$TEST"
+  build "$data" digits_pairs "$text" "$data"
   for amount in $UNLABELLED; do
-    if [[ "$amount" == 0 ]] || have "$data/mono.$amount"; then continue; fi
-    into "$text/mono.$amount.words" head -n "$amount" "$text/mono.words"
-    run rm -rf "$data/mono.tmp" "$data/mono.$amount"
-    binarise_alone "$data/mono.tmp" "$text/dict.txt" words "$text/mono.$amount"
-    run mv "$data/mono.tmp" "$data/mono.$amount"
+    if ((amount)); then
+      build "$(digit_mono "$1" "$2" "$amount")" digits_text "$text" "$(digit_mono "$1" "$2" "$amount")" "$amount"
+    fi
   done
+}
+
+digits_pairs() { # TEXT DESTINATION
+  binarise "$2" "$1/dict.txt" words digits --trainpref "$1/train" \
+    --testpref "$1/test,$1/unseen,$1/final"
+}
+
+digits_text() { # TEXT DESTINATION AMOUNT
+  into "$1.mono.$3.words" head -n "$3" "$1/mono.words"
+  binarise_alone "$2" "$1/dict.txt" words "$1.mono.$3"
 }
 
 # Characters, _ between words.
@@ -40,19 +44,16 @@ characters() { # FROM TO LINES
 }
 
 memorise() {
-  local text="$WORK/text/memorise" language
-  have "$DATA/memorise" && return
-  data_dir "memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k"
+  local text="$WORK/text/memorise" language from
   for language in "$SOURCE" "$TARGET"; do
-    local from="memorise.$language.gz"
+    from="memorise.$language.gz"
     [[ -e "${DATA_DIR:-}/$from" || "$SCALE" == paper ]] || from="multi30k/train.$language.gz"
     data_dir "memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k" "$from"
     characters "$DATA_DIR/$from" "$text/train.$language" "$MEMORISE_PAIRS"
   done
-  run rm -rf "$DATA/memorise.tmp" "$DATA/memorise"
+  run rm -rf "$DATA/memorise" # fairseq-preprocess does not replace a dictionary
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
-    --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorise.tmp"
-  run mv "$DATA/memorise.tmp" "$DATA/memorise"
+    --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorise"
 }
 
 # Where the text is: pairs, and sentences whose translations are not looked at.
@@ -65,15 +66,14 @@ text_file() { # SPLIT LANGUAGE
   esac
 }
 
-text() {
-  local raw="$WORK/raw" out="$WORK/text/text" language split skip=1
-  have "$DATA/text" && return
+raw() {
+  local raw="$WORK/raw" language split first most skip=1
   if [[ "$SCALE" != paper ]]; then skip="$((PAIRS + 1))"; fi # what follows the pairs
   for language in "$SOURCE" "$TARGET"; do
     for split in train valid test mono; do
       data_dir "multi30k; or train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz" \
         "$(text_file "$split" "$language")"
-      local first=1 most=1000000000
+      first=1 most=1000000000
       if [[ "$split" == train ]]; then most="$PAIRS"; fi
       if [[ "$split" == mono ]]; then first="$skip" most="$MONO"; fi
       # shellcheck disable=SC2016
@@ -81,48 +81,58 @@ text() {
         text "$DATA_DIR/$(text_file "$split" "$language")" "$first" "$most"
     done
   done
+}
+
+subwords() {
+  local raw="$WORK/raw" subwords="$WORK/subwords" language split
   quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$raw/train.$SOURCE" \
-    "$raw/train.$TARGET" "$raw/mono.$SOURCE" "$raw/mono.$TARGET" -o "$WORK/bpe" \
+    "$raw/train.$TARGET" "$raw/mono.$SOURCE" "$raw/mono.$TARGET" -o "$subwords/bpe" \
     --size "$VOCABULARY" --force
-  into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
+  into "$subwords/dict.txt" fairseq-ssl subwords dictionary "$subwords/bpe"
   for split in train valid test mono; do
     for language in "$SOURCE" "$TARGET"; do
-      into "$out/$split.$language" fairseq-ssl subwords encode "$WORK/bpe" "$raw/$split.$language"
+      into "$subwords/$split.$language" fairseq-ssl subwords encode "$subwords/bpe" "$raw/$split.$language"
     done
   done
-  run rm -rf "$DATA/text.tmp" "$DATA/text"
-  binarise "$DATA/text.tmp" "$WORK/dict.txt" "$SOURCE" "$TARGET" --trainpref "$out/train" \
-    --validpref "$out/valid" --testpref "$out/test" --workers "$(nproc)"
+}
+
+text() {
+  local text="$WORK/subwords" language
+  binarise "$DATA/text" "$text/dict.txt" "$SOURCE" "$TARGET" --trainpref "$text/train" \
+    --validpref "$text/valid" --testpref "$text/test" --workers "$(nproc)"
   for language in "$SOURCE" "$TARGET"; do
-    binarise_alone "$DATA/text.tmp/mono" "$WORK/dict.txt" "$language" "$out/mono"
+    binarise_alone "$DATA/text/mono" "$text/dict.txt" "$language" "$text/mono"
   done
-  run mv "$DATA/text.tmp" "$DATA/text"
 }
 
 # The same text in characters, for ByteNet.
 text_characters() {
   local out="$WORK/text/characters" language split
-  have "$DATA/characters" && return
   for language in "$SOURCE" "$TARGET"; do
     for split in train valid test; do
       characters "$WORK/raw/$split.$language" "$out/$split.$language" 1000000000
     done
   done
-  run rm -rf "$DATA/characters.tmp" "$DATA/characters"
+  run rm -rf "$DATA/characters"
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
     --joined-dictionary --trainpref "$out/train" --validpref "$out/valid" --testpref "$out/test" \
-    --destdir "$DATA/characters.tmp" --workers "$(nproc)"
-  run mv "$DATA/characters.tmp" "$DATA/characters"
+    --destdir "$DATA/characters" --workers "$(nproc)"
 }
 
 for task in $TASKS; do
   headline "1/4 $task ($SCALE): text, binarised"
-  if [[ "$task" != digits ]]; then
-    "$task"
-    if [[ "$task" == text && " $KINDS " == *" bytenet "* ]]; then text_characters; fi
-    continue
-  fi
-  for labelled in $LABELLED; do
-    for seed in $SEEDS; do digits "$labelled" "$seed"; done
-  done
+  case "$task" in
+    digits)
+      for labelled in $LABELLED; do
+        for seed in $SEEDS; do digits "$labelled" "$seed"; done
+      done
+      ;;
+    memorise) build "$DATA/memorise" memorise ;;
+    text)
+      build "$WORK/raw" raw
+      build "$WORK/subwords" subwords
+      build "$DATA/text" text
+      if [[ " $KINDS " == *" bytenet "* ]]; then build "$DATA/characters" text_characters; fi
+      ;;
+  esac
 done

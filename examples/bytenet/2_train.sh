@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every model, in a folder of WORK/runs. Killed, it goes on from its last checkpoint.
+# Every model, in a folder of WORK/runs. Interrupted trainings resume.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -14,8 +14,7 @@ train() { # DATA FOLDER FLAGS...
 digits() { # ARCH LABELLED UNLABELLED WEIGHT SEED
   local data folder text=()
   data="$(digit_data "$2" "$5")" folder="$(digit_run "$@")"
-  have "$folder/model.pt" && return
-  [[ "$3" == 0 ]] || text=(--reconstruction-source-text "$data/mono.$3/train"
+  [[ "$3" == 0 ]] || text=(--reconstruction-source-text "$(digit_mono "$2" "$5" "$3")/train"
     --reconstruction-beam "$BEAM" --reconstruction-weight "$4")
   # shellcheck disable=SC2086
   train "$data" "$folder" --task reconstruction_translation -s words -t digits \
@@ -28,7 +27,6 @@ digits() { # ARCH LABELLED UNLABELLED WEIGHT SEED
 
 memorise() { # ARCH
   local folder="$RUNS/memorise/$1" rate=(--lr-scheduler fixed --lr "$MEMORISE_LR") dim="$MEMORISE_DIM"
-  have "$folder/model.pt" && return
   [[ -z "$MEMORISE_ANNEAL" ]] || rate+=(--force-anneal "$MEMORISE_ANNEAL" --lr-shrink 0.8)
   if [[ -n "$dim" && "$1" == bytenet_simplified ]]; then dim="$((dim / 2))"; fi
   # shellcheck disable=SC2086
@@ -46,7 +44,6 @@ COMMON=(--lr "$TEXT_LR" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP"
 # The author's training: the mean over sentences, no warm-up.
 bytenet() { # ARCH SEED
   local folder="$RUNS/text/$1.$2"
-  have "$folder/model.pt" && return
   # shellcheck disable=SC2086
   train "$DATA/characters" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
     $BYTENET_FLAGS --criterion cross_entropy --sentence-avg --lr "$BYTENET_LR" --clip-norm 10 \
@@ -58,7 +55,6 @@ bytenet() { # ARCH SEED
 
 both_ways() { # KIND SEED
   local folder="$RUNS/text/$1.$2" flags=()
-  have "$folder/model.pt" && return
   [[ "$1" == supervised ]] || flags=(--reconstruction-source-text "$DATA/text/mono/train"
     --reconstruction-target-text "$DATA/text/mono/train" --reconstruction-beam "$TEXT_BEAM"
     --reconstruction-weight "$TEXT_WEIGHT" --reconstruction-start-update "$START")
@@ -71,46 +67,57 @@ both_ways() { # KIND SEED
 }
 
 backtranslation() { # SEED
-  local folder="$RUNS/text/backtranslation.$1" more="$DATA/text.backtranslated.$1"
-  have "$folder/model.pt" && return
-  both_ways supervised "$1"
-  if ! have "$more"; then
-    run fairseq-ssl export "$RUNS/text/supervised.$1/checkpoint_best.pt" --to fairseq \
-      -s "$TARGET" -t "$SOURCE" -o "$folder/reverse.pt" --force
-    quietly "$folder/translate.log" run fairseq-ssl back-translate "$WORK/text/text/mono.$TARGET" \
-      --model "$folder/reverse.pt" --data-dir "$DATA/text" -s "$TARGET" -t "$SOURCE" --beam 5 \
-      -o "$folder/made.$SOURCE" --given "$folder/made.$TARGET" --force
-    run rm -rf "$more.tmp"
-    quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
-      --srcdict "$WORK/dict.txt" --tgtdict "$WORK/dict.txt" --trainpref "$folder/made" \
-      --destdir "$more.tmp"
-    run mv "$more.tmp" "$more"
-  fi
-  # sentence means and the loss of a word to choose by, as reconstruction_loss has them
+  local folder="$RUNS/text/backtranslation.$1"
+  build "$RUNS/text/supervised.$1" both_ways supervised "$1"
+  build "$DATA/text.backtranslated.$1" backtranslated_text "$1"
+  build "$folder" trained_on_backtranslated "$1"
+}
+
+backtranslated_text() { # SEED
+  local made="$WORK/backtranslated.$1"
+  run fairseq-ssl export "$RUNS/text/supervised.$1/checkpoint_best.pt" --to fairseq \
+    -s "$TARGET" -t "$SOURCE" -o "$made/reverse.pt" --force
+  quietly "$made/translate.log" run fairseq-ssl back-translate "$WORK/subwords/mono.$TARGET" \
+    --model "$made/reverse.pt" --data-dir "$DATA/text" -s "$TARGET" -t "$SOURCE" --beam 5 \
+    -o "$made/train.$SOURCE" --given "$made/train.$TARGET" --force
+  quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
+    --srcdict "$WORK/subwords/dict.txt" --tgtdict "$WORK/subwords/dict.txt" --trainpref "$made/train" \
+    --destdir "$DATA/text.backtranslated.$1"
+}
+
+# Sentence means and the loss of a word to choose by, as in reconstruction_loss.
+trained_on_backtranslated() { # SEED
+  local folder="$RUNS/text/backtranslation.$1"
   # shellcheck disable=SC2086
   train "$DATA/text" "$folder" --task tagged_translation -s "$SOURCE" -t "$TARGET" \
-    --mix-weights "train=1,../${more##*/}/train=1" --criterion label_smoothed_cross_entropy \
-    --sentence-avg --best-checkpoint-metric nll_loss --arch "$TEXT_ARCH" $TEXT_FLAGS \
-    "${COMMON[@]}" --seed "$1"
+    --mix-weights "train=1,../text.backtranslated.$1/train=1" \
+    --criterion label_smoothed_cross_entropy --sentence-avg --best-checkpoint-metric nll_loss \
+    --arch "$TEXT_ARCH" $TEXT_FLAGS "${COMMON[@]}" --seed "$1"
   into "$folder/model.pt" cat "$folder/checkpoint_best.pt"
+}
+
+train_text() { # KIND SEED
+  case "$1" in
+    bytenet) for arch in $BYTENET_ARCHS; do build "$RUNS/text/$arch.$2" bytenet "$arch" "$2"; done ;;
+    backtranslation) backtranslation "$2" ;;
+    *) build "$RUNS/text/$1.$2" both_ways "$1" "$2" ;;
+  esac
 }
 
 for task in $TASKS; do
   headline "2/4 $task: training"
   case "$task" in
     digits)
-      while read -ra setting; do spawn digits "${setting[@]}"; done < <(digit_runs)
+      while read -ra setting; do
+        spawn build "$(digit_run "${setting[@]}")" digits "${setting[@]}"
+      done < <(digit_runs)
       ;;
-    memorise) for arch in $MEMORISE_ARCHS; do spawn memorise "$arch"; done ;;
+    memorise)
+      for arch in $MEMORISE_ARCHS; do spawn build "$RUNS/memorise/$arch" memorise "$arch"; done
+      ;;
     text)
       for kind in $KINDS; do
-        for seed in $SEEDS; do
-          case "$kind" in
-            bytenet) for arch in $BYTENET_ARCHS; do spawn bytenet "$arch" "$seed"; done ;;
-            backtranslation) spawn backtranslation "$seed" ;;
-            *) spawn both_ways "$kind" "$seed" ;;
-          esac
-        done
+        for seed in $SEEDS; do spawn train_text "$kind" "$seed"; done
         settle # back-translation takes the supervised models
       done
       ;;

@@ -4,7 +4,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 decode() { # FOLDER DATA SPLIT NAME SOURCE TARGET FLAGS...
-  have "$1/$4.generate" && return
+  spawn build "$1/$4.generate" generate "$@"
+}
+
+generate() {
   # shellcheck disable=SC2086  # words apart
   quietly "$1/$4.log" into "$1/$4.generate" fairseq-generate "$2" --user-dir "$USER_DIR" \
     -s "$5" -t "$6" --path "$1/model.pt" --gen-subset "$3" "${@:7}" ${DECODING_FLAGS:-}
@@ -16,7 +19,7 @@ for task in $TASKS; do
     digits)
       while read -ra setting; do
         for set in $SETS; do
-          spawn decode "$(digit_run "${setting[@]}")" "$(digit_data "${setting[1]}" "${setting[4]}")" \
+          decode "$(digit_run "${setting[@]}")" "$(digit_data "${setting[1]}" "${setting[4]}")" \
             "$(digit_split "$set")" "$set" words digits --beam 1 --batch-size 128
         done
       done < <(digit_runs)
@@ -25,7 +28,7 @@ for task in $TASKS; do
       # greedy: a beam ends as soon as so many candidates have, and to a model this sure all but
       # the first are poor
       for arch in $MEMORISE_ARCHS; do
-        spawn decode "$RUNS/memorise/$arch" "$DATA/memorise" train train "$SOURCE" "$TARGET" \
+        decode "$RUNS/memorise/$arch" "$DATA/memorise" train train "$SOURCE" "$TARGET" \
           --beam 1 --batch-size 64 --max-len-a 2 --max-len-b 20
       done
       ;;
@@ -40,7 +43,7 @@ for task in $TASKS; do
         for model in $(text_models "$kind"); do
           for seed in $SEEDS; do
             for set in valid test; do
-              spawn decode "$RUNS/text/$model.$seed" "$DATA/$data" "$set" "$set" "$SOURCE" "$TARGET" \
+              decode "$RUNS/text/$model.$seed" "$DATA/$data" "$set" "$set" "$SOURCE" "$TARGET" \
                 --beam 5 "${flags[@]}"
             done
           done

@@ -39,8 +39,7 @@ for task in $TASKS; do
       while read -ra setting; do
         for set in $SETS; do
           out="$(digit_run "${setting[@]}")/$set"
-          have "$out.json" && continue
-          into "$out.json" python "$HERE/misclassification.py" "$out.generate"
+          build "$out.json" into "$out.json" python "$HERE/misclassification.py" "$out.generate"
         done
       done < <(digit_runs)
       # shellcheck disable=SC2086  # words apart
@@ -49,7 +48,7 @@ for task in $TASKS; do
       ;;
     memorise)
       for arch in $MEMORISE_ARCHS; do
-        have "$RUNS/memorise/$arch/train.bleu.json" || memorise "$arch"
+        build "$RUNS/memorise/$arch/train.bleu.json" memorise "$arch"
       done
       curves memorise --bleu train.bleu.json
       ;;
@@ -61,7 +60,7 @@ for task in $TASKS; do
           for seed in $SEEDS; do
             for set in valid test; do
               folder="$RUNS/text/$model.$seed"
-              have "$folder/$set.bleu.json" || text "$kind" "$folder" "$set"
+              build "$folder/$set.bleu.json" text "$kind" "$folder" "$set"
             done
           done
         done

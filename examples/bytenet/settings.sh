@@ -16,6 +16,7 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
+CHOICES="TASKS KINDS SEEDS ARCHS LABELLED UNLABELLED WEIGHTS SETS MEMORISE_ARCHS BYTENET_ARCHS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/bytenet/$SCALE}"
 SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # of memorise and text
@@ -111,6 +112,7 @@ text_models() { # KIND
 
 DATA="$WORK/data" RUNS="$WORK/runs" FIGURES="$WORK/figures"
 digit_data() { echo "$DATA/digits.$1.$2"; } # LABELLED SEED
+digit_mono() { echo "$(digit_data "$1" "$2").mono.$3"; } # LABELLED SEED AMOUNT
 # All settings of digits, one a line: ARCH LABELLED UNLABELLED WEIGHT SEED. Without text there is no
 # lambda.
 digit_runs() {

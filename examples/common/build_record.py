@@ -267,11 +267,11 @@ def _changes(recipe: Recipe, record: Record, today: Record) -> Iterator[str]:
     """Yield what differs between a record and today: settings, commands, inputs."""
     if record.commands != today.commands:
         changed = set(record.words) ^ set(today.words)
-        settings = {
-            name: (record.settings[name], value)
-            for name, value in today.settings.items()
-            if record.settings.get(name, value) != value
+        names = {**record.settings, **today.settings}
+        pairs = {
+            name: (record.settings.get(name, ""), today.settings.get(name, "")) for name in names
         }
+        settings = {name: (before, now) for name, (before, now) in pairs.items() if before != now}
         visible = {
             name: pair
             for name, pair in settings.items()
@@ -308,7 +308,7 @@ def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
             continue
         waiting += record.inputs
         for name, value in record.used_settings(*recipe.scripts(record.step)).items():
-            now = recipe.settings.get(name, value)
+            now = recipe.settings.get(name, "")
             if now != value:
                 yield f"{name} was {value!r}, is {now!r}; {target} is from {record.step}"
 

@@ -112,6 +112,17 @@ def test_a_changed_setting_stops_the_step_and_is_named(recipe: Path) -> None:
     assert not (recipe.parent / "work/runs/3").exists()
 
 
+def test_a_setting_without_default_is_named_too(recipe: Path) -> None:
+    text = TRAIN.replace('--save-dir "$folder"', '--save-dir "$folder" ${FLAGS:-}')
+    (recipe / "2_train.sh").write_text(text)
+    step(recipe, "prepare")
+    step(recipe, "train", SEEDS="1")
+    step(recipe, "train", SEEDS="2", FLAGS="--clip-norm 5")
+    shown = step(recipe, "train", 2, SEEDS="1", FLAGS="--clip-norm 5")
+    assert "FLAGS was '', is '--clip-norm 5'" in shown
+    assert "FLAGS was '--clip-norm 5', is ''" in step(recipe, "train", 2, SEEDS="2")
+
+
 def test_a_changed_setting_of_an_earlier_step_stops_a_later_one(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1")

@@ -111,9 +111,15 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     for path in STEPS[:3]:
         again = step(path, settings).stderr.splitlines()
         assert all(line.startswith(("==>", "there already: ")) for line in again), again
-    data = tmp_path / "data/digits.16.1"
+    for number, changed, shown_change in (
+        (0, {"TEST": "9"}, "TEST was '8', is '9'"),
+        (1, {"LR": "0.01"}, "LR was '0.001', is '0.01'"),
+        (2, {"DECODING_FLAGS": "--nbest 1"}, "DECODING_FLAGS was '', is '--nbest 1'"),
+        (3, {"LR": "0.01"}, "LR was '0.001', is '0.01'; $WORK/runs/digits/bytenet_digits-16-0-0-1"),
+    ):
+        assert shown_change in step(STEPS[number], settings | changed, 2).stderr
     step(STEPS[0], {**settings, "UNLABELLED": "0 16 24"})
-    sizes = {amount: _lines(data / f"mono.{amount}") for amount in (16, 24)}
+    sizes = {amount: _lines(tmp_path / f"data/digits.16.1.mono.{amount}") for amount in (16, 24)}
     assert sizes == {16: 16, 24: 24}, "a grid can be widened later"
 
 
@@ -169,7 +175,7 @@ def test_bytenet_is_trained_on_europarl_as_the_author_did() -> None:
     assert args.max_source_positions == args.max_target_positions == 500
     assert args.data == "work/bytenet/paper/data/characters"
     made = called(printed(RECIPE, "prepare", settings), "fairseq-preprocess")
-    assert f"{args.data}.tmp" in made[-1]
+    assert made[-1][made[-1].index("--destdir") + 1] == args.data
     assert "--joined-dictionary" in made[-1]
     table = printed(RECIPE, "score", {**settings, "KINDS": "bytenet supervised"})[-2]
     published = ["--published", "bytenet=7.44", "bytenet_simplified=0.55"]

@@ -133,7 +133,7 @@ def changed_settings_stop(settings: dict[str, str]) -> None:
         ("SETS", "valid:valid", STEPS[:1]),
         ("VOCABULARY", "51", STEPS[:2]),
         ("BETA", "7", STEPS[2:3]),
-        ("UPDATES", "31", STEPS[1:4]),
+        ("UPDATES", "31", [STEPS[1], STEPS[3]]),
         ("LABEL_SMOOTHING", "0.2", STEPS[3:4]),
         ("LENGTH_PENALTY", "0.5", STEPS[2:3]),
         ("LENGTH_PENALTY", "0.5", STEPS[4:5]),
