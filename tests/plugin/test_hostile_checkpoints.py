@@ -314,8 +314,8 @@ def test_paths_in_a_checkpoint_are_not_used(
     shown = [run(*words, one).stdout for one in (path, trained / "checkpoint_last.pt")]
     found = [[line for line in one.splitlines() if line[:2] == "H-"] for one in shown]
     assert found[0] == found[1] != []
-    words = ("fairseq-validate", toy_data, *COMMON, "--task", "translation", "--path", path)
-    run(*words, "--max-tokens", "999")
+    validate = ("fairseq-validate", toy_data, *COMMON, "--task", "translation", "--path", path)
+    run(*validate, "--max-tokens", "999")
     models = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(toy_data)})[0]
     assert models
     assert not canary.exists()

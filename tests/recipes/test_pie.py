@@ -36,7 +36,6 @@ def training(words: list[str]) -> Any:
 
 
 def test_the_words_of_ocrpp_become_two_sides(run: Run, tmp_path: Path) -> None:
-    """`0` alone is nothing, "0" a digit, : may be a letter, an out may have several."""
     (tmp_path / "klk.0.train").write_text(ALIGNED)
     (tmp_path / "klk.0.test").write_text("0 l\t0 1\nä\tä\n")
     for suffix, source, target in (
@@ -124,66 +123,6 @@ def test_an_augmented_tagger_learns_from_more_than_the_data(tiny: tuple[Path, li
     assert learned == ["ocr.3", "ocr.3.augmented", "ocr.3"]
 
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "#", "play", "pl", "##ay", "##ing"]
-VOCABULARY += ["##i", "##s", "##b", ".", "-", "'", "n", "t", "do", "is", "né"]
-
-
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    (tmp_path / "bert").mkdir()
-    (tmp_path / "bert/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    return tmp_path / "bert"
-
-
-@pytest.mark.parametrize("uncased", [False, True])
-def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
-    """But for unknown parts of words, which stay as they are."""
-    transformers = pytest.importorskip("transformers")
-    (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
-    theirs = transformers.BertTokenizer(bert / "vocab.txt", do_lower_case=uncased)
-    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
-    lines = [
-        "playing pl-play .",
-        "do n't",
-        "Playing",
-        "##b",
-        "plaything .",
-        "né Né ne",
-        "",
-        "." * 101,
-    ]
-    for line in lines:
-        pieces = ours.split(line)
-        expected = theirs.tokenize(line)
-        assert len(pieces) == len(expected), line
-        for piece, name in zip(pieces, expected, strict=True):
-            assert piece.name == (piece.surface if name == "[UNK]" else name)
-    assert [piece.name for piece in ours.split("plaything-x")] == ["plaything", "-", "x"]
-
-
-@pytest.mark.parametrize(
-    ("source", "edited", "text"),
-    [
-        ("Do n't play", "do n ' t play", "Do n't play"),
-        ("do n't play", "do n ' t pl ##ay ##s", "do n't plays"),
-        ("pl-play n", "pl - is n", "pl-is n"),
-        ("Pl - play .", "pl - play - .", "Pl - play - ."),
-        ("do pl-play", "do pl play", "do pl play"),
-        ("do play", "do play ' play", "do play ' play"),
-        ("do", "##s do", "##s do"),
-        ("do", "", ""),
-        ("", "do ##s", "dos"),
-    ],
-)
-def test_edited_word_pieces_become_words_again(
-    bert: Path, source: str, edited: str, text: str
-) -> None:
-    (bert / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
-    assert ours.join(edited, source) == text
-    assert ours.join(" ".join(piece.name for piece in ours.split(source)), source) == source
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """What all steps leave and print at the tiny scale."""
@@ -207,7 +146,6 @@ def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
 
 
 def test_text_and_labels_are_binarised_into_one_folder(tiny: tuple[Path, list[str]]) -> None:
-    """The two calls of fairseq-preprocess leave each other's files alone."""
     data, text = tiny[0] / "data/ocr.0", tiny[0] / "text/ocr.0"
     labels = tiny[0] / "edits/ocr.0/labels.txt"
     assert (data / "dict.edits.txt").read_text() == labels.read_text()
@@ -240,7 +178,6 @@ def test_a_changed_setting_stops_the_step(
 
 
 def test_what_was_cut_off_is_done_again(tiny: tuple[Path, list[str]], tmp_path: Path) -> None:
-    """A folder half binarised has another name; a training without its last file goes on."""
     work = tmp_path / "work"
     shutil.copytree(tiny[0], work)
     settings = {**tiny_settings(work), "KINDS": "tagger"}
@@ -430,8 +367,7 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
 def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> None:
     own_text = (RECIPE / "README.md").read_text().partition("## On your own text")[2]
     commands = own_text.split("```")[1].replace("--max-epoch 20", "--max-epoch 1 --cpu")
-    lines = run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "60")
-    assert lines.returncode == 0
+    run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "60")
     sentences = (tmp_path / "all").read_text().splitlines()
     for number, split in enumerate(("train", "valid", "test")):
         correct = sentences[number * 20 : number * 20 + 20]

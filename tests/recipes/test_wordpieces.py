@@ -1,0 +1,72 @@
+"""BERT's word pieces of text, and the text of edited word pieces (examples/pie/wordpieces.py)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.recipes.recipe import script
+
+RECIPE = ROOT / "examples/pie"
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "#", "play", "pl", "##ay", "##ing"]
+VOCABULARY += ["##i", "##s", "##b", ".", "-", "'", "n", "t", "do", "is", "né"]
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert/vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    return tmp_path / "bert"
+
+
+@pytest.mark.parametrize("uncased", [False, True])
+def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
+    """But for unknown parts of words, which stay as they are."""
+    transformers = pytest.importorskip("transformers")
+    (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
+    theirs = transformers.BertTokenizer(bert / "vocab.txt", do_lower_case=uncased)
+    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
+    lines = [
+        "playing pl-play .",
+        "do n't",
+        "Playing",
+        "##b",
+        "plaything .",
+        "né Né ne",
+        "",
+        "." * 101,
+    ]
+    for line in lines:
+        pieces = ours.split(line)
+        expected = theirs.tokenize(line)
+        assert len(pieces) == len(expected), line
+        for piece, name in zip(pieces, expected, strict=True):
+            assert piece.name == (piece.surface if name == "[UNK]" else name)
+    assert [piece.name for piece in ours.split("plaything-x")] == ["plaything", "-", "x"]
+
+
+@pytest.mark.parametrize(
+    ("source", "edited", "text"),
+    [
+        ("Do n't play", "do n ' t play", "Do n't play"),
+        ("do n't play", "do n ' t pl ##ay ##s", "do n't plays"),
+        ("pl-play n", "pl - is n", "pl-is n"),
+        ("Pl - play .", "pl - play - .", "Pl - play - ."),
+        ("do pl-play", "do pl play", "do pl play"),
+        ("do play", "do play ' play", "do play ' play"),
+        ("do", "##s do", "##s do"),
+        ("do", "", ""),
+        ("", "do ##s", "dos"),
+    ],
+)
+def test_edited_word_pieces_become_words_again(
+    bert: Path, source: str, edited: str, text: str
+) -> None:
+    (bert / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    ours = script(RECIPE / "wordpieces.py").WordPieces(bert)
+    assert ours.join(edited, source) == text
+    assert ours.join(" ".join(piece.name for piece in ours.split(source)), source) == source
