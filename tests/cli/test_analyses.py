@@ -208,5 +208,8 @@ def test_damaged_data_is_told(
     last = trained / "checkpoint_last.pt"
     words = ("token-wins", str(data), "-c", f"a={last}", "-c", f"b={last}", "--device", "cpu")
     assert main([*words, "-o", str(tmp_path / "out")]) == 1
-    expected = "has no targets" if damage == "no targets" else "Run fairseq-preprocess again"
+    expected = {
+        "ids": "Run fairseq-preprocess again",
+        "no targets": "has no targets",
+    }.get(damage, ".idx is damaged, or not of its .bin file")
     assert expected in capsys.readouterr().err

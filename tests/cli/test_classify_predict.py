@@ -179,7 +179,8 @@ def test_damaged_texts_are_told(
     else:
         ids.write_bytes(b"\xff\x7f" * (ids.stat().st_size // 2))
     assert call(folder, "label", "expert", "-o", tmp_path / "out", "--data", data) == 1
-    assert "Run `fairseq-ssl classify prepare` again" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "Run `fairseq-ssl classify prepare` again" in shown or ".idx is damaged" in shown
 
 
 @pytest.mark.parametrize("settings", ["[]", "{}", "[" * 100_000, '{"cut": 1, "lower": false}'])

@@ -146,7 +146,7 @@ def test_processes_stdin_and_packed_lists_give_the_same(
     assert gzip.decompress(made_by(*flags, name="made.gz")) == whole
     given(monkeypatch, Path("list").read_bytes())
     words = ["rerank", "features", "-", "--jobs", "1", "--block", "1", *flags]
-    assert shown(capsys, *words).encode() == whole
+    assert shown(capsys, *words, "--data-dir", "data").encode() == whole
 
 
 def test_a_killed_run_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,7 @@ def test_debug_goes_after_a_step(
     from fairseq_ssl.cli.main import main
     from fairseq_ssl.errors import DataError
 
+    given(monkeypatch, "a\n")
     for words in (["apply", str(tmp_path / "x"), "--debug"], ["--debug", "apply", str(tmp_path)]):
-        with pytest.raises((DataError, OSError)):
+        with pytest.raises(DataError):
             main(["truecase", *words])

@@ -87,10 +87,13 @@ def mixture(data: Path, save: Path, expert: Path, *flags: str | Path) -> Path:
     return train(data, save, *words, *more, stage="mixture")
 
 
-def loaded(checkpoint: Path, data: Path) -> tuple[Any, Any]:
-    """Return the model of a checkpoint, ready to be asked, and its task."""
+def loaded(checkpoint: Path, data: Path, **files: Path) -> tuple[Any, Any]:
+    """Return the model of a checkpoint, in evaluation mode, and its task.
+
+    Files that its options name are not read; pass those that are needed.
+    """
     from fairseq import checkpoint_utils
 
-    overrides = {"data": str(data)}
+    overrides = {name: str(path) for name, path in {"data": data, **files}.items()}
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], overrides)
     return models[0].eval(), task

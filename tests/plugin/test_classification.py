@@ -112,7 +112,8 @@ def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_p
     teacher.mkdir()
     np.save(teacher / "unlabelled.npy", np.array([[0.0, 1.0], [1.0, 0.0]] * 15, np.float16))
     flags = ("--max-epoch", "15", "--classification-unlabelled-lines", "26")
-    model, task = made.loaded(made.imitators(data, tmp_path / "run", teacher, *flags), data)
+    checkpoint = made.imitators(data, tmp_path / "run", teacher, *flags)
+    model, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
     task.stage = "supervised"
     texts = task.unlabelled("unlabelled", [PIECES])
     batch = texts.collater([texts[index] for index in range(30)])["net_input"]
@@ -142,7 +143,8 @@ def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path
             ),
         ),
     ):
-        _, task = made.loaded(made.imitators(data, tmp_path / name, teacher, *flags), data)
+        checkpoint = made.imitators(data, tmp_path / name, teacher, *flags)
+        _, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
         task.load_dataset("train")
         found[name] = task.datasets["train"]
     assert [len(found[name]) for name in ("all", "few", "full", "extra")] == [30, 8, 30, 34]
