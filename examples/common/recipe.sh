@@ -127,10 +127,6 @@ keep_settings() {
 RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
 RESOURCE_SETTINGS+=" UPDATE_FREQ BASH_SOURCE HOSTNAME CUDA_VISIBLE_DEVICES"
 
-have() {
-  [[ -z "${FORCE:-}" && -z "${DRY_RUN:-}" && -e "$1" ]] && echo "there already: $1" >&2
-}
-
 print_command() {
   printf '%q ' "$@"
   printf '\n'
