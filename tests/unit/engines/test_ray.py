@@ -82,7 +82,12 @@ def test_the_output_is_the_local_run_s(
 
 
 def test_back_translation_survives_a_lost_node(
-    cluster: Any, trained: Path, toy_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Any,
+    trained: Path,
+    toy_text: Path,
+    toy_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.chdir(tmp_path)
@@ -90,6 +95,7 @@ def test_back_translation_survives_a_lost_node(
     Path("model.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
     Path("mono").write_bytes((toy_text / "valid.words").read_bytes() * 40)
     base = ["back-translate", "mono", "--model", "model.pt", "--block", "1"]
+    base += ["--data-dir", str(toy_data)]
     assert main([*base, "-o", "local", "--engine", "ctranslate2", "--jobs", "1"]) == 0
     lost = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()

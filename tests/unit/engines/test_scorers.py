@@ -56,7 +56,8 @@ def scoring(made: Path, kind: str, *names: str, **options: Any) -> Scoring:
 def loaded(path: Path) -> tuple[Any, Any]:
     from fairseq import checkpoint_utils
 
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    options = {"data": str(path.parent / "data")}
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], options)
     return models[0].eval(), task
 
 
