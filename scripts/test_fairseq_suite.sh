@@ -61,7 +61,7 @@ run() {
   esac
   (cd "$suite" && env "${settings[@]}" python -m pytest -p fairseq_suite -p no:cacheprovider \
     --continue-on-collection-errors -n "${TEST_PROCESSES:-0}" "${options[@]}" \
-    --results "$results/$name.tsv" "${@:3}") >"$results/$name.log" 2>&1 || code=$?
+    --data-seed "$2" --results "$results/$name.tsv" "${@:3}") >"$results/$name.log" 2>&1 || code=$?
   printf 'suite: %s: %s (%d s)\n' "$name" "$(tail -n 1 "$results/$name.log")" "$((SECONDS - begun))"
   if ((code > 1)); then
     printf 'suite: pytest ended with %d; see %s\n' "$code" "$results/$name.log" >&2

@@ -140,6 +140,9 @@ def test_ends(breaks): pass
 def test_skipped(): pass
 @pytest.mark.parametrize("text", ["a b", "tab\\t"])
 def test_values(text): pass
+def test_seed():
+    import random
+    assert random.random() == random.Random(7).random()
 """
 
 
@@ -148,7 +151,7 @@ def test_outcomes_are_recorded(suite: Any, tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "test_none.py").write_text("import no_such_package\n")
     words = [sys.executable, "-m", "pytest", "-p", "fairseq_suite", "-p", "no:cacheprovider"]
-    words += ["--continue-on-collection-errors", "--results", "all.tsv"]
+    words += ["--continue-on-collection-errors", "--data-seed", "7", "--results", "all.tsv"]
     path = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "scripts"),
@@ -163,6 +166,7 @@ def test_outcomes_are_recorded(suite: Any, tmp_path: Path) -> None:
         "test_some.py::test_needs": "failed",
         "test_some.py::test_ends": "failed",
         "test_some.py::test_skipped": "skipped",
+        "test_some.py::test_seed": "passed",
         "test_some.py::test_values[a b]": "passed",
         "test_some.py::test_values[tab\\t]": "passed",
     }
