@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_ssl.checkpoints.options import check_evaluated
+from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
 from fairseq_ssl.checkpoints.reading import load
 from fairseq_ssl.checkpoints.safe_eval import evaluate
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
@@ -27,7 +27,7 @@ from fairseq_ssl.errors import DataError, FairseqSslError
 def protect_fairseq() -> None:
     """Patch fairseq, unless it is patched: evaluation, unpickling, and its commands' errors."""
     import fairseq
-    from fairseq import checkpoint_utils
+    from fairseq import checkpoint_utils, options
     from fairseq.dataclass import utils
 
     allow_plain_globals()
@@ -37,6 +37,7 @@ def protect_fairseq() -> None:
     checkpoint_utils.load_model_ensemble_and_task = _with_data(
         checkpoint_utils.load_model_ensemble_and_task
     )
+    options.parse_args_and_arch = _with_memory(options.parse_args_and_arch)
     utils.override_module_args = _with_check(utils.override_module_args)
     folders = [Path(fairseq.__file__).resolve().parent]
     folders.append(folders[0].with_name("fairseq_cli"))
@@ -77,6 +78,22 @@ def _with_data(stock: Callable[..., Any]) -> Callable[..., Any]:
             ) from error
 
     return load_model_ensemble_and_task
+
+
+def _with_memory(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Remember the data folder on a command line.
+
+    fairseq_cli.validate.main, called from Python, takes it from the checkpoint, and so does code
+    that loads a model it has just trained.
+    """
+
+    @functools.wraps(stock)
+    def parse_args_and_arch(*args: Any, **options: Any) -> Any:
+        parsed = stock(*args, **options)
+        remember_data(parsed[0] if isinstance(parsed, tuple) else parsed)
+        return parsed
+
+    return parse_args_and_arch
 
 
 def _with_check(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -81,6 +81,21 @@ MAX_DEPTH = 20
 MAX_VALUES = 100_000
 
 
+_passed_data: set[str] = set()
+
+
+def remember_data(options: argparse.Namespace) -> None:
+    """Remember the data folder that a user passed: a checkpoint may name the same one."""
+    if isinstance(getattr(options, "data", None), str):
+        _passed_data.add(options.data)
+
+
+def _is_dropped(name: str, value: Any) -> bool:
+    if name == "data" and isinstance(value, str) and value in _passed_data:
+        return False
+    return name in ALL_PATHS
+
+
 def check_options(state: dict[str, Any], path: str | Path) -> None:
     """Check the options of the checkpoint read from `path`, and drop the paths among them.
 
@@ -139,9 +154,11 @@ class _Options:
         self, section: dict[Any, Any] | argparse.Namespace, name: str, depth: int
     ) -> None:
         is_namespace = isinstance(section, argparse.Namespace)
-        values = vars(section) if isinstance(section, argparse.Namespace) else section
+        values: dict[Any, Any] = (
+            vars(section) if isinstance(section, argparse.Namespace) else section
+        )
         if is_namespace and not depth:  # fairseq fills in the defaults of what is not there
-            for key in ALL_PATHS & values.keys():
+            for key in [key for key, value in values.items() if _is_dropped(key, value)]:
                 del values[key]
         for key in list(values):
             if not isinstance(key, int | str):
@@ -153,7 +170,7 @@ class _Options:
             values[key] = self._without_json(values[key], f"{key}", depth)
 
     def _drop_paths(self, values: dict[Any, Any], key: str, is_namespace: bool) -> None:
-        if key not in ALL_PATHS or values[key] in (None, "", MISSING):
+        if not _is_dropped(key, values[key]) or values[key] in (None, "", MISSING):
             return
         if is_namespace or key in PATHS:
             values[key] = None

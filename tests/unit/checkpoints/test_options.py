@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import fairseq_ssl
 from fairseq_ssl.checkpoints.options import check_evaluated, check_options
 from fairseq_ssl.checkpoints.reading import model_options, read
 from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
@@ -143,6 +144,22 @@ def test_reading_a_file_checks_its_options(tmp_path: Path) -> None:
     torch.save(state, path)
     with pytest.raises(UnsafeCheckpointError, match=r"evil\.pt was refused.*encoder_layers"):
         read(path)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_a_data_folder_that_the_user_passed_stays(tmp_path: Path, is_old: bool) -> None:
+    fairseq_ssl.register()
+    from fairseq import options
+
+    words = [str(tmp_path / "mine"), "--path", "model.pt"]
+    options.parse_args_and_arch(options.get_generation_parser(), words)
+    for folder, stays in ((tmp_path / "mine", True), (tmp_path / "other", False)):
+        values = {"data": str(folder), "user_dir": str(folder)}
+        state: Any = {"args": Namespace(**values)} if is_old else {"cfg": {"task": dict(values)}}
+        check_options(state, "model.pt")
+        found = vars(state["args"]) if is_old else state["cfg"]["task"]
+        assert found.get("data") == (str(folder) if stays else None if is_old else "???")
+        assert found.get("user_dir") is None
 
 
 def test_options_of_a_command_line_are_checked_by_their_names() -> None:
