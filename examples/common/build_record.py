@@ -169,12 +169,13 @@ class Recipe:
         outside = (f"{target}/", "$HERE/", "$USER_DIR")
         names = {name for words in commands for name in self._files(words)}
         written = {name for words in commands for name in _outputs(words)}
-        read = {self.owner(name) or name for name in names - written if name != target}
-        found = {
-            name: self.fingerprint(name)
-            for name in sorted(read - {target})
+        # Without the folders around the target, but with their files, such as the decoded model.
+        read = {
+            self.owner(name) or name
+            for name in names - written
             if not f"{target}/".startswith(f"{name}/") and not name.startswith(outside)
         }
+        found = {name: self.fingerprint(name) for name in sorted(read - {target})}
         return {name: value for name, value in found.items() if value}
 
     def _files(self, words: list[str]) -> Iterator[str]:

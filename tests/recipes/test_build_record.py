@@ -157,6 +157,20 @@ def test_a_target_that_was_built_again_with_the_same_settings_is_the_same(recipe
     assert shown.count("there already: ") == 2
 
 
+def test_a_target_within_a_target_depends_on_it(recipe: Path) -> None:
+    """Of a decoding in the folder of its model."""
+    text = """source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
+    build "$WORK/runs/1/decoded" into "$WORK/runs/1/decoded" cat "$WORK/runs/1/updates"
+    """
+    (recipe / "3_decode.sh").write_text(text)
+    for name in ("prepare", "train", "decode"):
+        step(recipe, name)
+    assert "WIDTH was '64', is '65'" in step(recipe, "decode", 2, WIDTH="65")
+    step(recipe, "train", WIDTH="65", FORCE="1", SEEDS="1")
+    (recipe.parent / "work/runs/1/decoded").write_text("of the former model")
+    assert "the input $WORK/runs/1 has changed" in step(recipe, "decode", 2, WIDTH="65")
+
+
 def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train")
