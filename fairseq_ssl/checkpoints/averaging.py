@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.known_options import check_options, named_values
 from fairseq_ssl.checkpoints.reading import State, architecture, read
 from fairseq_ssl.errors import DataError, UsageError
 
@@ -34,22 +33,11 @@ def average(paths: Sequence[Path], moving: bool = False) -> State:
             state = newer
         for name, total in sums.items():
             total += state["model"][name]
-    _clean_options(state, paths[-1])
     state["model"] = _means(state["model"], sums, len(paths))
     state.pop("last_optimizer_state", None)
     for key in ("ema", "ema_fp32_params"):
         (state.get("extra_state") or {}).pop(key, None)
     return state
-
-
-def _clean_options(state: State, path: Path) -> None:
-    """Reject unsafe options, and drop the path of the plug-in that the training loaded."""
-    for key in ("cfg", "args"):
-        check_options(state.get(key), path)
-        options = named_values(state.get(key) or {})
-        for group in (options, named_values(options.get("common"))):
-            if isinstance(group, dict) and group.get("user_dir") is not None:
-                group["user_dir"] = None
 
 
 def _read(path: Path, moving: bool) -> State:

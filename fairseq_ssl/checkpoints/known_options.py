@@ -8,10 +8,8 @@ that its architecture, task and criterion declare, with values of the declared t
 from __future__ import annotations
 
 import argparse
-import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,8 +28,6 @@ FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
 """Options that name a file or a folder: no value of them is written."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """The string options of a task that decoding depends on."""
-RUNS_CODE = (ast.Call, ast.Lambda, ast.comprehension, ast.NamedExpr, ast.Await)
-"""What no literal contains."""
 
 
 def inference_config(
@@ -76,82 +72,6 @@ def inference_config(
     declared = CRITERION_REGISTRY[name]
     config["criterion"] = _known("criterion", declared, criterion, _kept_in_task) | {"_name": name}
     return config
-
-
-def check_options(config: Any, path: Path) -> None:
-    """Reject options with interpolations, objects, or code where fairseq expects a literal.
-
-    Args:
-        config: the ``cfg`` or ``args`` of a checkpoint
-        path: of the checkpoint, for the error
-    """
-    for name, value in _leaves(config, "cfg"):
-        if isinstance(value, str):
-            if "${" in value:
-                shown = f"the interpolation {value[:60]!r}"
-            elif _is_code(value) and _is_literal_option(config, name):
-                shown = f"the code {value[:60]!r}"
-            else:
-                continue
-        elif value is None or isinstance(value, (bool, int, float, np.generic)):
-            continue
-        else:
-            shown = f"an object of the type {type(value).__name__}"
-        raise DataError(
-            f"{path}: the option {name} holds {shown}, and nothing of it was run. Do not use this "
-            "checkpoint."
-        )
-
-
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested options with its dotted name, and every name as a value."""
-    value = named_values(value)
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield f"{name}.{str(key)[:60]}", key
-            yield from _leaves(item, f"{name}.{str(key)[:60]}")
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item, name)
-    else:
-        yield name, value
-
-
-def _is_code(text: str) -> bool:
-    """Return True if a text is a Python expression that calls or defines something."""
-    if not ("(" in text or "lambda" in text or " for " in text):
-        return False
-    try:
-        found = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError):  # not code
-        return False
-    except (RecursionError, MemoryError):  # nested more deeply than any option
-        return True
-    return any(isinstance(node, RUNS_CODE) for node in ast.walk(found))
-
-
-def _is_literal_option(config: Any, name: str) -> bool:
-    """Return True if fairseq may evaluate an option; a folder may be named ``run (copy)``."""
-    name = name.rpartition(".")[2]
-    return not FILE.search(name) and any(name in _actions(one) for one in _declaring(config))
-
-
-def _declaring(config: Any) -> Iterator[Any]:
-    """Yield the architecture, the task and the criterion of a configuration, where known."""
-    register()
-    from fairseq.criterions import CRITERION_REGISTRY
-    from fairseq.models import ARCH_MODEL_REGISTRY
-    from fairseq.tasks import TASK_REGISTRY
-
-    config = named_values(config)
-    for group, key, registry in (
-        ("model", "arch", ARCH_MODEL_REGISTRY),
-        ("task", "task", TASK_REGISTRY),
-        ("criterion", "criterion", CRITERION_REGISTRY),
-    ):
-        options = named_values(config.get(group))
-        names = [options.get("_name")] if isinstance(options, Mapping) else []
-        yield from (registry[name] for name in (*names, config.get(key)) if _is_in(registry, name))
 
 
 def named_values(options: Any) -> Any:

@@ -76,7 +76,7 @@ NAMES = _names("""
 """)
 """Options that name what is registered, a language or a file in the data folder: no paths."""
 
-NAME = re.compile(r"[\w.,+-]*")
+NAME = re.compile(r"[\w.,:+-]*")
 MAX_DEPTH = 20
 MAX_VALUES = 100_000
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ssl.checkpoints import reading
 from fairseq_ssl.checkpoints.averaging import average
 from fairseq_ssl.checkpoints.conversion import to_stock
 from fairseq_ssl.checkpoints.directions import one_direction
@@ -128,31 +127,33 @@ def test_one_direction_of_two_has_known_options_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "option", "value"),
+    ("group", "option", "value", "named"),
     [
-        ("model", "encoder_layers", CODE),
-        ("model", "adaptive_softmax_cutoff", "[x for x in range(9**9)]"),
-        ("model", "dropout", "${oc.env:HOME}"),
-        ("task", "source_lang", CODE),
-        ("common", "seed", torch.ones(1)),
-        ("common", "${oc.env:HOME}", 1),
+        ("model", "encoder_layers", CODE, "not a plain value"),
+        ("model", "adaptive_softmax_cutoff", "[x for x in range(9**9)]", "not a plain value"),
+        ("model", "dropout", "${oc.env:HOME}", "an interpolation"),
+        ("task", "source_lang", CODE, "expected a name"),
+        ("task", "seed", "${oc.env:HOME}", "an interpolation"),
+        ("common", "seed", torch.ones(1), "is a Tensor"),
+        ("common", "${oc.env:HOME}", 1, "an interpolation"),
     ],
 )
 def test_an_average_does_not_take_over_an_attack(
-    tmp_path: Path, group: str, option: str, value: Any
+    tmp_path: Path, group: str, option: str, value: Any, named: str
 ) -> None:
     given = state()
     options = given["cfg"][group]
     (vars(options) if isinstance(options, Namespace) else options)[option] = value
-    reading.write(given, tmp_path / "hostile.pt")
-    with pytest.raises(DataError, match=r"hostile\.pt.* option "):
+    torch.save(given, tmp_path / "hostile.pt")
+    with pytest.raises(DataError, match=rf"hostile\.pt was .*{named}|Namespace .*holds more"):
         average([tmp_path / "hostile.pt"])
 
 
-def test_an_average_keeps_options_with_brackets_and_no_user_dir(tmp_path: Path) -> None:
-    given = state(adaptive_softmax_cutoff="(100, 200)")
+def test_an_average_keeps_options_and_no_paths(tmp_path: Path) -> None:
+    given = state(save_dir="runs(1)", adaptive_softmax_cutoff="(100, 200)")
     given["cfg"]["common"]["wandb_project"] = "GEC (baseline)"
-    reading.write(given, tmp_path / "a.pt")
+    torch.save(given, tmp_path / "a.pt")
     cfg = average([tmp_path / "a.pt"])["cfg"]
     assert cfg["model"].adaptive_softmax_cutoff == "(100, 200)"
+    assert (cfg["model"].save_dir, cfg["task"]["data"]) == (None, "???")
     assert cfg["common"] == {"user_dir": None, "seed": 7, "wandb_project": "GEC (baseline)"}
