@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -24,6 +25,17 @@ hypothesis.settings.load_profile("house")
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_ssl"
 BIN = Path(sys.executable).parent
+
+
+class Attack:
+    """Unpickling it without protection creates the file `canary`."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.canary}",)
+
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

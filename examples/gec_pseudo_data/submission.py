@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.text.lines import read_lines
 
@@ -24,10 +25,11 @@ def pack(corrected: Path, source: Path, output: Path) -> int:
             "have the same number of lines."
         )
     lines = [" ".join(new.split()) or old for new, old in zip(*sides, strict=True)]
-    aside = output.with_name(f"{output.name}.tmp")
-    with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        atomic_path(output) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         archive.writestr(zipfile.ZipInfo(corrected.name), "".join(f"{line}\n" for line in lines))
-    aside.replace(output)
     return len(lines)
 
 

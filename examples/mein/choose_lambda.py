@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.checkpoints.reading import read
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.text.whole_file import whole_file
@@ -20,9 +21,8 @@ def choose(folder: Path, starts: list[str]) -> None:
     best = max(starts, key=lambda start: accuracies[start])
     with whole_file(folder / "lambda.json") as file:
         json.dump({"lambda": float(best), "dev_accuracy": accuracies}, file)
-    partial = folder / "final.pt.tmp"
-    shutil.copyfile(paths[best], partial)
-    partial.replace(folder / "final.pt")
+    with atomic_path(folder / "final.pt") as temporary:
+        shutil.copyfile(paths[best], temporary)
     shown = ", ".join(f"{start}: {accuracies[start]:.2f}" for start in starts)
     print(f"{folder.name}: lambda {best}; accuracy on dev of {shown}", file=sys.stderr)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.text.noise.draws import Draws
 
 BLOCK = 1 << 20
@@ -56,12 +57,9 @@ def main() -> None:
     count = min(args.count, total)
     highest = threshold(total, count, args.seed) if count else np.uint64(0)
     for path, output in zip(args.files, args.output, strict=True):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        temporary = output.with_name(f"{output.name}.tmp")
-        with path.open("rb") as file, temporary.open("wb") as kept:
+        with atomic_path(output) as part, path.open("rb") as file, part.open("wb") as kept:
             for block in keys(total, args.seed):
                 kept.writelines(compress(islice(file, len(block)), block <= highest))
-        temporary.replace(output)
     print(f"kept {count} of {total} pairs", file=sys.stderr)
 
 

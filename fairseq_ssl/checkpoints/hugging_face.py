@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import refusal
-from fairseq_ssl.checkpoints.untrusted_folder import check_folder
+from fairseq_ssl.checkpoints.untrusted_folder import check_folder, read_settings
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
-from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.whole_file import whole_file
@@ -151,15 +150,9 @@ def _checked(rows: dict[str, Any], path: Path) -> dict[str, int]:
 
 
 def _json(path: Path, folder: Path) -> dict[str, Any]:
-    try:
-        found = parsed_json(path.read_bytes())
-    except OSError:
+    if not path.is_file():
         raise DataError(
-            f"{path} can not be read. Expected {folder} to hold a BERT or RoBERTa as Hugging "
-            f"Face stores it: {CONFIG}, the tokeniser's files and the weights."
-        ) from None
-    except ValueError:
-        raise DataError(f"{path} is no JSON. Copy it again.") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path} holds no names and values. Copy it again.")
-    return found
+            f"{path} cannot be read. Expected {folder} to hold a BERT or RoBERTa as Hugging "
+            f"Face stores it: {CONFIG}, the tokenizer's files and the weights."
+        )
+    return read_settings(path)

@@ -46,7 +46,7 @@ def check_folder(folder: Path) -> None:
         if path.name.endswith(".index.json"):
             _check_index(path)
         elif path.name.endswith("config.json"):
-            check_settings(_parsed(path), str(path))
+            check_settings(read_settings(path), str(path))
 
 
 def check_settings(settings: Any, where: str) -> None:
@@ -79,7 +79,7 @@ def check_settings(settings: Any, where: str) -> None:
 
 def _check_index(path: Path) -> None:
     """Reject an index of weights in parts that names files outside its folder."""
-    parts = _parsed(path).get("weight_map")
+    parts = read_settings(path).get("weight_map")
     names = parts.values() if isinstance(parts, dict) else []
     wrong = [name for name in names if not _are_names([name])]
     if wrong:
@@ -108,7 +108,8 @@ def _named(settings: Any) -> Iterator[tuple[str, Any]]:
             waiting += found
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the names and values in a JSON file; raise a DataError if it holds anything else."""
     try:
         found = parsed_json(path.read_bytes())
     except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pickle
 import struct
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Attack
 
 sys.path.insert(0, str(ROOT / "scripts/fuzz"))
 import small_models
@@ -25,16 +24,6 @@ models = small_models.folder
 """Small models at random, and their data, made once."""
 Content = bytes | Callable[[Path], bytes]
 """Of a file, or made for a canary: what code would create."""
-
-
-class Attack:
-    """Unpickling it creates a file."""
-
-    def __init__(self, canary: Path) -> None:
-        self.canary = canary
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.canary}",)
 
 
 def as_pickle(canary: Path) -> bytes:

@@ -41,18 +41,13 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+BLOCKS = ("back-translate", "mono", *MODEL, "--block", "1", "--jobs", "1")
+"""The command on mono, in blocks of 1 KiB, in one process."""
+
+
 def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
-    """Run the command on mono with 1 KiB blocks in this process, and return what it wrote."""
-    words = [
-        "back-translate",
-        "mono",
-        *MODEL,
-        "--block",
-        "1",
-        "--jobs",
-        "1",
-    ]
-    assert main([*words, "-o", name, "--force", *flags]) == code
+    """Run the command in this process, and return what it wrote."""
+    assert main([*BLOCKS, "-o", name, "--force", *flags]) == code
     return Path(name).read_bytes() if code == 0 else b""
 
 
@@ -116,16 +111,7 @@ def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
 def test_shards_joined_are_one_run_and_seeds_count(here: Path, search: tuple[str, ...]) -> None:
     whole = made_by(*search)
     for number in (1, 2, 3):
-        words = [
-            "back-translate",
-            "mono",
-            *MODEL,
-            "--block",
-            "1",
-            "--jobs",
-            "1",
-        ]
-        assert main([*words, "-o", "part", "--shard", f"{number}/3", *search]) == 0
+        assert main([*BLOCKS, "-o", "part", "--shard", f"{number}/3", *search]) == 0
     parts = [Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3)]
     assert all(parts)
     assert b"".join(parts) == whole

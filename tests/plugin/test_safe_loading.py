@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,10 @@ import torch
 import fairseq_ssl
 from fairseq_ssl.checkpoints.reading import read
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
-from tests.conftest import PACKAGE, Run
+from tests.conftest import PACKAGE, Attack, Run
 
 fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402
-
-
-class Hostile:
-    """Unpickling it with no protection creates the file `target`."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.target}",)
 
 
 @pytest.fixture
@@ -35,7 +24,7 @@ def hostile(trained: Path, tmp_path: Path) -> tuple[Path, Path]:
     """A checkpoint with an attack in it, and the file the attack would write."""
     state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
     target = tmp_path / "attacked"
-    state["extra_state"]["gift"] = Hostile(target)
+    state["extra_state"]["gift"] = Attack(target)
     path = tmp_path / "hostile.pt"
     torch.save(state, path)
     return path, target

@@ -129,8 +129,8 @@ def test_symbols_of_a_tokeniser(tmp_path: Path) -> None:
         ("tokenizer.json", "{}", "word pieces"),
         ("vocab.json", '{"a": "first"}', "row of 'a' is 'first'"),
         ("vocab.json", '["a"]', "no names and values"),
-        ("vocab.json", "a", "no JSON"),
-        ("vocab.json", "[" * 100_000, "no JSON"),
+        ("vocab.json", "a", "not JSON"),
+        ("vocab.json", "[" * 100_000, "not JSON"),
         ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}', "content"),
         ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": 3}', "content or an id"),
         ("merges.txt", "a b", "vocab.txt, vocab.json or tokenizer.json"),
@@ -143,10 +143,10 @@ def test_odd_symbols_are_refused(name: str, text: str, message: str, tmp_path: P
 
 
 def test_a_folder_of_something_else_says_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"config.json can not be read.*Hugging Face"):
+    with pytest.raises(DataError, match=r"config.json cannot be read.*Hugging Face"):
         read_config(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"config.json can not be read"):
+    with pytest.raises(DataError, match=r"config.json cannot be read"):
         read_config(tmp_path / "file")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ pytest.importorskip("transformers")
 
 from fairseq_ssl.checkpoints import hugging_face, pretrained
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from tests.conftest import Attack
 from tests.pretrained import bert
 
 LOADERS = {
@@ -130,12 +130,10 @@ def test_harmless_settings_pass(hostile: Path, loader: str) -> None:
 
 @pytest.mark.parametrize("loader", ["model", "model with head"])
 def test_a_pickle_is_never_trusted(hostile: Path, loader: str) -> None:
-    class Attack:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return os.system, (f"touch {hostile.parent / 'canary'}",)
-
     weights = pretrained.model(hostile, has_head=True).state_dict()
-    torch.save({**weights, "gift": Attack()}, hostile / "pytorch_model.bin")
+    torch.save(
+        {**weights, "gift": Attack(hostile.parent / "canary")}, hostile / "pytorch_model.bin"
+    )
     LOADERS[loader](hostile)  # model.safetensors comes first
     (hostile / "model.safetensors").unlink()
     for load in (LOADERS[loader], hugging_face.read_weights):

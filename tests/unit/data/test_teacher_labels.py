@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -15,16 +14,9 @@ import pytest
 
 from fairseq_ssl.data.teacher_labels import teacher_labels
 from fairseq_ssl.errors import DataError
+from tests.conftest import Attack
 
 PLAIN = np.full((3, 2), 0.5, np.float32)
-
-
-class Attack:
-    def __init__(self, canary: Path) -> None:
-        self.canary = canary
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.canary}",)
 
 
 def array(content: Any) -> bytes:
