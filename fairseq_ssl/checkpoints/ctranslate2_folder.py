@@ -61,7 +61,7 @@ class Variable:
 
 
 class _FormatError(Exception):
-    """What is wrong with the bytes of a file."""
+    """A fault in the bytes of a file."""
 
 
 def write_checksums(folder: Path) -> None:

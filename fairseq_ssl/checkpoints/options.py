@@ -19,7 +19,7 @@ from fairseq_ssl.checkpoints.safe_pickle import PLAIN
 from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
 
 SECTIONS = ("args", "cfg")
-"""What holds the options in a checkpoint: `args` before fairseq 0.10.1, `cfg` since."""
+"""Keys of a checkpoint that hold options: `args` before fairseq 0.10.1, `cfg` since."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -146,7 +146,7 @@ class _Options:
     def error(self, reason: str) -> UnsafeCheckpointError:
         """Return what rejects the checkpoint."""
         return UnsafeCheckpointError(
-            f"{self.path} was refused and nothing in it was run: its option {reason}. Do not load "
+            f"{self.path} was rejected and nothing in it was run: its option {reason}. Do not load "
             "this file; ask whoever made it for one whose options are plain values."
         )
 

@@ -21,8 +21,8 @@ def model(folder: Path, has_head: bool = False) -> Any:
     """Return the model of a folder, with its head for masked tokens if that is wanted."""
     loaders = _transformers(folder)
     loader = loaders.AutoModelForMaskedLM if has_head else loaders.AutoModel
-    found, told = _loaded(loader, folder, output_loading_info=True, weights_only=True)
-    lacking = [name for name in told["missing_keys"] if "pooler" not in name]
+    found, info = _loaded(loader, folder, output_loading_info=True, weights_only=True)
+    lacking = [name for name in info["missing_keys"] if "pooler" not in name]
     if lacking:
         raise DataError(
             f"{folder} has no weight {lacking[0]}{' and others' if len(lacking) > 1 else ''}. "
@@ -107,7 +107,7 @@ def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
             str(folder), local_files_only=True, trust_remote_code=False, **options
         )
     except Exception as error:  # each of the formats has its own
-        raise DataError(f"{folder} can not be loaded: {_line(error)}") from None
+        raise DataError(f"{folder} cannot be loaded: {_line(error)}") from None
 
 
 def _check_kind(kind: Any, where: str) -> str:

@@ -29,7 +29,7 @@ def refusal(path: str | Path, error: Exception) -> DataError:
             "Copy it again, or take another checkpoint of the run."
         )
     return UnsafeCheckpointError(
-        f"{path} was refused and nothing in it was run: its pickle asks for {wanted[1]!r}, "
+        f"{path} was rejected and nothing in it was run: its pickle asks for {wanted[1]!r}, "
         "which no checkpoint of fairseq or of this package needs. Do not load this file; ask "
         "whoever made it for one that holds only tensors, numbers and text."
     )

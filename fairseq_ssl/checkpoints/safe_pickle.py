@@ -23,7 +23,7 @@ ORDERS = ("<", ">", "|", "=")
 
 
 class PlainDtype:
-    """What a pickle gets for numpy.dtype: the name of a number type, checked."""
+    """The stand-in for numpy.dtype in a pickle: the checked name of a number type."""
 
     def __new__(cls, code: Any, align: Any = False, copy: Any = True) -> PlainDtype:
         """Accept the arguments of a plain bool, int or float dtype."""
@@ -69,7 +69,7 @@ PLAIN = (type(None), bool, int, float, str, list, tuple, dict, argparse.Namespac
 
 
 class PlainNamespace(argparse.Namespace):
-    """What a pickle gets for argparse.Namespace: names and values, and nothing else."""
+    """The stand-in for argparse.Namespace in a pickle: options by name, nothing else."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -161,7 +161,7 @@ class RougeMetric(Metric):
 
 
 class SacreBleuMetric(Metric):
-    """What the metrics of sacreBLEU share."""
+    """Base of the metrics that sacreBLEU computes."""
 
     def __init__(self, settings: Settings, references: Sequence[Path]) -> None:
         super().__init__(settings, references)

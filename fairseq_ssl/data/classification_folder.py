@@ -17,7 +17,7 @@ from fairseq_ssl.text.labelled import CUTS, Cut
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELLED = "unlabelled"
 EXTRA = "extra"
-"""Unlabelled texts that no vocabulary and no language model is made of."""
+"""Extra unlabeled texts, not counted in vocabularies or used for language models."""
 VIEWS_FILE = "views.json"
 """How words were cut, for those who cut other texts alike."""
 

@@ -82,7 +82,7 @@ class CTranslate2Decoder:
             )
         except Exception as error:  # whatever the C++ library throws
             raise DataError(
-                f"CTranslate2 can not load {decoding.models[0]}: {_line(error)}. Export the model "
+                f"CTranslate2 cannot load {decoding.models[0]}: {_line(error)}. Export the model "
                 "again: fairseq-ssl export --to ctranslate2"
             ) from None
 

@@ -27,7 +27,7 @@ DEFAULTS = {
     "shape_relative_one_table": False,
     "shape_embedding_init": "normal",
 }
-"""What the thesis uses, by option; on initial embeddings it is silent."""
+"""Defaults of the options: the values of the thesis, which does not mention initial embeddings."""
 
 
 @register_model("shape_transformer")

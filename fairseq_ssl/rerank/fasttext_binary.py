@@ -29,7 +29,7 @@ CHUNK = 1 << 22
 
 
 class _DamagedError(Exception):
-    """What is wrong with a file."""
+    """A fault in the bytes of a file."""
 
 
 def check_fasttext(path: Path) -> None:
@@ -42,8 +42,8 @@ def check_fasttext(path: Path) -> None:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             _check(data)
     except (_DamagedError, ValueError, struct.error) as error:  # ValueError: an empty file
-        told = str(error) if isinstance(error, _DamagedError) else "it is cut off"
-        raise DataError(f"{path} is not a whole model of fastText: {told}.") from None
+        reason = str(error) if isinstance(error, _DamagedError) else "it is truncated"
+        raise DataError(f"{path} is not a complete fastText model: {reason}.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -66,7 +66,7 @@ def _check(data: mmap.mmap) -> None:
         raise _DamagedError("its matrix is quantized or has another size than its settings say")
     start, count = end + MATRIX.size, rows * columns
     if count < 1 or start + 4 * count > len(data):
-        raise _DamagedError("it is cut off")
+        raise _DamagedError("it is truncated")
     for first in range(0, count, CHUNK):
         some = min(CHUNK, count - first)
         values = np.frombuffer(data, "<f4", some, start + 4 * first)
@@ -81,6 +81,6 @@ def _after_words(data: mmap.mmap, start: int, entries: int) -> int:
     for _ in range(entries):
         end = data.find(b"\0", start)
         if end < 0:
-            raise _DamagedError("it is cut off")
+            raise _DamagedError("it is truncated")
         start = end + 1 + COUNT.size
     return start

@@ -202,12 +202,12 @@ TABLE: dict[str, Row] = {
         1,
         "a.vec",
     ),
-    "pickle: word vectors": Row(FIT, {"a.bin": as_pickle}, 1, "not a whole model of fastText"),
+    "pickle: word vectors": Row(FIT, {"a.bin": as_pickle}, 1, "not a complete fastText model"),
     "ends within a word: word vectors": Row(
-        FIT, {"a.bin": fasttext(94)}, 1, "not a whole model of fastText"
+        FIT, {"a.bin": fasttext(94)}, 1, "not a complete fastText model"
     ),
     "ends within numbers: word vectors": Row(
-        FIT, {"a.bin": fasttext(150)}, 1, "not a whole model of fastText"
+        FIT, {"a.bin": fasttext(150)}, 1, "not a complete fastText model"
     ),
     "Python in YAML": Row(
         FILTER,

@@ -153,7 +153,8 @@ def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path
     assert sorted(times) == [3, 3, 4, 4, 4, 4, 4, 4]
     assert set(range(30)) < set(found["extra"].lines)
     line = int(found["extra"].lines[33]) - 30
-    _, task = made.loaded(tmp_path / "extra/checkpoint_last.pt", data)
+    checkpoint = tmp_path / "extra/checkpoint_last.pt"
+    _, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
     ids = task.unlabelled("valid", [PIECES])[line][PIECES]
     assert torch.equal(found["extra"][33][PIECES], ids)
     updates = []

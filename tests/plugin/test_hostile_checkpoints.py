@@ -290,7 +290,7 @@ def test_the_commands_themselves_end_with_a_line_and_code_1(
     path = evil("model")
     shown = run(*words_of(loader, path, text, text.parent / "out"), code=1).stderr.strip()
     command = LOADERS[loader][0]
-    assert shown.splitlines()[-1].startswith(f"{command}: error: {path} was refused and nothing")
+    assert shown.splitlines()[-1].startswith(f"{command}: error: {path} was rejected and nothing")
     assert "Traceback" not in shown
     assert not canary.exists()
 

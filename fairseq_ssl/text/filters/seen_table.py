@@ -114,7 +114,7 @@ def _pages(memory: int) -> Hashes:
     try:
         pages = mmap.mmap(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError, ValueError):
-        raise UsageError(f"There is no memory of {memory} bytes. Choose less.") from None
+        raise UsageError(f"{memory} bytes of memory cannot be allocated. Choose less.") from None
     if hasattr(mmap, "MADV_DONTFORK"):  # workers would keep old pages of it in memory
         pages.madvise(mmap.MADV_DONTFORK)
     return np.frombuffer(pages, np.uint64, memory // 8)

@@ -58,7 +58,7 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
 def test_hostile_options_are_rejected_with_file_option_and_value(
     section: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UnsafeCheckpointError, match=rf"evil\.pt was refused.*{message}"):
+    with pytest.raises(UnsafeCheckpointError, match=rf"evil\.pt was rejected.*{message}"):
         check_options({"cfg": {section: options}}, "evil.pt")
     if all(isinstance(name, str) for name in options):
         with pytest.raises(UnsafeCheckpointError, match=message):
@@ -143,7 +143,7 @@ def test_reading_a_file_checks_its_options(tmp_path: Path) -> None:
     assert model_options(read(path)) == {"_name": "fconv", "data": "???"}
     state["cfg"]["model"]["encoder_layers"] = CODE  # type: ignore[index]
     torch.save(state, path)
-    with pytest.raises(UnsafeCheckpointError, match=r"evil\.pt was refused.*encoder_layers"):
+    with pytest.raises(UnsafeCheckpointError, match=r"evil\.pt was rejected.*encoder_layers"):
         read(path)
 
 

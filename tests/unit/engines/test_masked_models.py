@@ -86,5 +86,5 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has no config\.json"):
         language_model_scorers.load(Scoring(MASKED_MODEL, (tmp_path / "empty",), ""), 0)
     (folder / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(DataError, match="can not be loaded"):
+    with pytest.raises(DataError, match="cannot be loaded"):
         language_model_scorers.load(Scoring(MASKED_MODEL, (folder,), ""), 0)

@@ -43,7 +43,9 @@ def test_a_file_that_ends_anywhere_is_cut_off(whole: bytes, tmp_path: Path) -> N
     vocabulary = HEADER.size + VOCABULARY.size
     matrix = whole.index(struct.pack("<?2q", False, 54, 4))
     for end in (*range(0, vocabulary + 30), matrix + 10, matrix + 200):
-        with pytest.raises(DataError, match=r"a\.bin is not a whole model of fastText: it is cut"):
+        with pytest.raises(
+            DataError, match=r"a\.bin is not a complete fastText model: it is trunc"
+        ):
             read_vectors(written(tmp_path / "a.bin", whole[:end]), WORDS)
 
 

@@ -183,7 +183,7 @@ def test_what_training_and_reading_can_not_do_is_told(
     with pytest.raises(DataError, match="is there 9999 times"):
         train_vectors([text], tmp_path / "a.vec", Training(least=9999, buckets=10))
     (tmp_path / "a.bin").write_bytes(b"no model")
-    with pytest.raises(DataError, match=r"a\.bin is not a whole model of fastText"):
+    with pytest.raises(DataError, match=r"a\.bin is not a complete fastText model"):
         read_vectors(tmp_path / "a.bin", set())
     monkeypatch.setitem(sys.modules, "gensim.models.fasttext", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'fairseq-ssl\[wmt\]'"):
