@@ -58,7 +58,10 @@ def _serve(asked: socket.socket) -> None:
     """Run one command; it ends when its client is gone."""
     data, files, _, _ = socket.recv_fds(asked, 2**16, 3)
     while not data.endswith(b"\n"):
-        data += asked.recv(2**16)
+        more = asked.recv(2**16)
+        if not more:  # the client was killed
+            os._exit(0)
+        data += more
     words, environment, folder = json.loads(data)
     child = os.fork()
     if child == 0:
