@@ -167,23 +167,26 @@ class Recipe:
     def inputs(self, target: str, commands: Commands) -> dict[str, str]:
         """Return the fingerprints of the targets and files that commands name, without the code."""
         outside = (f"{target}/", "$HERE/", "$USER_DIR")
-        names = {name for words in commands for name in self._files(words)}
-        written = {name for words in commands for name in _outputs(words)}
+        written = {target, *(name for words in commands for name in _outputs(words))}
+        names = {name for words in commands for name in self._files(words, written)}
         # Without the folders around the target, but with their files, such as the decoded model.
         read = {
             self.owner(name) or name
-            for name in names - written
+            for name in names
             if not f"{target}/".startswith(f"{name}/") and not name.startswith(outside)
         }
         found = {name: self.fingerprint(name) for name in sorted(read - {target})}
         return {name: value for name, value in found.items() if value}
 
-    def _files(self, words: list[str]) -> Iterator[str]:
-        """Yield each word, or part of one, that is a file, a folder or a prefix of files."""
+    def _files(self, words: list[str], written: set[str]) -> Iterator[str]:
+        """Yield each word, or part of one, that is a file, a folder or a prefix of files.
+
+        What is `written` is no prefix: runs/a would stand for runs/a.b too.
+        """
         folders = [word for word in words if "/" in word and self.path(word).is_dir()]
         for word in words:
             for part in {word, *re.split(r"[\s'\"<>|=,:;()]+", word)}:
-                if "/" not in part:
+                if "/" not in part or part in written:
                     continue
                 places = [part]
                 if part.startswith("../"):  # splits that fairseq reads beside its data folder
@@ -308,8 +311,11 @@ def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
         if record is None:
             continue
         waiting += record.inputs
-        for name, value in record.used_settings(*recipe.scripts(record.step)).items():
-            now = recipe.settings.get(name, "")
+        own, others = recipe.scripts(record.step)
+        for name, value in record.used_settings(own, others).items():
+            # A variable of the other step alone is no setting, unless it is one without a default.
+            is_optional = re.search(rf"\$\{{{name}:?[-+]", own)
+            now = recipe.settings.get(name, "" if is_optional else value)
             if now != value:
                 yield f"{name} was {value!r}, is {now!r}; {target} is from {record.step}"
 

@@ -171,6 +171,23 @@ def test_a_target_within_a_target_depends_on_it(recipe: Path) -> None:
     assert "the input $WORK/runs/1 has changed" in step(recipe, "decode", 2, WIDTH="65")
 
 
+def test_a_target_whose_name_begins_that_of_another_does_not_depend_on_it(recipe: Path) -> None:
+    """As runs/1 and runs/1.5, of which one was built later and is still there."""
+    step(recipe, "prepare")
+    step(recipe, "train", SEEDS="1 1.5")
+    shutil.rmtree(recipe.parent / "work/runs/1")
+    step(recipe, "train", SEEDS="1")
+    record = json.loads((recipe.parent / "work/records/runs/1.json").read_text())
+    assert list(record["inputs"]) == ["$WORK/text"]
+
+
+def test_a_variable_of_an_earlier_step_alone_is_no_setting(recipe: Path) -> None:
+    first = recipe / "1_prepare.sh"
+    first.write_text(first.read_text().replace("build ", 'KEPT="$DATA_DIR/corpus"\nbuild '))
+    step(recipe, "prepare")
+    step(recipe, "train", SEEDS="1")
+
+
 def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train")

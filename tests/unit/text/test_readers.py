@@ -23,7 +23,6 @@ REVIEWED = {
     "cli/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
     # JSON and YAML
     "analysis/classification.py": {"read_bytes"},
-    "checkpoints/hugging_face.py": {"read_bytes"},
     "learned_filter/pair_filter.py": {"read_bytes"},
     "report/found.py": {"read_bytes"},
     "text/filters/config.py": {"open_bytes", "safe_load"},
@@ -34,7 +33,9 @@ REVIEWED = {
     "cli/position_data.py": {"read_text"},
     "text/growing_files.py": {"open", "read_text"},
     # not text of users: devices, pictures, the page's parts, fairseq's source, ids, models
-    "cli/main.py": {"open"},  # of os
+    "atomic_output.py": {"open"},  # of os
+    "cli/stdout.py": {"open"},  # of os
+    "text/subwords/sentencepiece_model.py": {"open_bytes"},
     "cli/doctor.py": {"read_text"},
     "data/binarised.py": {"read_bytes"},
     "checkpoints/ctranslate2_folder.py": {"open", "read_bytes"},
