@@ -14,11 +14,11 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # shellcheck source=scripts/setup.sh
 SETUP_FOR=tests source "$root/scripts/setup.sh"
-work="${SUITE_DIR:-$root/work/fairseq_suite}"
-suite="$work/suite" results="$work/results" compare="$root/scripts/fairseq_suite.py"
+folder="${SUITE_DIR:-$root/work/fairseq_suite}"
+suite="$folder/suite" results="$folder/results" compare="$root/scripts/fairseq_suite.py"
 rm -rf "$suite"
 [[ -n "${RESUME:-}" ]] || rm -rf "$results"
-mkdir -p "$suite" "$results" "$work/download"
+mkdir -p "$suite" "$results" "$folder/download"
 
 release="$(python -c 'from importlib.metadata import packages_distributions, version
 name = packages_distributions()["fairseq"][0]
@@ -26,15 +26,15 @@ print(name + "==" + version(name))')"
 printf 'suite: %s, torch %s, %s\n' "$release" \
   "$(python -c 'import torch; print(torch.__version__)')" "$(python --version)"
 
-if ! compgen -G "$work/download/*/tests" >/dev/null; then
+if ! compgen -G "$folder/download/*/tests" >/dev/null; then
   python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-    --no-binary :all: --dest "$work/download" "$release"
-  tar -xzf "$work"/download/*.tar.gz -C "$work/download"
+    --no-binary :all: --dest "$folder/download" "$release"
+  tar -xzf "$folder"/download/*.tar.gz -C "$folder/download"
 fi
-cp -r "$work"/download/*/tests "$suite"
+cp -r "$folder"/download/*/tests "$suite"
 printf '[pytest]\n' >"$suite/pytest.ini" # keeps pytest from the settings of this repository
 
-checkout="${FAIRSEQ_SOURCE:-$work/checkout}"
+checkout="${FAIRSEQ_SOURCE:-$folder/checkout}"
 if [[ ! -e "$checkout" ]]; then
   GIT_TERMINAL_PROMPT=0 git clone --quiet --depth 1 --branch v0.12.3 \
     https://github.com/facebookresearch/fairseq "$checkout" || true

@@ -16,14 +16,14 @@ HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "COMMON/recipe.sh"
 source "COMMON/launch.sh"
 CHOICES="SEEDS"
-WORK="${WORK:-work}" SEEDS="${SEEDS:-1 2}" LINES="${LINES:-3}" WIDTH="${WIDTH:-64}"
+WORK="${WORK:-work}" SEEDS="${SEEDS:-1 2}" TRAIN_LINES="${TRAIN_LINES:-3}" WIDTH="${WIDTH:-64}"
 gpus 1
 UPDATE_FREQ="$(divided 16 GPUS)"
 """
 
 PREPARE = """#!/usr/bin/env bash
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
-text() { into "$WORK/text/train" head -n "$LINES" "$DATA_DIR/corpus"; }
+text() { into "$WORK/text/train" head -n "$TRAIN_LINES" "$DATA_DIR/corpus"; }
 build "$WORK/text" text
 """
 
@@ -127,8 +127,8 @@ def test_a_changed_setting_of_an_earlier_step_stops_a_later_one(recipe: Path) ->
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1")
     for seeds in ("1", "2"):
-        shown = step(recipe, "train", 2, LINES="2", SEEDS=seeds)
-        assert "LINES was '3', is '2'; $WORK/text is from 1_prepare.sh" in shown
+        shown = step(recipe, "train", 2, TRAIN_LINES="2", SEEDS=seeds)
+        assert "TRAIN_LINES was '3', is '2'; $WORK/text is from 1_prepare.sh" in shown
 
 
 def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: Path) -> None:
@@ -191,10 +191,10 @@ def test_a_variable_of_an_earlier_step_alone_is_no_setting(recipe: Path) -> None
 def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train")
-    step(recipe, "prepare", LINES="2", FORCE="1")
-    assert "the input $WORK/text has changed" in step(recipe, "train", 2, LINES="2")
-    step(recipe, "train", LINES="2", FORCE="1")
-    assert "there already" in step(recipe, "train", LINES="2")
+    step(recipe, "prepare", TRAIN_LINES="2", FORCE="1")
+    assert "the input $WORK/text has changed" in step(recipe, "train", 2, TRAIN_LINES="2")
+    step(recipe, "train", TRAIN_LINES="2", FORCE="1")
+    assert "there already" in step(recipe, "train", TRAIN_LINES="2")
 
 
 def test_a_changed_file_of_the_data_stops_the_step_and_is_named(recipe: Path) -> None:
