@@ -114,6 +114,9 @@ def draw(path: Path, groups: dict[str, list[Run]]) -> None:
                     colour = COLOURS[place % len(COLOURS)]
                     ax.plot(list(curve), means, ls=style, color=colour, label=label)
         ax.set(xlabel="updates", ylabel="bits per token (train -, valid --)", yscale="log")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        for axis_format in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+            axis_format("{x:g}")  # not as powers of ten: a loss rarely spans a decade
         legend_above(ax)
 
 

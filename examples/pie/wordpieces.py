@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
 from fairseq_ssl.checkpoints.hugging_face import read_vocabulary, write_dictionary
 from fairseq_ssl.errors import FairseqSslError
+from fairseq_ssl.text.needed_package import needed
 
 INSIDE = "##"
 UNKNOWN = "[UNK]"
@@ -43,11 +42,16 @@ class WordPieces:
 
     def __init__(self, bert: Path) -> None:
         vocabulary = read_vocabulary(bert)
-        model = models.WordPiece(vocabulary | {UNKNOWN: vocabulary.get(UNKNOWN, len(vocabulary))})
+        tokenizers = needed("tokenizers", "Splitting text into word pieces", "bert")
+        model = tokenizers.models.WordPiece(
+            vocabulary | {UNKNOWN: vocabulary.get(UNKNOWN, len(vocabulary))}
+        )
         model.unk_token = UNKNOWN
-        self.tokenizer = Tokenizer(model)
-        self.tokenizer.normalizer = normalizers.BertNormalizer(lowercase=_is_uncased(bert))
-        self.tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self.tokenizer = tokenizers.Tokenizer(model)
+        self.tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(
+            lowercase=_is_uncased(bert)
+        )
+        self.tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         self.of_word = lru_cache(maxsize=1 << 17)(self._of_word)
 
     def split(self, line: str) -> list[Piece]:
