@@ -69,7 +69,8 @@ from __future__ import annotations
 
 import sys
 
-__version__ = "0.1.0"
+from fairseq_ssl._version import __version__
+
 __all__ = ["__version__", "register"]
 
 

@@ -1,9 +1,11 @@
-"""The errors a user can cause. Each message says what, what was expected and what to do."""
+"""User errors. Each message says what is wrong, what was expected and what to do."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 from unicodedata import category
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
@@ -68,3 +70,19 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for the choice closest to `word`, or an empty string."""
     close = difflib.get_close_matches(word, list(choices), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
+"""What brings a module, where it is called otherwise."""
+
+
+def import_optional(module: str, purpose: str, extra: str) -> Any:
+    """Load a module; where its package is missing, say which extra of ours brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        package = DISTRIBUTIONS.get(name, name.replace("_", "-"))
+        raise MissingPackageError(
+            package, purpose, f"pip install 'fairseq-ssl[{extra}]'"
+        ) from error

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl import __version__
-from fairseq_ssl.atomic_output import atomic_path
+from fairseq_ssl._version import __version__
+from fairseq_ssl.io.atomic import atomic_path
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.scoring.errant import Annotator
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.m2 import M2Sentence, corrected, m2_lines, read_m2
 from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
 

@@ -7,9 +7,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.io.atomic import atomic_path
+from fairseq_ssl.io.text_files import read_lines
 
 
 def pack(corrected: Path, source: Path, output: Path) -> int:

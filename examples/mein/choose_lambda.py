@@ -8,10 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from fairseq_ssl.atomic_output import atomic_path
 from fairseq_ssl.checkpoints.reading import read
 from fairseq_ssl.errors import FairseqSslError
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.io.atomic import atomic_lines, atomic_path
 
 
 def choose(folder: Path, starts: list[str]) -> None:
@@ -19,7 +18,7 @@ def choose(folder: Path, starts: list[str]) -> None:
     paths = {start: folder / f"lambda.{start}" / "checkpoint_best.pt" for start in starts}
     accuracies = {start: float(read(path)["extra_state"]["best"]) for start, path in paths.items()}
     best = max(starts, key=lambda start: accuracies[start])
-    with whole_file(folder / "lambda.json") as file:
+    with atomic_lines(folder / "lambda.json") as file:
         json.dump({"lambda": float(best), "dev_accuracy": accuracies}, file)
     with atomic_path(folder / "final.pt") as temporary:
         shutil.copyfile(paths[best], temporary)

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
-from fairseq_ssl.text.labelled import Labelled, mark
-from fairseq_ssl.text.whole_folder import whole_folder
+from fairseq_ssl.io.atomic import atomic_folder
+from fairseq_ssl.text.labeled_text import LabeledText, mark
 
 PACKAGES = "sentence_polarity movie_reviews pros_cons"
 MOST_PROS_TESTS = 5000
@@ -45,10 +45,10 @@ def decoded(data: bytes) -> str:
     return data.decode("latin-1")
 
 
-def films(corpora: Path) -> tuple[list[Labelled], list[str]]:
+def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
     """Return review snippets, 1 for a good one, and the sentences of other reviews."""
     labelled = [
-        Labelled(label, line)
+        LabeledText(label, line)
         for label, name in (("1", "rt-polarity.pos"), ("0", "rt-polarity.neg"))
         for line in lines_of(corpora / "sentence_polarity" / name)
     ]
@@ -64,22 +64,22 @@ def films(corpora: Path) -> tuple[list[Labelled], list[str]]:
     return labelled, [line for line in sentences if mark(line) not in known]
 
 
-def electronics(corpora: Path) -> list[Labelled]:
+def electronics(corpora: Path) -> list[LabeledText]:
     """Return what customers like, 1, and what not, 0."""
-    found: dict[bytes, Labelled] = {}
+    found: dict[bytes, LabeledText] = {}
     both: set[bytes] = set()
     for name in ("IntegratedPros.txt", "IntegratedCons.txt"):
         for line in lines_of(corpora / "pros_cons" / name):
             parts = PRO_OR_CON.fullmatch(line)
             if parts is None or not parts[2].strip():
                 continue
-            one = Labelled("1" if parts[1] == "Pros" else "0", parts[2].strip())
+            one = LabeledText("1" if parts[1] == "Pros" else "0", parts[2].strip())
             if found.setdefault(mark(one.text), one).label != one.label:
                 both.add(mark(one.text))
     return [one for key, one in found.items() if key not in both]
 
 
-def cut(texts: Sequence[Labelled], numbers: Iterable[int], seed: int) -> list[list[Labelled]]:
+def cut(texts: Sequence[LabeledText], numbers: Iterable[int], seed: int) -> list[list[LabeledText]]:
     """Return so many texts drawn for each held-out set, and then all others."""
     drawn = list(texts)
     random.Random(seed).shuffle(drawn)
@@ -91,10 +91,10 @@ def cut(texts: Sequence[Labelled], numbers: Iterable[int], seed: int) -> list[li
 
 
 def write(
-    folder: Path, splits: dict[str, list[Labelled]], unlabelled: Sequence[str] | None = None
+    folder: Path, splits: dict[str, list[LabeledText]], unlabelled: Sequence[str] | None = None
 ) -> None:
     """Write SPLIT.tsv and unlabelled.txt, all of them or none."""
-    with whole_folder(folder) as aside:
+    with atomic_folder(folder) as aside:
         for name, texts in splits.items():
             rows = "".join(f"{one.label}\t{one.text}\n" for one in texts)
             (aside / f"{name}.tsv").write_text(rows, encoding="utf-8")

@@ -19,8 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fairseq_ssl.checkpoints.hugging_face import read_vocabulary, write_dictionary
-from fairseq_ssl.errors import FairseqSslError
-from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.errors import FairseqSslError, import_optional
 
 INSIDE = "##"
 UNKNOWN = "[UNK]"
@@ -42,7 +41,7 @@ class WordPieces:
 
     def __init__(self, bert: Path) -> None:
         vocabulary = read_vocabulary(bert)
-        tokenizers = needed("tokenizers", "Splitting text into word pieces", "bert")
+        tokenizers = import_optional("tokenizers", "Splitting text into word pieces", "bert")
         model = tokenizers.models.WordPiece(
             vocabulary | {UNKNOWN: vocabulary.get(UNKNOWN, len(vocabulary))}
         )

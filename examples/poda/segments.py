@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from fairseq_ssl.text.word_counts import RESERVED, read_entries
+from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 def segments(

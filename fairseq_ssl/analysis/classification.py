@@ -18,10 +18,10 @@ from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cu
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.models.classification_task import TASK
 from fairseq_ssl.modules.imitators import Imitators
-from fairseq_ssl.text.json_text import parsed_json
-from fairseq_ssl.text.labelled import view_of_words
+from fairseq_ssl.text.labeled_text import view_of_words
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 BATCH = 64
@@ -139,7 +139,7 @@ class Classifier:
     def _settings(self) -> dict[str, Any]:
         path = self.folder / VIEWS_FILE
         try:
-            found: dict[str, Any] = parsed_json(path.read_bytes())
+            found: dict[str, Any] = parse_json(path.read_bytes())
             if not all(isinstance(found[key], kind) for key, kind in SETTINGS.items()):
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError):

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.atomic_output import atomic_path
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.atomic import atomic_path
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 SHADE = "#e8e8e8"
@@ -18,7 +17,7 @@ SHADE = "#e8e8e8"
 @contextmanager
 def figure(path: Path, columns: int = 1, width: float = 6.0, height: float = 3.8) -> Iterator[Any]:
     """Yield axes, one for each column in a list, and write `path` in the end."""
-    package = needed("matplotlib.figure", "Drawing figures", "plot")
+    package = import_optional("matplotlib.figure", "Drawing figures", "plot")
     drawing = package.Figure(figsize=(width * columns, height), layout="constrained")
     axes = drawing.subplots(1, columns, squeeze=False)[0]
     for ax in axes:

@@ -13,7 +13,7 @@ from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.analysis.translation import Search, text, translate
 from fairseq_ssl.data.binarised import IdSeparator
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.sentence_groups import first_to_end, split_sentences
+from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fairseq import utils
 from fairseq_ssl.analysis.checked_lines import CheckedLines
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.text.padded_batches import padded_batches
+from fairseq_ssl.text.batches import padded_batches
 
 Sample = dict[str, Any]
 """A batch as fairseq collates it: id, net_input, target."""

@@ -24,7 +24,7 @@ from fairseq_ssl.checkpoints.hugging_face import (
     read_weights,
 )
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.text.word_counts import is_filler
+from fairseq_ssl.text.vocabulary import is_padding_entry
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _tokens(
     for name in kind.special.values():
         _row(rows, name, folder)
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
-    lacking = [name for name in names if name not in rows and not is_filler(name)]
+    lacking = [name for name in names if name not in rows and not is_padding_entry(name)]
     if lacking:
         shown = ", ".join(map(repr, lacking[:SHOWN])) + (", ..." if lacking[SHOWN:] else "")
         raise DataError(

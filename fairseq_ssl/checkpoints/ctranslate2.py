@@ -6,13 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.atomic_output import system_error
 from fairseq_ssl.checkpoints.ctranslate2_folder import write_checksums
 from fairseq_ssl.checkpoints.reading import State, save
 from fairseq_ssl.checkpoints.training_data import TrainingData
-from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.whole_folder import whole_folder
+from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.io.atomic import atomic_folder, system_error
 
 UNSUPPORTED = {
     "adaptive_softmax_cutoff": "adaptive softmax",
@@ -25,10 +23,10 @@ UNSUPPORTED = {
 
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
     """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
-    converters = needed("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
+    converters = import_optional("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     _check_replaceable(output)
     options = _options(state, data)
-    with whole_folder(output) as folder:
+    with atomic_folder(output) as folder:
         flat = folder.with_name(f"{folder.name}.pt")
         try:
             save({"args": options, "model": state["model"]}, flat)

@@ -20,9 +20,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.json_text import parsed_json
-from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.json_files import parse_json
 
 WEIGHTS, CONFIG, CHECKSUMS = "model.bin", "config.json", "checksums.json"
 VOCABULARIES = {"source": "source_vocabulary.json", "target": "target_vocabulary.json"}
@@ -107,7 +106,7 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
     size = os.fstat(file.fileno()).st_size
     version = _number(file, "I")
     supported = int(
-        needed(
+        import_optional(
             "ctranslate2.specs.model_spec", "Reading a CTranslate2 model", "ctranslate2"
         ).CURRENT_BINARY_VERSION
     )
@@ -145,7 +144,7 @@ def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
 
 def _check_revision(revision: int, has_checksums: bool) -> None:
     """Reject a layout that the package does not know; without checksums, any but its own."""
-    specs = needed("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
+    specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     supported = int(specs.TransformerSpec.revision.fget(None))
     if not (revision == supported or (has_checksums and 0 < revision < supported)):
         raise _FormatError(f"{WEIGHTS} has the revision {revision}, expected {supported}")
@@ -153,7 +152,7 @@ def _check_revision(revision: int, has_checksums: bool) -> None:
 
 def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
     """Compare the variables with those of a Transformer of as many layers."""
-    specs = needed("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
+    specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
     layers = tuple(
         len(
             {
@@ -181,7 +180,7 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
         rms_norm=not has("/beta"),
     )
     known: dict[str, Any] = {}
-    model_spec = needed(
+    model_spec = import_optional(
         "ctranslate2.specs.model_spec", "Reading a CTranslate2 model", "ctranslate2"
     )
     model_spec.visit_spec(spec, lambda _, name, value: known.update({name: value}))
@@ -310,7 +309,7 @@ def _check_tokens(config: dict[str, Any], vocabularies: dict[str, list[str]]) ->
 
 def _json(path: Path, kind: type) -> Any:
     try:
-        found = parsed_json(path.read_bytes())
+        found = parse_json(path.read_bytes())
     except ValueError:
         raise _FormatError(f"{path.name} is not JSON") from None
     if not isinstance(found, kind):

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.reading import refusal
 from fairseq_ssl.checkpoints.untrusted_folder import check_folder, read_settings
-from fairseq_ssl.errors import DataError, UnsafeCheckpointError
-from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.whole_file import whole_file
-from fairseq_ssl.text.word_counts import RESERVED
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.vocabulary import RESERVED
 
 CONFIG = "config.json"
 LISTED, NUMBERED, TOKENISER = "vocab.txt", "vocab.json", "tokenizer.json"
@@ -58,7 +57,7 @@ def write_dictionary(folder: Path, output: Path) -> int:
     rows = read_vocabulary(folder)
     ordered = sorted(rows, key=rows.__getitem__)
     kept = [one for one in ordered if one not in left_out and one.split() == [one]]
-    with whole_file(output) as file:
+    with atomic_lines(output) as file:
         file.writelines(f"{symbol} 1\n" for symbol in kept)
     return len(kept)
 
@@ -85,8 +84,8 @@ def _reader(name: str) -> Callable[[Path], dict[str, Tensor]]:
 
 
 def _of_safetensors(path: Path) -> dict[str, Tensor]:
-    package = needed("safetensors", f"Reading {path}", "bert")
-    load = needed("safetensors.torch", f"Reading {path}", "bert").load_file
+    package = import_optional("safetensors", f"Reading {path}", "bert")
+    load = import_optional("safetensors.torch", f"Reading {path}", "bert").load_file
     try:
         loaded: dict[str, Tensor] = load(path)
     except (OSError, package.SafetensorError) as error:

@@ -11,8 +11,7 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config
 from fairseq_ssl.checkpoints.untrusted_folder import check_settings
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.errors import DataError, import_optional
 
 Cut = Callable[[str], list[str]]
 
@@ -93,7 +92,7 @@ def longest(found: Any) -> int:
 
 def _transformers(folder: Path | None) -> Any:
     purpose = "A model of transformers" if folder is None else f"Reading {folder}"
-    return needed("transformers", purpose, "bert")
+    return import_optional("transformers", purpose, "bert")
 
 
 def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
@@ -112,7 +111,7 @@ def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
 
 def _check_kind(kind: Any, where: str) -> str:
     """Reject models that are not masked language models; some of them load other models."""
-    modeling = needed("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
+    modeling = import_optional("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
     if not isinstance(kind, str) or kind not in modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise DataError(
             f"{where} has the model_type {kind!r}. Expected a masked language model that "

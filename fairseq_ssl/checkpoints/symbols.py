@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.text.word_counts import RESERVED, read_entries
+from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 def symbols_of(path: Path | None, checkpoint: Path, flag: str) -> list[str]:

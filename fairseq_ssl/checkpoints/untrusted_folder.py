@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
-from fairseq_ssl.text.json_text import parsed_json
+from fairseq_ssl.io.json_files import parse_json
 
 ADAPTER = "adapter_config.json"
 """Names a base model elsewhere, which transformers loads in place of the folder's."""
@@ -111,7 +111,7 @@ def _named(settings: Any) -> Iterator[tuple[str, Any]]:
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the names and values in a JSON file; raise a DataError if it holds anything else."""
     try:
-        found = parsed_json(path.read_bytes())
+        found = parse_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError:

@@ -13,9 +13,9 @@ from fairseq_ssl.cli.device_options import add_one_device
 from fairseq_ssl.cli.ranges import check_length_penalty
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.scoring.seeds import Spread
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.whole_file import whole_file
 
 if TYPE_CHECKING:
     from fairseq_ssl.analysis.translation import Search
@@ -137,7 +137,7 @@ def publish(args: argparse.Namespace, signature: Signature, results: dict[str, A
     path = args.output.with_name(f"{args.output.name}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"signature": str(signature), **signature.parameters, **results}
-    with whole_file(path) as file:
+    with atomic_lines(path) as file:
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     print(f"{signature}\nwrote {path} and {figure_path(args)}", file=sys.stderr)
 

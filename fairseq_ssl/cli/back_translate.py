@@ -14,9 +14,8 @@ from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
 from fairseq_ssl.cli.ranges import check_length_penalty, check_range
 from fairseq_ssl.engines import ctranslate2_decoder, devices
 from fairseq_ssl.engines.decoding import Decoding
-from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.text.noise.corpus import MOST_TOKENS
 
 SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
@@ -303,10 +302,10 @@ def _device(args: argparse.Namespace) -> str:
     return device_options.device(args, GPUS[_engines(args)[0]])
 
 
-def _engine(args: argparse.Namespace) -> Engine:
+def _engine(args: argparse.Namespace) -> Executor:
     decoder, is_cluster = _engines(args)
     if is_cluster:
         work_options.check_no_jobs(args)
         gpus = float(_device(args) == "cuda")
-        return RayEngine(args.address, cpus=args.threads, gpus=gpus)
+        return RayExecutor(args.address, cpus=args.threads, gpus=gpus)
     return device_options.engine(args, GPUS[decoder])

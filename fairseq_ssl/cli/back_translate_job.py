@@ -10,17 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.block_input import BlockInput
 from fairseq_ssl.cli.growing_job import BlockJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.engines.decoding import Decoding
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.translation import COUNTS, MADE, TranslatedBlock, Translation
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import identity
 
 NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
 
@@ -44,7 +44,7 @@ class Wanted:
         """All that decides the bytes of the outputs."""
         decoding = asdict(self.decoding)
         del decoding["threads"]
-        decoding["models"] = [[str(path), *identity(path)] for path in self.decoding.models]
+        decoding["models"] = [[str(path), *file_fingerprint(path)] for path in self.decoding.models]
         decoding["data_dir"] = self.decoding.data_dir and str(self.decoding.data_dir)
         return {
             "engine": self.decoder,
@@ -65,12 +65,12 @@ class BackTranslationJob(BlockJob):
     """One run of the command."""
 
     wanted: Wanted = field(kw_only=True)
-    engine: Engine = field(kw_only=True)
+    engine: Executor = field(kw_only=True)
     seconds: float = 0.0
     """Since the model was asked for the first block."""
 
     @classmethod
-    def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> BackTranslationJob:
+    def of(cls, wanted: Wanted, engine: Executor, afresh: bool) -> BackTranslationJob:
         """Return the run that the command line asks for."""
         decoder = ctranslate2_decoder if wanted.decoder == "ctranslate2" else fairseq_decoder
         for model in wanted.decoding.models:

@@ -12,14 +12,12 @@ from typing import IO, Any, Protocol, TypeVar
 from fairseq_ssl.cli.line_stream import STDIN
 from fairseq_ssl.cli.output_paths import check_all_differ
 from fairseq_ssl.cli.work_options import parsed_shard
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text import byte_blocks
-from fairseq_ssl.text.byte_blocks import ByteBlock
-from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.line_ends import is_converted
-from fairseq_ssl.text.lines import open_text, stdin_text
-from fairseq_ssl.text.row_blocks import share_read
+from fairseq_ssl.io import blocks as byte_blocks
+from fairseq_ssl.io.blocks import ByteBlock, share_read
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.text_files import is_converted, open_text, stdin_text
 
 
 class Done(Protocol):
@@ -49,10 +47,10 @@ class BlockInput:
     @property
     def identity(self) -> list[int] | None:
         """What tells the file from what it may become: its size and when it was written."""
-        return None if self.path is None else identity(self.path)
+        return None if self.path is None else file_fingerprint(self.path)
 
     def blocks(
-        self, engine: Engine, work: Callable[[ByteBlock], Result]
+        self, engine: Executor, work: Callable[[ByteBlock], Result]
     ) -> Iterator[tuple[Result, float | None]]:
         """Yield what became of each block, in order, and which share is done, if known."""
         with ExitStack() as stack:
@@ -83,7 +81,7 @@ class BlockInput:
     def bounds(self) -> tuple[int, int]:
         """Return the first block of the shard, and the first of the next."""
         assert self.path is not None
-        return byte_blocks.bounds(self.path.stat().st_size, *self.shard, self.size)
+        return byte_blocks.shard_bounds(self.path.stat().st_size, *self.shard, self.size)
 
     def _place(self, file: IO[bytes]) -> tuple[int, int | None]:
         """Go to where the work begins; returns that byte and the one where it ends, if known."""

@@ -21,8 +21,8 @@ from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.cli.work_options import parsed_shard
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import identity
 
 BLOCK = 4096
 """Lines that are read, sorted by length and written at a time."""
@@ -121,7 +121,7 @@ def _label(args: argparse.Namespace) -> int:
         raise UsageError(f"--shard {args.shard} has no lines: there are {len(dataset)}.")
     task = {
         "split": args.split,
-        "model": [str(args.model), *identity(args.model)],
+        "model": [str(args.model), *file_fingerprint(args.model)],
         "lines": [first, last],
     }
     output = args.output / f"{name}.npy"

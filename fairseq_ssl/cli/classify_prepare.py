@@ -15,20 +15,19 @@ from fairseq_ssl.cli.output_paths import add_replace, check_new, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.io.atomic import atomic_folder, atomic_lines
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.labelled import (
-    Labelled,
+from fairseq_ssl.text.labeled_text import (
+    LabeledText,
     falls_within,
     mark,
-    read_labelled,
+    read_labeled_text,
     take,
     view_of_words,
 )
-from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.subwords import sentencepiece_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
-from fairseq_ssl.text.whole_file import whole_file
-from fairseq_ssl.text.whole_folder import whole_folder
 
 REFUSE, DROP, KEEP = "refuse", "drop", "keep"
 HELD_OUT = ("valid", "test")
@@ -156,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("train", *HELD_OUT):
         if splits.get(name) == []:
             raise DataError(f"There are no {name} texts. Expected one or more.")
-    with whole_folder(args.output) as folder:
+    with atomic_folder(args.output) as folder:
         extra = _ExtraTexts(args.extra_unlabelled, args.leaks, args.lower, held)
         report = _write(args, folder, splits, unlabelled, extra)
         counts = {name: len(texts) for name, texts in splits.items()}
@@ -200,10 +199,10 @@ def _check(args: argparse.Namespace) -> None:
 
 def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
     """Return the labelled texts by split, and under rest_texts those that lose their labels."""
-    splits: dict[str, Any] = {"train": list(read_labelled(args.labelled, args.text_first))}
+    splits: dict[str, Any] = {"train": list(read_labeled_text(args.labelled, args.text_first))}
     for name in HELD_OUT:
         if getattr(args, name):
-            splits[name] = list(read_labelled(getattr(args, name), args.text_first))
+            splits[name] = list(read_labeled_text(getattr(args, name), args.text_first))
     below = 0.0
     for name in reversed(HELD_OUT):  # of a hash, test texts have the lowest values
         texts, count = splits["train"], getattr(args, f"{name}_lines")
@@ -231,7 +230,7 @@ def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
 
 def _without_leaks(
     args: argparse.Namespace,
-    splits: dict[str, list[Labelled]],
+    splits: dict[str, list[LabeledText]],
     unlabelled: list[str],
     held: dict[bytes, str],
 ) -> int:
@@ -285,7 +284,7 @@ class _ExtraTexts:
 def _write(
     args: argparse.Namespace,
     folder: Path,
-    splits: dict[str, list[Labelled]],
+    splits: dict[str, list[LabeledText]],
     unlabelled: list[str],
     extra: _ExtraTexts,
 ) -> dict[str, Any]:
@@ -335,11 +334,11 @@ def _write(
 
 
 def _write_text(
-    args: argparse.Namespace, folder: Path, splits: dict[str, list[Labelled]], views_file: str
+    args: argparse.Namespace, folder: Path, splits: dict[str, list[LabeledText]], views_file: str
 ) -> None:
     """Write the labelled splits as text too, and how words were cut."""
     for name, found in splits.items():
-        with whole_file(folder / "text" / f"{name}.tsv") as file:
+        with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{one.label}\t{one.text}\n" for one in found)
     settings = {"cut": args.cut, "lower": args.lower, "drop_unknown": args.drop_unknown}
     (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
@@ -349,7 +348,7 @@ def _counts(lines: Iterable[str]) -> Counter[str]:
     return Counter(chain.from_iterable(line.split() for line in lines))
 
 
-def _check_labels(splits: dict[str, list[Labelled]], labels: list[str]) -> None:
+def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> None:
     for name, found in splits.items():
         for number, one in enumerate(found, 1):
             if one.label not in labels:

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.scoring.classification import (
     ClassScores,
     class_scores,
@@ -21,8 +22,7 @@ from fairseq_ssl.scoring.classification import (
 from fairseq_ssl.scoring.seeds import Spread
 from fairseq_ssl.scoring.significance import SAMPLES, SEED, paired_bootstrap
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.labelled import read_labelled
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.text.labeled_text import read_labeled_text
 
 COLUMNS = ("error", "accuracy", "macro_f1", "calibration_error")
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, score, compare and print."""
     if args.samples < 1:
         raise UsageError(f"--samples is {args.samples}; expected 1 or more.")
-    gold_names = [one.label for one in read_labelled(args.gold)]
+    gold_names = [one.label for one in read_labeled_text(args.gold)]
     if not gold_names:
         raise DataError(f"{args.gold} is empty. Expected a line or more.")
     classes = sorted(set(gold_names))

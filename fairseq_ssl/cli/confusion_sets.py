@@ -13,12 +13,12 @@ from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output, o
 from fairseq_ssl.cli.progress import progress, watched
 from fairseq_ssl.cli.work_options import add_jobs, check_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.noise.confusion_sets import Confuser, known_words, lines_of, slices
 from fairseq_ssl.text.noise.spell_checkers import Aspell, SpellChecker, SymSpell
-from fairseq_ssl.text.whole_file import whole_file
-from fairseq_ssl.text.word_counts import read_counts
+from fairseq_ssl.text.vocabulary import read_counts
 
 SUMMARY = "ask a spell checker for the words that each word of a text may be mistaken for"
 EXAMPLES = """\
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     among = None if args.oov else frozenset(words)
     totals = {"words": sum(map(len, work)), "sets": 0, "confusions": 0}
     tell = progress("confusion sets", "words", totals["words"])
-    with whole_file(args.output) as file:
+    with atomic_lines(args.output) as file:
         found = local_engine(args).ordered(Confuser(checker, args.most, among), work)
         for piece, sets in zip(work, found, strict=True):
             file.writelines(lines_of(sets))

@@ -9,8 +9,8 @@ from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
 from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import detokeniser
-from fairseq_ssl.text.generated import generated
+from fairseq_ssl.text.postprocessing import read_generated_lines
+from fairseq_ssl.text.tokenization import moses_detokenizer
 
 SUMMARY = "join subwords, undo Moses' tokenisation, take lines out of fairseq-generate's output"
 EXAMPLES = """\
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plain(args: argparse.Namespace) -> Iterator[str]:
-    plain = detokeniser(args.subwords, args.moses)
+    plain = moses_detokenizer(args.subwords, args.moses)
     lines = stream(args.file)
-    for line in generated(lines, args.field) if args.field else lines:
+    for line in read_generated_lines(lines, args.field) if args.field else lines:
         yield plain(" ".join(token for token in line.split() if token != args.drop))

@@ -12,9 +12,8 @@ import warnings
 from collections.abc import Callable
 
 from fairseq_ssl.cli import work_options
-from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.local import cores
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.executors import Executor, cpu_count
 
 Gpus = Callable[[], int]
 """How many GPUs what does the work can use."""
@@ -55,11 +54,11 @@ def batch_tokens(args: argparse.Namespace, gpus: Gpus) -> int:
     return args.max_tokens or (16_000 if device(args, gpus) == "cuda" else 2_000)
 
 
-def engine(args: argparse.Namespace, gpus: Gpus) -> Engine:
+def engine(args: argparse.Namespace, gpus: Gpus) -> Executor:
     """Return the processes of this machine that do the work."""
     if device(args, gpus) == "cuda":
         return work_options.local_engine(args, gpus())
-    return work_options.local_engine(args, max(1, cores() // args.threads))
+    return work_options.local_engine(args, max(1, cpu_count() // args.threads))
 
 
 def add_one_device(parser: argparse._ActionsContainer) -> None:

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import fairseq_ssl
-from fairseq_ssl.engines.local import cores
+from fairseq_ssl.errors import DISTRIBUTIONS
+from fairseq_ssl.io.executors import cpu_count
 from fairseq_ssl.papers import PAPERS
-from fairseq_ssl.text.needed_package import DISTRIBUTIONS
 
 SUMMARY = "check the installation and print what a bug report should hold"
 EXAMPLES = """\
@@ -116,7 +116,7 @@ def _accelerator() -> Finding:
     except ImportError as error:
         return Finding("devices", "unknown", f"torch does not load: {error}")
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Finding("devices", ", ".join(names) or f"CPU only, {cores()} cores to use")
+    return Finding("devices", ", ".join(names) or f"CPU only, {cpu_count()} cores to use")
 
 
 def _safe_loading() -> Finding:

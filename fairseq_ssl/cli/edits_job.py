@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.blocks import PairBlock, pair_blocks
+from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.edits.corpus import Applying, Drop, GramCount, Labelling, Measuring, Rewritten
 from fairseq_ssl.text.edits.coverage import Coverage
@@ -20,8 +22,6 @@ from fairseq_ssl.text.edits.dictionary import EditDictionary
 from fairseq_ssl.text.edits.labels import Gram
 from fairseq_ssl.text.edits.suffix_table import english_suffixes, read_suffixes
 from fairseq_ssl.text.edits.transforms import Transforms
-from fairseq_ssl.text.pair_blocks import PairBlock, pair_blocks
-from fairseq_ssl.text.whole_file import whole_file
 
 
 class Done(Protocol):
@@ -45,7 +45,7 @@ class EditsJob:
 
     source: Path
     target: Path
-    engine: Engine
+    engine: Executor
     settings: dict[str, Any]
 
     def dictionary(self) -> None:
@@ -127,7 +127,7 @@ class EditsJob:
     ) -> dict[str, int]:
         """Write the lines made of all blocks, and add to the coverage; return their counts."""
         totals = {"lines": 0, "without_labels": 0}
-        with whole_file(self.settings["output"]) as file:
+        with atomic_lines(self.settings["output"]) as file:
             for done in self._results(f"edits {kind}", work):
                 file.write(done.lines)
                 totals["lines"] += done.pairs

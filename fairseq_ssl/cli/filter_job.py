@@ -10,12 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.filter_report import table
 from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import RowBlock, row_blocks
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.resumable import file_fingerprint, temporary_path
+from fairseq_ssl.io.text_files import open_bytes, open_text, stdin_text
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.filters.corpus import (
     CorpusFilter,
@@ -26,9 +29,6 @@ from fairseq_ssl.text.filters.corpus import (
 )
 from fairseq_ssl.text.filters.kinds import Chain
 from fairseq_ssl.text.filters.seen_table import SeenTable, memory_for
-from fairseq_ssl.text.growing_files import aside, identity
-from fairseq_ssl.text.lines import open_bytes, open_text, packed, stdin_text
-from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Wanted:
         return {
             "filters": list(self.chain.names),
             "inputs": list(self.names),
-            "inputs_are": [identity(path) for path in self.inputs],
+            "inputs_are": [file_fingerprint(path) for path in self.inputs],
             "outputs": list(map(str, self.outputs)),
             "examples": self.examples,
             "memory": self.memory if self.chain.duplicates else None,
@@ -104,7 +104,7 @@ class FilterJob(GrowingJob):
     """One run of the command."""
 
     wanted: Wanted = field(kw_only=True)
-    engine: Engine = field(kw_only=True)
+    engine: Executor = field(kw_only=True)
     _seen: SeenTable | None = field(init=False, default=None)
     _totals: Totals = field(init=False)
     _open: ExitStack = field(init=False, default_factory=ExitStack)
@@ -116,7 +116,7 @@ class FilterJob(GrowingJob):
             self._seen = SeenTable(self.wanted.memory)
 
     @classmethod
-    def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> FilterJob:
+    def of(cls, wanted: Wanted, engine: Executor, afresh: bool) -> FilterJob:
         """Return the run that the command line asks for."""
         given = wanted.outputs, wanted.task, afresh, not wanted.inputs
         return cls(*given, wanted=wanted, engine=engine)
@@ -147,10 +147,12 @@ class FilterJob(GrowingJob):
         if self._seen is None or duplicates is None:
             return
         files = [
-            self._open.enter_context(open_bytes(aside(path), compressed=path.suffix == ".gz"))
+            self._open.enter_context(
+                open_bytes(temporary_path(path), compressed=path.suffix == ".gz")
+            )
             for path in self.wanted.outputs
         ]
-        blocks = row_blocks(files, [str(aside(path)) for path in self.wanted.outputs])
+        blocks = row_blocks(files, [str(temporary_path(path)) for path in self.wanted.outputs])
         for hashes in self.engine.ordered(CorpusHashes(duplicates), blocks):
             self._seen.add(hashes)
 
@@ -165,7 +167,7 @@ class FilterJob(GrowingJob):
                 done = done.without(self._seen.add(done.hashes), wanted.examples)
             self._totals.add(done, wanted.examples)
             tell(done.rows, done.share)
-            pieces = [packed(data, gz) for data, gz in zip(done.kept, compressed, strict=True)]
+            pieces = [compressed(data, gz) for data, gz in zip(done.kept, compressed, strict=True)]
             yield pieces, asdict(self._totals)
         if not self._totals.rows:
             raise DataError(f"{wanted.names[0]} is empty. Expected a line or more.")

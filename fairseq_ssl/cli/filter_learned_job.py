@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.scorer_options import loader
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.atomic import atomic_folder
+from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.text_files import open_text, read_parallel
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import open_text, packed, read_parallel
-from fairseq_ssl.text.pair_blocks import PairBlock, pair_blocks
-from fairseq_ssl.text.row_blocks import row_blocks
-from fairseq_ssl.text.whole_folder import whole_folder
-from fairseq_ssl.text.word_counts import read_counts, write_counts
+from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 if TYPE_CHECKING:
     from fairseq_ssl.learned_filter.dependence import Sums, Values
@@ -52,7 +51,7 @@ class Fit:
     copies: int
     penalty: float
     seed: int
-    engine: Engine
+    engine: Executor
 
     def run(self) -> int:
         """Count, sum, classify, and write the folder."""
@@ -68,7 +67,7 @@ class Fit:
             raise DataError(
                 f"{self.clean[0]} has {len(clean)} lines; expected {FOLDS} or more to learn from."
             )
-        with whole_folder(self.output) as folder:
+        with atomic_folder(self.output) as folder:
             counts = self._counts()
             for one, name in zip(counts, COUNTS, strict=True):
                 write_counts(one, folder / name)
@@ -171,7 +170,7 @@ class Apply:
     kept: Paths
     scores: Path
     computing: Mapping[str, Any]
-    engine: Engine
+    engine: Executor
     afresh: bool
 
     def run(self) -> int:
@@ -182,9 +181,9 @@ class Apply:
         filter_json = self.filter / FILTER
         task = {
             "filter": str(self.filter),
-            "filter_is": identity(filter_json) if filter_json.exists() else None,
+            "filter_is": file_fingerprint(filter_json) if filter_json.exists() else None,
             "inputs": list(map(str, self.pairs)),
-            "inputs_are": [identity(path) for path in self.pairs],
+            "inputs_are": [file_fingerprint(path) for path in self.pairs],
             "half": self.computing["half"],
             "version": __version__,
         }
@@ -286,7 +285,7 @@ class KeptPairs(GrowingJob):
                 self.kept += len(places)
                 at = self.positions, self.lines, self.kept, self.equals
                 yield (
-                    [packed(data, gz) for data, gz in zip(made, compressed, strict=True)],
+                    [compressed(data, gz) for data, gz in zip(made, compressed, strict=True)],
                     {"at": at},
                 )
 

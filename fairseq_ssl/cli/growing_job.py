@@ -11,17 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from fairseq_ssl.atomic_output import exclusive, is_device
 from fairseq_ssl.cli.block_input import BlockInput
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.atomic import exclusive, is_device
+from fairseq_ssl.io.resumable import ResumableFiles, complete, is_done, journal, write_chunk
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import (
-    GrowingFiles,
-    complete,
-    is_done,
-    journal,
-    write_piece,
-)
 
 Pieces = Sequence[bytes | Path]
 """Of the outputs, one each."""
@@ -72,7 +66,7 @@ class GrowingJob(ABC):
         """Write the outputs, or the first to `stdout`; returns False where they were there."""
         if not self.outputs:
             for pieces, _ in self.pieces():
-                write_piece(stdout, pieces[0])
+                write_chunk(stdout, pieces[0])
             stdout.flush()
             return True
         with ExitStack() as locks:
@@ -110,7 +104,7 @@ class GrowingJob(ABC):
             ) from None
 
     def _grow(self) -> None:
-        with GrowingFiles(self.outputs, self.task, self.afresh or self.from_stdin) as files:
+        with ResumableFiles(self.outputs, self.task, self.afresh or self.from_stdin) as files:
             if files.state:
                 print(f"going on after line {self.go_on(files.state)}", file=sys.stderr)
             for pieces, state in self.pieces():

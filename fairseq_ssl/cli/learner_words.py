@@ -9,8 +9,8 @@ from pathlib import Path
 from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.lines import read_parallel
 from fairseq_ssl.text.noise.learner_words import KINDS, MOST_TOKENS, Counting, LearnerWords
 
 SUMMARY = "count in corrected text which words learners put in, leave out and confuse"

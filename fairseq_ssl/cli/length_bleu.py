@@ -83,11 +83,11 @@ def _one(
     from fairseq_ssl.analysis.trained import Trained
     from fairseq_ssl.analysis.translation import references, translate
     from fairseq_ssl.scoring.bleu import bleu, bleu_by_length
-    from fairseq_ssl.text.detokenise import detokeniser
+    from fairseq_ssl.text.tokenization import moses_detokenizer
 
     trained = Trained.load(path, args.data, device)
     datasets = [trained.pairs(split) for split in options.splits(args)]
-    join = detokeniser(args.subwords, args.moses)
+    join = moses_detokenizer(args.subwords, args.moses)
 
     def plain(line: str) -> str:
         return join(" ".join(token for token in line.split() if token != args.separator))

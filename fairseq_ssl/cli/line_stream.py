@@ -11,14 +11,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.work_options import check_jobs
-from fairseq_ssl.engines.local import LocalEngine
+from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.lines import read_lines, stdin_lines
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.text.tokenization import LineRewriter
 
 STDIN = "-"
 BLOCK = 1000
@@ -76,7 +75,7 @@ def write(lines: Iterable[str], output: Path | None, signature: Signature) -> in
         out.flush()
         return count
     with exclusive(output):
-        with whole_file(output) as file:
+        with atomic_lines(output) as file:
             for line in _watched(lines, signature):
                 file.write(f"{line}\n")
                 count += 1
@@ -86,14 +85,14 @@ def write(lines: Iterable[str], output: Path | None, signature: Signature) -> in
 
 
 def rewritten(
-    lines: Iterable[str], jobs: int, build: Callable[..., Rewrite], *options: Any
+    lines: Iterable[str], jobs: int, build: Callable[..., LineRewriter], *options: Any
 ) -> Iterator[str]:
     """Rewrite each line by what `build` makes of the options, in so many processes."""
     check_jobs(jobs)
     rewrite = build(*options)  # here too: what is wrong with a model is told before there is work
     if jobs == 1:
         return map(rewrite, lines)
-    engine, work = LocalEngine(jobs), _Rewriting(build, options)
+    engine, work = LocalExecutor(jobs), _Rewriting(build, options)
     return chain.from_iterable(engine.ordered(work, _blocks(iter(lines))))
 
 
@@ -101,7 +100,7 @@ def rewritten(
 class _Rewriting:
     """What a process does with a block of lines; pickled, so it holds how to build the rest."""
 
-    build: Callable[..., Rewrite]
+    build: Callable[..., LineRewriter]
     options: tuple[Any, ...]
 
     def __call__(self, block: list[str]) -> list[str]:
@@ -109,7 +108,7 @@ class _Rewriting:
 
 
 @lru_cache(maxsize=1)
-def _built(build: Callable[..., Rewrite], options: tuple[Any, ...]) -> Rewrite:
+def _built(build: Callable[..., LineRewriter], options: tuple[Any, ...]) -> LineRewriter:
     return build(*options)
 
 

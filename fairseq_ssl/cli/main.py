@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.stdout import NAME, drop_stdout, flush_stdout, open_stdout
-from fairseq_ssl.engines.library_advice import hide_library_advice
 from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, one_line
+from fairseq_ssl.io.executors import silence_library_warnings
 
 VERBS = {
     "average": "fairseq_ssl.cli.average",
@@ -149,7 +149,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     args, unknown = parser.parse_known_args(words)
     parser.refuse_unknown(unknown)
-    hide_library_advice()
+    silence_library_warnings()
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)

@@ -10,9 +10,8 @@ from fairseq_ssl.cli import work_options
 from fairseq_ssl.cli.block_input import add_input, outputs_of, shard_of
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
-from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.corpus import MOST_TOKENS
 
@@ -137,8 +136,8 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     )
 
 
-def _engine(args: argparse.Namespace) -> Engine:
+def _engine(args: argparse.Namespace) -> Executor:
     if args.engine == "local":
         return work_options.local_engine(args)
     work_options.check_no_jobs(args)
-    return RayEngine(args.address)
+    return RayExecutor(args.address)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ssl.cli.block_input import BlockInput
-from fairseq_ssl.engines.engine import Engine
-from fairseq_ssl.engines.local import LocalEngine
-from fairseq_ssl.text import byte_blocks
+from fairseq_ssl.io import blocks
+from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.text.noise.corpus import CorpusNoise, FileNoise, NoisedBlock
 
 BLOCKS = 8
@@ -28,21 +27,21 @@ class NoiseInput(BlockInput):
     """A folder of this run alone, for what processes hand over (default: a temporary one)."""
 
     def results(
-        self, engine: Engine, work: CorpusNoise
+        self, engine: Executor, work: CorpusNoise
     ) -> Iterator[tuple[NoisedBlock, float | None]]:
         """Yield what became of each block, in order, and which share is done, if known."""
-        if self.can_be_entered and isinstance(engine, LocalEngine) and engine.jobs > 1:
+        if self.can_be_entered and isinstance(engine, LocalExecutor) and engine.jobs > 1:
             yield from self._by_number(engine, work)
         else:
             yield from self.blocks(engine, work)
 
     def _by_number(
-        self, engine: Engine, work: CorpusNoise
+        self, engine: Executor, work: CorpusNoise
     ) -> Iterator[tuple[NoisedBlock, float | None]]:
         """Let processes read the blocks, and take what they leave in files."""
         assert self.path is not None
         first, after = self.bounds()
-        begin = max(first, self.position // byte_blocks.SIZE)  # there the next line begins
+        begin = max(first, self.position // blocks.BLOCK_SIZE)  # there the next line begins
         if self.position == self.path.stat().st_size:
             return
         with _empty_folder(self.scratch) as folder:

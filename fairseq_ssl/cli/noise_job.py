@@ -11,23 +11,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.growing_job import BlockJob
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io import blocks as byte_blocks
+from fairseq_ssl.io.atomic import build_once
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.resumable import is_done
+from fairseq_ssl.io.text_files import open_bytes, open_text
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text import byte_blocks
-from fairseq_ssl.text.growing_files import is_done
-from fairseq_ssl.text.lines import open_bytes, open_text
-from fairseq_ssl.text.made_once import made_once
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.text.noise.corpus import NoisedBlock, corpus_noise
 from fairseq_ssl.text.noise.learner_words import LearnerWords
 from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.word_counts import counted, read_counts, write_counts
+from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts
 
 TOTALS = ("lines", "skipped", "tokens", "touched")
 
@@ -72,10 +72,10 @@ class NoiseJob(BlockJob):
     """One run of the command."""
 
     wanted: Wanted = field(kw_only=True)
-    engine: Engine = field(kw_only=True)
+    engine: Executor = field(kw_only=True)
 
     @classmethod
-    def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> NoiseJob:
+    def of(cls, wanted: Wanted, engine: Executor, afresh: bool) -> NoiseJob:
         """Return the run that the command line asks for."""
         outputs = list(wanted.outputs.values())
         if outputs:
@@ -166,7 +166,7 @@ class NoiseJob(BlockJob):
                 write_counts(counts, kept)
                 Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
 
-        made_once(kept, lambda: is_done([kept], made_of), count)
+        build_once(kept, lambda: is_done([kept], made_of), count)
         return read_counts(kept) if is_done([kept], made_of) else Counter()
 
     def _count_input(self, path: Path) -> Counter[str]:
@@ -174,7 +174,7 @@ class NoiseJob(BlockJob):
         tell = progress("count words", "blocks")
         with open_text(path) as file:
             blocks = byte_blocks.byte_blocks(file)
-            for one in self.engine.ordered(counted, blocks):
+            for one in self.engine.ordered(count_words, blocks):
                 counts.update(one)
                 tell(1)
         return counts

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.io.atomic import exclusive
 
 
 def check_output(output: Path | None, *read: Path | None, option: str = "output") -> None:

@@ -13,11 +13,11 @@ from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.output_paths import check_new, one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import MissingPackageError, UsageError
+from fairseq_ssl.io.atomic import atomic_folder
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text import position_data
-from fairseq_ssl.text.parallel import Pair, PairReader, ParallelFolder
-from fairseq_ssl.text.whole_folder import whole_folder
-from fairseq_ssl.text.word_counts import RESERVED
+from fairseq_ssl.text.parallel_folder import PairReader, ParallelFolder, SentencePair
+from fairseq_ssl.text.vocabulary import RESERVED
 
 SUMMARY = "make data sets to compare positions on: long pairs dropped, sentences joined or swapped"
 EXAMPLES = """\
@@ -35,7 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 LEAST = {"limit": 1, "sentences": 2}
 
-Operation = Callable[[PairReader[Any]], Iterator[Pair[Any]]]
+Operation = Callable[[PairReader[Any]], Iterator[SentencePair[Any]]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     corpus = _open(args)
     operation = _operation(args.kind, settings, corpus)
     counts = {}
-    with whole_folder(output) as folder:
+    with atomic_folder(output) as folder:
         for split in corpus.splits:
             reader = PairReader(split)
             pairs = watched(operation(reader), split.name, "pairs written")
@@ -157,7 +157,7 @@ def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
     """Recognise the form of INPUT; text needs no fairseq."""
     languages = args.source_lang, args.target_lang
     if not any(args.input.glob("*.idx")):
-        from fairseq_ssl.text.parallel_text import TextFolder
+        from fairseq_ssl.text.parallel_folder import TextFolder
 
         return TextFolder(args.input, *languages)
     try:

@@ -16,9 +16,9 @@ from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.scoring.bleu_metric import bleu_words
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.lines import read_parallel
 
 if TYPE_CHECKING:
     from fairseq_ssl.rerank.post_ensemble import Kernel, Values

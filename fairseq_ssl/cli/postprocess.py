@@ -15,10 +15,14 @@ from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import detruecaser
-from fairseq_ssl.text.detokenise import Rewrite, detokeniser, joiner
-from fairseq_ssl.text.japanese import japanese_punctuation, without_latin_brackets
-from fairseq_ssl.text.unknown_words import UnknownCopies, replaced
-from fairseq_ssl.text.word_counts import read_counts
+from fairseq_ssl.text.postprocessing import (
+    UnknownCopies,
+    japanese_punctuation,
+    replaced,
+    without_latin_brackets,
+)
+from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer, subword_joiner
+from fairseq_ssl.text.vocabulary import read_counts
 
 SUMMARY = "put translations right: unknown words, subwords, case, tokens, Japanese punctuation"
 EXAMPLES = """\
@@ -130,15 +134,15 @@ def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
     return chosen
 
 
-def _rewrites(args: argparse.Namespace) -> list[Rewrite]:
+def _rewrites(args: argparse.Namespace) -> list[LineRewriter]:
     """Return what is done to a line after copying, in its order."""
-    steps: list[Rewrite] = [joiner(args.subwords)]
+    steps: list[LineRewriter] = [subword_joiner(args.subwords)]
     if args.unknown_to is not None:
         steps.append(partial(replaced, text=args.unknown_to))
     if args.detruecase:
         steps.append(detruecaser())
     if args.moses:
-        steps.append(detokeniser("none", args.moses))
+        steps.append(moses_detokenizer("none", args.moses))
     if args.japanese_punctuation:
         steps.append(japanese_punctuation)
     if args.remove_brackets:

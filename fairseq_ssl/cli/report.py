@@ -101,10 +101,10 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look for everything, put it together and write the page."""
     from fairseq_ssl.cli.report_scores import measured
+    from fairseq_ssl.io.atomic import atomic_lines
     from fairseq_ssl.report.gold_errors import corrected_by_type
     from fairseq_ssl.report.page import Page
     from fairseq_ssl.report.tables import table
-    from fairseq_ssl.text.whole_file import whole_file
 
     found = _found(args)
     of_set = _set(args, found)
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
         )
     signature = Signature("report", told)
     page = Page(args.title, found, table(found.scores), sentences, str(signature))
-    with whole_file(args.output) as file:
+    with atomic_lines(args.output) as file:
         file.write(page.html())
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)
     return 0

@@ -15,8 +15,8 @@ from fairseq_ssl.cli.rerank_features_job import FeaturesJob, Wanted
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io import blocks
 from fairseq_ssl.rerank.length_norms import PENALTY
-from fairseq_ssl.text import byte_blocks
 
 NAMES = {LANGUAGE_MODEL: "lm", MASKED_MODEL: "mlm"}
 """What scores are called by default; those of translation by their direction."""
@@ -158,7 +158,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--block",
         type=int,
-        default=byte_blocks.SIZE // 1024,
+        default=blocks.BLOCK_SIZE // 1024,
         metavar="KIB",
         help="how much of the list is sorted by length and scored at a time, and what a kill may "
         "cost each process (default: %(default)s)",

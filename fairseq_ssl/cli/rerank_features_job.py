@@ -12,18 +12,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.scorer_options import loader
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.nbest_scoring import NBestScoring
 from fairseq_ssl.engines.scoring import TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import RowBlock, row_blocks
+from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.text_files import open_text, stdin_text
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import open_text, stdin_text
-from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Wanted:
         """All that decides the bytes of the output."""
         scoring = asdict(self.scoring)
         del scoring["threads"]
-        scoring["models"] = [[str(path), *identity(path)] for path in self.scoring.models]
+        scoring["models"] = [[str(path), *file_fingerprint(path)] for path in self.scoring.models]
         scoring["data_dir"] = self.scoring.data_dir and str(self.scoring.data_dir)
         read = {name: path and str(path) for name, path in self.files.items()}
-        are = {f"{name}_is": path and identity(path) for name, path in self.files.items()}
+        are = {f"{name}_is": path and file_fingerprint(path) for name, path in self.files.items()}
         return {
             **scoring,
             **read,
@@ -87,14 +87,14 @@ class FeaturesJob(GrowingJob):
     """One run of the command."""
 
     wanted: Wanted = field(kw_only=True)
-    engine: Engine = field(kw_only=True)
+    engine: Executor = field(kw_only=True)
     totals: Counter[str] = field(default_factory=Counter)
     position: int = 0
     """Bytes of the list, unpacked, that are done."""
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, wanted: Wanted, engine: Engine, afresh: bool) -> FeaturesJob:
+    def of(cls, wanted: Wanted, engine: Executor, afresh: bool) -> FeaturesJob:
         """Return the run that the command line asks for."""
         wanted = replace(wanted, scoring=named(wanted.scoring))
         outputs = [wanted.output] if wanted.output else []

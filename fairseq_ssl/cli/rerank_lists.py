@@ -16,10 +16,10 @@ from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import detokeniser
-from fairseq_ssl.text.json_text import parsed_json
 from fairseq_ssl.text.nbest import NBest, merged, nbest_lines, read_list, read_nbest
+from fairseq_ssl.text.tokenization import moses_detokenizer
 
 BLOCK = 10_000
 """Sentences whose choice is made at a time."""
@@ -106,7 +106,7 @@ def groups_of(path: Path) -> Iterator[NBest]:
 def read_weights(path: Path) -> dict[str, float]:
     """Read what tune wrote."""
     try:
-        content = parsed_json("\n".join(stream(path)))
+        content = parse_json("\n".join(stream(path)))
         weights = {str(name): float(weight) for name, weight in content["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
@@ -138,7 +138,7 @@ def _merge(args: argparse.Namespace) -> int:
     for name in args.right_to_left:
         if name not in lists:
             raise UsageError(f"--right-to-left {name} names no list.{nearest(name, lists)}")
-    rewrite = detokeniser(args.subwords, args.moses)
+    rewrite = moses_detokenizer(args.subwords, args.moses)
     readers = [
         read_list(stream(path), str(path), name, rewrite, name in args.right_to_left)
         for name, path in lists.items()

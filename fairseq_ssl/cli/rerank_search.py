@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl import __version__
+from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.line_stream import stream
 from fairseq_ssl.cli.output_paths import check_output, one_writer
 from fairseq_ssl.cli.progress import progress
@@ -21,9 +21,9 @@ from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.cli.work_options import add_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import detokeniser
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.text.tokenization import moses_detokenizer
 
 if TYPE_CHECKING:
     from fairseq_ssl.rerank.candidates import Candidates, Weights
@@ -161,7 +161,7 @@ def _tune(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text)
     else:
-        with whole_file(args.output) as file:
+        with atomic_lines(args.output) as file:
             file.write(f"{text}\n")
     for name, score in scores.items():
         print(f"{name}: {score:.2f}", file=sys.stderr)
@@ -332,7 +332,7 @@ def _read(
             )
     lists = [[one.scores for one in group.candidates] for group in groups]
     candidates = Candidates.of(lists, list(dict.fromkeys(names)), str(args.nbest_list))
-    plain = detokeniser(args.subwords, args.moses)
+    plain = moses_detokenizer(args.subwords, args.moses)
     texts = [[plain(one.text) for one in group.candidates] for group in groups]
     return candidates, Statistics.of(aim, texts, references)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_ssl.text.detokenise import SUBWORDS
+from fairseq_ssl.text.tokenization import SUBWORDS
 
 
 def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = None) -> None:

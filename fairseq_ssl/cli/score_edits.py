@@ -13,11 +13,11 @@ import numpy as np
 
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.score_metrics import Metric, Output, Settings, Values, check_lengths
-from fairseq_ssl.engines.local import LocalEngine
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.scoring.errant import Annotator, compared, packages
 from fairseq_ssl.scoring.significance import Statistics
-from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
 
 Item = TypeVar("Item")
@@ -47,7 +47,7 @@ class EditMetric(Metric):
         self, work: Callable[[list[Item]], list[Result]], items: Sequence[Item], name: str
     ) -> list[Result]:
         """Work on blocks of sentences in so many processes."""
-        engine = LocalEngine(self.settings["jobs"])
+        engine = LocalExecutor(self.settings["jobs"])
         found = chain.from_iterable(engine.ordered(work, _blocks(items)))
         return list(watched(found, name, "sentences"))
 

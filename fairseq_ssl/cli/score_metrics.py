@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.scoring.errant import TypedCounts
 from fairseq_ssl.scoring.significance import Statistics
-from fairseq_ssl.text.lines import read_lines
 
 if TYPE_CHECKING:
     from fairseq_ssl.scoring.corpus_sums import Aim

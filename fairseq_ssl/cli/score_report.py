@@ -14,11 +14,11 @@ import numpy as np
 from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.score_metrics import Metric, Output, check_lengths
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.scoring.errant import UNKNOWN, Totals, by_category, main_type, scores
 from fairseq_ssl.scoring.seeds import Spread
 from fairseq_ssl.scoring.significance import SAMPLES, SEED, paired_bootstrap
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.lines import read_lines
 from fairseq_ssl.text.m2 import M2Sentence
 
 MOST_FREQUENT = 10

@@ -6,7 +6,6 @@ import argparse
 
 from fairseq_ssl.cli import device_options
 from fairseq_ssl.engines.devices import gpus
-from fairseq_ssl.engines.engine import Engine
 from fairseq_ssl.engines.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
@@ -15,6 +14,7 @@ from fairseq_ssl.engines.scoring import (
     Scoring,
 )
 from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.io.executors import Executor
 
 
 def add_device(work: argparse._ActionsContainer) -> None:
@@ -35,7 +35,7 @@ def device(args: argparse.Namespace) -> str:
     return device_options.device(args, gpus)
 
 
-def engine(args: argparse.Namespace) -> Engine:
+def engine(args: argparse.Namespace) -> Executor:
     """Return the processes that do the work."""
     return device_options.engine(args, gpus)
 

@@ -14,8 +14,6 @@ from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.detokenise import joiner
-from fairseq_ssl.text.sampling import sampled
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
     KINDS,
@@ -24,8 +22,9 @@ from fairseq_ssl.text.subwords.model import (
     dictionary,
     encoder,
 )
-from fairseq_ssl.text.subwords.training import VOCABULARY, beside
+from fairseq_ssl.text.subwords.training import VOCABULARY, beside, sample_lines
 from fairseq_ssl.text.tags import check_tag
+from fairseq_ssl.text.tokenization import subword_joiner
 
 SUMMARY = "train sentencepiece or subword-nmt, cut text into subwords, and make a dictionary"
 EXAMPLES = """\
@@ -164,7 +163,7 @@ def _train(args: argparse.Namespace) -> int:
         check_new(beside(args.output, suffix), args.force)
     lines = watched(chain.from_iterable(map(stream, args.text)), "subwords train", "lines")
     if args.sample_lines is not None:
-        lines = iter(sampled(lines, args.sample_lines, args.seed))
+        lines = iter(sample_lines(lines, args.sample_lines, args.seed))
     trained = package.train(lines, args.output, args.size, **options)
     parameters = {"kind": args.kind, "lines": trained.lines, "size": args.size, **options}
     if args.sample_lines is not None:
@@ -209,7 +208,7 @@ def _encode(args: argparse.Namespace) -> int:
 
 def _decode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
-    lines = map(joiner(args.kind, "--kind"), stream(args.file))
+    lines = map(subword_joiner(args.kind, "--kind"), stream(args.file))
     kind = args.kind or SENTENCEPIECE
     write(lines, args.output, Signature("subwords-decode", {"kind": kind}))
     return 0

@@ -70,13 +70,13 @@ def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
     from fairseq_ssl.analysis.swapped import first_references, first_sentences
     from fairseq_ssl.analysis.trained import Trained
     from fairseq_ssl.scoring.bleu import bleu
-    from fairseq_ssl.text.detokenise import detokeniser
+    from fairseq_ssl.text.tokenization import moses_detokenizer
 
     trained = Trained.load(path, args.data, device)
     dataset = trained.pairs(args.subset)
     count = min(args.lines, len(dataset))
     chosen = np.sort(np.random.default_rng(args.seed).permutation(len(dataset))[:count]).tolist()
-    plain = detokeniser(args.subwords, args.moses)
+    plain = moses_detokenizer(args.subwords, args.moses)
     references = [
         plain(line) for line in first_references(trained, dataset, chosen, args.separator)
     ]

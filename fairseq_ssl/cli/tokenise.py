@@ -7,7 +7,7 @@ import argparse
 from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
 from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tokenise import tokeniser
+from fairseq_ssl.text.tokenization import moses_tokenizer
 
 SUMMARY = "cut text into Moses' tokens"
 EXAMPLES = """\
@@ -57,5 +57,7 @@ def run(args: argparse.Namespace) -> int:
             "normalise": args.normalise,
         },
     )
-    write(rewritten(stream(args.file), args.jobs, tokeniser, *options), args.output, signature)
+    write(
+        rewritten(stream(args.file), args.jobs, moses_tokenizer, *options), args.output, signature
+    )
     return 0

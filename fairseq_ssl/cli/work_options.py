@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from fairseq_ssl.cli.ranges import check_range
-from fairseq_ssl.engines.local import LocalEngine, cores
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.numbers import whole_number
+from fairseq_ssl.io.executors import LocalExecutor, cpu_count
+from fairseq_ssl.text.specs import parse_integer
 
 MOST_JOBS = 1000
 MOST_BLOCK = 2**20
@@ -31,7 +31,7 @@ def add_jobs(work: argparse._ActionsContainer, default: str = "one for each core
         type=int,
         metavar="N",
         help=f"processes of this machine; the result is the same (default: {default}, here "
-        f"{cores()})",
+        f"{cpu_count()})",
     )
 
 
@@ -53,7 +53,7 @@ def parsed_shard(given: str | None) -> tuple[int, int]:
     """Return what --shard asks for, as its number and how many there are."""
     if given is None:
         return 1, 1
-    number, total = (whole_number(word) for word in given.partition("/")[::2])
+    number, total = (parse_integer(word) for word in given.partition("/")[::2])
     if number is None or total is None or not 1 <= number <= total:
         raise UsageError(f"--shard is {given!r}; expected I/N with I from 1 to N, as in 3/8.")
     return number, total
@@ -71,12 +71,12 @@ def check_block(kibibytes: int | None) -> None:
         check_range("--block", kibibytes, 1, MOST_BLOCK)
 
 
-def local_engine(args: argparse.Namespace, default: int | None = None) -> LocalEngine:
+def local_engine(args: argparse.Namespace, default: int | None = None) -> LocalExecutor:
     """Return the processes that --jobs asks for."""
     check_jobs(args.jobs)
     if getattr(args, "address", None) is not None:
         raise UsageError("--address goes with --engine ray.")
-    return LocalEngine(args.jobs or default or cores())
+    return LocalExecutor(args.jobs or default or cpu_count())
 
 
 def check_no_jobs(args: argparse.Namespace) -> None:

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.data.dataset_checks import check_datasets
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.parallel import (
-    Pair,
+from fairseq_ssl.text.parallel_folder import (
     ParallelFolder,
+    SentencePair,
     Separator,
     Split,
     choose_languages,
     files_of,
+    interleave,
 )
-from fairseq_ssl.text.sentence_groups import interleave
 
 Ids = NDArray[np.int64]
 """A sentence: the ids of its tokens."""
@@ -105,7 +105,7 @@ class BinarisedSplit(Split[Ids]):
 
     files: tuple[IdFile, IdFile]
 
-    def pairs(self) -> Iterator[Pair[Ids]]:
+    def pairs(self) -> Iterator[SentencePair[Ids]]:
         """Read the sentences side by side."""
         source, target = self.files
         if len(source) != len(target):
@@ -115,7 +115,7 @@ class BinarisedSplit(Split[Ids]):
             )
         return zip(source, target, strict=True)
 
-    def write(self, pairs: Iterable[Pair[Ids]], folder: Path) -> int:
+    def write(self, pairs: Iterable[SentencePair[Ids]], folder: Path) -> int:
         """Write ``.bin`` and ``.idx`` of both sides."""
         writers = [file.writer(folder) for file in self.files]
         count = 0

@@ -12,7 +12,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.text.labelled import CUTS, Cut
+from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELLED = "unlabelled"
@@ -22,7 +22,7 @@ VIEWS_FILE = "views.json"
 """How words were cut, for those who cut other texts alike."""
 
 
-def cut_named(name: str) -> Cut:
+def cut_named(name: str) -> Segmenter:
     """Return how words are cut: words, spaces, or bert:FOLDER as that language model cuts them."""
     kind, _, folder = name.partition(":")
     if kind == "bert" and folder:

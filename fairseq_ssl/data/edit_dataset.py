@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.word_counts import RESERVED
+from fairseq_ssl.text.vocabulary import RESERVED
 
 SPECIAL = len(RESERVED)
 """fairseq's own symbols, before the labels in their dictionary."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.io.text_files import read_lines
 
 Probabilities = NDArray[np.floating[Any]]
 """[lines, classes]"""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import ConfigurationError, nearest
-from fairseq_ssl.text.detokenise import SUBWORDS
+from fairseq_ssl.text.tokenization import SUBWORDS
 
 
 @dataclass(frozen=True)

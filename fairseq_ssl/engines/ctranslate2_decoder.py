@@ -9,11 +9,10 @@ from typing import Any
 
 from fairseq_ssl.checkpoints.ctranslate2_folder import check_folder
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
-from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
+from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
+from fairseq_ssl.io.atomic import build_once
+from fairseq_ssl.io.resumable import file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.growing_files import identity, is_done
-from fairseq_ssl.text.made_once import made_once
-from fairseq_ssl.text.needed_package import needed
 
 WEIGHTS = "model.bin"
 """The file in the folder of a model that holds its weights."""
@@ -123,7 +122,7 @@ def converted(decoding: Decoding) -> Decoding:
         return decoding
     folder = decoding.data_dir and str(decoding.data_dir.resolve())
     made_of = {
-        "checkpoint_is": identity(model),
+        "checkpoint_is": file_fingerprint(model),
         "data_dir": folder,
         "languages": decoding.languages,
     }
@@ -137,7 +136,7 @@ def converted(decoding: Decoding) -> Decoding:
         " Convert the checkpoint elsewhere with fairseq-ssl export --to ctranslate2, and give that "
         "folder as --model."
     )
-    made_once(kept, lambda: is_done([kept], made_of), convert, hint)
+    build_once(kept, lambda: is_done([kept], made_of), convert, hint)
     check_folder(kept)
     return replace(decoding, models=(kept,))
 
@@ -163,4 +162,4 @@ def _line(error: Exception) -> str:
 
 
 def _package() -> Any:
-    return needed("ctranslate2", "--engine ctranslate2", "ctranslate2")
+    return import_optional("ctranslate2", "--engine ctranslate2", "ctranslate2")

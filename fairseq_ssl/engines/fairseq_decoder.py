@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.engines.devices import device_of
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.text.padded_batches import padded_batches
+from fairseq_ssl.text.batches import padded_batches
 
 TRANSLATION = ("translation", "tagged_translation")
 """Tasks whose models are decoded in tagged_translation, which has the noisy beam."""

@@ -18,8 +18,8 @@ from fairseq_ssl.rerank.length_norms import (
     slor,
     unigram_log_probabilities,
 )
-from fairseq_ssl.text.padded_batches import padded_batches
-from fairseq_ssl.text.word_counts import read_entries
+from fairseq_ssl.text.batches import padded_batches
+from fairseq_ssl.text.vocabulary import read_entries
 
 
 class LanguageModelScorer:

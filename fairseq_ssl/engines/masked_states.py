@@ -10,7 +10,7 @@ import numpy as np
 from fairseq_ssl.engines.masked_models import masked_models
 from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.engines.scoring_models import padded
-from fairseq_ssl.text.padded_batches import padded_batches
+from fairseq_ssl.text.batches import padded_batches
 
 
 class MaskedStates:

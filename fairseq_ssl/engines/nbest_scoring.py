@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from fairseq_ssl.engines.local import worker_number
 from fairseq_ssl.engines.scoring import Loader, Pair, Scored, Scorer, Scoring
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.growing_files import identity
-from fairseq_ssl.text.lines import packed, read_lines
+from fairseq_ssl.io.blocks import RowBlock
+from fairseq_ssl.io.executors import worker_number
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.text_files import compressed, read_lines
 from fairseq_ssl.text.nbest import Candidate, candidate_line, read_candidate
-from fairseq_ssl.text.row_blocks import RowBlock
 from fairseq_ssl.text.subwords.model import cutter
 
 
@@ -67,7 +67,7 @@ class NBestScoring:
             + "\n"
             for (number, candidate), row in zip(known, found.values, strict=True)
         )
-        output = packed(text.encode("utf-8"), self.compressed)
+        output = compressed(text.encode("utf-8"), self.compressed)
         return ScoredBlock(output, block.ends, len(lines), found.tokens, found.cut, block.share)
 
     def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[Pair]:
@@ -75,7 +75,7 @@ class NBestScoring:
         cut, cut_source = cutter(self.subwords), cutter(self.source_subwords)
         lines: tuple[str, ...] = ()
         if self.source is not None:
-            lines = _lines(self.source, *identity(self.source))
+            lines = _lines(self.source, *file_fingerprint(self.source))
         sources: dict[int, list[str]] = {}
         pairs = []
         for place, (number, candidate) in enumerate(known):

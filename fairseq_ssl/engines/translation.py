@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Loader
-from fairseq_ssl.engines.local import worker_number
-from fairseq_ssl.text.byte_blocks import ByteBlock
-from fairseq_ssl.text.lines import packed
+from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.executors import worker_number
 
 MADE, GIVEN = "made", "given"
 OUTPUTS = (MADE, GIVEN)
@@ -75,7 +74,7 @@ class Translation:
                 counts["written"] += len(text.split())
         counts.update(lines=len(lines), pairs=len(columns[MADE]))
         pieces = tuple(
-            packed(b"".join(line + b"\n" for line in columns[name]), compressed)
+            compressed(b"".join(line + b"\n" for line in columns[name]), compressed)
             for name, compressed in zip(self.outputs, self.compressed, strict=True)
         )
         return TranslatedBlock(pieces, block.end, counts)

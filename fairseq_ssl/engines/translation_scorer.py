@@ -10,7 +10,7 @@ import numpy as np
 from fairseq_ssl.engines.scoring import Pair, Scored, Scoring
 from fairseq_ssl.engines.scoring_models import loaded, numbers, padded, writes_right_to_left
 from fairseq_ssl.rerank.length_norms import by_length
-from fairseq_ssl.text.padded_batches import padded_batches
+from fairseq_ssl.text.batches import padded_batches
 
 
 class TranslationScorer:

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.text.padded_batches import padded_batches
+from fairseq_ssl.text.batches import padded_batches
 
 logger = logging.getLogger(__name__)
 

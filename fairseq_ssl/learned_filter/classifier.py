@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.learned_filter.dependence import Values
-from fairseq_ssl.text.needed_package import needed
 
 FOLDS = 5
 
@@ -69,8 +68,8 @@ def learned(
     Returns:
         the classifier, and the share of pairs that ones learned from other parts tell right
     """
-    svm = needed("sklearn.svm", "Learning a filter", "wmt")
-    selection = needed("sklearn.model_selection", "Learning a filter", "wmt")
+    svm = import_optional("sklearn.svm", "Learning a filter", "wmt")
+    selection = import_optional("sklearn.model_selection", "Learning a filter", "wmt")
     features = np.concatenate([clean, noisy])
     kinds = np.repeat([1, -1], [len(clean), len(noisy)])
     if len(clean) < FOLDS or len(noisy) < FOLDS:

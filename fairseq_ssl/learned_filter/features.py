@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_ssl.engines.local import worker_number
 from fairseq_ssl.engines.scoring import Scoring
+from fairseq_ssl.io.blocks import PairBlock
+from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.learned_filter.dependence import Dependence, Sums, Values, unit
 from fairseq_ssl.learned_filter.sentence_vectors import SentenceVectors
 from fairseq_ssl.scoring.bleu_metric import bleu_words
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.pair_blocks import PairBlock
 from fairseq_ssl.text.subwords.model import cutter
-from fairseq_ssl.text.word_counts import read_counts
+from fairseq_ssl.text.tokenization import LineRewriter
+from fairseq_ssl.text.vocabulary import read_counts
 
 if TYPE_CHECKING:
     from fairseq_ssl.engines.masked_states import MaskedStates
@@ -153,5 +153,5 @@ def _translation_scorer(scoring: Scoring, worker: int) -> TranslationScorer:
 
 
 @lru_cache(maxsize=4)
-def _tokeniser(name: str) -> Rewrite:
+def _tokeniser(name: str) -> LineRewriter:
     return bleu_words(name)

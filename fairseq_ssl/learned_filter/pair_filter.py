@@ -10,12 +10,12 @@ from typing import Any
 
 from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import PairBlock
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.learned_filter.classifier import Classifier
 from fairseq_ssl.learned_filter.dependence import Dependence, Values
 from fairseq_ssl.learned_filter.features import Measures, Pairs
 from fairseq_ssl.signature import json_text
-from fairseq_ssl.text.json_text import parsed_json
-from fairseq_ssl.text.pair_blocks import PairBlock
 
 FILTER = "filter.json"
 COUNTS = ("counts.source", "counts.target")
@@ -48,7 +48,7 @@ class PairFilter:
     def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
         """Read one; `computing` says on what its models run, as fields of a Scoring."""
         try:
-            content = parsed_json((folder / FILTER).read_bytes())
+            content = parse_json((folder / FILTER).read_bytes())
             measures = _measures_of_json(content["measures"], folder, computing)
             classifier = Classifier.of_json(content["classifier"])
         except FileNotFoundError:

@@ -16,7 +16,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.models.pooled_classifier import PooledConfig, pooled_classes
 from fairseq_ssl.models.text_classifier import TextClassifier
-from fairseq_ssl.text.word_counts import is_filler
+from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def _rows(symbols: list[str], tokeniser: Any, end: int, folder: Path) -> list[in
     }
     rows = [special.get(symbol, known.get(symbol)) for symbol in symbols]
     lacking = [symbol for symbol, row in zip(symbols, rows, strict=True) if row is None]
-    fillers = [symbol for symbol in lacking if is_filler(symbol)]
+    fillers = [symbol for symbol in lacking if is_padding_entry(symbol)]
     if len(lacking) > len(fillers):
         shown = ", ".join(map(repr, [one for one in lacking if one not in fillers][:5]))
         raise DataError(

@@ -28,7 +28,7 @@ from fairseq_ssl.modules.residual_block import (
     draw_weights,
 )
 from fairseq_ssl.modules.unfolding import Unfolding
-from fairseq_ssl.text.numbers import whole_numbers
+from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
 LONGEST = 1_000_000
@@ -288,7 +288,7 @@ def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool
 
 
 def _dilations(given: str) -> tuple[int, ...]:
-    numbers = whole_numbers(str(given), least=1)
+    numbers = parse_integers(str(given), least=1)
     if numbers is None:
         raise ConfigurationError(
             f"--bytenet-dilations is {given!r}; expected numbers above 0, as in 1,2,4,8,16."

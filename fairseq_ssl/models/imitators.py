@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.modules import imitators as modules
-from fairseq_ssl.text.numbers import whole_numbers
+from fairseq_ssl.text.specs import parse_integers
 
 FORMS = {"auto": None, "types": True, "convolution": False}
 
@@ -80,7 +80,7 @@ class ImitatorNetworks(BaseFairseqModel):
 
 def made(cfg: Any, task: Any) -> modules.Imitators:
     """Make imitators as the options say; refuse what is out of range."""
-    windows = whole_numbers(str(cfg.imitator_windows), least=1)
+    windows = parse_integers(str(cfg.imitator_windows), least=1)
     if windows is None:
         raise ConfigurationError(
             f"--imitator-windows is {cfg.imitator_windows!r}; expected numbers of 1 or more with "

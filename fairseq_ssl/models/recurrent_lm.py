@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.recurrent_options import RecurrentConfig, recurrent_encoder
-from fairseq_ssl.text.numbers import whole_numbers
+from fairseq_ssl.text.specs import parse_integers
 
 
 @dataclass
@@ -65,7 +65,7 @@ class RecurrentLanguageModel(FairseqLanguageModel):
 
 
 def _cutoffs(cfg: Any) -> list[int]:
-    found = whole_numbers(cfg.lm_adaptive_cutoffs, least=1)
+    found = parse_integers(cfg.lm_adaptive_cutoffs, least=1)
     if found is None or list(found) != sorted(set(found)):
         raise ConfigurationError(
             f"--lm-adaptive-cutoffs is {cfg.lm_adaptive_cutoffs!r}; expected rising numbers of "

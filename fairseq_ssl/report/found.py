@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.report.told import (
     Comparison,
     Parts,
@@ -18,7 +19,6 @@ from fairseq_ssl.report.told import (
     parts_of,
     scores_of,
 )
-from fairseq_ssl.text.json_text import parsed_json
 
 SEED = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
@@ -123,7 +123,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _take_json(found: Found, path: Path, name: Path) -> None:
     try:
-        content = parsed_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         raise DataError(f"{path} is no JSON. Take it away, or make it again.") from None
     system, _ = system_of(path.parent)

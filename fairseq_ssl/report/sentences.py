@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.report.gold_errors import GoldError
-from fairseq_ssl.text.lines import read_lines
 
 SOURCE, REFERENCE = "source", "reference"
 

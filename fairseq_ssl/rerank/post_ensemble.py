@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.rerank.word_vectors import WordVectors
-from fairseq_ssl.text.detokenise import Rewrite
+from fairseq_ssl.text.tokenization import LineRewriter
 
 Values = NDArray[np.float64]
 Kernel = Callable[[Values], Values]
@@ -44,7 +44,7 @@ class Means:
     """Means of words' vectors, and how many words were known."""
 
     vectors: WordVectors
-    rewrite: Rewrite = str
+    rewrite: LineRewriter = str
     """Puts spaces between words."""
     known: int = 0
     words: int = 0

@@ -10,15 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.atomic_output import atomic_path, exclusive
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines, atomic_path, exclusive
+from fairseq_ssl.io.text_files import open_bytes, open_text, read_lines
 from fairseq_ssl.rerank.fasttext_binary import check_fasttext
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.lines import open_bytes, open_text, read_lines
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.numbers import whole_numbers
-from fairseq_ssl.text.whole_file import whole_file
-from fairseq_ssl.text.word_counts import write_counts
+from fairseq_ssl.text.specs import parse_integers
+from fairseq_ssl.text.tokenization import LineRewriter
+from fairseq_ssl.text.vocabulary import write_counts
 
 Vector = NDArray[np.float32]
 SUFFIXES = (".vec", ".vec.gz", ".bin")
@@ -69,7 +67,9 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
         return _table(path, words)
     if path.suffix == ".bin":
         with open_bytes(path):  # what is wrong with the file itself is told in words
-            fasttext = needed("gensim.models.fasttext", "Reading a .bin file of fastText", "wmt")
+            fasttext = import_optional(
+                "gensim.models.fasttext", "Reading a .bin file of fastText", "wmt"
+            )
         check_fasttext(path)
         try:
             model = fasttext.load_facebook_vectors(str(path))
@@ -85,7 +85,7 @@ def _table(path: Path, words: Set[str]) -> Table:
     found: dict[str, Vector] = {}
     with open_text(path) as file:  # some such files have words that are no UTF-8
         head = file.readline(200).decode("utf-8", "replace").split()
-        numbers = whole_numbers(",".join(head))
+        numbers = parse_integers(",".join(head))
         if numbers is None or len(numbers) != 2:
             shown = " ".join(head)[:40]
             raise DataError(
@@ -140,7 +140,7 @@ def train_vectors(
     texts: list[Path],
     output: Path,
     training: Training,
-    rewrite: Rewrite = str,
+    rewrite: LineRewriter = str,
     watch: Callable[[Iterable[str]], Iterable[str]] = iter,
 ) -> int:
     """Train skip-grams with letters (Bojanowski et al., 2017), and count words in `output`.counts.
@@ -157,7 +157,7 @@ def train_vectors(
     """
     if not output.name.endswith(SUFFIXES):
         raise UsageError(f"{output} is no name for vectors. Expected .vec, .vec.gz or .bin.")
-    gensim = needed("gensim.models.fasttext", "Training word vectors", "wmt")
+    gensim = import_optional("gensim.models.fasttext", "Training word vectors", "wmt")
     model = gensim.FastText(
         vector_size=training.dimensions,
         window=training.window,
@@ -191,7 +191,7 @@ class Text:
     """The words of each line of files, as often as asked."""
 
     paths: list[Path]
-    rewrite: Rewrite = str
+    rewrite: LineRewriter = str
     watch: Callable[[Iterable[str]], Iterable[str]] = iter
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -207,7 +207,7 @@ def _write(model: Any, gensim: Any, output: Path) -> None:
             gensim.save_facebook_model(model, str(temporary))
         return
     words = model.wv.index_to_key
-    with whole_file(output) as file:
+    with atomic_lines(output) as file:
         file.write(f"{len(words)} {model.wv.vector_size}\n")
         for word in words:
             numbers = " ".join(f"{value:.6g}" for value in model.wv.get_vector(word).tolist())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairseq_ssl.errors import UsageError, nearest
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.errors import UsageError, import_optional, nearest
+from fairseq_ssl.text.tokenization import LineRewriter
 
 
 def bleu_metric(tokenizer: str = "13a") -> Any:
     """Return sacreBLEU's metric; it takes text as it is, tokenised or not."""
-    metrics = needed("sacrebleu.metrics.bleu", "BLEU", "fairseq")
+    metrics = import_optional("sacrebleu.metrics.bleu", "BLEU", "fairseq")
     if tokenizer not in metrics.BLEU.TOKENIZERS:
         known = list(metrics.BLEU.TOKENIZERS)
         raise UsageError(
@@ -25,7 +24,7 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
         raise UsageError(f"sacreBLEU's tokenizer {tokenizer} can not start: {told}") from None
 
 
-def bleu_words(tokenizer: str) -> Rewrite:
+def bleu_words(tokenizer: str) -> LineRewriter:
     """Return what puts spaces between words as BLEU tells them apart; `none` lets a line be."""
     if tokenizer == "none":
         return str

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.errors import import_optional
 from fairseq_ssl.scoring.bleu_metric import bleu_metric
-from fairseq_ssl.text.needed_package import needed
 
 AIMS = ("bleu", "chrf", "chrf++")
 """What can be aimed at."""
@@ -117,7 +117,7 @@ class ChrfAim(_OfMetric):
     """
 
     def __init__(self, words: int = 0) -> None:
-        metrics = needed("sacrebleu.metrics.chrf", "chrF", "fairseq")
+        metrics = import_optional("sacrebleu.metrics.chrf", "chrF", "fairseq")
         super().__init__(metrics.CHRF(word_order=words))
         self._weight = float(self._metric.beta**2)
 

@@ -13,9 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.errors import MissingPackageError, import_optional
 from fairseq_ssl.text.m2 import NOTHING, M2Edit, M2Sentence
-from fairseq_ssl.text.needed_package import needed
 
 MODEL = "en_core_web_sm"
 UNKNOWN = "UNK"
@@ -55,7 +54,7 @@ class Annotator:
     """
 
     def __init__(self, model: str | None) -> None:
-        errant, spacy = (needed(name, PURPOSE, "gec") for name in ("errant", "spacy"))
+        errant, spacy = (import_optional(name, PURPOSE, "gec") for name in ("errant", "spacy"))
         self.typed = model is not None
         pipeline = _pipeline(spacy, model) if model is not None else spacy.blank("en")
         self._errant: Any = errant.load("en", pipeline)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from fairseq_ssl.text.needed_package import needed
+from fairseq_ssl.errors import import_optional
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
 """What rouge-score calls them; L takes a summary for one sentence, Lsum sentence by sentence."""
@@ -37,7 +37,7 @@ def rouge_by_line(
     mark: str | None = None,
 ) -> list[list[float]]:
     """Return the F1 of each summary by each variant."""
-    package = needed("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
+    package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
     scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=stem)
     rows = []
     for number, output in enumerate(outputs):

@@ -29,7 +29,7 @@ from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
 from fairseq_ssl.models.expert_and_imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.recurrent_encoder import flush_denormals
-from fairseq_ssl.text.word_counts import is_filler
+from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,9 @@ class SemiSupervisedClassificationTask(FairseqTask):
         self.stage = str(cfg.classification_stage)
         self.dictionaries = dictionaries
         labels = dictionaries[LABEL]
-        self.classes = [one for one in labels.symbols[labels.nspecial :] if not is_filler(one)]
+        self.classes = [
+            one for one in labels.symbols[labels.nspecial :] if not is_padding_entry(one)
+        ]
         _check(cfg, self.stage)
         self._teacher: TextClassifier | None = None
         self.state.merge_state_dict({"vocabularies": self.vocabularies()})

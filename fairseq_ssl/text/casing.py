@@ -11,11 +11,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.tokenization import LineRewriter
 
 COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 
@@ -39,7 +38,7 @@ class CaseCounts:
         ways: dict[str, list[tuple[str, int]]] = {}
         for token, count in self.counts.items():
             ways.setdefault(token.lower(), []).append((token, count))
-        with whole_file(path) as file:
+        with atomic_lines(path) as file:
             for forms in ways.values():
                 forms.sort(key=lambda form: -form[1])  # of equal ones the first seen leads
                 (best, most), *others = forms
@@ -49,7 +48,7 @@ class CaseCounts:
         return len(ways)
 
 
-def truecaser(model: Path) -> Rewrite:
+def truecaser(model: Path) -> LineRewriter:
     """Return what gives each token its case: the usual one at the beginning of a sentence.
 
     Elsewhere a token stays if the model has seen it so, as Moses has it. That is an option of
@@ -68,14 +67,14 @@ def truecaser(model: Path) -> Rewrite:
     return lambda line: str(truecaser.truecase(line, return_str=True, use_known=True))
 
 
-def detruecaser() -> Rewrite:
+def detruecaser() -> LineRewriter:
     """Return what writes the first word of each sentence with a capital."""
     detruecase = _sacremoses().MosesDetruecaser().detruecase
     return lambda line: str(detruecase(line, return_str=True))
 
 
 def _sacremoses() -> Any:
-    return needed("sacremoses", "Truecasing", "fairseq")
+    return import_optional("sacremoses", "Truecasing", "fairseq")
 
 
 def _read(path: Path) -> dict[str, Any]:

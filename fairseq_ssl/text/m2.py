@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.io.text_files import read_lines
 
 NOTHING = "-NONE-"
 NOOP = "noop"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.numbers import whole_number
+from fairseq_ssl.text.specs import parse_integer
+from fairseq_ssl.text.tokenization import LineRewriter
 
 SEPARATOR = "|||"
 SOURCES = "from="
@@ -69,7 +69,7 @@ _EXAMPLE = "0 ||| text ||| name= -1.5 ||| -1.5"
 def read_candidate(line: str, where: str) -> tuple[int, Candidate]:
     """Return what a line of a list in Moses' format tells, and of which sentence."""
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
-    number = whole_number(fields[0])
+    number = parse_integer(fields[0])
     if not 3 <= len(fields) <= 6 or number is None:
         raise DataError(f"{where} is no line of an n-best list. Expected one as {_EXAMPLE}.")
     total = _number(fields[3], "the total", where) if len(fields) > 3 and fields[3] else 0.0
@@ -132,7 +132,7 @@ def candidate_line(number: int, candidate: Candidate) -> str:
 
 
 def read_generated(
-    lines: Iterable[str], name: str, score: str, rewrite: Rewrite, right_to_left: bool = False
+    lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[NBest]:
     """Yield the sentences that fairseq-generate printed with ``--nbest``, by number.
 
@@ -167,7 +167,7 @@ def read_generated(
 
 
 def read_list(
-    lines: Iterable[str], name: str, score: str, rewrite: Rewrite, right_to_left: bool = False
+    lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[NBest]:
     """Yield the sentences of a list in either format; its first line tells which."""
     stream = iter(lines)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.parallel import Pair, PairReader, S, Separators
-from fairseq_ssl.text.sentence_groups import first_to_end
+from fairseq_ssl.text.parallel_folder import PairReader, S, SentencePair, Separators, first_to_end
 
 
-def extrapolate(reader: PairReader[S], limit: int, length: Callable[[S], int]) -> Iterator[Pair[S]]:
+def extrapolate(
+    reader: PairReader[S], limit: int, length: Callable[[S], int]
+) -> Iterator[SentencePair[S]]:
     """Drop the training pairs with more than `limit` tokens on a side; other splits stay whole.
 
     What is longer at test time is then longer than anything seen in training.
@@ -35,12 +36,12 @@ def extrapolate(reader: PairReader[S], limit: int, length: Callable[[S], int]) -
 
 def interpolate(
     reader: PairReader[S], sentences: int, separators: Separators[S]
-) -> Iterator[Pair[S]]:
+) -> Iterator[SentencePair[S]]:
     """Join each `sentences` neighbouring pairs into one; those left over at the end are dropped.
 
     Lengths are then alike in training and test, but a token's position hardly ever is.
     """
-    group: list[Pair[S]] = []
+    group: list[SentencePair[S]] = []
     for pair in reader:
         _refuse_separators(reader, pair, separators)
         group.append(pair)
@@ -54,7 +55,7 @@ def interpolate(
         )
 
 
-def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[Pair[S]]:
+def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
     """Move the first of the joined sentences to the end, on both sides: X_2, ..., X_n, X_1.
 
     What does not depend on absolute positions translates it there as well as before.
@@ -64,12 +65,14 @@ def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[Pair[S
         yield _joined(separators, map(first_to_end, groups))
 
 
-def _joined(separators: Separators[S], sides: Iterable[Sequence[S]]) -> Pair[S]:
+def _joined(separators: Separators[S], sides: Iterable[Sequence[S]]) -> SentencePair[S]:
     source, target = (sep.join(side) for sep, side in zip(separators, sides, strict=True))
     return source, target
 
 
-def _refuse_separators(reader: PairReader[S], pair: Pair[S], separators: Separators[S]) -> None:
+def _refuse_separators(
+    reader: PairReader[S], pair: SentencePair[S], separators: Separators[S]
+) -> None:
     for side, separator in enumerate(separators):
         if len(separator.split(pair[side])) > 1:
             raise DataError(
@@ -78,7 +81,9 @@ def _refuse_separators(reader: PairReader[S], pair: Pair[S], separators: Separat
             )
 
 
-def _groups(reader: PairReader[S], pair: Pair[S], separators: Separators[S]) -> list[list[S]]:
+def _groups(
+    reader: PairReader[S], pair: SentencePair[S], separators: Separators[S]
+) -> list[list[S]]:
     """Take both sides apart; they must hold equally many sentences, and more than one."""
     groups = [sep.split(side) for sep, side in zip(separators, pair, strict=True)]
     for side, separator in enumerate(separators):

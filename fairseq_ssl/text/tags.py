@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from fairseq_ssl.atomic_output import exclusive
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.whole_file import whole_file
-from fairseq_ssl.text.word_counts import RESERVED, read_entries
+from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 def check_tag(tag: str) -> None:
@@ -54,6 +53,6 @@ def add_to_dictionary(path: Path, tag: str) -> int | None:
         if any(word == tag for word, _ in read_entries(path)):
             return None
         lines = list(read_lines(path))
-        with whole_file(path) as file:
+        with atomic_lines(path) as file:
             file.writelines(f"{line}\n" for line in [*lines, f"{tag} 1"])
     return len(lines) + 1

@@ -19,11 +19,11 @@ from pathlib import Path
 import harness
 import numpy as np
 
-from fairseq_ssl.text.byte_blocks import byte_blocks
+from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.corpus import corpus_noise
 from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.word_counts import write_counts
+from fairseq_ssl.text.vocabulary import write_counts
 
 GOALS = {"direct": 3.0, "denoise": 6.0}
 PROCESSES_GOAL = 1.8

@@ -10,7 +10,7 @@ import harness
 import numpy as np
 import sacrebleu
 
-from fairseq_ssl.engines.local import LocalEngine
+from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.rerank.candidates import UNITS, Candidates
 from fairseq_ssl.rerank.grid import grid_search
 from fairseq_ssl.rerank.line_search import line_search
@@ -45,7 +45,7 @@ def corpus(
 def ours(candidates: Candidates, texts: Texts, references: list[str], parts: int, jobs: int) -> int:
     """Count and search, as rerank tune does; returns the points of the grid."""
     statistics = Statistics.of(BleuAim(), texts, [references])
-    grid_search(candidates, statistics, parts, LocalEngine(jobs).ordered)
+    grid_search(candidates, statistics, parts, LocalExecutor(jobs).ordered)
     return int((parts + 1) ** len(candidates.names)) - 1
 
 

@@ -47,6 +47,7 @@ with (
     from fairseq_ssl.checkpoints import hugging_face
     from fairseq_ssl.cli.rerank_lists import read_weights
     from fairseq_ssl.errors import FairseqSslError
+    from fairseq_ssl.io.text_files import read_lines
     from fairseq_ssl.rerank.word_vectors import read_vectors
     from fairseq_ssl.text import m2, nbest
     from fairseq_ssl.text.casing import truecaser
@@ -55,12 +56,11 @@ with (
     from fairseq_ssl.text.edits.labels import parse_label
     from fairseq_ssl.text.edits.suffix_table import read_suffixes
     from fairseq_ssl.text.filters.config import read_chain
-    from fairseq_ssl.text.labelled import read_labelled
-    from fairseq_ssl.text.lines import read_lines
+    from fairseq_ssl.text.labeled_text import read_labeled_text
     from fairseq_ssl.text.noise import kinds
     from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
     from fairseq_ssl.text.noise.learner_words import LearnerWords
-    from fairseq_ssl.text.word_counts import read_counts
+    from fairseq_ssl.text.vocabulary import read_counts
 
 
 def m2_again(path: Path) -> None:
@@ -122,7 +122,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "learner-words": (LearnerWords.read, LEARNED),
     "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
     "counts": (read_counts, COUNTS),
-    "labelled": (lambda path: list(read_labelled(path)), LABELLED[:60]),
+    "labelled": (lambda path: list(read_labeled_text(path)), LABELLED[:60]),
     "case": (truecaser, CASE),
     "it.vec": (lambda path: read_vectors(path, {"one", "two"}), VECTORS),
     "weights": (read_weights, WEIGHTS),

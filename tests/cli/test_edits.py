@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text import byte_blocks
+from fairseq_ssl.io import blocks
 from fairseq_ssl.text.edits import diff
 from fairseq_ssl.text.edits.dictionary import EditDictionary
 from tests.conftest import Run
@@ -181,7 +181,7 @@ def test_jobs_packing_and_blocks_change_no_byte(
         assert main(["edits", "dictionary", *pair, "-o", f"edits{jobs}", "--jobs", jobs]) == 0
         assert main(["edits", "label", *pair, *shared, labels]) == 0
         assert main(["edits", "apply", "big.s", labels, *shared, f"out{jobs}"]) == 0
-    monkeypatch.setattr(byte_blocks, "SIZE", 1000)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 1000)
     assert edits("dictionary", *pair, "-o", "edits3") == 0
     assert edits("label", *pair, "-o", "labels3.gz", "--dictionary", "edits3") == 0
     assert edits("apply", "big.s", "labels3.gz", "-o", "out3") == 0

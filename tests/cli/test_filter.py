@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text import byte_blocks, growing_files
+from fairseq_ssl.io import blocks, resumable
+from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.text.filters import corpus
-from fairseq_ssl.text.row_blocks import RowBlock
 
 CHAIN = "encoding,duplicates,clean:max=9,longest:source=8:target=12,identical"
 Pairs = list[tuple[bytes, bytes]]
@@ -78,8 +78,8 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_blocks, "SIZE", 4096)
-    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
+    monkeypatch.setattr(resumable, "PAUSE", 0.0)
 
 
 def write(source: str, target: str, pairs: Pairs) -> None:

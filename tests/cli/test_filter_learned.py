@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.io import blocks
 from fairseq_ssl.learned_filter.pair_filter import PairFilter, PairScoring
-from fairseq_ssl.text import byte_blocks
 from tests.cli.rewriting import refused
 from tests.unit.engines import random_models
 
@@ -45,7 +45,7 @@ def write(name: str, made: list[tuple[str, str]]) -> None:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder with a bitext, clean pairs, and others of which every second is wrong."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(byte_blocks, "SIZE", 2000)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 2000)
     write("bitext", pairs(900, 1))
     write("clean", pairs(120, 2))
     good, bad = pairs(100, 3), pairs(100, 4, wrong=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text import byte_blocks, growing_files
+from fairseq_ssl.io import blocks, resumable
 from fairseq_ssl.text.noise.corpus import CorpusNoise
 from tests.cli.rewriting import given, refused, shown
 from tests.conftest import ROOT
@@ -95,8 +95,8 @@ def test_every_verb_reads_windows_text(
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A text of several small blocks, and a copy with Windows line ends."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(byte_blocks, "SIZE", 4096)
-    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
+    monkeypatch.setattr(resumable, "PAUSE", 0.0)
     data = "".join(f"w{n % 7} b{n % 11} c\rd x{n % 1000} .\n" for n in range(2000)).encode()
     Path("unix").write_bytes(data)
     Path("windows").write_bytes(windows(data))
@@ -127,7 +127,7 @@ def test_processes_change_nothing(
 ) -> None:
     """Processes find the blocks of Unix text by themselves; Windows text is read for them."""
     monkeypatch.chdir(tmp_path)
-    data = b"a b c d e f g h i j k l m\n" * (3 * byte_blocks.SIZE // 26)
+    data = b"a b c d e f g h i j k l m\n" * (3 * blocks.BLOCK_SIZE // 26)
     for name, content in (("unix", data), ("windows", windows(data))):
         Path(name).write_bytes(content)
         words = ["noise", name, "--noise", "spelling:rate=0.3", "-o", f"{name}.noisy"]

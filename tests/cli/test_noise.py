@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text import byte_blocks, growing_files
+from fairseq_ssl.io import blocks, resumable
 from fairseq_ssl.text.noise import corpus
 from fairseq_ssl.text.noise.corpus import CorpusNoise
 from tests.cli.killing import kill
@@ -31,8 +31,8 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_blocks, "SIZE", 4096)
-    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
+    monkeypatch.setattr(resumable, "PAUSE", 0.0)
 
 
 def noise(*words: str) -> int:
@@ -124,7 +124,7 @@ def test_a_run_that_fails_goes_on_where_it_was(
     left = [3, 6, 100]
     original = CorpusNoise.__call__
 
-    def failing(self: CorpusNoise, block: byte_blocks.ByteBlock) -> corpus.NoisedBlock:
+    def failing(self: CorpusNoise, block: blocks.ByteBlock) -> corpus.NoisedBlock:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
@@ -155,7 +155,7 @@ def test_a_run_stopped_after_its_last_block_only_takes_its_names(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(growing_files.GrowingFiles, "finish", stopped)
+        patch.setattr(resumable.ResumableFiles, "finish", stopped)
         assert noise(*command, "-o", "late") == 130
     assert noise(*command, "-o", "late") == 0
     assert Path("late").read_bytes() == Path("whole").read_bytes()

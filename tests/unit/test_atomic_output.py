@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.atomic_output import atomic_path, exclusive, not_written
 from fairseq_ssl.errors import OutputError, UsageError
-from fairseq_ssl.text.made_once import made_once
-from fairseq_ssl.text.whole_folder import whole_folder
+from fairseq_ssl.io.atomic import atomic_folder, atomic_path, build_once, exclusive, output_error
 
 WRITER = """
 import sys
@@ -52,7 +50,7 @@ def test_the_file_of_many_runs_is_always_that_of_one(tmp_path: Path) -> None:
 def test_what_a_killed_run_left_blocks_nobody_and_is_removed(tmp_path: Path) -> None:
     code = (
         "import os, signal; from pathlib import Path; "
-        "from fairseq_ssl.atomic_output import atomic_path; "
+        "from fairseq_ssl.io.atomic import atomic_path; "
         f"opened = atomic_path(Path({str(tmp_path / 'out')!r})); "
         "opened.__enter__().write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -69,7 +67,7 @@ def test_another_process_is_rejected_by_each_kind_of_output(tmp_path: Path) -> N
             f"from fairseq_ssl.{kind} as writer; from pathlib import Path; "
             f"writer(Path({str(tmp_path / 'out')!r})).__enter__()"
         )
-        with whole_folder(tmp_path / "out"):
+        with atomic_folder(tmp_path / "out"):
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert "UsageError: Another run is writing" in done.stderr
 
@@ -101,7 +99,7 @@ def test_who_waits_for_a_file_finds_it_made(tmp_path: Path) -> None:
         calls.append(1)
         write(made, "made")
 
-    threads = [threading.Thread(target=made_once, args=(made, made.exists, make)) for _ in "abc"]
+    threads = [threading.Thread(target=build_once, args=(made, made.exists, make)) for _ in "abc"]
     with exclusive(made):
         for thread in threads:
             thread.start()
@@ -150,7 +148,7 @@ def test_a_place_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> N
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     error = OSError(28, "No space left on device")
     expected = f"out could not be written: No space left on device. The disk of {tmp_path} is full."
-    assert str(not_written(tmp_path / "out", error)).endswith(expected)
+    assert str(output_error(tmp_path / "out", error)).endswith(expected)
 
 
 def test_a_lock_that_its_owner_removed_meanwhile_is_taken_anew(

@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.text.edits.application import edited
 from fairseq_ssl.text.edits.coverage import Coverage
 from fairseq_ssl.text.edits.dictionary import EditDictionary
 from fairseq_ssl.text.edits.diff import changes
 from fairseq_ssl.text.edits.extraction import Extracted, Extraction
 from fairseq_ssl.text.edits.labels import Gram, Label, parse_label
-from fairseq_ssl.text.pair_blocks import PairBlock
 
 Drop: TypeAlias = Literal["never", "long", "lost"]
 """Which pairs get no labels: none; those that put in too many tokens at once, as in the code of

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.edits.labels import (
     DELETE,
     KEEP,
@@ -19,9 +21,7 @@ from fairseq_ssl.text.edits.labels import (
     parse_label,
 )
 from fairseq_ssl.text.edits.transforms import Transform, Transforms
-from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.numbers import MOST_DIGITS, whole_number
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
 """A file's first line. A reader refuses forms that it does not know."""
@@ -113,12 +113,12 @@ class EditDictionary:
 
     def write(self, path: Path) -> None:
         """Write its lines."""
-        with whole_file(path) as file:
+        with atomic_lines(path) as file:
             file.write(self.text())
 
     def write_for_fairseq(self, path: Path) -> None:
         """Write the labels' names as a dictionary for fairseq-preprocess --srcdict."""
-        with whole_file(path) as file:
+        with atomic_lines(path) as file:
             file.writelines(f"{name} 1\n" for name in self.names)
 
     @classmethod
@@ -191,7 +191,7 @@ class _Entries:
 
 
 def _number(word: str, least: int) -> int:
-    number = whole_number(word)
+    number = parse_integer(word)
     if number is None or number < least:
-        raise DataError(f"{word!r} is no number, {least} or more, of at most {MOST_DIGITS} digits.")
+        raise DataError(f"{word!r} is no number, {least} or more, of at most {MAX_DIGITS} digits.")
     return number

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.io.text_files import read_lines
 
 NONE = "-"
 """Stands for no suffix."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.filters.filter import Row
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 
 class Lengths(NamedTuple):

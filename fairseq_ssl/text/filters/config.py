@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError, nearest
-from fairseq_ssl.text import settings
+from fairseq_ssl.errors import DataError, UsageError, import_optional, nearest
+from fairseq_ssl.io.text_files import open_bytes
+from fairseq_ssl.text import specs
 from fairseq_ssl.text.filters import kinds
 from fairseq_ssl.text.filters.kinds import KINDS, NOUN, Setting
-from fairseq_ssl.text.lines import open_bytes
-from fairseq_ssl.text.needed_package import needed
 
 MAX_DEPTH = 20
 """Levels of lists and options in each other; a chain of filters has four."""
@@ -35,7 +34,7 @@ def read_chain(path: Path) -> list[Setting]:
 
 
 def _content(path: Path) -> Any:
-    yaml = needed("yaml", "A file of filters", "wmt")
+    yaml = import_optional("yaml", "A file of filters", "wmt")
     with open_bytes(path) as file:
         data = file.read()
     try:
@@ -69,16 +68,16 @@ def _settings(entry: Any) -> list[Setting]:
             "clean: {max: 100}."
         )
     [(name, options)] = entry.items()
-    settings.known_kind(NOUN, KINDS, str(name))
+    specs.check_name(NOUN, KINDS, str(name))
     if options is not None and not isinstance(options, dict):
         raise UsageError(f"{name}: {options!r} are no options. Expected as in {{max: 100}}.")
     return [Setting(name, dict(_option(name, *pair) for pair in (options or {}).items()))]
 
 
-def _option(name: str, key: Any, value: Any) -> tuple[str, settings.Value]:
+def _option(name: str, key: Any, value: Any) -> tuple[str, specs.Value]:
     """Check a value against the type of the option's default."""
-    found = settings.known_option(NOUN, name, KINDS[name], str(key))
-    default: Any = settings.options_of(KINDS[name])[found].default
+    found = specs.check_option(NOUN, name, KINDS[name], str(key))
+    default: Any = specs.options_of(KINDS[name])[found].default
     if isinstance(default, str) and isinstance(value, list):
         value = "+".join(map(str, value)) if all(isinstance(one, str) for one in value) else value
     number = isinstance(value, (int, float)) and not isinstance(value, bool)

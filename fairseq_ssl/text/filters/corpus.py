@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.text.filters.duplicates import DuplicateFilter
 from fairseq_ssl.text.filters.filter import Row
 from fairseq_ssl.text.filters.kinds import Chain
-from fairseq_ssl.text.row_blocks import RowBlock
 
 LONGEST_EXAMPLE = 300
 """Characters of a line that are shown."""

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.text.filters.filter import Row
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 BY = ("pair", "source", "target")
 

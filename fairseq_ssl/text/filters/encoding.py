@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairseq_ssl.text.filters.filter import Row
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 BAD = {
     "Cc": "control character",

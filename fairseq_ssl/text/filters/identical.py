@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.filters.filter import Row
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text import settings
+from fairseq_ssl.text import specs
 from fairseq_ssl.text.filters.clean import CleanFilter
 from fairseq_ssl.text.filters.duplicates import DuplicateFilter
 from fairseq_ssl.text.filters.encoding import EncodingFilter
@@ -32,16 +32,16 @@ class Setting:
     """One filter of a chain as its user asked for it."""
 
     kind: str
-    options: Mapping[str, settings.Value]
+    options: Mapping[str, specs.Value]
 
     def __str__(self) -> str:
         """Return it with all its options, as in ``clean:min=1:max=100:ratio=3.0``."""
         values = {
             name: self.options.get(name, field.default)
-            for name, field in settings.options_of(KINDS[self.kind]).items()
+            for name, field in specs.options_of(KINDS[self.kind]).items()
         }
         words = [
-            f"{name.replace('_', '-')}={settings.shown(value)}"
+            f"{name.replace('_', '-')}={specs.format_value(value)}"
             for name, value in values.items()
             if value != ""
         ]
@@ -65,7 +65,7 @@ class Chain:
 
 def parsed(words: str) -> list[Setting]:
     """Read ``kind:option=value:...,kind,...``: filters of a chain, first to last."""
-    return [Setting(*settings.read_setting(NOUN, KINDS, word)) for word in words.split(",")]
+    return [Setting(*specs.parse_spec(NOUN, KINDS, word)) for word in words.split(",")]
 
 
 def built(chain: Sequence[Setting], sides: int) -> Chain:
@@ -86,7 +86,7 @@ def built(chain: Sequence[Setting], sides: int) -> Chain:
 
 def described() -> str:
     """Return a line for each kind and for each of its options, for a help text."""
-    return settings.described(KINDS)
+    return specs.describe_registry(KINDS)
 
 
 def _made(setting: Setting, sides: int) -> Any:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.errors import UsageError, import_optional, nearest
 from fairseq_ssl.text.filters.filter import Row
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 NOTHING_FOUND = float(np.finfo(np.float32).min)
 """The score of every language for a line in which the model knows nothing."""
@@ -85,7 +84,7 @@ def _language(identifier: Any, line: str) -> str:
 @lru_cache
 def _identifier(candidates: str) -> Any:
     """Load the model, which takes a second or two."""
-    package = needed("py3langid.langid", "The filter langid", "wmt")
+    package = import_optional("py3langid.langid", "The filter langid", "wmt")
     identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:
         identifier.set_languages(candidates.split("+"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.noise.spell_checkers import SpellChecker
 
 SLICE = 500

@@ -11,8 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.text.byte_blocks import ByteBlock, read_block
-from fairseq_ssl.text.lines import packed
+from fairseq_ssl.io.blocks import ByteBlock, read_block
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.block import Block, Noise
 from fairseq_ssl.text.noise.byte_words import ByteWords, cut
@@ -150,7 +149,7 @@ class CorpusNoise:
         """Make the outputs asked for; compressed ones can be joined as they are, too."""
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
-            outputs.append(packed(made[name](), compressed))
+            outputs.append(compressed(made[name](), compressed))
         lines = block.data.removesuffix(b"\n").count(b"\n") + 1
         counts = lines, bad, len(touched), int(touched.sum())
         return NoisedBlock(tuple(outputs), block.end, *counts)

@@ -12,7 +12,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one, untouched
 from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 SHUFFLE, DELETE, REPLACE = range(3)
 

@@ -11,7 +11,7 @@ from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy, repeated, spare_one
 from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from fairseq_ssl.text.noise.block import (
 )
 from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
-from fairseq_ssl.text import settings
+from fairseq_ssl.text import specs
 from fairseq_ssl.text.noise.block import Chain, Noise
 from fairseq_ssl.text.noise.denoise import DenoisingNoise
 from fairseq_ssl.text.noise.direct import DirectNoise
@@ -70,13 +70,13 @@ def built(chain: Sequence[Setting], at_hand: Mapping[str, Any]) -> Noise:
 
 def described() -> str:
     """Return a line for each kind and for each of its options, for a help text."""
-    return settings.described(KINDS)
+    return specs.describe_registry(KINDS)
 
 
 def options_of(kind: str) -> dict[str, Field[Any]]:
     """Return the fields of a kind that its user may set."""
-    return settings.options_of(KINDS[kind])
+    return specs.options_of(KINDS[kind])
 
 
 def _setting(words: str) -> Setting:
-    return Setting(*settings.read_setting("noise", KINDS, words))
+    return Setting(*specs.parse_spec("noise", KINDS, words))

@@ -19,7 +19,7 @@ from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
 from fairseq_ssl.text.noise.learner_words import KINDS, LearnerWords
 from fairseq_ssl.text.noise.unigrams import Unigrams
 from fairseq_ssl.text.noise.verb_forms import VerbForms
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))

@@ -11,12 +11,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.signature import Signature, json_text
-from fairseq_ssl.text.json_text import parsed_json
-from fairseq_ssl.text.needed_package import needed
 from fairseq_ssl.text.noise.verb_forms import VerbForms
-from fairseq_ssl.text.whole_file import whole_file
 
 KINDS = ("append", "verb", "replace", "delete")
 """What each error asks a corrector to do; append: to put in what is left out."""
@@ -64,7 +63,7 @@ class LearnerWords:
             "missing": _sorted(self.missing),
             "replaced": {word: _sorted(self.replaced[word]) for word in _sorted(weight)},
         }
-        with whole_file(path) as file:
+        with atomic_lines(path) as file:
             file.write(f"{json_text(content, indent=1)}\n")
 
     @classmethod
@@ -100,7 +99,7 @@ class Counting:
     """Counts the errors of pairs of lines, what was written and what it was corrected to."""
 
     def __init__(self) -> None:
-        distance = needed("rapidfuzz.distance", "Comparing lines", "noise")
+        distance = import_optional("rapidfuzz.distance", "Comparing lines", "noise")
         self._operations = distance.Levenshtein.opcodes
         self._forms = VerbForms()
         self._deleted: Counter[str] = Counter()
@@ -186,7 +185,7 @@ def _bad(path: Path, name: str, found: object, expected: str) -> DataError:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = parsed_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             f"{path} does not exist. Make it: fairseq-ssl learner-words SOURCE TARGET -o {path}"

@@ -14,7 +14,7 @@ from fairseq_ssl.text.noise import spelling
 from fairseq_ssl.text.noise.block import Block, Noisy, sorted_by_place, spare_one
 from fairseq_ssl.text.noise.draws import Draws
 from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 SUBSTITUTE, SWAP, DELETE, INSERT = range(4)
 SHARES = (0.7, 0.1, 0.1, 0.1)

@@ -11,9 +11,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any, Protocol
 
-from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.errors import DataError, MissingPackageError, import_optional
 from fairseq_ssl.text.casing import in_the_case_of
-from fairseq_ssl.text.needed_package import needed
 
 DISTANCE = 2
 """Edits that SymSpell looks for: a letter put in, left out, replaced, or swapped with the next."""
@@ -71,7 +70,7 @@ class SymSpell:
 def _imported() -> tuple[Any, Any]:
     """Return symspellpy, and what compares words for it: its own way is half as fast."""
     for package in ("symspellpy", "rapidfuzz"):
-        needed(package, "The spell checker symspell", "noise")
+        import_optional(package, "The spell checker symspell", "noise")
     import symspellpy
     from rapidfuzz.distance import OSA
     from symspellpy.abstract_distance_comparer import AbstractDistanceComparer

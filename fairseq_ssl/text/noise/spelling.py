@@ -10,7 +10,7 @@ import numpy as np
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.noise.block import Block, Noisy
 from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.settings import option
+from fairseq_ssl.text.specs import option
 
 DELETE, INSERT, REPLACE, SWAP = range(4)
 

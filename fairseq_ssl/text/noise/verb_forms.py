@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fairseq_ssl.errors import import_optional
 from fairseq_ssl.text.casing import in_the_case_of
-from fairseq_ssl.text.needed_package import needed
 
 MOST = 1_000_000
 """Words to remember; a larger vocabulary is looked up anew from time to time."""
@@ -26,7 +26,7 @@ class VerbForms(dict[str, tuple[str, ...]]):
     def __init__(self) -> None:
         super().__init__()
         with _without_spacy():
-            package = needed("lemminflect", "Changing verbs", "noise")
+            package = import_optional("lemminflect", "Changing verbs", "noise")
         self.lemmas_of, self.forms_of = package.getAllLemmas, package.getAllInflections
 
     def __missing__(self, word: str) -> tuple[str, ...]:

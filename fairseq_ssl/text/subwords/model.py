@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.text.detokenise import Rewrite
-from fairseq_ssl.text.json_text import parsed_json
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
 from fairseq_ssl.text.subwords.training import beside
 from fairseq_ssl.text.tags import split_tags
-from fairseq_ssl.text.word_counts import RESERVED
+from fairseq_ssl.text.tokenization import LineRewriter
+from fairseq_ssl.text.vocabulary import RESERVED
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 KINDS = (SENTENCEPIECE, SUBWORD_NMT)
@@ -32,7 +32,7 @@ class SubwordModel(Protocol):
         """Yield all pieces with their counts."""
 
 
-def encoder(model: Path, tags: Sequence[str] = ()) -> Rewrite:
+def encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
     """Return what cuts a line into pieces; tags that it begins with stay whole.
 
     sentencepiece would put a piece of its own before a tag, ``▁ <BT> ▁A``; so tags are set
@@ -49,7 +49,7 @@ def encoder(model: Path, tags: Sequence[str] = ()) -> Rewrite:
 
 
 @lru_cache(maxsize=4)
-def cutter(model: Path | None) -> Rewrite:
+def cutter(model: Path | None) -> LineRewriter:
     """Return what cuts a line by a model, kept for a process, or leaves it where there is none."""
     return str if model is None else encoder(model)
 
@@ -98,7 +98,7 @@ def _trained_tags(path: Path) -> list[str]:
     if not signature.is_file():
         return []
     try:
-        return [str(tag) for tag in parsed_json(signature.read_bytes()).get("tags", [])]
+        return [str(tag) for tag in parse_json(signature.read_bytes()).get("tags", [])]
     except (ValueError, AttributeError):
         raise DataError(
             f"{signature} is not what `fairseq-ssl subwords train` wrote beside the model. "

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.atomic_output import atomic_path, exclusive
-from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.text.lines import open_bytes
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.subwords.training import VOCABULARY, Trained, beside
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines, atomic_path, exclusive
+from fairseq_ssl.io.text_files import open_bytes
+from fairseq_ssl.text.subwords.training import VOCABULARY, TrainedSubwords, beside
 
 SUFFIX = ".model"
 LONGEST = 4192
@@ -51,7 +49,7 @@ def train(
     coverage: float = 1.0,
     model_type: str = "bpe",
     size_flag: str = "--size",
-) -> Trained:
+) -> TrainedSubwords:
     """Write PREFIX.model and PREFIX.vocab, with the tags as symbols that are never cut.
 
     `size_flag` is the option, as it is typed, that errors about the size are told of.
@@ -93,18 +91,18 @@ class _Text:
             raise
 
 
-def _written(model: bytes, prefix: Path, text: _Text) -> Trained:
+def _written(model: bytes, prefix: Path, text: _Text) -> TrainedSubwords:
     path = beside(prefix, SUFFIX)
     pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
     numbers = range(pieces.get_piece_size())
     rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
     with exclusive(prefix):
-        with whole_file(beside(prefix, VOCABULARY)) as file:
+        with atomic_lines(beside(prefix, VOCABULARY)) as file:
             file.writelines(rows)
         with atomic_path(path) as temporary:
             temporary.write_bytes(model)
     notes = (f"{text.long} lines of more than {LONGEST} bytes passed over",) if text.long else ()
-    return Trained(path, text.read, len(numbers), notes)
+    return TrainedSubwords(path, text.read, len(numbers), notes)
 
 
 def _in_our_words(error: RuntimeError, text: _Text, given: str) -> DataError:
@@ -128,4 +126,4 @@ def _in_our_words(error: RuntimeError, text: _Text, given: str) -> DataError:
 
 
 def _sentencepiece() -> Any:
-    return needed("sentencepiece", "Subwords of this kind", "fairseq")
+    return import_optional("sentencepiece", "Subwords of this kind", "fairseq")

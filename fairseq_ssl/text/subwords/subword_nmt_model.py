@@ -11,13 +11,11 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.atomic_output import exclusive
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.needed_package import needed
-from fairseq_ssl.text.subwords.training import VOCABULARY, Trained, beside
-from fairseq_ssl.text.whole_file import whole_file
-from fairseq_ssl.text.word_counts import read_counts, write_counts
+from fairseq_ssl.errors import DataError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.subwords.training import VOCABULARY, TrainedSubwords, beside
+from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
@@ -56,7 +54,9 @@ class SubwordNmtModel:
         yield from read_counts(vocabulary).items()
 
 
-def train(lines: Iterable[str], prefix: Path, size: int, tags: Sequence[str] = ()) -> Trained:
+def train(
+    lines: Iterable[str], prefix: Path, size: int, tags: Sequence[str] = ()
+) -> TrainedSubwords:
     """Write PREFIX.codes, of at most `size` merges, and PREFIX.vocab with the pieces' counts."""
     words: Counter[str] = Counter()
     number = 0
@@ -75,15 +75,15 @@ def train(lines: Iterable[str], prefix: Path, size: int, tags: Sequence[str] = (
     pieces = _pieces(words, codes, str(path))
     with exclusive(prefix):
         write_counts(pieces, beside(prefix, VOCABULARY))  # first: who finds the merges finds both
-        with whole_file(path) as file:
+        with atomic_lines(path) as file:
             file.writelines(f"{line}\n" for line in codes)
     notes = (f"{merges} merges, not {size}: no more pair comes twice",) if merges < size else ()
-    return Trained(path, number, len(pieces), notes)
+    return TrainedSubwords(path, number, len(pieces), notes)
 
 
 def _learnt(words: Counter[str], size: int) -> list[str]:
     """Return the lines of a file of merges."""
-    learn = needed("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
+    learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
     with redirect_stderr(sys.stderr if sys.stderr.isatty() else io.StringIO()):  # a bar
@@ -108,7 +108,7 @@ def _pieces(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
 
 def _bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
     """Load merges; subword-nmt takes the tags as regular expressions."""
-    package = needed("subword_nmt.apply_bpe", "Subwords of this kind", "wmt")
+    package = import_optional("subword_nmt.apply_bpe", "Subwords of this kind", "wmt")
     marked = bool(codes) and re.fullmatch(r"#version: \d+(\.\d+)*", codes[0]) is not None
     merges = codes[marked:] or [""]
     for number, line in enumerate(merges, 1 + marked):

@@ -1,16 +1,34 @@
-"""What training a subword model is told, and what it tells."""
+"""What training of both kinds of subword models has in common."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def sample_lines(lines: Iterable[str], size: int, seed: int) -> list[str]:
+    """Return `size` of the lines, each as likely as any other, in their order.
+
+    No more than these are held at a time, and the same seed gives the same lines.
+    """
+    draw = random.Random(seed)
+    kept: list[tuple[int, str]] = []
+    for number, line in enumerate(lines):
+        if number < size:
+            kept.append((number, line))
+        elif (place := draw.randrange(number + 1)) < size:
+            kept[place] = (number, line)
+    return [line for _, line in sorted(kept)]
+
 
 VOCABULARY = ".vocab"
 """Ends the name of the file that tells all pieces, beside a model of either kind."""
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSubwords:
     """A model in its file, and what came of its training."""
 
     model: Path

@@ -11,7 +11,7 @@ from fairseq_ssl.analysis.swapped import swap
 from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.analysis.translation import Search, references, translate
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.generated import generated
+from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
 
 
@@ -26,8 +26,8 @@ def test_they_are_those_of_fairseq_generate(run: Run, trained: Path, toy_data: P
     dataset = model.split("valid")
     counted: list[int] = []
     found = translate(model, dataset, Search(beam=3, max_tokens=200), counted.append)
-    assert found == list(generated(shown.splitlines(), "H"))
-    assert references(model, dataset) == list(generated(shown.splitlines(), "T"))
+    assert found == list(read_generated_lines(shown.splitlines(), "H"))
+    assert references(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
     assert sum(counted) == len(found) == 200
     assert len(counted) > 3, "more than one batch"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairseq_ssl.engines.local import LocalEngine
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.executors import LocalExecutor
 
 
 def squared(number: int) -> int:
@@ -32,18 +32,18 @@ def failing(number: int) -> int:
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_results_come_in_order(jobs: int) -> None:
-    assert list(LocalEngine(jobs).ordered(squared, range(20))) == [n * n for n in range(20)]
+    assert list(LocalExecutor(jobs).ordered(squared, range(20))) == [n * n for n in range(20)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_errors_reach_who_asked(jobs: int) -> None:
     with pytest.raises(DataError, match="five"):
-        list(LocalEngine(jobs).ordered(failing, range(9)))
+        list(LocalExecutor(jobs).ordered(failing, range(9)))
 
 
 def test_a_killed_worker_is_told_of() -> None:
     with pytest.raises(DataError, match="worker process was killed"):
-        list(LocalEngine(2).ordered(dying, range(9)))
+        list(LocalExecutor(2).ordered(dying, range(9)))
 
 
 def test_items_are_taken_only_as_they_are_worked_on() -> None:
@@ -54,6 +54,6 @@ def test_items_are_taken_only_as_they_are_worked_on() -> None:
             taken.append(number)
             yield number
 
-    results = LocalEngine(2).ordered(squared, items())
+    results = LocalExecutor(2).ordered(squared, items())
     next(results)
     assert len(taken) <= 5

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.engines.ray import RayEngine
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text import growing_files
+from fairseq_ssl.io import resumable
+from fairseq_ssl.io.executors import RayExecutor
 
 ray = pytest.importorskip("ray")
 
@@ -55,7 +55,7 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
     killer = threading.Thread(target=kill)
     killer.start()
     items = [(tmp_path, number) for number in range(30)]
-    results = list(RayEngine(cluster.address).ordered(slow, items))
+    results = list(RayExecutor(cluster.address).ordered(slow, items))
     killer.join()
     assert [number for number, _ in results] == list(range(30))
     waited = 0.0
@@ -67,7 +67,7 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
 
 def test_errors_reach_who_asked(cluster: Any) -> None:
     with pytest.raises(DataError, match="item 0"):
-        list(RayEngine(cluster.address).ordered(failing, range(3)))
+        list(RayExecutor(cluster.address).ordered(failing, range(3)))
 
 
 def test_the_output_is_the_local_run_s(
@@ -91,7 +91,7 @@ def test_back_translation_survives_a_lost_node(
 ) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(growing_files, "PAUSE", 0.0)
+    monkeypatch.setattr(resumable, "PAUSE", 0.0)
     Path("model.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
     Path("mono").write_bytes((toy_text / "valid.words").read_bytes() * 40)
     base = ["back-translate", "mono", "--model", "model.pt", "--block", "1"]
@@ -122,4 +122,4 @@ def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ray, "init", refused)
     with pytest.raises(DataError, match="nobody listens"):
-        list(RayEngine("1.2.3.4:5").ordered(failing, [1]))
+        list(RayExecutor("1.2.3.4:5").ordered(failing, [1]))

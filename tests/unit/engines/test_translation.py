@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.engines.translation import GIVEN, MADE, Translation
-from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.io.blocks import ByteBlock
 
 
 class Backwards:

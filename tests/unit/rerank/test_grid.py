@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_ssl.engines.local import LocalEngine
+from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.rerank import grid
 from fairseq_ssl.rerank.candidates import UNITS, Candidates
 from fairseq_ssl.rerank.grid import Boxes, boxes, grid_search
@@ -97,7 +97,7 @@ def test_processes_find_the_same() -> None:
     candidates, counts = random_case(60, 4)
     told: list[int] = []
     one, points = grid_search(candidates, counts, 5, done=told.append)
-    two, same = grid_search(candidates, counts, 5, LocalEngine(2).ordered)
+    two, same = grid_search(candidates, counts, 5, LocalExecutor(2).ordered)
     assert (one == two).all()
     assert points == same == sum(told)
     assert not (one % (UNITS // 5)).any()

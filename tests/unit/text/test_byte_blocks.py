@@ -9,32 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text import byte_blocks
-from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.io import blocks
+from fairseq_ssl.io.blocks import ByteBlock
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small() -> object:
-    size, byte_blocks.SIZE = byte_blocks.SIZE, 8
+    size, blocks.BLOCK_SIZE = blocks.BLOCK_SIZE, 8
     yield
-    byte_blocks.SIZE = size
+    blocks.BLOCK_SIZE = size
 
 
 TEXTS = st.lists(st.text("ab", max_size=20), max_size=12).map("\n".join).map(str.encode)
 
 
 def blocks_of(text: bytes, shard: int, shards: int) -> list[ByteBlock]:
-    first, after = byte_blocks.bounds(len(text), shard, shards)
+    first, after = blocks.shard_bounds(len(text), shard, shards)
     file = io.BytesIO(text)
-    end = byte_blocks.seek_block(file, after)
-    start = byte_blocks.seek_block(file, first)
+    end = blocks.seek_block(file, after)
+    start = blocks.seek_block(file, first)
     file.seek(start)
-    return list(byte_blocks.byte_blocks(file, start, min(end, len(text))))
+    return list(blocks.byte_blocks(file, start, min(end, len(text))))
 
 
 @given(text=TEXTS, shards=st.integers(1, 9))
 def test_shards_have_the_blocks_of_the_whole(text: bytes, shards: int) -> None:
-    whole = list(byte_blocks.byte_blocks(io.BytesIO(text)))
+    whole = list(blocks.byte_blocks(io.BytesIO(text)))
     parts = [block for shard in range(1, shards + 1) for block in blocks_of(text, shard, shards)]
     assert parts == whole
     assert b"".join(block.data for block in whole) == text
@@ -46,14 +46,14 @@ def test_shards_have_the_blocks_of_the_whole(text: bytes, shards: int) -> None:
 
 @given(text=TEXTS, after=st.integers(0, 20))
 def test_reading_can_go_on_after_any_block(text: bytes, after: int) -> None:
-    whole = list(byte_blocks.byte_blocks(io.BytesIO(text)))
+    whole = list(blocks.byte_blocks(io.BytesIO(text)))
     position = whole[after].end if after < len(whole) else len(text)
     file = io.BytesIO(text)
     file.seek(position)
-    assert list(byte_blocks.byte_blocks(file, position)) == whole[after + 1 :]
+    assert list(blocks.byte_blocks(file, position)) == whole[after + 1 :]
 
 
 def test_what_is_no_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_blocks, "LONGEST", 100)
+    monkeypatch.setattr(blocks, "LONGEST", 100)
     with pytest.raises(DataError, match="byte 3 is longer than 100 bytes"):
-        list(byte_blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))
+        list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io import resumable
+from fairseq_ssl.io.resumable import ResumableFiles, complete, is_done, temporary_path
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text import growing_files
-from fairseq_ssl.text.growing_files import GrowingFiles, aside, complete, is_done
 
 TASK = {"seed": 1, "shard": (1, 2)}
 
@@ -25,13 +25,13 @@ def paths(tmp_path: Path) -> list[Path]:
 
 def stopped(paths: list[Path]) -> None:
     """Write a piece, and be stopped by an error after another."""
-    with suppress(RuntimeError), GrowingFiles(paths, TASK, afresh=False) as files:
+    with suppress(RuntimeError), ResumableFiles(paths, TASK, afresh=False) as files:
         files.append([b"one\n", b"1\n"], {"at": 1})
         raise RuntimeError
 
 
 def test_files_have_their_names_when_finished(paths: list[Path]) -> None:
-    with GrowingFiles(paths, TASK, afresh=False) as files:
+    with ResumableFiles(paths, TASK, afresh=False) as files:
         files.append([b"one\n", b"1\n"], {})
         assert not any(path.exists() for path in paths)
         files.finish(Signature("test", TASK))
@@ -43,7 +43,7 @@ def test_files_have_their_names_when_finished(paths: list[Path]) -> None:
 
 def test_the_next_run_goes_on(paths: list[Path]) -> None:
     stopped(paths)
-    with GrowingFiles(paths, TASK, afresh=False) as files:
+    with ResumableFiles(paths, TASK, afresh=False) as files:
         assert files.state == {"at": 1}
         files.append([b"two\n", b"2\n"], {"at": 2})
         files.finish(Signature("test", TASK))
@@ -52,16 +52,16 @@ def test_the_next_run_goes_on(paths: list[Path]) -> None:
 
 def test_what_was_written_after_the_last_note_is_cut_off(paths: list[Path]) -> None:
     stopped(paths)
-    with aside(paths[0]).open("ab") as file:
+    with temporary_path(paths[0]).open("ab") as file:
         file.write(b"tw")
-    with GrowingFiles(paths, TASK, afresh=False) as files:
+    with ResumableFiles(paths, TASK, afresh=False) as files:
         files.finish(Signature("test", TASK))
     assert paths[0].read_text() == "one\n"
 
 
 def test_a_run_begins_anew_when_asked_to(paths: list[Path]) -> None:
     stopped(paths)
-    with GrowingFiles(paths, {"seed": 9}, afresh=True) as files:
+    with ResumableFiles(paths, {"seed": 9}, afresh=True) as files:
         assert files.state == {}
         files.finish(Signature("test", {"seed": 9}))
     assert paths[0].read_text() == ""
@@ -70,34 +70,34 @@ def test_a_run_begins_anew_when_asked_to(paths: list[Path]) -> None:
 def test_other_settings_are_refused(paths: list[Path]) -> None:
     stopped(paths)
     with pytest.raises(UsageError, match="seed was 1 and is 2"):
-        GrowingFiles(paths, {**TASK, "seed": 2}, afresh=False)
+        ResumableFiles(paths, {**TASK, "seed": 2}, afresh=False)
 
 
 def test_lost_bytes_and_broken_notes_are_told(paths: list[Path]) -> None:
     stopped(paths)
-    aside(paths[1]).write_bytes(b"")
+    temporary_path(paths[1]).write_bytes(b"")
     with pytest.raises(DataError, match=r"b\.tmp has lost its end"):
-        GrowingFiles(paths, TASK, afresh=False)
-    growing_files.journal(paths[0]).write_text("{")
+        ResumableFiles(paths, TASK, afresh=False)
+    resumable.journal(paths[0]).write_text("{")
     with pytest.raises(DataError, match=r"a\.progress can not be read"):
-        GrowingFiles(paths, TASK, afresh=False)
+        ResumableFiles(paths, TASK, afresh=False)
 
 
 def test_two_runs_do_not_write_the_same_file(paths: list[Path]) -> None:
     second = (
-        "from pathlib import Path; from fairseq_ssl.text.growing_files import GrowingFiles; "
+        "from pathlib import Path; from fairseq_ssl.io.resumable import GrowingFiles; "
         f"GrowingFiles([Path({str(paths[0])!r})], {{}}, afresh=True)"
     )
-    with GrowingFiles(paths, TASK, afresh=False):
+    with ResumableFiles(paths, TASK, afresh=False):
         done = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True)
     assert "UsageError: Another run is writing" in done.stderr
 
 
 def test_a_run_killed_between_two_names_is_completed(paths: list[Path]) -> None:
     stopped(paths)
-    note = growing_files.journal(paths[0])
+    note = resumable.journal(paths[0])
     note.write_text(json.dumps({**json.loads(note.read_text()), "finished": True}))
-    aside(paths[1]).replace(paths[1])
+    temporary_path(paths[1]).replace(paths[1])
     complete(paths)
     assert [path.read_text() for path in paths] == ["one\n", "1\n"]
     assert not note.exists()

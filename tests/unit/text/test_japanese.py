@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.japanese import japanese_punctuation, without_latin_brackets
+from fairseq_ssl.text.postprocessing import japanese_punctuation, without_latin_brackets
 
 
 @pytest.mark.parametrize(

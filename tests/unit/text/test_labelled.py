@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.labelled import (
-    Labelled,
+from fairseq_ssl.text.labeled_text import (
+    LabeledText,
     cut_by_words,
     falls_within,
     mark,
-    normalised,
-    read_labelled,
+    normalized,
+    read_labeled_text,
     take,
     view_of_words,
 )
@@ -22,24 +22,24 @@ from fairseq_ssl.text.labelled import (
 def test_lines_in_both_orders(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("pos\tIt's good\twith a tab\nneg\t\n")
     (tmp_path / "b").write_text("with\ta tab\tpos\n")
-    assert list(read_labelled(tmp_path / "a")) == [
-        Labelled("pos", "It's good\twith a tab"),
-        Labelled("neg", ""),
+    assert list(read_labeled_text(tmp_path / "a")) == [
+        LabeledText("pos", "It's good\twith a tab"),
+        LabeledText("neg", ""),
     ]
-    assert list(read_labelled(tmp_path / "b", True)) == [Labelled("pos", "with\ta tab")]
+    assert list(read_labeled_text(tmp_path / "b", True)) == [LabeledText("pos", "with\ta tab")]
 
 
 @pytest.mark.parametrize("line", ["no tab", "two words\ttext", "\ttext"])
 def test_a_line_without_a_label_is_told(line: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"1\tfine\n{line}\n")
     with pytest.raises(DataError, match=r"a:2 is .*expected a label, a tab and a text"):
-        list(read_labelled(tmp_path / "a"))
+        list(read_labeled_text(tmp_path / "a"))
 
 
 def test_texts_are_the_same_whatever_their_case_spaces_and_punctuation() -> None:
     assert (
-        normalised("  It\u2019s GOOD ,  really!")
-        == normalised("it's good really")
+        normalized("  It\u2019s GOOD ,  really!")
+        == normalized("it's good really")
         == "it s good really"
     )
     assert mark("\uff26\uff55\uff4c\uff4c width") == mark("full WIDTH.")
@@ -73,7 +73,7 @@ def test_words() -> None:
 
 
 def test_exactly_so_many_texts_are_taken_and_equal_ones_stay_together() -> None:
-    texts = [Labelled("a", f"text {number % 30}") for number in range(40)]
+    texts = [LabeledText("a", f"text {number % 30}") for number in range(40)]
     for count in (1, 7, 20, 39):
         inside, outside = take(texts, count)
         assert len(inside) == count
@@ -82,4 +82,4 @@ def test_exactly_so_many_texts_are_taken_and_equal_ones_stay_together() -> None:
     fewer = {one.text for one in take(texts, 12)[0]}
     of_a_share = {one.text for one in texts if falls_within(one.text, 0.2)}
     assert of_a_share < fewer, "the lowest hashes, as a share has them"
-    assert take([Labelled("a", "same")] * 3, 2) == ([], [Labelled("a", "same")] * 3)
+    assert take([LabeledText("a", "same")] * 3, 2) == ([], [LabeledText("a", "same")] * 3)

@@ -15,10 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.byte_blocks import byte_blocks
-from fairseq_ssl.text.line_ends import is_converted, unix_text
-from fairseq_ssl.text.lines import open_text, read_lines
-from fairseq_ssl.text.row_blocks import row_blocks, share_read
+from fairseq_ssl.io.blocks import byte_blocks, row_blocks, share_read
+from fairseq_ssl.io.text_files import is_converted, open_text, read_lines, unix_text
 
 NOTICE = {
     (True, False): "a UTF-8 byte-order mark",

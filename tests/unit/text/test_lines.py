@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines, read_parallel, write_parallel
+from fairseq_ssl.io.text_files import read_lines, read_parallel, write_parallel
 
 ODD = "a\u2028b\x0bc\x0cd\x85e\rf\x1cg"
 """One line, whatever str.splitlines and universal newlines make of it."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.numbers import whole_number, whole_numbers
+from fairseq_ssl.text.specs import parse_integer, parse_integers
 
 
 @pytest.mark.parametrize("word", ["", "-1", "1.0", "x", "²", "٣", "1_0", "9" * 16, "9" * 5000])
 def test_what_is_no_whole_number(word: str) -> None:
-    assert whole_number(word) is None
+    assert parse_integer(word) is None
 
 
 def test_whole_numbers() -> None:
-    assert whole_number(" 012 ") == 12
-    assert whole_number("9" * 15) == 10**15 - 1
-    assert whole_numbers("1, 2,4") == (1, 2, 4)
-    assert whole_numbers("1,0", least=1) is None
-    assert whole_numbers("1,,2") is None
+    assert parse_integer(" 012 ") == 12
+    assert parse_integer("9" * 15) == 10**15 - 1
+    assert parse_integers("1, 2,4") == (1, 2, 4)
+    assert parse_integers("1,0", least=1) is None
+    assert parse_integers("1,,2") is None

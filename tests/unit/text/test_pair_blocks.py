@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text import byte_blocks, pair_blocks, row_blocks
+from fairseq_ssl.io import blocks as byte_blocks
+from fairseq_ssl.io import blocks as pair_blocks
+from fairseq_ssl.io import blocks as row_blocks
 
 LINES = [("line " * (n % 7), f"zeile {n}\u2028" if n % 5 else "") for n in range(500)]
 
@@ -26,7 +28,7 @@ def written(folder: Path, sides: tuple[list[str], list[str]], end: str = "\n") -
 def test_every_pair_comes_once(
     size: int, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(byte_blocks, "SIZE", size)
+    monkeypatch.setattr(byte_blocks, "BLOCK_SIZE", size)
     left, right = ([pair[side] for pair in [*LINES, ("a", "b")]] for side in (0, 1))
     blocks = list(pair_blocks.pair_blocks(*written(tmp_path, (left, right), end)))
     assert [pair for block in blocks for pair in block.pairs()] == [*LINES, ("a", "b")]
@@ -62,7 +64,7 @@ def test_the_file_that_ends_first_is_named(
 
 
 def test_bytes_that_are_not_utf8_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_blocks, "SIZE", 8)
+    monkeypatch.setattr(byte_blocks, "BLOCK_SIZE", 8)
     paths = tmp_path / "left", tmp_path / "right"
     paths[0].write_text("one\ntwo\nthree\nfour\n")
     paths[1].write_bytes("eins\nzwei\nf\u00fcr\n".encode() + b"vi\xfcr\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
-from fairseq_ssl.text.parallel_text import TextFolder
+from fairseq_ssl.text.parallel_folder import TextFolder
 
 
 def folder_of(folder: Path, names: str) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text import byte_blocks
-from fairseq_ssl.text.lines import open_bytes
-from fairseq_ssl.text.row_blocks import RowBlock, row_blocks
+from fairseq_ssl.io import blocks as byte_blocks
+from fairseq_ssl.io.blocks import RowBlock, row_blocks
+from fairseq_ssl.io.text_files import open_bytes
 
 SIDES = [b"".join(b"%d " % n * (n % step) + b"\n" for n in range(300)) for step in (5, 3, 7)]
 
@@ -28,7 +28,7 @@ def rows(blocks: list[RowBlock]) -> list[tuple[bytes, ...]]:
 def test_what_comes_after_any_block_is_the_rest(
     sides: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(byte_blocks, "SIZE", 100)
+    monkeypatch.setattr(byte_blocks, "BLOCK_SIZE", 100)
     names = [f"side{side}" for side in range(sides)]
 
     def read(starts: list[int] | None = None, first: int = 1) -> list[RowBlock]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.text.sentence_groups import (
+from fairseq_ssl.text.parallel_folder import (
     first_to_end,
     interleave,
     join_sentences,

@@ -18,9 +18,9 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.text.detokenise import SUBWORDS
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import KINDS, SUBWORD_NMT, dictionary, encoder
+from fairseq_ssl.text.tokenization import SUBWORDS
 
 WORDS = ["the", "cat", "lower", "newest", "widest", "Haus", "über", "running", "<BT>", ".猫", "on"]
 TAGS = ("<BT>", "<FT>")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.unknown_words import UnknownCopies, replaced
+from fairseq_ssl.text.postprocessing import UnknownCopies, replaced
 
 SOURCE_WORDS = {"the", "▁angle", "δ", "▁is", "both"}
 TARGET_WORDS = {"der", "▁Winkel", "β", "both"}

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.io.atomic import atomic_lines
 
 
 @pytest.mark.parametrize("name", ["deep/lines.tsv", "lines.tsv.gz"])
 def test_it_appears_at_the_end(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    with whole_file(path) as file:
+    with atomic_lines(path) as file:
         file.write("a\u2028b\n")
         assert not path.exists()
     assert [*path.parent.iterdir()] == [path]
@@ -25,7 +25,7 @@ def test_it_appears_at_the_end(name: str, tmp_path: Path) -> None:
 def test_what_was_there_stays_until_then(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text("old\n")
-    writing = whole_file(path)
+    writing = atomic_lines(path)
     writing.__enter__().write("half")
     writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert path.read_text() == "old\n"
@@ -37,7 +37,7 @@ def test_a_full_disk_is_explained(tmp_path: Path) -> None:
     if not full.exists():
         pytest.skip("no /dev/full here")
     (tmp_path / "lines.tmp").symlink_to(full)
-    writing = whole_file(tmp_path / "lines")
+    writing = atomic_lines(tmp_path / "lines")
     writing.__enter__().write("a\n")
     with pytest.raises(DataError, match="lines could not be written: No space left"):
         writing.__exit__(None, None, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.whole_folder import whole_folder
+from fairseq_ssl.io.atomic import atomic_folder
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -18,7 +18,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
     output = tmp_path / "deep" / "out"
-    with whole_folder(output) as aside:
+    with atomic_folder(output) as aside:
         (aside / "file").write_text("new")
         assert not output.exists()
     assert contents(tmp_path) == {"deep/out/file": "new"}
@@ -28,7 +28,7 @@ def test_leftovers_and_an_older_folder_are_replaced(tmp_path: Path) -> None:
     for name in ("out", "out.tmp", "out.tmp.old"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "old").write_text("old")
-    with whole_folder(tmp_path / "out") as aside:
+    with atomic_folder(tmp_path / "out") as aside:
         assert not list(aside.iterdir())
         (aside / "file").write_text("new")
     assert contents(tmp_path) == {"out/file": "new"}
@@ -36,7 +36,7 @@ def test_leftovers_and_an_older_folder_are_replaced(tmp_path: Path) -> None:
 
 def fail_halfway(output: Path, error: type[BaseException]) -> None:
     """Write a file, then fail."""
-    with whole_folder(output) as aside:
+    with atomic_folder(output) as aside:
         (aside / "file").write_text("half")
         raise error
 
@@ -65,7 +65,7 @@ def test_a_refused_rename_keeps_both_contents_readable(
     monkeypatch.setattr(Path, "rename", refuse)
     with (
         pytest.raises(DataError, match="could not be written: refused"),
-        whole_folder(tmp_path / "out") as aside,
+        atomic_folder(tmp_path / "out") as aside,
     ):
         (aside / "file").write_text("new")
     assert contents(tmp_path) == {"out.tmp.old/old": "old"}
@@ -75,6 +75,6 @@ def test_a_file_where_a_folder_must_be_made_is_explained(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     with (
         pytest.raises(DataError, match="file/out could not be written"),
-        whole_folder(tmp_path / "file" / "out"),
+        atomic_folder(tmp_path / "file" / "out"),
     ):
         pytest.fail("there is no folder to write to")

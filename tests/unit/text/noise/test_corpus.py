@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.text.byte_blocks import ByteBlock
+from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.text.noise import kinds
 from fairseq_ssl.text.noise.byte_words import ByteWords, cut
 from fairseq_ssl.text.noise.corpus import OUTPUTS, corpus_noise

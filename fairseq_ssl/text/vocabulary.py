@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.byte_blocks import ByteBlock
-from fairseq_ssl.text.lines import read_lines
-from fairseq_ssl.text.numbers import MOST_DIGITS, whole_number
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
 """Symbols that fairseq has in every dictionary and leaves out of the file."""
@@ -23,12 +23,12 @@ OVERWRITE = " #fairseq:overwrite"
 """Ends a line of a symbol that stands twice in a dictionary file."""
 
 
-def is_filler(symbol: str) -> bool:
+def is_padding_entry(symbol: str) -> bool:
     """Tell what fairseq has put into a dictionary to make it longer."""
     return FILLER.fullmatch(symbol) is not None
 
 
-def counted(block: ByteBlock) -> Counter[str]:
+def count_words(block: ByteBlock) -> Counter[str]:
     """Count the words of a block; what is no UTF-8 is left to who reads the lines."""
     return Counter(block.data.decode("utf-8", "ignore").split())
 
@@ -37,11 +37,11 @@ def read_entries(path: Path) -> Iterator[tuple[str, int]]:
     """Yield words and counts, line by line, as fairseq-preprocess writes them into dict.txt."""
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
-        times = whole_number(count)
+        times = parse_integer(count)
         if not word or times is None:
             raise DataError(
                 f"{path}:{number} is {line[:80]!r}; expected a word, a space and its count, of at "
-                f"most {MOST_DIGITS} digits, as in the dict.LANGUAGE.txt of fairseq-preprocess."
+                f"most {MAX_DIGITS} digits, as in the dict.LANGUAGE.txt of fairseq-preprocess."
             )
         yield word, times
 
@@ -56,6 +56,6 @@ def read_counts(path: Path) -> Counter[str]:
 
 def write_counts(counts: Mapping[str, int], path: Path) -> None:
     """Write them, the most frequent first, and equal ones by the alphabet."""
-    with whole_file(path) as file:
+    with atomic_lines(path) as file:
         for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             file.write(f"{word} {count}\n")

@@ -9,7 +9,7 @@ MAX_BITS = 1000
 """Size of an integer; a float can hold those of 1023 bits."""
 
 
-def parsed_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Return the content of JSON; raise a ValueError for anything wrong with it.
 
     That includes nesting too deep for Python, integers too large for a float, and halves of

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.lines import read_lines
+from fairseq_ssl.io.text_files import read_lines
 
-Cut = Callable[[str], list[str]]
+Segmenter = Callable[[str], list[str]]
 
-WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
+WORD_PATTERN = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabeledText:
     """A text and what it is."""
 
     label: str
     text: str
 
 
-def read_labelled(path: Path, text_first: bool = False) -> Iterator[Labelled]:
+def read_labeled_text(path: Path, text_first: bool = False) -> Iterator[LabeledText]:
     """Yield the lines of a file with a label, a tab and a text, or the other way round."""
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
@@ -38,17 +38,17 @@ def read_labelled(path: Path, text_first: bool = False) -> Iterator[Labelled]:
             raise DataError(
                 f"{path}:{number} is {line[:80]!r}; expected {wanted}, the label without spaces."
             )
-        yield Labelled(label, text.strip())
+        yield LabeledText(label, text.strip())
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Return what two texts share that differ only in case, spaces, punctuation and its form."""
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def mark(text: str) -> bytes:
     """Return 16 bytes that tell a normalised text from others."""
-    return hashlib.blake2b(normalised(text).encode(), digest_size=16).digest()
+    return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
 def falls_within(text: str, share: float) -> bool:
@@ -59,7 +59,7 @@ def falls_within(text: str, share: float) -> bool:
     return int.from_bytes(mark(text)[:8], "big") < share * 2**64
 
 
-def take(texts: Sequence[Labelled], count: int) -> tuple[list[Labelled], list[Labelled]]:
+def take(texts: Sequence[LabeledText], count: int) -> tuple[list[LabeledText], list[LabeledText]]:
     """Return `count` of the texts, chosen by their hashes, and the other texts, in their order.
 
     Texts that are equal when normalised stay together. A group of such texts that is larger than
@@ -81,7 +81,7 @@ def take(texts: Sequence[Labelled], count: int) -> tuple[list[Labelled], list[La
 
 def cut_by_words(text: str) -> list[str]:
     """Return words and single marks: letters and digits hold together, apostrophes in them too."""
-    return WORD.findall(text)
+    return WORD_PATTERN.findall(text)
 
 
 def cut_by_spaces(text: str) -> list[str]:
@@ -89,10 +89,12 @@ def cut_by_spaces(text: str) -> list[str]:
     return text.split()
 
 
-CUTS: dict[str, Cut] = {"words": cut_by_words, "spaces": cut_by_spaces}
+CUTS: dict[str, Segmenter] = {"words": cut_by_words, "spaces": cut_by_spaces}
 
 
-def view_of_words(lines: Iterable[str], cut: Cut, known: set[str] | None = None) -> Iterator[str]:
+def view_of_words(
+    lines: Iterable[str], cut: Segmenter, known: set[str] | None = None
+) -> Iterator[str]:
     """Yield lines of words with spaces between; with `known`, without the other words."""
     for line in lines:
         words = cut(line)

@@ -1,7 +1,4 @@
-"""What a user asks for by name, with options: ``direct:keep=0.2`` of the noises, say.
-
-A kind is a dataclass; those of its fields that are declared with `option` are the user's to set.
-"""
+"""Names with options that a user writes, such as ``direct:keep=0.2``, and numbers in text."""
 
 from __future__ import annotations
 
@@ -11,8 +8,26 @@ from typing import Any
 
 from fairseq_ssl.errors import UsageError, nearest
 
+MAX_DIGITS = 15
+"""Of a number: it is exact as a floating point number, and no list of numbers overflows."""
+
+
+def parse_integer(word: str) -> int | None:
+    """Return what a word of digits, at most 15, says; None where it is anything else."""
+    word = word.strip()
+    return int(word) if word.isascii() and word.isdigit() and len(word) <= MAX_DIGITS else None
+
+
+def parse_integers(listed: str, least: int = 0) -> tuple[int, ...] | None:
+    """Return the numbers of a list with commas, such as ``1,2,4``, none below `least`, or None."""
+    numbers = [parse_integer(word) for word in listed.split(",")]
+    if any(number is None or number < least for number in numbers):
+        return None
+    return tuple(number for number in numbers if number is not None)
+
+
 Value = float | bool | str
-Kinds = Mapping[str, type[Any]]
+Registry = Mapping[str, type[Any]]
 
 
 def option(default: Value, meaning: str) -> Any:
@@ -25,26 +40,26 @@ def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
     return {field.name: field for field in fields(kind) if "meaning" in field.metadata}
 
 
-def described(kinds: Kinds) -> str:
+def describe_registry(kinds: Registry) -> str:
     """Return a line for each kind and for each of its options, for a help text."""
     lines = []
     for name, kind in kinds.items():
         lines.append(f"  {name:10} {(kind.__doc__ or '').splitlines()[0]}")
         for key, declared in options_of(kind).items():
             lines.append(
-                f"    {_flag(key)}={shown(declared.default) or '...'}: {_meaning(declared)}"
+                f"    {_flag(key)}={format_value(declared.default) or '...'}: {_meaning(declared)}"
             )
     return "\n".join(lines)
 
 
-def read_setting(noun: str, kinds: Kinds, words: str) -> tuple[str, dict[str, Value]]:
+def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, Value]]:
     """Read ``kind:name=value:...``; messages call what is set by `noun`."""
     name, *pairs = words.strip().split(":")
-    known_kind(noun, kinds, name)
+    check_name(noun, kinds, name)
     return name, dict(_option(noun, name, kinds[name], pair) for pair in pairs)
 
 
-def known_kind(noun: str, kinds: Kinds, name: str) -> None:
+def check_name(noun: str, kinds: Registry, name: str) -> None:
     """Refuse a kind that there is not."""
     if name not in kinds:
         raise UsageError(
@@ -53,7 +68,7 @@ def known_kind(noun: str, kinds: Kinds, name: str) -> None:
         )
 
 
-def known_option(noun: str, name: str, kind: type[Any], key: str) -> str:
+def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
     """Return the field that an option is called by, with hyphens or underscores."""
     options = options_of(kind)
     found = key.replace("-", "_")
@@ -64,7 +79,7 @@ def known_option(noun: str, name: str, kind: type[Any], key: str) -> str:
     return found
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value, or a default, as a user writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -72,7 +87,7 @@ def shown(value: Any) -> str:
 def _option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str, Value]:
     """Read ``name=value`` as the type of the option's default."""
     key, _, value = pair.partition("=")
-    found = known_option(noun, name, kind, key)
+    found = check_option(noun, name, kind, key)
     default: Any = options_of(kind)[found].default
     try:
         if isinstance(default, bool):

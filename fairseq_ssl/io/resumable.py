@@ -14,16 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from fairseq_ssl.atomic_output import exclusive, write_errors
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.atomic import exclusive, write_errors
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.signature import Signature, json_text
-from fairseq_ssl.text.json_text import parsed_json
 
 PAUSE = 5.0
 """Seconds of work that a kill may cost."""
 
 
-class GrowingFiles:
+class ResumableFiles:
     """Several files that grow side by side as ``.tmp``, and take their names when finished.
 
     Beside the first, ``.progress`` tells of how many bytes each has for certain and what the
@@ -47,7 +47,7 @@ class GrowingFiles:
             self._open.close()
             raise
 
-    def __enter__(self) -> GrowingFiles:
+    def __enter__(self) -> ResumableFiles:
         return self
 
     def __exit__(
@@ -67,7 +67,7 @@ class GrowingFiles:
     @property
     def tmp(self) -> list[Path]:
         """The files as they are called until they are finished."""
-        return [aside(path) for path in self.paths]
+        return [temporary_path(path) for path in self.paths]
 
     def append(self, pieces: Sequence[bytes | Path], state: Mapping[str, Any]) -> None:
         """Write a piece to each file; `state` is what the next run gets if this is the last.
@@ -75,7 +75,7 @@ class GrowingFiles:
         A piece may be in a file, which is deleted then.
         """
         for file, piece in zip(self._files, pieces, strict=True):
-            write_piece(file, piece)
+            write_chunk(file, piece)
         self._sizes = [file.tell() for file in self._files]
         self.state = deepcopy(dict(state))
         if time.monotonic() - self._saved >= PAUSE:
@@ -89,8 +89,8 @@ class GrowingFiles:
 
     def _opened(self, path: Path) -> IO[bytes]:
         with write_errors(path):
-            aside(path).touch()
-            file = self._open.enter_context(aside(path).open("r+b"))
+            temporary_path(path).touch()
+            file = self._open.enter_context(temporary_path(path).open("r+b"))
             file.seek(0, os.SEEK_END)
         return file
 
@@ -99,7 +99,7 @@ class GrowingFiles:
         sizes = [0] * len(self.paths)
         if not afresh and self.journal.exists():
             try:
-                found = parsed_json(self.journal.read_text("utf-8"))
+                found = parse_json(self.journal.read_text("utf-8"))
                 task, sizes, self.state = found["task"], found["sizes"], found["state"]
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{self.journal} can not be read. Pass --force to begin.") from None
@@ -122,18 +122,18 @@ class GrowingFiles:
             os.fsync(file.fileno())
         note: dict[str, Any] = {"task": self.task, "sizes": self._sizes, "state": self.state}
         note["finished"] = finished
-        beside = aside(self.journal)
+        beside = temporary_path(self.journal)
         beside.write_text(json_text(note, indent=None), "utf-8")
         beside.replace(self.journal)
         self._saved = time.monotonic()
 
 
-def aside(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """Return what a file is called while it is written."""
     return path.with_name(f"{path.name}.tmp")
 
 
-def write_piece(file: IO[bytes], piece: bytes | Path) -> None:
+def write_chunk(file: IO[bytes], piece: bytes | Path) -> None:
     """Write bytes, or those of a file, in the kernel, and delete that."""
     if isinstance(piece, bytes):
         file.write(piece)
@@ -161,13 +161,13 @@ def complete(paths: Sequence[Path]) -> None:
     if not paths or not journal(paths[0]).exists():
         return
     try:
-        finished = parsed_json(journal(paths[0]).read_text("utf-8"))["finished"]
+        finished = parse_json(journal(paths[0]).read_text("utf-8"))["finished"]
     except (ValueError, KeyError, TypeError):
         return
     if finished:
         for path in paths:
-            if aside(path).exists():
-                aside(path).replace(path)
+            if temporary_path(path).exists():
+                temporary_path(path).replace(path)
         journal(paths[0]).unlink()
 
 
@@ -175,7 +175,7 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     """Tell whether the files are there, and the signature beside the first says of this task."""
     beside = paths[0].with_name(f"{paths[0].name}.json")
     try:
-        found = parsed_json(beside.read_text("utf-8"))
+        found = parse_json(beside.read_text("utf-8"))
     except (OSError, ValueError):
         return False
     asked = json.loads(json_text(task))
@@ -183,7 +183,7 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
     return same and all(path.exists() for path in paths)
 
 
-def identity(path: Path) -> list[int]:
+def file_fingerprint(path: Path) -> list[int]:
     """Return what tells a file from what it may become: its size and when it was written.
 
     Of a folder, the size of its files together, and when the last was written.

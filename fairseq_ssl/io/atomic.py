@@ -1,18 +1,21 @@
-"""Output files that one run at a time writes, and that appear when they are complete."""
+"""Output files and folders that appear when they are complete, written by one run at a time."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from fairseq_ssl.errors import OutputError, UsageError
+from fairseq_ssl.io.text_files import line_writer
 
 BUSY = (errno.EACCES, errno.EAGAIN)
 """Errors of a lock that another process holds."""
@@ -96,10 +99,10 @@ def write_errors(output: Path) -> Iterator[None]:
         failed = system_error(error)
         if failed is None:
             raise
-        raise not_written(output, failed) from None
+        raise output_error(output, failed) from None
 
 
-def not_written(output: Path, error: OSError) -> OutputError:
+def output_error(output: Path, error: OSError) -> OutputError:
     """Return the error of an output that cannot be written; of a full disk, with its folder."""
     reason = error.strerror or str(error)
     if isinstance(error.filename, str) and ".tmp" not in Path(error.filename).name:
@@ -166,3 +169,53 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 def _busy(output: Path) -> UsageError:
     return UsageError(f"Another run is writing {output}. Wait for it, or stop it.")
+
+
+@contextmanager
+def atomic_lines(output: Path) -> Iterator[TextIO]:
+    """Yield a file for lines that in the end takes the name of `output`, compressed if .gz."""
+    compressed = ".gz" if output.suffix == ".gz" else ""
+    with atomic_path(output, compressed) as temporary, line_writer(temporary) as file:
+        yield file
+
+
+@contextmanager
+def atomic_folder(output: Path) -> Iterator[Path]:
+    """Yield a temporary folder, ``.tmp``, that in the end takes the name of `output`.
+
+    What an earlier run left in it is deleted.
+    """
+    temporary = output.with_name(f"{output.name}.tmp")
+    with exclusive(output), write_errors(output):
+        try:
+            if temporary.exists():
+                shutil.rmtree(temporary)
+            temporary.mkdir()
+            yield temporary
+            _replace_folder(temporary, output)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_folder(temporary: Path, output: Path) -> None:
+    """Rename; an older folder is moved away first and deleted last, so it is never seen in part."""
+    older = temporary.with_name(f"{temporary.name}.old")
+    shutil.rmtree(older, ignore_errors=True)
+    if output.exists():
+        output.rename(older)
+    temporary.rename(output)
+    shutil.rmtree(older, ignore_errors=True)
+
+
+def build_once(
+    made: Path, is_done: Callable[[], bool], make: Callable[[], None], hint: str = ""
+) -> None:
+    """Make it unless it is done; `hint` ends the error of a file that cannot be written."""
+    if is_done():
+        return
+    try:
+        with exclusive(made, wait=True):
+            if not is_done():
+                make()
+    except OutputError as error:
+        raise OutputError(f"{error}{hint}") from None

@@ -1,4 +1,4 @@
-"""Files of lines that belong together, one or more, in blocks of the same lines of each."""
+"""Large files in blocks of whole lines: of one file, or of the same lines of several."""
 
 from __future__ import annotations
 
@@ -6,11 +6,78 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.byte_blocks import LONGEST, byte_blocks
-from fairseq_ssl.text.line_ends import file_on_disk
+from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text
+
+BLOCK_SIZE = 2**18
+"""Bytes from the start of one block to that of the next; with more, arrays outgrow caches."""
+
+
+@dataclass(frozen=True)
+class ByteBlock:
+    """The lines that begin in the bytes from number * size to (number + 1) * size of a text.
+
+    So a text has the same blocks for every reader, and no line is in two of them.
+    """
+
+    number: int
+    start: int
+    """Byte at which its first line begins."""
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Byte after its last."""
+        return self.start + len(self.data)
+
+
+def byte_blocks(
+    file: IO[bytes], position: int = 0, end: int | None = None, size: int | None = None
+) -> Iterator[ByteBlock]:
+    """Yield the blocks of a file that is at `position`, a line's beginning, until byte `end`."""
+    size = size or BLOCK_SIZE
+    while end is None or position < end:
+        number = position // size
+        data = file.read((number + 1) * size - position)
+        if data and not data.endswith(b"\n"):
+            rest = file.readline(MAX_LINE_BYTES)
+            if len(rest) == MAX_LINE_BYTES:
+                raise DataError(
+                    f"A line around byte {position} is longer than {MAX_LINE_BYTES} bytes. "
+                    "Is this text?"
+                )
+            data += rest
+        if not data:
+            return
+        yield ByteBlock(number, position, data)
+        position += len(data)
+
+
+def read_block(path: Path, number: int) -> ByteBlock | None:
+    """Return block `number` of a file; None where no line begins in its bytes."""
+    with path.open("rb") as file:
+        start = seek_block(file, number)
+        if start >= (number + 1) * BLOCK_SIZE:
+            return None
+        return next(byte_blocks(file, start), None)
+
+
+def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
+    """Go to the first line that begins in block `number` or later; returns its byte."""
+    if number == 0:
+        return 0
+    file.seek(number * (size or BLOCK_SIZE) - 1)
+    file.readline()
+    return file.tell()
+
+
+def shard_bounds(total: int, shard: int, shards: int, size: int | None = None) -> tuple[int, int]:
+    """Return the first block of a shard, counted from 1, and the first of the next."""
+    blocks = -(-total // (size or BLOCK_SIZE))
+    return blocks * (shard - 1) // shards, blocks * shard // shards
 
 
 @dataclass(frozen=True)
@@ -87,9 +154,9 @@ def row_blocks(
 
 
 def _line(file: IO[bytes], name: str) -> bytes:
-    line = file.readline(LONGEST)
-    if len(line) == LONGEST:
-        raise DataError(f"{name} has a line longer than {LONGEST} bytes. Is this text?")
+    line = file.readline(MAX_LINE_BYTES)
+    if len(line) == MAX_LINE_BYTES:
+        raise DataError(f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Is this text?")
     return line
 
 
@@ -110,3 +177,19 @@ def share_read(file: Any) -> float:
     if not stat.S_ISREG(status.st_mode):
         return 0.0
     return min(float(raw.tell()) / max(1, status.st_size), 1.0)
+
+
+@dataclass(frozen=True)
+class PairBlock(RowBlock):
+    """The same lines of both files."""
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines side by side, without their newlines."""
+        return zip(self.lines(0), self.lines(1), strict=True)
+
+
+def pair_blocks(left: Path, right: Path) -> Iterator[PairBlock]:
+    """Yield the blocks of two files, unpacked if .gz; both must have equally many lines."""
+    with open_text(left) as file, open_text(right) as other:
+        for block in row_blocks((file, other), (str(left), str(right))):
+            yield PairBlock(block.names, block.first, block.data, block.ends, block.share)

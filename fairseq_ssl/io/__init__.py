@@ -1,0 +1,1 @@
+"""Files: text, JSON, atomic and resumable outputs, blocks of lines, and parallel work on blocks."""

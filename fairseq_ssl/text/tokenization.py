@@ -1,0 +1,80 @@
+"""Moses tokenization, and from tokens or subwords back to plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fairseq_ssl.errors import DataError, import_optional
+
+
+def moses_tokenizer(
+    language: str, dashes: bool = False, escape: bool = True, normalise: bool = False
+) -> LineRewriter:
+    """Return what cuts a line into Moses' tokens, with spaces between.
+
+    Args:
+        language: whose abbreviations keep their full stop, and whose apostrophes stay with a word.
+        dashes: write ``well-known`` as ``well @-@ known``.
+        escape: write what means something to Moses' decoder as entities, ``|`` as ``&#124;``.
+        normalise: first make quotes, dashes and spaces alike.
+    """
+    moses = import_optional("sacremoses", "Moses' tokenisation", "fairseq")
+    tokenise = _quick(moses.MosesTokenizer(lang=language)).tokenize
+
+    def tokens(line: str) -> str:
+        return str(tokenise(line, aggressive_dash_splits=dashes, return_str=True, escape=escape))
+
+    if not normalise:
+        return tokens
+    alike = moses.MosesPunctNormalizer(lang=language).normalize
+    return lambda line: tokens(alike(line))
+
+
+def _quick(tokeniser: Any) -> Any:
+    """Let it look letters up in sets that are made once, instead of anew for every token."""
+    lower, letters = frozenset(tokeniser.IsLower), frozenset(tokeniser.IsAlpha)
+    tokeniser.islower = lower.issuperset
+    tokeniser.isanyalpha = lambda text: not letters.isdisjoint(text)
+    return tokeniser
+
+
+LineRewriter = Callable[[str], str]
+"""Makes a line of a line, whatever for."""
+
+SUBWORDS: dict[str, LineRewriter] = {
+    "none": lambda line: line,
+    "sentencepiece": lambda line: line.replace(" ", "").replace("\u2581", " ").strip(),
+    "subword-nmt": lambda line: f"{line} ".replace("@@ ", "").rstrip(),
+}
+"""How each kind of subwords is joined to words."""
+
+
+def subword_joiner(subwords: str | None, flag: str = "--subwords") -> LineRewriter:
+    """Return what joins subwords of a kind; None is sentencepiece's, if the text looks like it."""
+    if subwords is not None:
+        return SUBWORDS[subwords]
+    known = False
+
+    def join(line: str) -> str:
+        nonlocal known
+        if not known and "\u2581" in line:
+            known = True
+        elif not known and " " in line:
+            raise DataError(
+                f"{line[:40]!r} has no \u2581: these do not look like sentencepiece's subwords, "
+                f"which are expected by default. Say with {flag} what they are."
+            )
+        return SUBWORDS["sentencepiece"](line)
+
+    return join
+
+
+def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
+    """Return what joins subwords and, with a language in `moses`, undoes Moses' tokenisation."""
+    join = subword_joiner(subwords)
+    if moses is None:
+        return join
+    package = import_optional("sacremoses", "Undoing the Moses tokenisation", "fairseq")
+    undo = package.MosesDetokenizer(lang=moses).detokenize
+    return lambda line: str(undo(join(line).split()))
