@@ -11,10 +11,10 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.scoring.errant import Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, corrected, m2_lines, read_m2
-from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
 
 ERRORS = (20, 40, 25, 10, 5)
 """Per cent of the sentences with 0, 1, 2, 3 and 4 errors of a learner."""
@@ -63,7 +63,7 @@ def gold(prefix: Path) -> None:
 
 def learner_words(path: Path) -> None:
     """Write the list of learner words that genuine errors are made by."""
-    words = replace(HAND_MADE, errors=ERRORS)
+    words = replace(DEFAULT_ERRORS, errors=ERRORS)
     words.write(path, Signature("learner-words", {"made": "by hand"}))
 
 

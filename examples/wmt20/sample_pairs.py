@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.io.atomic import atomic_path
-from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.noise.batch import Random
 
 BLOCK = 1 << 20
 
@@ -24,7 +24,7 @@ BLOCK = 1 << 20
 def keys(lines: int, seed: int) -> Iterator[NDArray[np.uint64]]:
     """Yield a random number for each line, all of them different, block by block."""
     for begin in range(0, lines, BLOCK):
-        yield Draws.of((seed,), np.arange(begin, min(begin + BLOCK, lines))).keys
+        yield Random.of((seed,), np.arange(begin, min(begin + BLOCK, lines))).keys
 
 
 def threshold(lines: int, count: int, seed: int) -> np.uint64:

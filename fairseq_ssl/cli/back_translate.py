@@ -16,7 +16,7 @@ from fairseq_ssl.engines import ctranslate2_decoder, devices
 from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.executors import Executor, RayExecutor
-from fairseq_ssl.text.noise.corpus import MOST_TOKENS
+from fairseq_ssl.noise.corpus import MAX_TOKENS
 
 SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
 EXAMPLES = """\
@@ -226,8 +226,8 @@ def _check(args: argparse.Namespace) -> None:
     check_length_penalty(args.lenpen)
     check_range("--noisy-beam-beta", args.noisy_beam_beta, 0, 1000)
     work_options.check_block(args.block)
-    if args.max_source_tokens > MOST_TOKENS:
-        raise UsageError(f"--max-source-tokens is at most {MOST_TOKENS}.")
+    if args.max_source_tokens > MAX_TOKENS:
+        raise UsageError(f"--max-source-tokens is at most {MAX_TOKENS}.")
     if min(args.seed, args.sampling_topk) < 0:
         raise UsageError("--seed and --sampling-topk are 0 or more.")
     if args.nbest > args.beam and not args.sampling:

@@ -15,9 +15,16 @@ from fairseq_ssl.cli.work_options import add_jobs, check_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.noise.confusion_sets import (
+    Aspell,
+    Confuser,
+    SpellChecker,
+    SymSpell,
+    known_words,
+    lines_of,
+    slices,
+)
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.noise.confusion_sets import Confuser, known_words, lines_of, slices
-from fairseq_ssl.text.noise.spell_checkers import Aspell, SpellChecker, SymSpell
 from fairseq_ssl.text.vocabulary import read_counts
 
 SUMMARY = "ask a spell checker for the words that each word of a text may be mistaken for"

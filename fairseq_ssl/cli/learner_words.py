@@ -10,8 +10,8 @@ from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import watched
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.noise.learner_errors import ERROR_KINDS, MAX_GRAM_TOKENS, Counting, LearnerErrors
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.noise.learner_words import KINDS, MOST_TOKENS, Counting, LearnerWords
 
 SUMMARY = "count in corrected text which words learners put in, leave out and confuse"
 EXAMPLES = """\
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_errors(args: argparse.Namespace, counting: Counting, counted: LearnerWords) -> None:
+def _check_errors(args: argparse.Namespace, counting: Counting, counted: LearnerErrors) -> None:
     """Refuse a corpus without an error."""
     pairs = sum(counted.errors)
     if sum(counted.kinds.values()):
@@ -99,21 +99,21 @@ def _check_errors(args: argparse.Namespace, counting: Counting, counted: Learner
     if counting.blank + counting.long:
         raise DataError(
             f"No pair of {args.source} and {args.target} has words on both sides, at most "
-            f"{MOST_TOKENS} on each: {counting.blank} have a blank side, {counting.long} are "
+            f"{MAX_GRAM_TOKENS} on each: {counting.blank} have a blank side, {counting.long} are "
             "longer."
         )
     raise DataError(f"{args.source} is empty. Expected a sentence or more.")
 
 
-def _tell(counting: Counting, counted: LearnerWords, common: LearnerWords) -> None:
+def _tell(counting: Counting, counted: LearnerErrors, common: LearnerErrors) -> None:
     pairs = sum(counted.errors)
     number = sum(counted.kinds.values())
-    shares = ", ".join(f"{kind} {counted.kinds[kind] / number:.0%}" for kind in KINDS)
+    shares = ", ".join(f"{kind} {counted.kinds[kind] / number:.0%}" for kind in ERROR_KINDS)
     passed = ""
     if counting.blank:
         passed += f", {counting.blank} with a blank side passed over"
     if counting.long:
-        passed += f", {counting.long} with more than {MOST_TOKENS} words passed over"
+        passed += f", {counting.long} with more than {MAX_GRAM_TOKENS} words passed over"
     print(
         f"{pairs} pairs, {number / pairs:.2f} errors each ({shares}){passed}; "
         f"{len(common.deleted)} words deleted, {len(common.missing)} missing, "

@@ -12,8 +12,8 @@ from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, RayExecutor
-from fairseq_ssl.text.noise import kinds
-from fairseq_ssl.text.noise.corpus import MOST_TOKENS
+from fairseq_ssl.noise import registry
+from fairseq_ssl.noise.corpus import MAX_TOKENS
 
 SUMMARY = "make noisy text from clean text: masks, deletions, misspellings, learners' errors, ..."
 EXAMPLES = """\
@@ -54,7 +54,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_noise(parser: argparse.ArgumentParser) -> None:
-    noise = parser.add_argument_group("noise", f"kinds and their options:\n{kinds.described()}")
+    noise = parser.add_argument_group(
+        "noise", f"kinds and their options:\n{registry.describe_noises()}"
+    )
     noise.add_argument(
         "--noise",
         required=True,
@@ -92,7 +94,7 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
         "--skip-bad-lines",
         action="store_true",
         help="leave out, and count, lines that are blank, no UTF-8, hold a NUL or have more than "
-        f"{MOST_TOKENS:,} tokens, which are an error otherwise; needs --clean, so that both "
+        f"{MAX_TOKENS:,} tokens, which are an error otherwise; needs --clean, so that both "
         "sides match",
     )
 
@@ -123,7 +125,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     shard = shard_of(args)
     paths = {"noisy": args.output, "clean": args.clean, "touched": args.touched}
     return Wanted(
-        settings=kinds.parsed(args.noise),
+        settings=registry.parse_noise(args.noise),
         seed=args.seed,
         input=NoiseInput(args.input, shard),
         outputs=outputs_of(args, shard, paths),

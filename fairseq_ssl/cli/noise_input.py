@@ -13,7 +13,7 @@ from pathlib import Path
 from fairseq_ssl.cli.block_input import BlockInput
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.text.noise.corpus import CorpusNoise, FileNoise, NoisedBlock
+from fairseq_ssl.noise.corpus import CorpusNoise, FileNoise, NoisedBlock
 
 BLOCKS = 8
 """How many a process does at a time."""

@@ -21,12 +21,12 @@ from fairseq_ssl.io.atomic import build_once
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.resumable import is_done
 from fairseq_ssl.io.text_files import open_bytes, open_text
+from fairseq_ssl.noise import registry
+from fairseq_ssl.noise.confusion_sets import read_confusion_sets
+from fairseq_ssl.noise.corpus import NoisedBlock, corpus_noise
+from fairseq_ssl.noise.learner_errors import LearnerErrors
+from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.noise import kinds
-from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
-from fairseq_ssl.text.noise.corpus import NoisedBlock, corpus_noise
-from fairseq_ssl.text.noise.learner_words import LearnerWords
-from fairseq_ssl.text.noise.unigrams import Unigrams
 from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts
 
 TOTALS = ("lines", "skipped", "tokens", "touched")
@@ -36,7 +36,7 @@ TOTALS = ("lines", "skipped", "tokens", "touched")
 class Wanted:
     """What the command line asks for."""
 
-    settings: list[kinds.Setting]
+    settings: list[registry.NoiseSpec]
     seed: int
     input: NoiseInput
     outputs: dict[str, Path]
@@ -140,7 +140,7 @@ class NoiseJob(BlockJob):
         if "confusions" in needs:
             at_hand["confusions"] = _confusions(wanted.confusion_sets)
         if wanted.learner_words is not None:
-            at_hand["learner_words"] = LearnerWords.read(wanted.learner_words)
+            at_hand["learner_words"] = LearnerErrors.read(wanted.learner_words)
         return at_hand
 
     def _counts(self) -> Counter[str]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.noise.batch import Random
 from fairseq_ssl.text.vocabulary import RESERVED
 
 SPECIAL = len(RESERVED)
@@ -77,7 +77,7 @@ class EditDataset(LanguagePairDataset):
         order: Ids = super().ordered_indices()
         keep = self.labelled.copy()
         if self.unchanged_share < 1:
-            drawn = Draws.of((self.seed, self.epoch), len(self)).lines()
+            drawn = Random.of((self.seed, self.epoch), len(self)).lines()
             keep &= self.changed | (drawn < self.unchanged_share)
         return order[keep[order]]
 

@@ -11,11 +11,17 @@ from fairseq_ssl.data.lexicon import Lexicon
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import ConfigurationError, UsageError
-from fairseq_ssl.text.noise.block import Block, Noise, Noisy
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.kinds import KINDS, WITHIN_WORDS, Setting, built, options_of, parsed
+from fairseq_ssl.noise.batch import Noise, NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.registry import (
+    NOISES,
+    WITHIN_WORDS,
+    NoiseSpec,
+    build_noise,
+    noise_options,
+    parse_noise,
+)
 
-ON_IDS = tuple(kind for kind in KINDS if kind not in WITHIN_WORDS)
+ON_IDS = tuple(kind for kind in NOISES if kind not in WITHIN_WORDS)
 """The noises that need not see how a word is written."""
 
 
@@ -41,7 +47,7 @@ class IdNoise:
     @classmethod
     def of(
         cls,
-        settings: Sequence[Setting],
+        settings: Sequence[NoiseSpec],
         boundaries: WordBoundaries,
         lexicon: Lexicon,
         mask: int | None,
@@ -49,12 +55,12 @@ class IdNoise:
     ) -> IdNoise:
         """Build the noise that a user asked for, to draw words of the lexicon."""
         at_hand = {"unigrams": lexicon.unigrams, "mask_token": _key(mask)}
-        return cls(built(settings, at_hand), boundaries, lexicon, longest)
+        return cls(build_noise(settings, at_hand), boundaries, lexicon, longest)
 
-    def __call__(self, lines: Spans, draws: Draws) -> NoisyIds:
+    def __call__(self, lines: Spans, draws: Random) -> NoisyIds:
         """Noise lines that come without what ends each."""
         words, in_line = self.boundaries.cut(lines)
-        clean = Block(words.keys, in_line)
+        clean = TokenBatch(words.keys, in_line)
         noisy = self.noise(clean, draws)
         found = self._found(words, noisy)
         if len(found):
@@ -63,28 +69,28 @@ class IdNoise:
         lengths = noisy.block.lengths_of(found.lengths)
         return NoisyIds(Spans(found.ids, lengths), Spans(touched, lines.lengths))
 
-    def _found(self, clean: Spans, noisy: Noisy) -> Spans:
+    def _found(self, clean: Spans, noisy: NoisedBatch) -> Spans:
         """Return the words of the noisy lines: of the clean lines, or else of the lexicon."""
         keys, which = noisy.block.tokens, noisy.origin.copy()
         put_in = np.flatnonzero((which < 0) | (keys != clean.keys[which]))
         which[put_in] = len(clean) + np.arange(len(put_in))
         return clean.joined(self.lexicon.of_keys(keys[put_in])).taken(which)
 
-    def _shortened(self, noisy: Noisy, found: Spans) -> tuple[Noisy, Spans]:
+    def _shortened(self, noisy: NoisedBatch, found: Spans) -> tuple[NoisedBatch, Spans]:
         """Cut the words off that go beyond the longest line."""
         lengths = noisy.block.lengths_of(found.lengths)
         if lengths.max() <= self.longest:
             return noisy, found
         before = np.repeat(np.cumsum(lengths) - lengths, noisy.block.lengths)
         kept = found.ends - before <= self.longest
-        block = Block(noisy.block.tokens[kept], noisy.block.lengths_of(kept))
-        return Noisy(block, noisy.origin[kept]), found.taken(np.flatnonzero(kept))
+        block = TokenBatch(noisy.block.tokens[kept], noisy.block.lengths_of(kept))
+        return NoisedBatch(block, noisy.origin[kept]), found.taken(np.flatnonzero(kept))
 
 
-def noise_of_ids(words: str) -> list[Setting]:
+def noise_of_ids(words: str) -> list[NoiseSpec]:
     """Read the noises of a chain; one that has to see how words are written is refused."""
     try:
-        settings = parsed(words)
+        settings = parse_noise(words)
     except UsageError as error:
         raise ConfigurationError(f"--noise {words}: {error}") from None
     for setting in settings:
@@ -97,12 +103,12 @@ def noise_of_ids(words: str) -> list[Setting]:
     return settings
 
 
-def masks(settings: Sequence[Setting]) -> bool:
+def masks(settings: Sequence[NoiseSpec]) -> bool:
     """Tell whether any of these noises puts in a symbol that stands for a hidden word."""
     return any(
         setting.options.get("mask", True)
         for setting in settings
-        if "mask_token" in {field.name for field in fields(KINDS[setting.kind])}
+        if "mask_token" in {field.name for field in fields(NOISES[setting.kind])}
     )
 
 
@@ -110,7 +116,9 @@ def described() -> str:
     """Return each noise of ids with its options and their defaults, in a line."""
     told = []
     for kind in ON_IDS:
-        options = ", ".join(f"{name}={field.default}" for name, field in options_of(kind).items())
+        options = ", ".join(
+            f"{name}={field.default}" for name, field in noise_options(kind).items()
+        )
         told.append(f"{kind} ({options})")
     return "; ".join(told)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.tokens import Unigrams
 
 SAMPLE = 1_000_000
 """How many tokens of a corpus are counted, about."""

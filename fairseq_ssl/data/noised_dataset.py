@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.data.id_noise import IdNoise, NoisyIds
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.noise.batch import Random
 
 FIXED = 0
 """The epoch of data whose noise stays the same; that of training counts from 1."""
@@ -113,5 +113,5 @@ class NoisedDataset(LanguagePairDataset):
                 f"Sentence {numbers[np.argmax(unended)]} of the data does not end with the "
                 f"end-of-sentence id {self.eos}. Expected what fairseq-preprocess writes."
             )
-        draws = Draws.of((self.seed, int(self._epoch)), numbers)
+        draws = Random.of((self.seed, int(self._epoch)), numbers)
         return self.noise(clean.without_last(), draws)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.text.noise.draws import GOLDEN, Draws
+from fairseq_ssl.noise.batch import GOLDEN, Random
 
 Ids = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ class Spans:
         run may be empty.
         """
         place = np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
-        drawn = Draws.of((0,), self.ids).keys * GOLDEN ** place.astype(np.uint64)
+        drawn = Random.of((0,), self.ids).keys * GOLDEN ** place.astype(np.uint64)
         return np.add.reduceat(drawn, self.starts)
 
     def taken(self, which: Ids) -> Spans:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fairseq_ssl.learned_filter.features import Measures
-from fairseq_ssl.text.noise.block import Block
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.filtering import FilteringNoise
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
 
 Pair = tuple[str, str]
 
@@ -35,7 +33,7 @@ def noised(
             _noised([pair[side] for pair in pairs], measures, counts[side], side, (seed, copy))
             for side in (0, 1)
         ]
-        chosen = Draws.of((seed, copy, 2), len(pairs)).lines() < 0.5
+        chosen = Random.of((seed, copy, 2), len(pairs)).lines() < 0.5
         made += [
             (source, pair[1]) if first else (pair[0], target)
             for pair, source, target, first in zip(pairs, *sides, chosen, strict=True)
@@ -61,5 +59,7 @@ def _noised(
         for line, has in zip(lines, spaced, strict=True)
     ]
     noise = FilteringNoise(Unigrams.of(counts))
-    noisy = noise(Block.of_words(words), Draws.of((*seeds, side), len(lines))).block.to_lines()
+    noisy = noise(
+        TokenBatch.of_words(words), Random.of((*seeds, side), len(lines))
+    ).block.to_lines()
     return [made if has else made.replace(" ", "") for has, made in zip(spaced, noisy, strict=True)]

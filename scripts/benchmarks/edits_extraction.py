@@ -13,16 +13,15 @@ from pathlib import Path
 import harness
 import numpy as np
 
+from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
+from fairseq_ssl.noise.learner import LearnerNoise
 from fairseq_ssl.text.edits.dictionary import EditDictionary
 from fairseq_ssl.text.edits.diff import changes
 from fairseq_ssl.text.edits.extraction import Extraction
 from fairseq_ssl.text.edits.labels import Gram
 from fairseq_ssl.text.edits.suffix_table import english_suffixes
 from fairseq_ssl.text.edits.transforms import Transforms
-from fairseq_ssl.text.noise.block import Block
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
-from fairseq_ssl.text.noise.learner import LearnerNoise
 
 GOAL = 10.0
 PROCESSES_GOAL = 1.8
@@ -36,11 +35,11 @@ Pairs = list[tuple[str, str]]
 
 def corpus(sentences: int, length: int) -> Pairs:
     """Return clean lines, and before each the same line with 0 to 4 errors of learners."""
-    frequent = [*HAND_MADE.deleted, *VERBS.split()]
+    frequent = [*DEFAULT_ERRORS.deleted, *VERBS.split()]
     words = np.array([*frequent, *map("word{}".format, range(VOCABULARY))], dtype=object)
     drawn = np.random.default_rng(1).zipf(1.2, size=(sentences, length)) % len(words)
     clean = list(map(" ".join, words[drawn].tolist()))
-    noisy = LearnerNoise()(Block.of_words(clean), Draws.of((1, 0), len(clean)))
+    noisy = LearnerNoise()(TokenBatch.of_words(clean), Random.of((1, 0), len(clean)))
     return list(zip(noisy.block.to_lines(), clean, strict=True))
 
 

@@ -48,6 +48,9 @@ with (
     from fairseq_ssl.cli.rerank_lists import read_weights
     from fairseq_ssl.errors import FairseqSslError
     from fairseq_ssl.io.text_files import read_lines
+    from fairseq_ssl.noise import registry
+    from fairseq_ssl.noise.confusion_sets import read_confusion_sets
+    from fairseq_ssl.noise.learner_errors import LearnerErrors
     from fairseq_ssl.rerank.word_vectors import read_vectors
     from fairseq_ssl.text import m2, nbest
     from fairseq_ssl.text.casing import truecaser
@@ -57,9 +60,6 @@ with (
     from fairseq_ssl.text.edits.suffix_table import read_suffixes
     from fairseq_ssl.text.filters.config import read_chain
     from fairseq_ssl.text.labeled_text import read_labeled_text
-    from fairseq_ssl.text.noise import kinds
-    from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
-    from fairseq_ssl.text.noise.learner_words import LearnerWords
     from fairseq_ssl.text.vocabulary import read_counts
 
 
@@ -103,8 +103,8 @@ def label_again(path: Path) -> None:
 def noise_settings(path: Path) -> None:
     """A noise's name in full means that noise."""
     for line in read_lines(path):
-        names = ",".join(map(str, kinds.parsed(line)))
-        assert ",".join(map(str, kinds.parsed(names))) == names
+        names = ",".join(map(str, registry.parse_noise(line)))
+        assert ",".join(map(str, registry.parse_noise(names))) == names
 
 
 READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
@@ -119,7 +119,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "suffixes": (read_suffixes, b"s ing\n- ed\n"),
     "noise": (noise_settings, b"direct:keep=0.2:mask=0.3\ndenoise\n"),
     "filters": (read_chain, FILTERS),
-    "learner-words": (LearnerWords.read, LEARNED),
+    "learner-words": (LearnerErrors.read, LEARNED),
     "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
     "counts": (read_counts, COUNTS),
     "labelled": (lambda path: list(read_labeled_text(path)), LABELLED[:60]),

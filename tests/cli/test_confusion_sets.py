@@ -15,7 +15,7 @@ import pytest
 
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text.noise.confusion_sets import read_confusion_sets
+from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from tests.conftest import ROOT, environment
 
 FAKE = ROOT / "tests/unit/text/noise/fake_aspell.py"

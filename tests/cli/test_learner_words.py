@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text.noise.learner_words import LearnerWords
+from fairseq_ssl.noise.learner_errors import LearnerErrors
 from tests.conftest import Run
 
 WRITTEN = ["I like the nature .", "It is in the Monday .", "He go to home", "", "We agree ."] * 3
@@ -32,7 +32,7 @@ def test_a_corpus_becomes_words(
 ) -> None:
     output = tmp_path / "words.json"
     assert main(["learner-words", *corpus, "-o", str(output)]) == 0
-    assert LearnerWords.read(output) == LearnerWords(
+    assert LearnerErrors.read(output) == LearnerErrors(
         deleted={"the": 3},  # and not where it stood beside another word that changed
         missing={},
         replaced={"!": {".": 3}},
@@ -53,7 +53,7 @@ def test_a_corpus_becomes_words(
 def test_least(corpus: list[str], tmp_path: Path) -> None:
     output = tmp_path / "words.json"
     assert main(["learner-words", *corpus, "-o", str(output), "--least", "3"]) == 0
-    assert LearnerWords.read(output).deleted == {"the": 3}
+    assert LearnerErrors.read(output).deleted == {"the": 3}
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_the_command_needs_no_torch_and_no_fairseq(
         "assert 'fairseq' not in sys.modules\n"
     )
     run(sys.executable, script, "learner-words", *corpus, "-o", tmp_path / "w.json")
-    assert LearnerWords.read(tmp_path / "w.json").deleted
+    assert LearnerErrors.read(tmp_path / "w.json").deleted

@@ -13,8 +13,8 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks, resumable
-from fairseq_ssl.text.noise import corpus
-from fairseq_ssl.text.noise.corpus import CorpusNoise
+from fairseq_ssl.noise import corpus
+from fairseq_ssl.noise.corpus import CorpusNoise
 from tests.cli.killing import kill
 
 LINES = [f"w{n % 7} w{n % 11} a b c x{n % 1000} ." for n in range(3000)]

@@ -14,10 +14,9 @@ from fairseq_ssl.data.lexicon import Lexicon
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.text.noise.block import Block, Noisy
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.kinds import KINDS, WITHIN_WORDS, built
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.registry import NOISES, WITHIN_WORDS, build_noise
+from fairseq_ssl.noise.tokens import Unigrams
 
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "a@@", "b", "c", "d", "e@@", "f", "<mask>"]
 MASK = 10
@@ -55,15 +54,15 @@ def written(ids: list[int]) -> str:
 def test_it_is_the_noise_of_the_words_as_text(
     words: str, lines: list[list[int]], seed: int
 ) -> None:
-    noisy = noise(words)(laid(lines), Draws.of((seed,), len(lines)))
+    noisy = noise(words)(laid(lines), Random.of((seed,), len(lines)))
 
     known = lexicon()
     spans = np.split(known.words.ids, np.cumsum(known.words.lengths)[:-1])
     names = np.array([written(span.tolist()) for span in spans], dtype=object)
     unigrams = Unigrams(names, known.unigrams.up_to)
-    text = Block.of_words(map(written, lines))
-    as_text = built(noise_of_ids(words), {"unigrams": unigrams})
-    expected = as_text(text, Draws.of((seed,), len(lines)))
+    text = TokenBatch.of_words(map(written, lines))
+    as_text = build_noise(noise_of_ids(words), {"unigrams": unigrams})
+    expected = as_text(text, Random.of((seed,), len(lines)))
     assert [written(line) for line in lines_of(noisy)] == expected.block.to_lines()
     pieces = [word.count("+") + 1 for word in text.tokens]
     assert noisy.touched.ids.tolist() == np.repeat(expected.touched(text), pieces).tolist()
@@ -87,7 +86,7 @@ def test_a_word_is_hidden_whole_by_one_mask_and_all_of_it_is_touched(
     words, _ = boundaries.cut(laid([[4, 5, 6, 7]]))
     known = Lexicon.counted(words, [], mask=8)
     chosen = IdNoise.of(noise_of_ids("direct:keep=0:mask=1"), boundaries, known, 8, 99)
-    noisy = chosen(laid([[4, 5, 6, 7], [7]]), Draws.of((1,), 2))
+    noisy = chosen(laid([[4, 5, 6, 7], [7]]), Random.of((1,), 2))
     assert lines_of(noisy) == [[8] * hidden, [8]]
     assert noisy.touched.ids.all()
     assert len(noisy.touched.ids) == 5
@@ -97,9 +96,9 @@ def test_a_word_is_hidden_whole_by_one_mask_and_all_of_it_is_touched(
 def test_a_line_gets_what_it_would_get_alone(words: str) -> None:
     lines = [[4, 5, 6, 7, 8, 8, 9], [], [6, 7], [3, 3, 9, 8]] * 3
     numbers = np.array([7, 3, 20, 1, 0, 2, 4, 5, 6, 8, 9, 11])
-    together = noise(words)(laid(lines), Draws.of((5, 1), numbers))
+    together = noise(words)(laid(lines), Random.of((5, 1), numbers))
     alone = [
-        noise(words)(laid([line]), Draws.of((5, 1), numbers[place : place + 1]))
+        noise(words)(laid([line]), Random.of((5, 1), numbers[place : place + 1]))
         for place, line in enumerate(lines)
     ]
     assert lines_of(together) == [line for one in alone for line in lines_of(one)]
@@ -110,18 +109,18 @@ def test_a_word_that_is_replaced_by_itself_is_not_touched() -> None:
     only_c = Lexicon.counted(laid([[6]]), [])
     replacing = noise_of_ids("filtering:delete=0:replace=1:distance=0")
     on_ids = IdNoise.of(replacing, BOUNDARIES, only_c, None, 1000)
-    noisy = on_ids(laid([[6, 4, 5, 6]]), Draws.of((1,), 1))
+    noisy = on_ids(laid([[6, 4, 5, 6]]), Random.of((1,), 1))
     assert lines_of(noisy) == [[6, 6, 6]]
     assert noisy.touched.ids.tolist() == [False, True, True, False]
 
 
 def test_what_noise_adds_beyond_the_longest_line_is_cut_off_in_whole_words() -> None:
-    def doubled(clean: Block, draws: Draws) -> Noisy:
+    def doubled(clean: TokenBatch, draws: Random) -> NoisedBatch:
         origin = np.repeat(np.arange(len(clean.tokens)), 2)
-        return Noisy(Block(clean.tokens[origin], clean.lengths * 2), origin)
+        return NoisedBatch(TokenBatch(clean.tokens[origin], clean.lengths * 2), origin)
 
     longest = IdNoise(doubled, BOUNDARIES, lexicon(), longest=5)
-    noisy = longest(laid([[4, 5, 6], [6, 7], [], [4, 5, 4, 5]]), Draws.of((1,), 4))
+    noisy = longest(laid([[4, 5, 6], [6, 7], [], [4, 5, 4, 5]]), Random.of((1,), 4))
     assert lines_of(noisy) == [[4, 5, 4, 5, 6], [6, 6, 7, 7], [], [4, 5, 4, 5]]
     # of the last line the second word is gone
 
@@ -135,9 +134,9 @@ def test_noises_that_look_into_words_are_refused_by_name() -> None:
         noise_of_ids("dinoise")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in WITHIN_WORDS])
+@pytest.mark.parametrize("kind", [kind for kind in NOISES if kind not in WITHIN_WORDS])
 def test_every_other_noise_works_on_ids(kind: str) -> None:
-    noisy = noise(kind)(laid([[4, 5, 6, 7, 8, 9]] * 50), Draws.of((1,), 50))
+    noisy = noise(kind)(laid([[4, 5, 6, 7, 8, 9]] * 50), Random.of((1,), 50))
     assert set(noisy.lines.ids.tolist()) <= set(range(4, 11))
     assert 0 < noisy.touched.ids.sum() < 300
 
@@ -148,5 +147,5 @@ def test_only_a_noise_that_hides_words_needs_the_mask() -> None:
     assert not masks(noise_of_ids("denoise,filtering"))
     assert not masks(noise_of_ids("direct:mask=0"))
     unmasked = IdNoise.of(noise_of_ids("direct:mask=0"), BOUNDARIES, lexicon(), None, 99)
-    noisy = unmasked(laid([[6, 7, 6]] * 99), Draws.of((1,), 99))
+    noisy = unmasked(laid([[6, 7, 6]] * 99), Random.of((1,), 99))
     assert MASK not in noisy.lines.ids

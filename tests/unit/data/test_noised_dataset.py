@@ -17,8 +17,7 @@ from fairseq_ssl.data.lexicon import read_lexicon
 from fairseq_ssl.data.noised_dataset import NoisedDataset
 from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.noise.block import Block, Noisy, repeated
-from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
 
 PAD, EOS = 1, 2
 WORDS = 20
@@ -150,7 +149,7 @@ def test_a_copy_for_a_worker_that_is_spawned_makes_the_same() -> None:
     assert batch_of(pickle.loads(pickle.dumps(data)), 1, 2) == batch_of(data, 1, 2)
 
 
-def drop_second_and_double_third(clean: Block, draws: Draws) -> Noisy:
+def drop_second_and_double_third(clean: TokenBatch, draws: Random) -> NoisedBatch:
     """Of each line the second word goes, and the third comes twice."""
     times = np.select([clean.place == 1, clean.place == 2], [0, 2], 1)
     noisy = repeated(clean, times)

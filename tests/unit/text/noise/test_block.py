@@ -8,15 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.noise.block import Block, Chain, Noise, Noisy, spare_one
-from fairseq_ssl.text.noise.denoise import DenoisingNoise
-from fairseq_ssl.text.noise.direct import DirectNoise
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
-from fairseq_ssl.text.noise.learner import LearnerNoise
-from fairseq_ssl.text.noise.spell import SpellNoise
-from fairseq_ssl.text.noise.spelling import SpellingNoise
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.batch import (
+    Noise,
+    NoiseChain,
+    NoisedBatch,
+    Random,
+    TokenBatch,
+    keep_one_per_line,
+)
+from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
+from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
+from fairseq_ssl.noise.learner import LearnerNoise
+from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, Unigrams
 
 UNIGRAMS = Unigrams.of({"x": 5, "y": 1})
 KINDS: dict[str, Noise] = {
@@ -24,25 +27,25 @@ KINDS: dict[str, Noise] = {
     "denoise": DenoisingNoise(UNIGRAMS, mean=0.3, deviation=0.1, sigma=1.0),
     "spelling": SpellingNoise(rate=0.2),
     "spell": SpellNoise({"a": ("b", "c")}, UNIGRAMS, mean=0.5),
-    "learner": LearnerNoise(HAND_MADE),
-    "learner, listed": LearnerNoise(HAND_MADE, listed=True),
-    "both": Chain([DirectNoise(UNIGRAMS, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
+    "learner": LearnerNoise(DEFAULT_ERRORS),
+    "learner, listed": LearnerNoise(DEFAULT_ERRORS, listed=True),
+    "both": NoiseChain([DirectNoise(UNIGRAMS, 0.5, 0.2), DenoisingNoise(UNIGRAMS)]),
 }
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
 
 
 def test_lines_come_back() -> None:
     lines = ["a b  c", "", "d"]
-    block = Block.of_words(lines)
+    block = TokenBatch.of_words(lines)
     assert block.to_lines() == ["a b c", "", "d"]
     assert block.line.tolist() == [0, 0, 0, 2]
     assert block.place.tolist() == [0, 1, 2, 0]
 
 
 def test_touched_by_hand() -> None:
-    clean = Block.of_words(["a b c d", "e f"])
+    clean = TokenBatch.of_words(["a b c d", "e f"])
     # a is gone, b and c have changed places, d stays; e is another word, f stays, x is put in
-    noisy = Noisy(Block.of_words(["c b d", "z x f"]), np.array([2, 1, 3, 4, -1, 5]))
+    noisy = NoisedBatch(TokenBatch.of_words(["c b d", "z x f"]), np.array([2, 1, 3, 4, -1, 5]))
     assert noisy.touched(clean).tolist() == [True, True, True, False, True, False]
 
 
@@ -51,8 +54,8 @@ def test_touched_by_hand() -> None:
 def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
     kind: str, lines: list[str], seed: int
 ) -> None:
-    clean = Block.of_words(lines)
-    noisy = KINDS[kind](clean, Draws.of((seed,), len(lines)))
+    clean = TokenBatch.of_words(lines)
+    noisy = KINDS[kind](clean, Random.of((seed,), len(lines)))
     touched = noisy.touched(clean)
     after = noisy.block.to_lines()
     assert len(after) == len(lines)
@@ -68,8 +71,8 @@ def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_random_source_gives_the_same(kind: str) -> None:
-    clean = Block.of_words(["a b c d e f g h"] * 20)
-    first, second, other = (KINDS[kind](clean, Draws.of((n,), 20)) for n in (1, 1, 2))
+    clean = TokenBatch.of_words(["a b c d e f g h"] * 20)
+    first, second, other = (KINDS[kind](clean, Random.of((n,), 20)) for n in (1, 1, 2))
     assert first.block.to_lines() == second.block.to_lines() != other.block.to_lines()
     assert clean.to_lines() == ["a b c d e f g h"] * 20, "the clean lines stay"
 
@@ -77,19 +80,21 @@ def test_the_same_random_source_gives_the_same(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_is_noised_as_it_would_be_alone(kind: str) -> None:
     lines = ["a b c d e f g h", "", "b c", "a d e f a b c d e f c"] * 5
-    together = KINDS[kind](Block.of_words(lines), Draws.of((3,), len(lines))).block.to_lines()
+    together = KINDS[kind](TokenBatch.of_words(lines), Random.of((3,), len(lines))).block.to_lines()
     alone = [
-        KINDS[kind](Block.of_words([line]), Draws.of((3,), np.array([number]))).block.to_lines()[0]
+        KINDS[kind](
+            TokenBatch.of_words([line]), Random.of((3,), np.array([number]))
+        ).block.to_lines()[0]
         for number, line in enumerate(lines)
     ]
     assert together == alone
 
 
 def test_one_token_is_spared_at_random() -> None:
-    block = Block.of_words(["a b c", "", "d e"] * 3000)
+    block = TokenBatch.of_words(["a b c", "", "d e"] * 3000)
     deleted = np.ones(len(block.tokens), dtype=np.bool_)
     deleted[block.line % 3 == 2] = False
-    spared = ~spare_one(block, deleted, Draws.of((1,), 9000))
+    spared = ~keep_one_per_line(block, deleted, Random.of((1,), 9000))
     lines = spared[block.line % 3 == 0].reshape(-1, 3)
     assert (lines.sum(1) == 1).all()
     np.testing.assert_allclose(lines.mean(0), 1 / 3, atol=0.03)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.noise.block import Block
-from fairseq_ssl.text.noise.confusion_sets import (
+from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.characters import SpellNoise
+from fairseq_ssl.noise.confusion_sets import (
     SLICE,
     Confuser,
     known_words,
@@ -19,9 +20,7 @@ from fairseq_ssl.text.noise.confusion_sets import (
     read_confusion_sets,
     slices,
 )
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.spell import SpellNoise
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.tokens import Unigrams
 
 
 class Parrot:
@@ -110,5 +109,5 @@ def test_spell_noise_takes_what_is_read(tmp_path: Path) -> None:
     noise = SpellNoise(
         read_confusion_sets(path), Unigrams.of({"x": 1}), mean=1.0, deviation=0.0, letter_words=0.0
     )
-    lines = noise(Block.of_words(["their"] * 200), Draws.of((1,), 200)).block.to_lines()
+    lines = noise(TokenBatch.of_words(["their"] * 200), Random.of((1,), 200)).block.to_lines()
     assert {"there", "they're"} < set(lines)

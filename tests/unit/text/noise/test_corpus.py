@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
-from fairseq_ssl.text.noise import kinds
-from fairseq_ssl.text.noise.byte_words import ByteWords, cut
-from fairseq_ssl.text.noise.corpus import OUTPUTS, corpus_noise
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise import registry
+from fairseq_ssl.noise.corpus import OUTPUTS, ByteWords, corpus_noise, split_words
+from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
 AT_HAND = {"unigrams": UNIGRAMS, "mask_token": "<mask>"}
@@ -30,9 +29,9 @@ LINES = st.lists(LINE, min_size=1, max_size=9)
 def test_numbers_and_strings_give_the_same_bytes(
     words: str, lines: list[str], newline: bool
 ) -> None:
-    noise = corpus_noise(kinds.parsed(words), AT_HAND, 7, dict.fromkeys(OUTPUTS, False))
+    noise = corpus_noise(registry.parse_noise(words), AT_HAND, 7, dict.fromkeys(OUTPUTS, False))
     data = ("\n".join(lines) + "\n" * newline).encode()
-    assert cut(data, 10_000) is not None
+    assert split_words(data, 10_000) is not None
     block = ByteBlock(3, 0, data)
     assert noise(block) == replace(noise, numbered=None)(block)
 
@@ -53,15 +52,15 @@ def test_numbers_and_strings_give_the_same_bytes(
     ],
 )
 def test_odd_lines_are_left_to_strings(odd: str) -> None:
-    assert cut(f"a b\n{odd}\nc d\n".encode(), 30) is None
+    assert split_words(f"a b\n{odd}\nc d\n".encode(), 30) is None
 
 
 def test_bad_utf8_is_left_to_strings() -> None:
-    assert cut(b"caf\xe9 a\n", 30) is None
+    assert split_words(b"caf\xe9 a\n", 30) is None
 
 
 def test_words_are_found_and_written_by_hand() -> None:
-    found = cut("one  two\n\tthrée\n".encode(), 30)
+    found = split_words("one  two\n\tthrée\n".encode(), 30)
     assert found is not None
     words, lengths = found
     assert lengths.tolist() == [2, 1]

@@ -9,18 +9,16 @@ import pytest
 from scipy import stats
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.noise.block import Block, Noisy
-from fairseq_ssl.text.noise.denoise import DenoisingNoise
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.tokens import DenoisingNoise, Unigrams
 
 UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
 LENGTH, LINES = 30, 4000
-CLEAN = Block.of_words([" ".join(f"w{i}" for i in range(LENGTH))] * LINES)
+CLEAN = TokenBatch.of_words([" ".join(f"w{i}" for i in range(LENGTH))] * LINES)
 
 
-def noised(seed: int = 1, **options: float) -> Noisy:
-    return DenoisingNoise(UNIGRAMS, **options)(CLEAN, Draws.of((seed,), len(CLEAN.lengths)))
+def noised(seed: int = 1, **options: float) -> NoisedBatch:
+    return DenoisingNoise(UNIGRAMS, **options)(CLEAN, Random.of((seed,), len(CLEAN.lengths)))
 
 
 def test_alpha_and_beta_have_the_mean_and_deviation_of_the_paper() -> None:
@@ -31,7 +29,7 @@ def test_alpha_and_beta_have_the_mean_and_deviation_of_the_paper() -> None:
     assert stats.beta(alpha, beta).std() == pytest.approx(0.03)
 
 
-def deleted_by_line(noisy: Noisy) -> np.ndarray:
+def deleted_by_line(noisy: NoisedBatch) -> np.ndarray:
     return LENGTH - np.asarray(noisy.block.lengths)
 
 
@@ -55,10 +53,10 @@ def test_the_share_replaced_is_that_of_the_words_left_or_of_all() -> None:
 
 
 def test_neighbours_change_places_as_often_as_two_normals_do() -> None:
-    clean = Block.of_words(["a b"] * 40_000)
+    clean = TokenBatch.of_words(["a b"] * 40_000)
     noise = DenoisingNoise(UNIGRAMS, mean=1e-6, deviation=1e-7)
     swapped = [
-        line == "b a" for line in noise(clean, Draws.of((1,), len(clean.lengths))).block.to_lines()
+        line == "b a" for line in noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
     ]
     # i + N(0, s) before i + 1 + N(0, s): a normal of deviation s sqrt(2) is above 1
     expected = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))
@@ -67,9 +65,9 @@ def test_neighbours_change_places_as_often_as_two_normals_do() -> None:
 
 def test_the_order_of_operations_is_random() -> None:
     """A word shuffled after a deletion moves over the gap: the next word left, not two on."""
-    clean = Block.of_words(["a b c"] * 60_000)
+    clean = TokenBatch.of_words(["a b c"] * 60_000)
     noise = DenoisingNoise(UNIGRAMS, mean=0.34, deviation=0.01)
-    lines = noise(clean, Draws.of((1,), len(clean.lengths))).block.to_lines()
+    lines = noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
     kept = [line for line in lines if sorted(line.split()) == ["a", "c"]]
     share = sum(line == "c a" for line in kept) / len(kept)
     near = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))  # shuffled after b was deleted

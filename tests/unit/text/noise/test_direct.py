@@ -6,20 +6,18 @@ import pytest
 from scipy.stats import chisquare
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.noise.block import Block
-from fairseq_ssl.text.noise.direct import DirectNoise
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.tokens import DirectNoise, Unigrams
 
 UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
 
 
-def actions(noise: DirectNoise, clean: Block, seed: int = 1) -> list[int]:
+def actions(noise: DirectNoise, clean: TokenBatch, seed: int = 1) -> list[int]:
     """Count keep, mask, delete and insert, read off the noisy lines alone."""
     counts = [0, 0, 0, 0]
     for before, after in zip(
         clean.to_lines(),
-        noise(clean, Draws.of((seed,), len(clean.lengths))).block.to_lines(),
+        noise(clean, Random.of((seed,), len(clean.lengths))).block.to_lines(),
         strict=True,
     ):
         words = after.split()
@@ -34,7 +32,7 @@ def actions(noise: DirectNoise, clean: Block, seed: int = 1) -> list[int]:
 
 
 def test_the_rates_are_those_of_the_thesis() -> None:
-    clean = Block.of_words([" ".join(f"w{i}" for i in range(40))] * 2500)
+    clean = TokenBatch.of_words([" ".join(f"w{i}" for i in range(40))] * 2500)
     counts = actions(DirectNoise(UNIGRAMS), clean)
     assert sum(counts) == 100_000
     assert chisquare(counts, [20_000, 30_000, 25_000, 25_000]).pvalue > 0.001
@@ -42,7 +40,7 @@ def test_the_rates_are_those_of_the_thesis() -> None:
 
 @pytest.mark.parametrize(("keep", "mask"), [(0.1, 0.9), (1.0, 0.0), (0.0, 0.0), (0.5, 0.1)])
 def test_other_rates(keep: float, mask: float) -> None:
-    clean = Block.of_words([" ".join(f"w{i}" for i in range(40))] * 500)
+    clean = TokenBatch.of_words([" ".join(f"w{i}" for i in range(40))] * 500)
     half = (1 - keep - mask) / 2
     counts = actions(DirectNoise(UNIGRAMS, keep, mask), clean)
     for found, rate in zip(counts, (keep, mask, half, half), strict=True):
@@ -50,8 +48,8 @@ def test_other_rates(keep: float, mask: float) -> None:
 
 
 def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
-    clean = Block.of_words(["a b c d e f g h"] * 3000)
-    noisy = DirectNoise(UNIGRAMS)(clean, Draws.of((2,), len(clean.lengths)))
+    clean = TokenBatch.of_words(["a b c d e f g h"] * 3000)
+    noisy = DirectNoise(UNIGRAMS)(clean, Random.of((2,), len(clean.lengths)))
     put_in = noisy.block.tokens[noisy.origin < 0]
     assert set(put_in) == {"x", "y"}
     assert (put_in == "x").mean() == pytest.approx(2 / 3, abs=0.02)
@@ -60,8 +58,8 @@ def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
 
 
 def test_short_lines_keep_a_word_of_their_own_or_a_mask() -> None:
-    clean = Block.of_words(["a", "b c", ""] * 2000)
-    noisy = DirectNoise(UNIGRAMS, keep=0.0, mask=0.0)(clean, Draws.of((1,), len(clean.lengths)))
+    clean = TokenBatch.of_words(["a", "b c", ""] * 2000)
+    noisy = DirectNoise(UNIGRAMS, keep=0.0, mask=0.0)(clean, Random.of((1,), len(clean.lengths)))
     lines = noisy.block.to_lines()
     assert all(lines[0::3])
     assert all(lines[1::3])

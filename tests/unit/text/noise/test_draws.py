@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import chisquare, kstest
 
-from fairseq_ssl.text.noise.block import Block
-from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.noise.batch import Random, TokenBatch
 
-BLOCK = Block(np.zeros(200_000, np.int64), np.full(8_000, 25))
+BLOCK = TokenBatch(np.zeros(200_000, np.int64), np.full(8_000, 25))
 
 
 def test_numbers_are_uniform_over_places_lines_and_calls() -> None:
-    draws = Draws.of((1,), 8_000)
+    draws = Random.of((1,), 8_000)
     numbers = np.stack([draws.tokens(BLOCK), draws.tokens(BLOCK)])
     assert numbers.min() >= 0
     assert numbers.max() < 1
@@ -22,13 +21,13 @@ def test_numbers_are_uniform_over_places_lines_and_calls() -> None:
 
 
 def test_neighbours_do_not_depend_on_each_other() -> None:
-    draws = Draws.of((2,), 8_000)
+    draws = Random.of((2,), 8_000)
     first, second = draws.tokens(BLOCK), draws.tokens(BLOCK)
     pairs = {
         "next place": (first[:-1], first[1:]),
         "next line": (first[:-25], first[25:]),
         "next call": (first, second),
-        "next seed": (first, Draws.of((3,), 8_000).tokens(BLOCK)),
+        "next seed": (first, Random.of((3,), 8_000).tokens(BLOCK)),
         "of the line": (first[::25], draws.lines()),
     }
     for name, (one, other) in pairs.items():
@@ -37,15 +36,15 @@ def test_neighbours_do_not_depend_on_each_other() -> None:
 
 
 def test_normal_numbers() -> None:
-    draws = Draws.of((4,), 8_000)
+    draws = Random.of((4,), 8_000)
     assert kstest(draws.normal(BLOCK), "norm").pvalue > 0.001
     assert kstest(draws.normal_lines(), "norm").pvalue > 0.001
 
 
 def test_the_numbers_are_those_of_splitmix64() -> None:
     """The first of Vigna's reference implementation from the state 1234567."""
-    draws = Draws(np.array([1234567], np.uint64))
-    block = Block(np.zeros(5, np.int64), np.array([5]))
+    draws = Random(np.array([1234567], np.uint64))
+    block = TokenBatch(np.zeros(5, np.int64), np.array([5]))
     reference = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     # the reference adds G before it mixes, so its first number is our place 1
     expected = [(number >> 11) * 2.0**-53 for number in reference]
@@ -54,11 +53,11 @@ def test_the_numbers_are_those_of_splitmix64() -> None:
 
 def test_chosen_tokens_get_what_they_would_get_among_all() -> None:
     at = np.array([3, 77, 199_999])
-    all_of_them = Draws.of((5,), 8_000).tokens(BLOCK)
-    np.testing.assert_array_equal(Draws.of((5,), 8_000).tokens(BLOCK, at), all_of_them[at])
+    all_of_them = Random.of((5,), 8_000).tokens(BLOCK)
+    np.testing.assert_array_equal(Random.of((5,), 8_000).tokens(BLOCK, at), all_of_them[at])
 
 
 def test_seeds_and_line_numbers_give_the_keys() -> None:
-    whole = Draws.of((7, 3), 10).keys
-    np.testing.assert_array_equal(Draws.of((7, 3), np.array([4, 9])).keys, whole[[4, 9]])
-    assert len({*whole.tolist(), *Draws.of((7, 4), 10).keys.tolist()}) == 20
+    whole = Random.of((7, 3), 10).keys
+    np.testing.assert_array_equal(Random.of((7, 3), np.array([4, 9])).keys, whole[[4, 9]])
+    assert len({*whole.tolist(), *Random.of((7, 4), 10).keys.tolist()}) == 20

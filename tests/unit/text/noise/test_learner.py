@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairseq_ssl.errors import MissingPackageError, UsageError
-from fairseq_ssl.text.noise.block import Block, Noisy
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
-from fairseq_ssl.text.noise.learner import APPEND, DELETE, REPLACE, VERB, LearnerNoise
-from fairseq_ssl.text.noise.learner_words import LearnerWords
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
+from fairseq_ssl.noise.learner import APPEND, DELETE, REPLACE, VERB, LearnerNoise
+from fairseq_ssl.noise.learner_errors import LearnerErrors
 from tests.conftest import run_command
 
-WORDS = LearnerWords(
+WORDS = LearnerErrors(
     deleted={"SPUR": 6, "IOUS": 3, "rare": 1},
     missing={"the": 5, "of": 2},
     replaced={"in": {"on": 3, "at": 1}, "of": {"for": 1}},
@@ -39,9 +38,9 @@ FORMS = {
 }
 
 
-def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> Noisy:
+def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> NoisedBatch:
     """Noise one line so many times."""
-    return noise(Block.of_words([" ".join(line)] * times), Draws.of((seed,), times))
+    return noise(TokenBatch.of_words([" ".join(line)] * times), Random.of((seed,), times))
 
 
 def only(kind: int, number: int = 1, **options: bool) -> LearnerNoise:
@@ -50,7 +49,7 @@ def only(kind: int, number: int = 1, **options: bool) -> LearnerNoise:
     return LearnerNoise(WORDS, errors=(*[0.0] * number, 1.0), shares=shares, **options)
 
 
-def slow(noise: LearnerNoise, line: list[str], draws: Draws) -> tuple[list[str], list[int]]:
+def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str], list[int]]:
     """Noise one line word by word; returns where its words come from as well."""
     words, origin = list(line), list(range(len(line)))
     number = pick(noise.errors, float(draws.lines()[0]))
@@ -116,11 +115,11 @@ LINES = st.lists(
 @settings(max_examples=300)  # the list of verbs is loaded in the first
 def test_it_does_what_the_slow_one_does(listed: bool, lines: list[list[str]], seed: int) -> None:
     noise = LearnerNoise(WORDS, listed=listed)
-    clean = Block.of_words(" ".join(line) for line in lines)
-    noisy = noise(clean, Draws.of((seed,), len(lines)))
+    clean = TokenBatch.of_words(" ".join(line) for line in lines)
+    noisy = noise(clean, Random.of((seed,), len(lines)))
     starts = (clean.ends - clean.lengths).tolist()
     for number, line in enumerate(lines):
-        words, origin = slow(noise, line, Draws.of((seed,), np.array([number])))
+        words, origin = slow(noise, line, Random.of((seed,), np.array([number])))
         mine = noisy.block.line == number
         assert noisy.block.tokens[mine].tolist() == words
         assert noisy.origin[mine].tolist() == [o if o < 0 else o + starts[number] for o in origin]
@@ -168,8 +167,8 @@ def test_each_number_of_errors_has_each_kind_as_often() -> None:
 @pytest.mark.parametrize("kind", [APPEND, REPLACE, DELETE])
 def test_each_place_is_as_likely(kind: int) -> None:
     line = NO_VERBS[:9]
-    clean = Block.of_words([" ".join(line)] * 9000)
-    noisy = only(kind)(clean, Draws.of((3,), 9000))
+    clean = TokenBatch.of_words([" ".join(line)] * 9000)
+    noisy = only(kind)(clean, Random.of((3,), 9000))
     if kind == DELETE:
         places = noisy.block.place[noisy.origin < 0]
     else:
@@ -188,8 +187,8 @@ def test_spurious_words_come_as_often_as_they_were_deleted(kind: int) -> None:
 
 
 def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
-    clean = Block.of_words([" ".join(VERBS)] * 9000)
-    noisy = only(VERB)(clean, Draws.of((1,), 9000))
+    clean = TokenBatch.of_words([" ".join(VERBS)] * 9000)
+    noisy = only(VERB)(clean, Random.of((1,), 9000))
     touched = noisy.touched(clean)
     assert touched.sum() == 9000, "one in each line, and never the same form"
     seen = Counter(zip(clean.tokens[touched], noisy.block.tokens[touched], strict=True))
@@ -202,8 +201,8 @@ def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
 
 
 def test_a_line_without_a_verb_gets_a_replacement() -> None:
-    clean = Block.of_words(["by of in"] * 100)
-    noisy = only(VERB)(clean, Draws.of((1,), 100))
+    clean = TokenBatch.of_words(["by of in"] * 100)
+    noisy = only(VERB)(clean, Random.of((1,), 100))
     assert noisy.touched(clean).sum() == 100
     assert set(noisy.block.tokens[noisy.touched(clean)]) == set(WORDS.deleted)
 
@@ -253,10 +252,10 @@ def test_measured_errors_are_those_of_the_words() -> None:
 
 
 def test_the_hand_made_words_are_the_default() -> None:
-    assert LearnerNoise().learner_words is HAND_MADE
-    assert HAND_MADE.errors == (5, 7, 25, 35, 28)
-    assert list(HAND_MADE.kinds.values()) == [30, 25, 25, 20]
-    assert all(word not in others for word, others in HAND_MADE.replaced.items())
+    assert LearnerNoise().learner_words is DEFAULT_ERRORS
+    assert DEFAULT_ERRORS.errors == (5, 7, 25, 35, 28)
+    assert list(DEFAULT_ERRORS.kinds.values()) == [30, 25, 25, 20]
+    assert all(word not in others for word, others in DEFAULT_ERRORS.replaced.items())
     lines = noised(LearnerNoise(), ["I", "like", "to", "read", "it", "in", "the", "sun"], 200).block
     assert len(set(lines.to_lines())) > 100
 
@@ -288,7 +287,7 @@ def test_chances_that_are_none_are_refused(
 
 
 def test_measured_needs_something_measured() -> None:
-    nothing = LearnerWords({"a": 1}, {}, {}, (0, 0), dict.fromkeys(WORDS.kinds, 0))
+    nothing = LearnerErrors({"a": 1}, {}, {}, (0, 0), dict.fromkeys(WORDS.kinds, 0))
     LearnerNoise(nothing)
     with pytest.raises(UsageError, match="fairseq-ssl learner-words"):
         LearnerNoise(nothing, measured=True)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, MissingPackageError
+from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
+from fairseq_ssl.noise.learner_errors import ERROR_KINDS, MAX_GRAM_TOKENS, Counting, LearnerErrors
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
-from fairseq_ssl.text.noise.learner_words import KINDS, MOST_TOKENS, Counting, LearnerWords
 
 PAIRS = [
     ("I likes the nature .", "I like nature ."),  # a verb, and a word too much: which, is not clear
@@ -28,7 +28,7 @@ PAIRS = [
     ("", "a"),
     ("a", " "),
 ]
-COUNTED = LearnerWords(
+COUNTED = LearnerErrors(
     deleted={"to": 1, "x": 1},
     missing={"In": 1, "my": 1, "view": 1, ",": 1, "z": 2},
     replaced={"on": {"of": 1}},
@@ -37,7 +37,7 @@ COUNTED = LearnerWords(
 )
 
 
-def counted(pairs: list[tuple[str, str]]) -> LearnerWords:
+def counted(pairs: list[tuple[str, str]]) -> LearnerErrors:
     counting = Counting()
     for written, corrected in pairs:
         counting.add(written, corrected)
@@ -61,8 +61,8 @@ def test_pairs_that_can_not_be_compared_are_counted() -> None:
     counting = Counting()
     counting.add("", "a")
     counting.add("a", "\t")
-    counting.add("a", "a " * (MOST_TOKENS + 1))
-    counting.add("a", "a " * MOST_TOKENS)
+    counting.add("a", "a " * (MAX_GRAM_TOKENS + 1))
+    counting.add("a", "a " * MAX_GRAM_TOKENS)
     assert (counting.blank, counting.long) == (2, 1)
     assert counting.words().errors == (0, 0, 0, 0, 1)
 
@@ -91,13 +91,15 @@ def test_there_are_as_many_errors_as_the_distance(pairs: list[tuple[str, str]]) 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "words.json"
-    for words in (COUNTED, HAND_MADE):
+    for words in (COUNTED, DEFAULT_ERRORS):
         words.write(path, Signature("learner-words", {"least": 1}))
-        assert LearnerWords.read(path) == words
+        assert LearnerErrors.read(path) == words
     content = json.loads(path.read_text(encoding="utf-8"))
     assert content["signature"].startswith("learner-words|least:1|version:")
     assert content["least"] == 1
-    assert list(content["deleted"].values()) == sorted(HAND_MADE.deleted.values(), reverse=True)
+    assert list(content["deleted"].values()) == sorted(
+        DEFAULT_ERRORS.deleted.values(), reverse=True
+    )
     assert [*path.parent.iterdir()] == [path]
 
 
@@ -108,7 +110,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         "missing": {"a": 1},
         "replaced": {"in": {"on": 1}},
         "errors": [1, 2],
-        "kinds": dict.fromkeys(KINDS, 1),
+        "kinds": dict.fromkeys(ERROR_KINDS, 1),
     }
     return {name: value for name, value in {**good, **changes}.items() if value is not None}
 
@@ -139,20 +141,20 @@ def test_a_bad_file_is_explained(content: object, message: str, tmp_path: Path) 
     path = tmp_path / "words.json"
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=message) as error:
-        LearnerWords.read(path)
+        LearnerErrors.read(path)
     assert str(path) in str(error.value)
 
 
 def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "words.json"
     with pytest.raises(DataError, match=r"does not exist\. Make it: fairseq-ssl"):
-        LearnerWords.read(path)
+        LearnerErrors.read(path)
     path.write_text('{\n "deleted": {,}}')
     with pytest.raises(DataError, match=r"words.json is no JSON: .*line 2 column 14"):
-        LearnerWords.read(path)
+        LearnerErrors.read(path)
     path.write_bytes(b"\xff")
     with pytest.raises(DataError, match="can not be read"):
-        LearnerWords.read(path)
+        LearnerErrors.read(path)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:

@@ -7,21 +7,20 @@ import pytest
 from scipy.stats import chisquare, foldnorm, kstest
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.noise.block import Block, Noisy
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.spell import SpellNoise
-from fairseq_ssl.text.noise.unigrams import Unigrams
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
+from fairseq_ssl.noise.characters import SpellNoise
+from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"zzz": 1})
 LENGTH = 60
 WORDS = [f"w{i}" for i in range(LENGTH)]
 CONFUSIONS = {word: (f"{word}!", f"{word}?") for word in WORDS}
-CLEAN = Block.of_words([" ".join(WORDS)] * 3000)
+CLEAN = TokenBatch.of_words([" ".join(WORDS)] * 3000)
 
 
-def noised(**options: float) -> Noisy:
+def noised(**options: float) -> NoisedBatch:
     noise = SpellNoise(CONFUSIONS, UNIGRAMS, **{"letter_words": 0.0, **options})  # type: ignore[arg-type]
-    return noise(CLEAN, Draws.of((1,), len(CLEAN.lengths)))
+    return noise(CLEAN, Random.of((1,), len(CLEAN.lengths)))
 
 
 def test_the_operations_come_at_their_shares() -> None:
@@ -44,28 +43,28 @@ def test_each_confusion_is_as_likely() -> None:
 
 def test_the_share_of_words_is_a_folded_normal_for_each_line() -> None:
     noise = SpellNoise(CONFUSIONS, UNIGRAMS)
-    chosen = noise._chosen(CLEAN, Draws.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(1)
+    chosen = noise._chosen(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(1)
     drawn = (chosen + np.random.default_rng(2).random(len(chosen))) / LENGTH  # undo the floor
     below = drawn < 0.9
     law = foldnorm(0.15 / 0.2, scale=0.2)
     assert kstest(drawn[below], lambda x: law.cdf(x) / law.cdf(0.9)).pvalue > 0.001
-    places = noise._chosen(CLEAN, Draws.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(0)
+    places = noise._chosen(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(0)
     assert chisquare(places).pvalue > 0.001, "each place is as likely"
 
 
 def test_swapped_words_change_places() -> None:
-    clean = Block.of_words(["a b"] * 5000)
+    clean = TokenBatch.of_words(["a b"] * 5000)
     noise = SpellNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0)
-    lines = noise(clean, Draws.of((1,), len(clean.lengths))).block.to_lines()
+    lines = noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
     assert lines.count("b a") == pytest.approx(500, abs=90)
     assert lines.count("a b") == pytest.approx(3500, abs=150), "words without confusions stay"
     assert set(lines) == {"a b", "b a", "a", "b", "a zzz b", "a b zzz"}
 
 
 def test_letters_of_a_tenth_of_the_words() -> None:
-    clean = Block.of_words(["abcdefgh " * 20] * 3000)
+    clean = TokenBatch.of_words(["abcdefgh " * 20] * 3000)
     noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z")
-    noisy = noise(clean, Draws.of((1,), len(clean.lengths)))
+    noisy = noise(clean, Random.of((1,), len(clean.lengths)))
     wrong = noisy.block.tokens[noisy.touched(clean)]
     assert len(wrong) == pytest.approx(6000, abs=300)
     lengths = [len(word) for word in wrong]

@@ -8,9 +8,8 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.noise.block import Block
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.spelling import DELETE, INSERT, REPLACE, SWAP, SpellingNoise, slipped
+from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.characters import DELETE, INSERT, REPLACE, SWAP, SpellingNoise, misspell
 
 
 @pytest.mark.parametrize(
@@ -27,12 +26,12 @@ from fairseq_ssl.text.noise.spelling import DELETE, INSERT, REPLACE, SWAP, Spell
     ],
 )
 def test_each_slip(at: int, slip: int, expected: str) -> None:
-    assert slipped("word", at, slip, "x") == expected
+    assert misspell("word", at, slip, "x") == expected
 
 
 def test_a_sole_letter_is_neither_deleted_nor_swapped() -> None:
-    assert [slipped("a", 0, slip, "x") for slip in (DELETE, SWAP)] == ["a", "a"]
-    assert slipped("a", 0, REPLACE, "x") == "x"
+    assert [misspell("a", 0, slip, "x") for slip in (DELETE, SWAP)] == ["a", "a"]
+    assert misspell("a", 0, REPLACE, "x") == "x"
 
 
 def kind(word: str) -> str:
@@ -46,8 +45,8 @@ def kind(word: str) -> str:
 
 
 def test_slips_come_at_their_rate_and_equally_often() -> None:
-    clean = Block.of_words(["abcdefgh " * 25] * 8000)
-    noisy = SpellingNoise(letters="z")(clean, Draws.of((1,), len(clean.lengths)))
+    clean = TokenBatch.of_words(["abcdefgh " * 25] * 8000)
+    noisy = SpellingNoise(letters="z")(clean, Random.of((1,), len(clean.lengths)))
     wrong = noisy.block.tokens[noisy.touched(clean)]
     letters = 8 * len(clean.tokens)
     expected = 1 - (1 - 0.003) ** 8
@@ -58,8 +57,8 @@ def test_slips_come_at_their_rate_and_equally_often() -> None:
 
 
 def test_words_and_lines_stay_where_they_are() -> None:
-    clean = Block.of_words(["a bc <mask>", "", "def"] * 500)
-    noisy = SpellingNoise(rate=0.9)(clean, Draws.of((1,), len(clean.lengths)))
+    clean = TokenBatch.of_words(["a bc <mask>", "", "def"] * 500)
+    noisy = SpellingNoise(rate=0.9)(clean, Random.of((1,), len(clean.lengths)))
     assert noisy.block.lengths.tolist() == clean.lengths.tolist()
     assert all(noisy.block.tokens)
     assert (noisy.block.tokens == "<mask>").sum() == 500
@@ -67,8 +66,8 @@ def test_words_and_lines_stay_where_they_are() -> None:
 
 
 def test_nothing_slips_at_rate_0_and_wrong_rates_are_refused() -> None:
-    clean = Block.of_words(["some words"])
-    assert SpellingNoise(0.0)(clean, Draws.of((1,), len(clean.lengths))).block.to_lines() == [
+    clean = TokenBatch.of_words(["some words"])
+    assert SpellingNoise(0.0)(clean, Random.of((1,), len(clean.lengths))).block.to_lines() == [
         "some words"
     ]
     for rate, letters in ((-0.1, "a"), (1.1, "a"), (0.1, "")):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from fairseq_ssl.text.noise import verb_forms
-from fairseq_ssl.text.noise.verb_forms import VerbForms
+from fairseq_ssl.noise import learner_errors
+from fairseq_ssl.noise.learner_errors import VerbForms
 from tests.conftest import run_command
 
 
@@ -37,7 +37,7 @@ def test_forms_of_well_known_words(word: str, forms: str) -> None:
 
 
 def test_memory_does_not_grow_with_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb_forms, "MOST", 10)
+    monkeypatch.setattr(learner_errors, "MAX_FORMS", 10)
     forms = VerbForms()
     for i in range(35):
         assert forms["x" * (i + 1)] == ()

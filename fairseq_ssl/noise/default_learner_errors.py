@@ -7,9 +7,9 @@ numbers of errors and their kinds are those of PIE's appendix A.3.
 
 from __future__ import annotations
 
-from fairseq_ssl.text.noise.learner_words import KINDS, LearnerWords
+from fairseq_ssl.noise.learner_errors import ERROR_KINDS, LearnerErrors
 
-PUT_IN = """
+ADDED = """
 1000 the
 500 ,
 450 to of
@@ -29,7 +29,7 @@ PUT_IN = """
 """
 """What is often written and not wanted, after how often."""
 
-LEFT_OUT = """
+OMITTED = """
 1400 the
 900 ,
 500 a
@@ -162,10 +162,10 @@ def _pairs(text: str) -> dict[str, dict[str, int]]:
     }
 
 
-HAND_MADE = LearnerWords(
-    deleted=_counts(PUT_IN),
-    missing=_counts(LEFT_OUT),
+DEFAULT_ERRORS = LearnerErrors(
+    deleted=_counts(ADDED),
+    missing=_counts(OMITTED),
     replaced=_pairs(REPLACED),
     errors=(5, 7, 25, 35, 28),
-    kinds=dict(zip(KINDS, (30, 25, 25, 20), strict=True)),
+    kinds=dict(zip(ERROR_KINDS, (30, 25, 25, 20), strict=True)),
 )

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
+from fairseq_ssl.noise.batch import Noise, NoiseChain
+from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
+from fairseq_ssl.noise.learner import LearnerNoise
+from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
 from fairseq_ssl.text import specs
-from fairseq_ssl.text.noise.block import Chain, Noise
-from fairseq_ssl.text.noise.denoise import DenoisingNoise
-from fairseq_ssl.text.noise.direct import DirectNoise
-from fairseq_ssl.text.noise.filtering import FilteringNoise
-from fairseq_ssl.text.noise.learner import LearnerNoise
-from fairseq_ssl.text.noise.spell import SpellNoise
-from fairseq_ssl.text.noise.spelling import SpellingNoise
 
-KINDS: dict[str, type[Any]] = {
+NOISES: dict[str, type[Any]] = {
     "direct": DirectNoise,
     "spell": SpellNoise,
     "spelling": SpellingNoise,
@@ -28,7 +25,7 @@ WITHIN_WORDS = ("spell", "spelling", "learner")
 
 
 @dataclass(frozen=True)
-class Setting:
+class NoiseSpec:
     """One noise of a chain as its user asked for it."""
 
     kind: str
@@ -38,7 +35,7 @@ class Setting:
         """Return it with all its numbers, as in ``direct:keep=0.2:mask=0.3``."""
         values = {
             name: self.options.get(name, field.default)
-            for name, field in options_of(self.kind).items()
+            for name, field in noise_options(self.kind).items()
             if name in self.options or not isinstance(field.default, str)
         }
         return ":".join([self.kind, *(f"{name}={value}" for name, value in values.items())])
@@ -48,35 +45,35 @@ class Setting:
         """Name what the noise works with that is no option: unigrams, confusions, and so on."""
         return {
             field.name
-            for field in fields(KINDS[self.kind])
+            for field in fields(NOISES[self.kind])
             if field.init and field.default is MISSING and field.default_factory is MISSING
         }
 
 
-def parsed(words: str) -> list[Setting]:
+def parse_noise(words: str) -> list[NoiseSpec]:
     """Read ``kind:option=value:...,kind,...``: the noises of a chain, first to last."""
     return [_setting(word) for word in words.split(",")]
 
 
-def built(chain: Sequence[Setting], at_hand: Mapping[str, Any]) -> Noise:
+def build_noise(chain: Sequence[NoiseSpec], at_hand: Mapping[str, Any]) -> Noise:
     """Make the noise, with what it needs, and may take, of `at_hand`."""
     noises = []
     for setting in chain:
-        kind = KINDS[setting.kind]
+        kind = NOISES[setting.kind]
         taken = {field.name: at_hand[field.name] for field in fields(kind) if field.name in at_hand}
         noises.append(kind(**taken, **setting.options))
-    return noises[0] if len(noises) == 1 else Chain(noises)
+    return noises[0] if len(noises) == 1 else NoiseChain(noises)
 
 
-def described() -> str:
+def describe_noises() -> str:
     """Return a line for each kind and for each of its options, for a help text."""
-    return specs.describe_registry(KINDS)
+    return specs.describe_registry(NOISES)
 
 
-def options_of(kind: str) -> dict[str, Field[Any]]:
+def noise_options(kind: str) -> dict[str, Field[Any]]:
     """Return the fields of a kind that its user may set."""
-    return specs.options_of(KINDS[kind])
+    return specs.options_of(NOISES[kind])
 
 
-def _setting(words: str) -> Setting:
-    return Setting(*specs.parse_spec("noise", KINDS, words))
+def _setting(words: str) -> NoiseSpec:
+    return NoiseSpec(*specs.parse_spec("noise", NOISES, words))

@@ -1,7 +1,8 @@
-"""Noise for a block of a text file: from bytes to the bytes of each output."""
+"""Noise for blocks of a text file: from bytes to the bytes of each output."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,13 +13,112 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.io.blocks import ByteBlock, read_block
-from fairseq_ssl.text.noise import kinds
-from fairseq_ssl.text.noise.block import Block, Noise
-from fairseq_ssl.text.noise.byte_words import ByteWords, cut
-from fairseq_ssl.text.noise.draws import Draws
+from fairseq_ssl.noise import registry
+from fairseq_ssl.noise.batch import Noise, Random, TokenBatch, Tokens
+
+NEWLINE, SPACE = 10, 32
+WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
+GENERAL_SPACES = re.compile(rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]")
+"""U+2000 to U+200A, U+2028, U+2029 and U+202F; quotation marks and dashes are their neighbours."""
+
+
+@dataclass(frozen=True)
+class ByteWords:
+    """Bytes, and the words in them: the word of number n is `sizes[n]` bytes from `starts[n]`."""
+
+    buffer: NDArray[np.uint8]
+    """Ends with a space or a newline, as every word is followed by one."""
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> ByteWords:
+        """Number some words from 0."""
+        packed = [word.encode() for word in words]
+        sizes = np.fromiter(map(len, packed), np.int64, len(packed))
+        buffer = np.frombuffer(b"".join(word + b" " for word in packed), np.uint8)
+        return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
+
+    def and_those_of(self, other: ByteWords) -> ByteWords:
+        """Return the words of both; those of the other get the numbers after these."""
+        return ByteWords(
+            np.concatenate([self.buffer, other.buffer]),
+            np.concatenate([self.starts, other.starts + len(self.buffer)]),
+            np.concatenate([self.sizes, other.sizes]),
+        )
+
+    def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
+        """Tell of numbers side by side whether they stand for the same word."""
+        same: NDArray[np.bool_] = first == second
+        alike = np.flatnonzero(~same)
+        for own in (self.sizes, self.buffer[self.starts]):  # few need to be compared in full
+            alike = alike[own[first[alike]] == own[second[alike]]]
+        sizes = self.sizes[first[alike]]
+        differs = self._bytes(first[alike], sizes) != self._bytes(second[alike], sizes)
+        up_to = np.concatenate([[0], np.cumsum(differs)])
+        ends = np.cumsum(sizes)
+        same[alike] = up_to[ends] == up_to[ends - sizes]
+        return same
+
+    def to_bytes(self, block: TokenBatch) -> bytes:
+        """Return the lines of a block of numbers, spaces between words, a newline after each."""
+        sizes = self.sizes[block.tokens] + 1
+        text = self._bytes(block.tokens, sizes)
+        after = np.cumsum(sizes) - 1
+        text[after] = SPACE
+        text[after[block.ends - 1]] = NEWLINE
+        return text.tobytes()
+
+    def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return so many bytes from the start of each word, all above 0 in number, end to end."""
+        if not len(words):
+            return np.empty(0, np.uint8)
+        starts, ends = self.starts[words], np.cumsum(sizes)
+        step = np.ones(int(ends[-1]), np.int64)
+        step[0] = starts[0]
+        step[ends[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
+        return self.buffer[np.cumsum(step, out=step)]
+
+
+def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
+    """Find the words of lines, and how many each line has, as `str.split` does.
+
+    None where anything is out of the ordinary: a blank line, one of more than `most` words,
+    bad UTF-8, a control character, a space beyond ASCII.
+    """
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    if not data.isascii() and not _ordinary(data):
+        return None
+    buffer = np.frombuffer(data, np.uint8)
+    after = np.flatnonzero(buffer <= SPACE)
+    spaces = buffer[after]
+    if ((spaces < 9) | ((spaces > 13) & (spaces < 28))).any():
+        return None
+    starts = np.concatenate([[0], after[:-1] + 1])
+    sizes = after - starts
+    words = sizes > 0
+    up_to = np.cumsum(words)[spaces == NEWLINE]
+    lengths = np.diff(up_to, prepend=0)
+    if lengths.min() == 0 or lengths.max() > most:
+        return None
+    if not words.all():
+        starts, sizes = starts[words], sizes[words]
+    return ByteWords(buffer, starts, sizes), lengths
+
+
+def _ordinary(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    if any(space in data for space in WIDE_SPACES):
+        return False
+    return b"\xe2\x80" not in data or not GENERAL_SPACES.search(data)
+
 
 OUTPUTS = ("noisy", "clean", "touched")
-MOST_TOKENS = 10_000
+MAX_TOKENS = 10_000
 """Tokens a line may have."""
 
 
@@ -102,7 +202,7 @@ class CorpusNoise:
 
     def __call__(self, block: ByteBlock) -> NoisedBlock:
         """Noise the good lines; the outputs have as many."""
-        found = cut(block.data, MOST_TOKENS) if self.numbered else None
+        found = split_words(block.data, MAX_TOKENS) if self.numbered else None
         if self.numbered is None or found is None:
             return self._by_strings(block)
         return self._by_numbers(block, self.numbered, *found)
@@ -116,26 +216,26 @@ class CorpusNoise:
     ) -> NoisedBlock:
         first = len(numbered.words.starts)
         words = numbered.words.and_those_of(own)
-        clean = Block(np.arange(first, first + len(own.starts)), lengths)
-        noisy = numbered.noise(clean, Draws.of((self.seed, block.number), len(lengths)))
+        clean = TokenBatch(np.arange(first, first + len(own.starts)), lengths)
+        noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
         touched = noisy.touched(clean, words.same)
         made = {
             "noisy": lambda: words.to_bytes(noisy.block),
             "clean": lambda: block.data if block.data.endswith(b"\n") else block.data + b"\n",
-            "touched": lambda: _joined(places_of(touched, clean)),
+            "touched": lambda: _joined(position_lines(touched, clean)),
         }
         return self._made(block, made, (), touched)
 
     def _by_strings(self, block: ByteBlock) -> NoisedBlock:
         lines, bad = good_lines(block.data)
-        clean = Block.of_words(line for _, line in lines)
+        clean = TokenBatch.of_words(line for _, line in lines)
         places = np.array([place for place, _ in lines], dtype=np.int64)
-        noisy = self.noise(clean, Draws.of((self.seed, block.number), places))
+        noisy = self.noise(clean, Random.of((self.seed, block.number), places))
         touched = noisy.touched(clean)
         made = {
             "noisy": lambda: _joined(noisy.block.to_lines()),
             "clean": lambda: _joined([line for _, line in lines]),
-            "touched": lambda: _joined(places_of(touched, clean)),
+            "touched": lambda: _joined(position_lines(touched, clean)),
         }
         return self._made(block, made, tuple(bad), touched)
 
@@ -156,19 +256,19 @@ class CorpusNoise:
 
 
 def corpus_noise(
-    settings: Sequence[kinds.Setting],
+    settings: Sequence[registry.NoiseSpec],
     at_hand: Mapping[str, Any],
     seed: int,
     outputs: Mapping[str, bool],
 ) -> CorpusNoise:
     """Make the noise of these settings for these outputs, each compressed or not."""
     numbered = None
-    if not any(setting.kind in kinds.WITHIN_WORDS for setting in settings):
+    if not any(setting.kind in registry.WITHIN_WORDS for setting in settings):
         unigrams, mask = at_hand["unigrams"], at_hand["mask_token"]
         words = ByteWords.of([*unigrams.words.tolist(), mask])
         numbers = {"unigrams": unigrams.numbered(), "mask_token": len(unigrams.words)}
-        numbered = NumberedNoise(kinds.built(settings, numbers), words)
-    noise = kinds.built(settings, at_hand)
+        numbered = NumberedNoise(registry.build_noise(settings, numbers), words)
+    noise = registry.build_noise(settings, at_hand)
     return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
 
 
@@ -195,17 +295,17 @@ def _wrong_with(line: str) -> str:
         return "is blank"
     if "\0" in line:
         return "holds a NUL character"
-    if len(line) > 2 * MOST_TOKENS and len(line.split()) > MOST_TOKENS:
-        return f"has {len(line.split())} tokens, more than {MOST_TOKENS}"
+    if len(line) > 2 * MAX_TOKENS and len(line.split()) > MAX_TOKENS:
+        return f"has {len(line.split())} tokens, more than {MAX_TOKENS}"
     return ""
 
 
-def places_of(touched: NDArray[np.bool_], clean: Block) -> list[str]:
+def position_lines(touched: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
     """Return for each line the places, from 0, of its touched tokens."""
     at = np.flatnonzero(touched)
     words = np.empty(len(at), dtype=object)
     words[:] = list(map(str, clean.place[at].tolist()))
-    return Block(words, clean.lengths_of(touched)).to_lines()
+    return TokenBatch(words, clean.lengths_of(touched)).to_lines()
 
 
 def _joined(lines: list[str]) -> bytes:

@@ -1,10 +1,12 @@
-"""What learners get wrong: words they put in, leave out and confuse (PIE, appendix A.3)."""
+"""Errors that learners of English make, counted in a corpus: words added, omitted and confused."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from itertools import groupby
@@ -15,18 +17,78 @@ from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.signature import Signature, json_text
-from fairseq_ssl.text.noise.verb_forms import VerbForms
+from fairseq_ssl.text.casing import in_the_case_of
 
-KINDS = ("append", "verb", "replace", "delete")
+MAX_FORMS = 1_000_000
+"""Words to remember; a larger vocabulary is looked up anew from time to time."""
+
+
+class VerbForms(dict[str, tuple[str, ...]]):
+    """For each word the other forms of the same verb, none where it is no verb.
+
+    Every word that can be a verb is one ("people", "well"): nothing is known of its use. One
+    that is a form of two verbs ("saw") has the forms of both. What follows a capital letter,
+    or is in capitals, does so in the other forms too. Words with another sign than letters
+    ("'s") are no verbs here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        with _without_spacy():
+            package = import_optional("lemminflect", "Changing verbs", "noise")
+        self.lemmas_of, self.forms_of = package.getAllLemmas, package.getAllInflections
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(self) >= MAX_FORMS:
+            self.clear()
+        forms = self[word] = self._others(word)
+        return forms
+
+    def _others(self, word: str) -> tuple[str, ...]:
+        if not word.isalpha():
+            return ()
+        lower = word.lower()
+        lemmas = self.lemmas_of(lower)
+        found = {
+            form
+            for kind in ("VERB", "AUX")
+            for lemma in lemmas.get(kind, ())
+            for forms in self.forms_of(lemma, kind).values()
+            for form in forms
+        }
+        return tuple(in_the_case_of(word, form) for form in sorted(found - {lower}))
+
+
+@contextmanager
+def _without_spacy() -> Iterator[None]:
+    """Hide spaCy, which lemminflect would load to extend it, and with it all of torch: seconds."""
+    sys.meta_path.insert(0, _NoSpacy)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_NoSpacy)
+
+
+class _NoSpacy:
+    """Says that there is no spaCy, when it is asked for."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        """Find no module; others are left to those that come after."""
+        if name == "spacy":
+            raise ModuleNotFoundError(name)
+
+
+ERROR_KINDS = ("append", "verb", "replace", "delete")
 """What each error asks a corrector to do; append: to put in what is left out."""
 MOST_ERRORS = 4
 """Lines with more are counted as if they had these."""
-MOST_TOKENS = 1000
+MAX_GRAM_TOKENS = 1000
 """On either side of a pair; longer ones are passed over."""
 
 
 @dataclass(frozen=True)
-class LearnerWords:
+class LearnerErrors:
     """The words of learners' errors, each with how often it was seen, and how many errors."""
 
     deleted: Mapping[str, int]
@@ -39,12 +101,12 @@ class LearnerWords:
     errors: tuple[int, ...]
     """How many lines have 0, 1, 2, 3, and 4 or more errors."""
     kinds: Mapping[str, int]
-    """How many errors there are of each of `KINDS`."""
+    """How many errors there are of each of `ERROR_KINDS`."""
 
-    def common(self, least: int) -> LearnerWords:
+    def common(self, least: int) -> LearnerErrors:
         """Leave out words, and pairs of words, seen less often than that."""
         pairs = {word: _common(others, least) for word, others in self.replaced.items()}
-        return LearnerWords(
+        return LearnerErrors(
             _common(self.deleted, least),
             _common(self.missing, least),
             {word: others for word, others in pairs.items() if others},
@@ -67,7 +129,7 @@ class LearnerWords:
             file.write(f"{json_text(content, indent=1)}\n")
 
     @classmethod
-    def read(cls, path: Path) -> LearnerWords:
+    def read(cls, path: Path) -> LearnerErrors:
         """Read what `write` wrote, or what was written by hand in that form."""
         content = _read_json(path)
         _check_names(path, content)
@@ -75,8 +137,10 @@ class LearnerWords:
         if not (isinstance(errors, list) and errors and all(map(_is_count, errors))):
             raise _bad(path, "errors", errors, "a list of counts: lines with 0, 1, 2, ... errors")
         _check_counts(path, "kinds", content["kinds"])
-        if set(content["kinds"]) != set(KINDS):
-            raise _bad(path, "kinds", content["kinds"], f"a count of each of {', '.join(KINDS)}")
+        if set(content["kinds"]) != set(ERROR_KINDS):
+            raise _bad(
+                path, "kinds", content["kinds"], f"a count of each of {', '.join(ERROR_KINDS)}"
+            )
         for name in ("deleted", "missing"):
             _check_counts(path, name, content[name])
         if not any(content["deleted"].values()):
@@ -92,7 +156,7 @@ class LearnerWords:
         return cls(**{name: content[name] for name in _NAMES} | {"errors": tuple(errors)})
 
 
-_NAMES = [field.name for field in fields(LearnerWords)]
+_NAMES = [field.name for field in fields(LearnerErrors)]
 
 
 class Counting:
@@ -106,7 +170,7 @@ class Counting:
         self._missing: Counter[str] = Counter()
         self._replaced: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._errors = [0] * (MOST_ERRORS + 1)
-        self._kinds = dict.fromkeys(KINDS, 0)
+        self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
         """Pairs passed over: one side has no word, or too many."""
 
@@ -115,15 +179,15 @@ class Counting:
         source, target = written.split(), corrected.split()
         if not source or not target:
             self.blank += 1
-        elif max(len(source), len(target)) > MOST_TOKENS:
+        elif max(len(source), len(target)) > MAX_GRAM_TOKENS:
             self.long += 1
         else:
             number = 0 if source == target else self._compare(source, target)
             self._errors[min(number, MOST_ERRORS)] += 1
 
-    def words(self) -> LearnerWords:
+    def words(self) -> LearnerErrors:
         """Return what has been counted."""
-        return LearnerWords(
+        return LearnerErrors(
             dict(self._deleted),
             dict(self._missing),
             {word: dict(others) for word, others in self._replaced.items()},

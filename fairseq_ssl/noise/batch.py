@@ -1,4 +1,4 @@
-"""What every noise takes and gives: lines of tokens laid end to end, and where tokens went."""
+"""A batch of tokenized lines laid end to end, and the random numbers of its tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,73 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.text.noise.draws import Draws
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+LINE_STREAM = np.uint64(2**32 - 1)
+"""The place of what is drawn for a whole line."""
+
+
+class Random:
+    """Uniform numbers that do not depend on which lines stand side by side in a block.
+
+    A line has a key; the n-th call gives its token at a place mix(key + G (2^32 n + place)):
+    the SplitMix64 generator (Steele, Lea and Flood, 2014), started at the key. So a block of
+    lines is drawn for at once, and gives each line what it would get alone.
+    """
+
+    def __init__(self, keys: NDArray[np.uint64]) -> None:
+        self.keys = keys
+        self.calls = 0
+
+    @classmethod
+    def of(cls, seeds: tuple[int, ...], lines: NDArray[np.int64] | int) -> Random:
+        """Take the key of each line from all seeds and its number; an integer: 0, 1, ... of it."""
+        numbers = np.arange(lines) if isinstance(lines, int) else lines
+        key = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+        return cls(_mixed(GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)) + key))
+
+    def tokens(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Return a number in [0, 1) for each token, or for those `at` these indices alone."""
+        line, place = block.line, block.place
+        if at is not None:
+            line, place = line[at], place[at]
+        return self._uniform(self.keys[line], place.astype(np.uint64))
+
+    def lines(self) -> NDArray[np.float64]:
+        """Return a number in [0, 1) for each line."""
+        return self._uniform(self.keys, LINE_STREAM)
+
+    def normal(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Return a standard normal number for each token."""
+        return _normal(self.tokens(block, at), self.tokens(block, at))
+
+    def normal_lines(self) -> NDArray[np.float64]:
+        """Return a standard normal number for each line."""
+        return _normal(self.lines(), self.lines())
+
+    def _uniform(
+        self, key: NDArray[np.uint64], place: NDArray[np.uint64] | np.uint64
+    ) -> NDArray[np.float64]:
+        counter = np.atleast_1d(place + np.uint64(self.calls << 32)) * GOLDEN
+        self.calls += 1
+        return (_mixed(key + counter) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _normal(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn two uniform numbers into a normal one (Box and Muller, 1958), of 24 bits for speed."""
+    radius: NDArray[np.float32] = np.sqrt(-2 * np.log((1 - one).astype(np.float32)))
+    turned = radius * np.cos((2 * np.pi * other).astype(np.float32))
+    return turned.astype(np.float64)
+
+
+def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Turn states into random bits; works in place."""
+    state ^= state >> np.uint64(30)
+    state *= np.uint64(0xBF58476D1CE4E5B9)
+    state ^= state >> np.uint64(27)
+    state *= np.uint64(0x94D049BB133111EB)
+    state ^= state >> np.uint64(31)
+    return state
+
 
 Tokens = NDArray[Any]
 """Words as objects, or numbers of some kind that stand for them."""
@@ -20,14 +86,14 @@ Same = Callable[[Tokens, Tokens], NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Block:
+class TokenBatch:
     """Lines of tokens, laid end to end."""
 
     tokens: Tokens
     lengths: NDArray[np.int64]
 
     @classmethod
-    def of_words(cls, lines: Iterable[str]) -> Block:
+    def of_words(cls, lines: Iterable[str]) -> TokenBatch:
         """Cut each line at its whitespace."""
         cut = list(map(str.split, lines))
         lengths = np.fromiter(map(len, cut), np.int64, len(cut))
@@ -68,14 +134,14 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Noisy:
+class NoisedBatch:
     """Lines after noise, and from which clean token each of their tokens comes."""
 
-    block: Block
+    block: TokenBatch
     origin: NDArray[np.int64]
     """For each noisy token the number of its clean one; -1 where a token was put in."""
 
-    def touched(self, clean: Block, same: Same = np.equal) -> NDArray[np.bool_]:
+    def touched(self, clean: TokenBatch, same: Same = np.equal) -> NDArray[np.bool_]:
         """Tell of each clean token whether it is gone, another, or out of its place.
 
         It is out of its place where, of those that are left of its line, it is not the same
@@ -92,17 +158,17 @@ class Noisy:
         touched[origin[kept]] = False
         return touched
 
-    def then(self, noise: Noise, draws: Draws) -> Noisy:
+    def then(self, noise: Noise, draws: Random) -> NoisedBatch:
         """Put another noise on top."""
         after = noise(self.block, draws)
         origin = np.where(after.origin >= 0, self.origin[after.origin], -1)
-        return Noisy(after.block, origin)
+        return NoisedBatch(after.block, origin)
 
 
 class Noise(Protocol):
     """One kind of noise."""
 
-    def __call__(self, clean: Block, draws: Draws) -> Noisy:
+    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return noisy lines, as many as the clean ones; random numbers come from `draws` alone.
 
         How often it draws does not depend on the lines, so that a line is noised as it would
@@ -110,48 +176,50 @@ class Noise(Protocol):
         """
 
 
-def untouched(clean: Block) -> Noisy:
+def unchanged(clean: TokenBatch) -> NoisedBatch:
     """Return the lines as they are."""
-    return Noisy(clean, np.arange(len(clean.tokens)))
+    return NoisedBatch(clean, np.arange(len(clean.tokens)))
 
 
 @dataclass(frozen=True)
-class Chain:
+class NoiseChain:
     """One noise after another."""
 
     noises: Sequence[Noise]
 
-    def __call__(self, clean: Block, draws: Draws) -> Noisy:
+    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Apply each to what the one before left."""
-        noisy = untouched(clean)
+        noisy = unchanged(clean)
         for noise in self.noises:
             noisy = noisy.then(noise, draws)
         return noisy
 
 
-def spare_one(block: Block, deleted: NDArray[np.bool_], draws: Draws) -> NDArray[np.bool_]:
+def keep_one_per_line(
+    block: TokenBatch, deleted: NDArray[np.bool_], draws: Random
+) -> NDArray[np.bool_]:
     """Let no line lose all of its tokens: where it would, one at random stays."""
-    chosen = one_of_each(block, draws)
+    chosen = choose_one_per_line(block, draws)
     emptied = (block.lengths > 0) & (block.lengths_of(~deleted) == 0)
     deleted = deleted.copy()
     deleted[chosen[emptied]] = False
     return deleted
 
 
-def one_of_each(block: Block, draws: Draws) -> NDArray[np.int64]:
+def choose_one_per_line(block: TokenBatch, draws: Random) -> NDArray[np.int64]:
     """Choose a token of each line, each as likely; an empty line gets one that is not its own."""
     chosen = (draws.lines() * block.lengths).astype(np.int64)
     return block.ends - block.lengths + chosen
 
 
-def repeated(block: Block, times: NDArray[np.signedinteger[Any]]) -> Noisy:
+def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> NoisedBatch:
     """Let each token come so many times: 0 deletes it, 2 leaves room for another after it."""
     origin = np.repeat(np.arange(len(block.tokens)), times)
-    return Noisy(Block(block.tokens[origin], block.lengths_of(times)), origin)
+    return NoisedBatch(TokenBatch(block.tokens[origin], block.lengths_of(times)), origin)
 
 
-def sorted_by_place(
-    block: Block, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
+def sort_by_position(
+    block: TokenBatch, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Sort the tokens of each line by place + shift, where the shift is rounded to 2^-20.
 

@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.noise.block import Block, Noisy, untouched
-from fairseq_ssl.text.noise.draws import Draws
-from fairseq_ssl.text.noise.hand_made_learner_words import HAND_MADE
-from fairseq_ssl.text.noise.learner_words import KINDS, LearnerWords
-from fairseq_ssl.text.noise.unigrams import Unigrams
-from fairseq_ssl.text.noise.verb_forms import VerbForms
+from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, unchanged
+from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
+from fairseq_ssl.noise.learner_errors import ERROR_KINDS, LearnerErrors, VerbForms
+from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.text.specs import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
@@ -45,7 +43,7 @@ class LearnerNoise:
     verb error, once.
     """
 
-    learner_words: LearnerWords = HAND_MADE
+    learner_words: LearnerErrors = DEFAULT_ERRORS
     listed: bool = option(
         False, "errors only in words of the learner word list, not in any; true or false"
     )
@@ -67,19 +65,19 @@ class LearnerNoise:
                 "a corpus with errors: fairseq-ssl learner-words"
             )
 
-    def __call__(self, clean: Block, draws: Draws) -> Noisy:
+    def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Give each line its errors, one after another."""
         errors = self.learner_words.errors if self.measured else self.errors
         shares = self._kinds_measured if self.measured else self.shares
         number = _drawn(errors, draws.lines())
-        noisy = untouched(clean)
+        noisy = unchanged(clean)
         for before in range(len(errors) - 1):
             noisy = noisy.then(partial(self._one_more, number > before, shares), draws)
         return noisy
 
     @property
     def _kinds_measured(self) -> tuple[int, ...]:
-        return tuple(self.learner_words.kinds[kind] for kind in KINDS)
+        return tuple(self.learner_words.kinds[kind] for kind in ERROR_KINDS)
 
     @cached_property
     def _spurious(self) -> Unigrams:
@@ -103,8 +101,8 @@ class LearnerNoise:
         return fits
 
     def _one_more(
-        self, erring: NDArray[np.bool_], shares: Sequence[float], block: Block, draws: Draws
-    ) -> Noisy:
+        self, erring: NDArray[np.bool_], shares: Sequence[float], block: TokenBatch, draws: Random
+    ) -> NoisedBatch:
         """Introduce an error into each line that errs (figure 4, inside the loop)."""
         kind = _drawn(shares, draws.lines())
         share_of_line, share_of_words = draws.lines(), draws.lines()
@@ -120,10 +118,10 @@ class LearnerNoise:
         tokens = tokens[origin]
         tokens[origin < 0] = put_in
         lengths = block.lengths + (kind == DELETE) - (kind == APPEND)
-        return Noisy(Block(tokens, lengths), origin)
+        return NoisedBatch(TokenBatch(tokens, lengths), origin)
 
     def _places(
-        self, block: Block, kind: NDArray[np.int64], share: NDArray[np.float64]
+        self, block: TokenBatch, kind: NDArray[np.int64], share: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         """Choose the token of each line's error; changes `kind` where the line has none for it."""
         room = block.lengths + (kind == DELETE)
@@ -182,7 +180,10 @@ def _drawn(weights: Sequence[float], uniform: NDArray[np.float64]) -> NDArray[np
 
 
 def _one_that_fits(
-    block: Block, lines: NDArray[np.bool_], fits: Callable[[str], Any], share: NDArray[np.float64]
+    block: TokenBatch,
+    lines: NDArray[np.bool_],
+    fits: Callable[[str], Any],
+    share: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Choose of each of these lines one of the tokens that fit; -1 elsewhere."""
     at = np.flatnonzero(np.repeat(lines, block.lengths))
