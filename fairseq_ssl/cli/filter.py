@@ -10,8 +10,8 @@ from pathlib import Path
 from fairseq_ssl.cli import work_options
 from fairseq_ssl.cli.filter_job import FilterJob, Wanted
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.filters import kinds
-from fairseq_ssl.text.filters.config import read_chain
+from fairseq_ssl.filters import chain as kinds
+from fairseq_ssl.filters.chain import read_filters
 
 SUMMARY = "drop bad lines or pairs: other languages, lengths, duplicates, copies, bad encodings"
 EXAMPLES = """\
@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("filters", f"kinds and their options:\n{kinds.described()}")
+    group = parser.add_argument_group(
+        "filters", f"kinds and their options:\n{kinds.describe_filters()}"
+    )
     chosen = group.add_mutually_exclusive_group(required=True)
     chosen.add_argument(
         "--filter",
@@ -104,14 +106,14 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     outputs = tuple(args.output or ())
     _check_paths(inputs, outputs)
     settings = (
-        read_chain(args.config)
+        read_filters(args.config)
         if args.config
-        else [setting for words in args.filter for setting in kinds.parsed(words)]
+        else [setting for words in args.filter for setting in kinds.parse_filters(words)]
     )
     if args.memory is not None and all(setting.kind != "duplicates" for setting in settings):
         raise UsageError("--memory goes with the filter duplicates.")
     memory = _size(args.memory or MEMORY)
-    chain = kinds.built(settings, max(1, len(inputs)))
+    chain = kinds.build_filters(settings, max(1, len(inputs)))
     return Wanted(inputs, outputs, chain, args.examples, memory)
 
 

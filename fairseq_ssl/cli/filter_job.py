@@ -15,20 +15,14 @@ from fairseq_ssl.cli.filter_report import table
 from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.filters.chain import FilterChain
+from fairseq_ssl.filters.corpus import CorpusFilter, CorpusHashes, Dropped, Example, FilteredBlock
+from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.resumable import file_fingerprint, temporary_path
 from fairseq_ssl.io.text_files import open_bytes, open_text, stdin_text
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.filters.corpus import (
-    CorpusFilter,
-    CorpusHashes,
-    Dropped,
-    Example,
-    FilteredBlock,
-)
-from fairseq_ssl.text.filters.kinds import Chain
-from fairseq_ssl.text.filters.seen_table import SeenTable, memory_for
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Wanted:
     """Empty: stdin."""
     outputs: tuple[Path, ...]
     """Empty: stdout."""
-    chain: Chain
+    chain: FilterChain
     examples: int
     memory: int
     """Bytes of the table of rows seen."""
@@ -105,7 +99,7 @@ class FilterJob(GrowingJob):
 
     wanted: Wanted = field(kw_only=True)
     engine: Executor = field(kw_only=True)
-    _seen: SeenTable | None = field(init=False, default=None)
+    _seen: BoundedHashSet | None = field(init=False, default=None)
     _totals: Totals = field(init=False)
     _open: ExitStack = field(init=False, default_factory=ExitStack)
 
@@ -113,7 +107,7 @@ class FilterJob(GrowingJob):
         chain = self.wanted.chain
         self._totals = Totals.none(len(self.wanted.names), len(chain.names))
         if chain.duplicates:
-            self._seen = SeenTable(self.wanted.memory)
+            self._seen = BoundedHashSet(self.wanted.memory)
 
     @classmethod
     def of(cls, wanted: Wanted, engine: Executor, afresh: bool) -> FilterJob:

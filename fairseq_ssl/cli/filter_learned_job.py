@@ -28,7 +28,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 if TYPE_CHECKING:
-    from fairseq_ssl.learned_filter.dependence import Sums, Values
+    from fairseq_ssl.learned_filter.classifier import Sums, Values
     from fairseq_ssl.learned_filter.features import Measures
 
 Paths = tuple[Path, Path]
@@ -55,17 +55,16 @@ class Fit:
 
     def run(self) -> int:
         """Count, sum, classify, and write the folder."""
-        from fairseq_ssl.learned_filter.classifier import FOLDS, learned
-        from fairseq_ssl.learned_filter.noised import noised
-        from fairseq_ssl.learned_filter.pair_filter import COUNTS, PairFilter
+        from fairseq_ssl.learned_filter.classifier import SVM_FOLDS, train_classifier
+        from fairseq_ssl.learned_filter.pair_filter import COUNTS, PairFilter, noise_pairs
 
         for scoring in (*(self.masked or ()), self.translation):
             if scoring is not None:
                 loader(scoring)
         clean = [(source, target) for source, target in read_parallel(self.clean)]
-        if len(clean) < FOLDS:  # told before hours of counting
+        if len(clean) < SVM_FOLDS:  # told before hours of counting
             raise DataError(
-                f"{self.clean[0]} has {len(clean)} lines; expected {FOLDS} or more to learn from."
+                f"{self.clean[0]} has {len(clean)} lines; expected {SVM_FOLDS} or more to learn from."
             )
         with atomic_folder(self.output) as folder:
             counts = self._counts()
@@ -73,9 +72,11 @@ class Fit:
                 write_counts(one, folder / name)
             measures = self._measures((folder / COUNTS[0], folder / COUNTS[1]))
             dependences = {name: one.dependence() for name, one in self._sums(measures).items()}
-            noisy = noised(clean, measures, counts, self.seed, self.copies)
+            noisy = noise_pairs(clean, measures, counts, self.seed, self.copies)
             features, others = (measures.features(pairs, dependences) for pairs in (clean, noisy))
-            classifier, right = learned(features, others, measures.names, self.penalty, self.seed)
+            classifier, right = train_classifier(
+                features, others, measures.names, self.penalty, self.seed
+            )
             signature = self._signature(len(clean), right)
             PairFilter(measures, dependences, classifier).write(folder, signature)
         self._tell(measures.names, features, others, classifier.weights, right)
@@ -175,8 +176,8 @@ class Apply:
 
     def run(self) -> int:
         """Score all, find the threshold, write what is kept."""
+        from fairseq_ssl.learned_filter.classifier import kth_largest
         from fairseq_ssl.learned_filter.pair_filter import FILTER
-        from fairseq_ssl.learned_filter.threshold import kth_largest
 
         filter_json = self.filter / FILTER
         task = {

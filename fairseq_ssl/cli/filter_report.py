@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairseq_ssl.text.filters.corpus import Dropped, Example
+from fairseq_ssl.filters.corpus import Dropped, Example
 
 WIDTH = 100
 """Characters of an example."""

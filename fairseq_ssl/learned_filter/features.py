@@ -1,9 +1,9 @@
-"""What is measured of a sentence pair, by whatever the filter is told of."""
+"""Features of a sentence pair for the learned filter."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairseq_ssl.engines.scoring import Scoring
+from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.learned_filter.dependence import Dependence, Sums, Values, unit
-from fairseq_ssl.learned_filter.sentence_vectors import SentenceVectors
+from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
+from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
 from fairseq_ssl.scoring.bleu_metric import bleu_words
 from fairseq_ssl.text.subwords.model import cutter
 from fairseq_ssl.text.tokenization import LineRewriter
@@ -25,8 +26,59 @@ if TYPE_CHECKING:
     from fairseq_ssl.engines.masked_states import MaskedStates
     from fairseq_ssl.engines.translation_scorer import TranslationScorer
 
+SMOOTHING = 1e-3
+"""a of Arora et al."""
+
+
+@dataclass(frozen=True)
+class SentenceVectors:
+    """Knows words by their weighted vectors; others are left out of the sum."""
+
+    places: Mapping[str, int]
+    weighted: Vector
+    """[words and one more, dim]; the last row, of words not known, is 0."""
+
+    @classmethod
+    def of(
+        cls, path: Path, counts: Mapping[str, int], smoothing: float = SMOOTHING
+    ) -> SentenceVectors:
+        """Weigh the vectors of the words that were counted.
+
+        Args:
+            path: file of vectors
+            counts: of each word, in whatever p(w) is taken from
+            smoothing: a
+        """
+        total = sum(counts.values())
+        vectors = read_vectors(path, set(counts))
+        rows: list[Vector] = []
+        places: dict[str, int] = {}
+        for word, count in counts.items():
+            vector = vectors.vector(word)
+            if vector is not None:
+                places[word] = len(rows)
+                rows.append(vector * np.float32(smoothing / (smoothing + count / total)))
+        if not rows:
+            raise DataError(
+                f"{path} has no word of the text. Expected vectors of its language, for words cut "
+                "by the same --tokenizers."
+            )
+        return cls(places, np.stack([*rows, np.zeros_like(rows[0])]))
+
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
+        """Return the direction of each sentence, [sentences, dim]: of length 1, or 0."""
+        if not sentences:
+            return np.zeros((0, self.weighted.shape[1]))
+        none = len(self.weighted) - 1
+        words = [self.places.get(word, none) for words in sentences for word in (*words, "")]
+        ends = np.cumsum([len(words) + 1 for words in sentences])
+        starts = np.concatenate([[0], ends[:-1]])
+        rows = self.weighted[words].astype(np.float64)
+        return unit(np.add.reduceat(rows, starts.astype(np.intp), axis=0))
+
+
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
-Paths = tuple[Path | None, Path | None]
+FeaturePaths = tuple[Path | None, Path | None]
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -45,7 +97,7 @@ class Measures:
     """Masked language models."""
     translation: Scoring | None = None
     """Of either direction."""
-    subwords: Paths = (None, None)
+    subwords: FeaturePaths = (None, None)
     """What cuts lines for the models."""
 
     @property

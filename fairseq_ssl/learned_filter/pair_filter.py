@@ -1,9 +1,9 @@
-"""A filter that is learned, in a folder: what it measures, PHSIC's sums, and the classifier."""
+"""The learned filter in its folder, and the noisy pairs that it is trained on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,68 @@ from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.json_files import parse_json
-from fairseq_ssl.learned_filter.classifier import Classifier
-from fairseq_ssl.learned_filter.dependence import Dependence, Values
+from fairseq_ssl.learned_filter.classifier import Dependence, PairClassifier, Values
 from fairseq_ssl.learned_filter.features import Measures, Pairs
+from fairseq_ssl.noise.batch import Random, TokenBatch
+from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
 from fairseq_ssl.signature import json_text
+
+BytePair = tuple[str, str]
+
+
+def noise_pairs(
+    pairs: Sequence[BytePair],
+    measures: Measures,
+    counts: Sequence[Mapping[str, int]],
+    seed: int,
+    copies: int = 1,
+) -> list[BytePair]:
+    """Return so many noisy copies of each pair, of which chance chooses the side with noise.
+
+    Args:
+        pairs: clean ones
+        measures: what cuts lines into words
+        counts: of the words of both sides, by which words are drawn
+        seed: of all that is random
+        copies: of each pair
+    """
+    made: list[BytePair] = []
+    for copy in range(copies):
+        sides = [
+            _noised([pair[side] for pair in pairs], measures, counts[side], side, (seed, copy))
+            for side in (0, 1)
+        ]
+        chosen = Random.of((seed, copy, 2), len(pairs)).lines() < 0.5
+        made += [
+            (source, pair[1]) if first else (pair[0], target)
+            for pair, source, target, first in zip(pairs, *sides, chosen, strict=True)
+        ]
+    return made
+
+
+def _noised(
+    lines: Sequence[str],
+    measures: Measures,
+    counts: Mapping[str, int],
+    side: int,
+    seeds: tuple[int, ...],
+) -> list[str]:
+    """Return the lines of a side with noise, which nothing but the noise tells from clean ones.
+
+    Where a line has spaces, what stands between them is deleted, replaced and moved; where it has
+    none, its words are, and are put together again.
+    """
+    spaced = [" " in line.strip() for line in lines]
+    words = [
+        line if has else " ".join(measures.words(line, side))
+        for line, has in zip(lines, spaced, strict=True)
+    ]
+    noise = FilteringNoise(Unigrams.of(counts))
+    noisy = noise(
+        TokenBatch.of_words(words), Random.of((*seeds, side), len(lines))
+    ).block.to_lines()
+    return [made if has else made.replace(" ", "") for has, made in zip(spaced, noisy, strict=True)]
+
 
 FILTER = "filter.json"
 COUNTS = ("counts.source", "counts.target")
@@ -27,7 +85,7 @@ class PairFilter:
 
     measures: Measures
     learned: dict[str, Dependence]
-    classifier: Classifier
+    classifier: PairClassifier
 
     def scores(self, pairs: Pairs) -> Values:
         """Return how clean pairs are, [pairs]; above 0 they are more like the clean ones."""
@@ -50,7 +108,7 @@ class PairFilter:
         try:
             content = parse_json((folder / FILTER).read_bytes())
             measures = _measures_of_json(content["measures"], folder, computing)
-            classifier = Classifier.of_json(content["classifier"])
+            classifier = PairClassifier.of_json(content["classifier"])
         except FileNotFoundError:
             raise DataError(
                 f"{folder} is no filter: it has no {FILTER}. Make one with `fairseq-ssl filter "

@@ -47,6 +47,7 @@ with (
     from fairseq_ssl.checkpoints import hugging_face
     from fairseq_ssl.cli.rerank_lists import read_weights
     from fairseq_ssl.errors import FairseqSslError
+    from fairseq_ssl.filters.chain import read_filters
     from fairseq_ssl.io.text_files import read_lines
     from fairseq_ssl.noise import registry
     from fairseq_ssl.noise.confusion_sets import read_confusion_sets
@@ -58,7 +59,6 @@ with (
     from fairseq_ssl.text.edits.dictionary import EditDictionary
     from fairseq_ssl.text.edits.labels import parse_label
     from fairseq_ssl.text.edits.suffix_table import read_suffixes
-    from fairseq_ssl.text.filters.config import read_chain
     from fairseq_ssl.text.labeled_text import read_labeled_text
     from fairseq_ssl.text.vocabulary import read_counts
 
@@ -118,7 +118,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "labels": (label_again, b"KEEP\nAPPEND_of_the\nSUFFIX_-e+ing\nCASE_lower\n"),
     "suffixes": (read_suffixes, b"s ing\n- ed\n"),
     "noise": (noise_settings, b"direct:keep=0.2:mask=0.3\ndenoise\n"),
-    "filters": (read_chain, FILTERS),
+    "filters": (read_filters, FILTERS),
     "learner-words": (LearnerErrors.read, LEARNED),
     "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
     "counts": (read_counts, COUNTS),

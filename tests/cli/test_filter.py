@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.filters import corpus
 from fairseq_ssl.io import blocks, resumable
 from fairseq_ssl.io.blocks import RowBlock
-from fairseq_ssl.text.filters import corpus
 
 CHAIN = "encoding,duplicates,clean:max=9,longest:source=8:target=12,identical"
 Pairs = list[tuple[bytes, bytes]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.learned_filter.classifier import Classifier, learned
+from fairseq_ssl.learned_filter.classifier import PairClassifier, train_classifier
 
 pytest.importorskip("sklearn")
 
@@ -19,12 +19,12 @@ def test_it_learns_which_feature_tells_kinds_apart() -> None:
         np.stack([draw.normal(place, 1, 300), draw.normal(50, 9, 300), np.ones(300)], 1)
         for place in (2, -2)
     )
-    found, right = learned(clean, noisy, ("good", "idle", "constant"))
+    found, right = train_classifier(clean, noisy, ("good", "idle", "constant"))
     assert 0.95 < right < 1
     assert found.weights[0] > 10 * abs(found.weights[1])
     scores = found.scores(np.concatenate([clean, noisy]))
     assert ((scores > 0) == np.repeat([True, False], 300)).mean() > 0.95
-    again = Classifier.of_json(json.loads(json.dumps(found.to_json())))
+    again = PairClassifier.of_json(json.loads(json.dumps(found.to_json())))
     assert again.scores(clean) == pytest.approx(found.scores(clean))
     assert again.names == ("good", "idle", "constant")
 
@@ -34,7 +34,7 @@ def test_the_scores_are_those_of_the_machine() -> None:
 
     draw = np.random.default_rng(2)
     clean, noisy = draw.normal(1, 1, (40, 2)), draw.normal(0, 2, (60, 2))
-    found, _ = learned(clean, noisy, ("a", "b"), penalty=0.3, seed=4)
+    found, _ = train_classifier(clean, noisy, ("a", "b"), penalty=0.3, seed=4)
     both = np.concatenate([clean, noisy])
     scaled = (both - both.mean(0)) / both.std(0)
     machine = LinearSVC(C=0.3, dual=False, random_state=4).fit(scaled, [1] * 40 + [-1] * 60)
@@ -43,4 +43,4 @@ def test_the_scores_are_those_of_the_machine() -> None:
 
 def test_too_few_pairs_are_refused() -> None:
     with pytest.raises(DataError, match="3 clean and 9 noisy pairs"):
-        learned(np.zeros((3, 1)), np.ones((9, 1)), ("a",))
+        train_classifier(np.zeros((3, 1)), np.ones((9, 1)), ("a",))

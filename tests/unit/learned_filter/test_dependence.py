@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.learned_filter.dependence import Dependence, Sums, Values, unit
+from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
 
 
 def corpus(seed: int, pairs: int = 12) -> tuple[Values, Values]:

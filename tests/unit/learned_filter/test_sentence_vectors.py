@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.learned_filter.sentence_vectors import SentenceVectors
+from fairseq_ssl.learned_filter.features import SentenceVectors
 
 
 def test_rare_words_count_more(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.learned_filter.threshold import kth_largest
+from fairseq_ssl.learned_filter.classifier import kth_largest
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.5, -2.0])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.text.filters.encoding import EncodingFilter
+from fairseq_ssl.filters.rules import EncodingFilter
 
 REAL = [
     "Das Straßencafé öffnet für Übergäste: \u201eSehr schön!\u201c",

@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError, FairseqSslError, MissingPackageError, UsageError
-from fairseq_ssl.text.filters.clean import CleanFilter
-from fairseq_ssl.text.filters.config import read_chain
-from fairseq_ssl.text.filters.encoding import EncodingFilter
-from fairseq_ssl.text.filters.kinds import KINDS, built, described, parsed
-from fairseq_ssl.text.filters.longest import LongestFilter
+from fairseq_ssl.filters.chain import (
+    FILTERS,
+    build_filters,
+    describe_filters,
+    parse_filters,
+    read_filters,
+)
+from fairseq_ssl.filters.rules import CleanFilter, EncodingFilter, LongestFilter
 
 
 def test_words_become_filters_in_their_order() -> None:
-    chain = built(parsed("clean:max=100:ratio=2,longest:source-unit=characters,encoding"), 2)
+    chain = build_filters(
+        parse_filters("clean:max=100:ratio=2,longest:source-unit=characters,encoding"), 2
+    )
     assert chain.filters == (
         CleanFilter(max=100, ratio=2.0),
         LongestFilter(source_unit="characters"),
@@ -29,7 +34,7 @@ def test_words_become_filters_in_their_order() -> None:
 
 
 def test_duplicates_come_last_wherever_they_are_asked_for() -> None:
-    chain = built(parsed("duplicates:by=target,clean,encoding:twice=false"), 2)
+    chain = build_filters(parse_filters("duplicates:by=target,clean,encoding:twice=false"), 2)
     assert [name.partition(":")[0] for name in chain.names] == ["clean", "encoding", "duplicates"]
     assert chain.duplicates is not None
     assert chain.duplicates.by == "target"
@@ -38,8 +43,8 @@ def test_duplicates_come_last_wherever_they_are_asked_for() -> None:
 
 @pytest.mark.parametrize("words", ["clean", "clean:max=7", "longest:target=3", "duplicates"])
 def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
-    [name] = built(parsed(words), 2).names
-    assert built(parsed(name), 2) == built(parsed(words), 2)
+    [name] = build_filters(parse_filters(words), 2).names
+    assert build_filters(parse_filters(name), 2) == build_filters(parse_filters(words), 2)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +63,12 @@ def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
 )
 def test_words_that_say_nothing_are_refused(words: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        built(parsed(words), 2)
+        build_filters(parse_filters(words), 2)
 
 
 def test_the_help_names_each_kind_and_option() -> None:
-    shown = described()
-    for words in (*(f"  {kind} " for kind in KINDS), "max=250: ", "longest-word=", "by=pair"):
+    shown = describe_filters()
+    for words in (*(f"  {kind} " for kind in FILTERS), "max=250: ", "longest-word=", "by=pair"):
         assert words in shown
 
 
@@ -82,8 +87,8 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
         "langid:source=en:target=no:candidates=en+no+da,clean:max=100:ratio=2:longest-word=30,"
         "identical:ignore-case=true,encoding,duplicates,longest:source=3"
     )
-    assert list(map(str, read_chain(path))) == list(map(str, parsed(words)))
-    assert read_chain(path) == parsed(words)
+    assert list(map(str, read_filters(path))) == list(map(str, parse_filters(words)))
+    assert read_filters(path) == parse_filters(words)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +126,14 @@ def test_files_of_a_wrong_shape_are_refused(
     path = tmp_path / "f.yaml"
     path.write_text(content)
     with pytest.raises(error, match=told):
-        read_chain(path)
+        read_filters(path)
 
 
 def test_a_file_that_is_not_there_and_a_package_that_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(DataError, match="does not exist"):
-        read_chain(tmp_path / "gone.yaml")
+        read_filters(tmp_path / "gone.yaml")
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(MissingPackageError, match=r"fairseq-ssl\[wmt\]"):
-        read_chain(tmp_path / "gone.yaml")
+        read_filters(tmp_path / "gone.yaml")

@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.filters.clean import CleanFilter
-from fairseq_ssl.text.filters.filter import Filter
-from fairseq_ssl.text.filters.identical import IdenticalFilter
-from fairseq_ssl.text.filters.longest import LongestFilter
+from fairseq_ssl.filters.rules import CleanFilter, Filter, IdenticalFilter, LongestFilter
 
 LINES = st.text("ab |\t\u3000", max_size=30)
 

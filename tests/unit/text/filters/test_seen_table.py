@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.filters.duplicates import DuplicateFilter
-from fairseq_ssl.text.filters.seen_table import LEAST, SeenTable, memory_for
+from fairseq_ssl.filters.deduplication import (
+    MIN_MEMORY,
+    BoundedHashSet,
+    DuplicateFilter,
+    memory_for,
+)
 
 
 def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
@@ -33,7 +37,7 @@ def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
     st.lists(st.integers(0, 120), max_size=8),
     st.integers(1, 400),
     st.sampled_from([1, 128, 128 * 7919]),
-    st.sampled_from([16, 128, LEAST]),
+    st.sampled_from([16, 128, MIN_MEMORY]),
 )
 def test_the_table_agrees_with_a_set(
     seed: int, sizes: list[int], different: int, apart: int, start: int
@@ -41,8 +45,8 @@ def test_the_table_agrees_with_a_set(
     """Also when it grows or is full, and with multiples of 128, which want the same place."""
     draw = np.random.default_rng(seed)
     blocks = [draw.integers(1, different + 1, size, dtype=np.uint64) * apart for size in sizes]
-    table = SeenTable(LEAST, start)
-    assert table.most == int(0.8 * LEAST / 8) == 102
+    table = BoundedHashSet(MIN_MEMORY, start)
+    assert table.most == int(0.8 * MIN_MEMORY / 8) == 102
     found = [table.add(block.astype(np.uint64)).tolist() for block in blocks]
     numbers = [block.tolist() for block in blocks]
     assert found == by_a_set(numbers, 102)
@@ -54,7 +58,7 @@ def test_many_hashes_in_a_table_that_is_just_enough() -> None:
     numbers = rng.integers(1, 2**64 - 1, 30_000, dtype=np.uint64)
     drawn = numbers[rng.integers(0, len(numbers), 100_000)]
     different = len(np.unique(drawn))
-    table = SeenTable(memory_for(different))
+    table = BoundedHashSet(memory_for(different))
     assert table.most - different in (0, 1, 2)
     new = np.concatenate([table.add(part) for part in np.array_split(drawn, 70)])
     assert new.tolist() == by_a_set([drawn.tolist()], different)[0]
@@ -83,7 +87,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 def test_a_large_table_moves_to_a_larger_one() -> None:
     """More hashes than are moved at a time."""
     numbers = np.random.default_rng(1).integers(1, 2**64 - 1, 150_000, dtype=np.uint64)
-    table = SeenTable(2**24, 2**18)
+    table = BoundedHashSet(2**24, 2**18)
     sizes = set()
     for part in np.array_split(numbers, 70):
         assert table.add(part).all()
@@ -95,19 +99,19 @@ def test_a_large_table_moves_to_a_larger_one() -> None:
 
 
 def test_a_hash_of_zero_is_as_good_as_any() -> None:
-    table = SeenTable(LEAST)
+    table = BoundedHashSet(MIN_MEMORY)
     assert table.add(np.array([0, 5, 0], dtype=np.uint64)).tolist() == [True, True, False]
     assert table.add(np.array([0, 0], dtype=np.uint64)).tolist() == [False, False]
 
 
 def test_nothing_is_nothing() -> None:
-    assert SeenTable(LEAST).add(np.array([], dtype=np.uint64)).tolist() == []
+    assert BoundedHashSet(MIN_MEMORY).add(np.array([], dtype=np.uint64)).tolist() == []
 
 
-@pytest.mark.parametrize("memory", [LEAST - 1, 2**62])
+@pytest.mark.parametrize("memory", [MIN_MEMORY - 1, 2**62])
 def test_memory_that_is_not_there_is_refused(memory: int) -> None:
     with pytest.raises(UsageError, match="bytes"):
-        SeenTable(memory)
+        BoundedHashSet(memory)
 
 
 PAIRS = st.lists(st.tuples(*[st.text("abü\udcff", max_size=3)] * 2), max_size=30)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.errors import UsageError, import_optional, nearest
-from fairseq_ssl.text.filters.filter import Row
+from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.text.specs import option
 
 NOTHING_FOUND = float(np.finfo(np.float32).min)

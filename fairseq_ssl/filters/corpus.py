@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.filters.chain import FilterChain
+from fairseq_ssl.filters.deduplication import DuplicateFilter
+from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io.blocks import RowBlock
-from fairseq_ssl.text.filters.duplicates import DuplicateFilter
-from fairseq_ssl.text.filters.filter import Row
-from fairseq_ssl.text.filters.kinds import Chain
 
 LONGEST_EXAMPLE = 300
 """Characters of a line that are shown."""
@@ -88,7 +88,7 @@ class FilteredBlock:
 class CorpusFilter:
     """Filters the rows of a block; finding duplicates is left to who sees all blocks."""
 
-    chain: Chain
+    chain: FilterChain
     examples: int
     """How many of the dropped rows to show, for each filter."""
 

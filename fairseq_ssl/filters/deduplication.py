@@ -1,19 +1,24 @@
-"""Which of many hashes were seen before, in memory that is set beforehand."""
+"""Rows that were seen before, remembered as hashes in bounded memory."""
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.errors import UsageError, nearest
+from fairseq_ssl.filters.rules import Row
+from fairseq_ssl.text.specs import option
 
 Hashes = NDArray[np.uint64]
 
 FILLED = 0.8
 """Share of the table that is used at most: with more, searches grow long."""
-LEAST = 1024
+MIN_MEMORY = 1024
 """Bytes that a table has at least."""
 START = 2**24
 """Bytes of the first, small table."""
@@ -23,7 +28,7 @@ MOVED = 2**17
 """Places of a table that are moved to a larger one at a time."""
 
 
-class SeenTable:
+class BoundedHashSet:
     """A table of 64-bit hashes with open addressing: a taken place leads on to the next.
 
     The first insertions touch every page of a table, so it starts small and grows up to `memory`
@@ -31,13 +36,15 @@ class SeenTable:
     hashes are no longer kept; hashes in it are still found.
 
     Args:
-        memory: bytes of the last table, at least `LEAST`
+        memory: bytes of the last table, at least `MIN_MEMORY`
         start: bytes that the first table has at most
     """
 
     def __init__(self, memory: int, start: int = START) -> None:
-        if memory < LEAST:
-            raise UsageError(f"A table of {memory} bytes is too small; expected {LEAST} or more.")
+        if memory < MIN_MEMORY:
+            raise UsageError(
+                f"A table of {memory} bytes is too small; expected {MIN_MEMORY} or more."
+            )
         sizes = [memory]
         while sizes[-1] > start:
             sizes.append(sizes[-1] // GROWTH)
@@ -122,4 +129,39 @@ def _pages(memory: int) -> Hashes:
 
 def memory_for(hashes: int) -> int:
     """Return the bytes that a table for so many hashes takes."""
-    return max(LEAST, 8 * (int(hashes / FILLED) + 2))
+    return max(MIN_MEMORY, 8 * (int(hashes / FILLED) + 2))
+
+
+BY = ("pair", "source", "target")
+
+
+@dataclass(frozen=True)
+class DuplicateFilter:
+    """Drops what was there before: of equal pairs, or lines, the first stays.
+
+    A row's score is a hash of 64 bits of its bytes; among a thousand million different rows,
+    the chance that any two share one is 3 in 100. Whether it stays is for one table to say, that
+    of `seen_table`: it must know all rows before.
+    """
+
+    sides: int
+    by: str = option("pair", "what has to be equal: pair, source or target")
+
+    def __post_init__(self) -> None:
+        if self.by not in BY:
+            raise UsageError(
+                f"The filter duplicates has by={self.by}.{nearest(self.by, BY)} It compares by "
+                f"{', '.join(BY)}."
+            )
+        if self.by == "target" and self.sides < 2:
+            raise UsageError("The filter duplicates has by=target, but there is only a SOURCE.")
+
+    def score(self, rows: Sequence[Row]) -> list[int]:
+        """Return the hash of each row."""
+        side = slice(None) if self.by == "pair" else slice(BY.index(self.by) - 1, BY.index(self.by))
+        return [_hash("\n".join(row[side])) for row in rows]
+
+
+def _hash(text: str) -> int:
+    raw = text.encode("utf-8", "surrogateescape")
+    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
