@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.edits.corpus import Applying, Drop, GramCount, Labelling, Measuring, Rewritten
+from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Gram
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.edits.corpus import Applying, Drop, GramCount, Labelling, Measuring, Rewritten
-from fairseq_ssl.text.edits.coverage import Coverage
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.labels import Gram
-from fairseq_ssl.text.edits.suffix_table import english_suffixes, read_suffixes
-from fairseq_ssl.text.edits.transforms import Transforms
 
 
 class Done(Protocol):

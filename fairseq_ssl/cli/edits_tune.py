@@ -9,10 +9,10 @@ from typing import Any
 
 from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.errors import DataError, flag
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.edits.agreement import agreement
 
 METRICS = ("f0.5", "exact")
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
+from fairseq_ssl.edits.coverage import BETA_SQUARED
+from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.text.edits.coverage import BETA_SQUARED
-from fairseq_ssl.text.edits.dictionary import KEEP_ID
 
 COUNTS = ("ntokens", "nsentences", "gold", "made", "right", "exact")
 

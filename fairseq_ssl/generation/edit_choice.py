@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.data.spans import Ids
+from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.generation.possible_edits import PossibleEdits
-from fairseq_ssl.text.edits.dictionary import DELETE_ID, KEEP_ID
 
 Numbers = NDArray[np.float32]
 

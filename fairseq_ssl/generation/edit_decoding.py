@@ -6,10 +6,10 @@ from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 
+from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.generation.edit_choice import EditChoice
 from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
-from fairseq_ssl.text.edits.dictionary import EditDictionary
 
 
 @dataclass

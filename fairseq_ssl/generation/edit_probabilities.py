@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.text.edits.dictionary import KEEP_ID
+from fairseq_ssl.edits.dictionary import KEEP_ID
 
 
 class Probabilities(NamedTuple):

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from fairseq_ssl.data.spans import Ids, Spans
+from fairseq_ssl.edits.dictionary import KEEP_ID, EditDictionary
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import Chosen, EditChoice, Numbers
 from fairseq_ssl.generation.edit_probabilities import EditProbabilities
 from fairseq_ssl.generation.edited_ids import EditedIds
 from fairseq_ssl.generation.possible_edits import PossibleEdits
 from fairseq_ssl.generation.windows import Windows
-from fairseq_ssl.text.edits.dictionary import KEEP_ID, EditDictionary
 
 MOST_WINDOWS = 16
 """That a model sees at once, if there are fewer sentences than that."""

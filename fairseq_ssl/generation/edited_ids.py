@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairseq_ssl.data.spans import Ids, Spans
-from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
 
 
 class Edited(NamedTuple):

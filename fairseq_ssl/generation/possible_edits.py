@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.data.spans import Ids
-from fairseq_ssl.text.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
 
 
 class PossibleEdits:

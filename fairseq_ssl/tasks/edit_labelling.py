@@ -14,11 +14,11 @@ from omegaconf import II
 
 from fairseq_ssl.data.edit_dataset import EditDataset
 from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_corrector import EditCorrector
 from fairseq_ssl.generation.edit_decoding import EditDecodingConfig, edit_generator
 from fairseq_ssl.generation.edit_rounds import EditRounds
-from fairseq_ssl.text.edits.dictionary import EditDictionary
 
 logger = logging.getLogger(__name__)
 

@@ -23,11 +23,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
 from fairseq_ssl.models.edit_tagger import EditLogits, EditTagger, EditTaggerConfig
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.suffix_table import english_suffixes
-from fairseq_ssl.text.edits.transforms import Transforms
 
 GOALS = {("cpu", 20): 8.0, ("cpu", 50): 10.0, ("cuda", 20): 15.0, ("cuda", 50): 30.0}
 TAGGER_WORDS, TRANSFORMER_WORDS = 28_996, 32_000

@@ -13,15 +13,13 @@ from pathlib import Path
 import harness
 import numpy as np
 
+from fairseq_ssl.edits.alignment import align_tokens
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Extraction, Gram
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.diff import changes
-from fairseq_ssl.text.edits.extraction import Extraction
-from fairseq_ssl.text.edits.labels import Gram
-from fairseq_ssl.text.edits.suffix_table import english_suffixes
-from fairseq_ssl.text.edits.transforms import Transforms
 
 GOAL = 10.0
 PROCESSES_GOAL = 1.8
@@ -45,7 +43,7 @@ def corpus(sentences: int, length: int) -> Pairs:
 
 def dictionary_of(pairs: Pairs) -> EditDictionary:
     """Return the 1,000 most frequent q-grams and the paper's suffixes."""
-    found = (changes(source.split(), target.split()) or () for source, target in pairs)
+    found = (align_tokens(source.split(), target.split()) or () for source, target in pairs)
     grams = [change.inserted for one in found for change in one]
     counts: Counter[Gram] = Counter(gram for gram in grams if 0 < len(gram) <= 2)
     return EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), False))

@@ -46,6 +46,9 @@ with (
 ):
     from fairseq_ssl.checkpoints import hugging_face
     from fairseq_ssl.cli.rerank_lists import read_weights
+    from fairseq_ssl.edits.dictionary import EditDictionary
+    from fairseq_ssl.edits.labels import apply_labels, parse_label
+    from fairseq_ssl.edits.transforms import read_suffixes
     from fairseq_ssl.errors import FairseqSslError
     from fairseq_ssl.filters.chain import read_filters
     from fairseq_ssl.io.text_files import read_lines
@@ -55,10 +58,6 @@ with (
     from fairseq_ssl.rerank.word_vectors import read_vectors
     from fairseq_ssl.text import m2, nbest
     from fairseq_ssl.text.casing import truecaser
-    from fairseq_ssl.text.edits.application import edited
-    from fairseq_ssl.text.edits.dictionary import EditDictionary
-    from fairseq_ssl.text.edits.labels import parse_label
-    from fairseq_ssl.text.edits.suffix_table import read_suffixes
     from fairseq_ssl.text.labeled_text import read_labeled_text
     from fairseq_ssl.text.vocabulary import read_counts
 
@@ -97,7 +96,7 @@ def label_again(path: Path) -> None:
         label = parse_label(line)
         assert str(label) == line
         with contextlib.suppress(FairseqSslError):  # what it can not change is told
-            edited(["cats"], [label])
+            apply_labels(["cats"], [label])
 
 
 def noise_settings(path: Path) -> None:

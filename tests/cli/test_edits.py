@@ -11,9 +11,9 @@ import pytest
 
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
+from fairseq_ssl.edits import alignment
+from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.io import blocks
-from fairseq_ssl.text.edits import diff
-from fairseq_ssl.text.edits.dictionary import EditDictionary
 from tests.conftest import Run
 
 SOURCE = [
@@ -194,7 +194,7 @@ def test_sides_too_different_are_dropped_and_told(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made()
-    monkeypatch.setattr(diff, "MOST_CELLS", 12)
+    monkeypatch.setattr(alignment, "MOST_CELLS", 12)
     made()
     assert "; 1 pairs passed over, too long and too different" in capsys.readouterr().err
     assert edits("label", "source", "target", "--dictionary", "edits", "-o", "labels") == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.text.edits.agreement import agreement
+from fairseq_ssl.edits.coverage import agreement
 from tests.conftest import PACKAGE, Run
 from tests.learning.learner_sentences import RAIN_STEPS, write
 

@@ -11,8 +11,8 @@ import pytest
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main as fairseq_ssl_command
+from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.text.edits.dictionary import EditDictionary
 from tests.conftest import PACKAGE, Run
 
 fairseq_ssl.register()

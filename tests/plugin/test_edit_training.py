@@ -13,8 +13,8 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.cli.main import main as fairseq_ssl_command
+from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.text.edits.dictionary import EditDictionary
 from tests.conftest import PACKAGE, ROOT, Run, weights
 from tests.learning.learner_sentences import write
 

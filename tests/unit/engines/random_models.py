@@ -13,8 +13,8 @@ fairseq_ssl.register()
 from fairseq import options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
-from fairseq_ssl.text.edits.dictionary import EditDictionary  # noqa: E402
-from fairseq_ssl.text.edits.transforms import Transforms  # noqa: E402
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms
 
 SOURCE_WORDS = tuple("abcdefg")
 TARGET_WORDS = tuple("uvwxyz")

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import torch
 
 from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.suffix_table import english_suffixes
-from fairseq_ssl.text.edits.transforms import Transforms
 
 GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]
 EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), True))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.data.open_dictionary import OpenDictionary
 from fairseq_ssl.data.spans import Spans
+from fairseq_ssl.edits.labels import apply_labels
 from fairseq_ssl.generation.edited_ids import EditedIds
-from fairseq_ssl.text.edits.application import edited
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
 WORDS = "a b c walk Walks crying of"
@@ -46,7 +46,7 @@ def test_as_with_tokens(case: list[tuple[list[str], list[int]]]) -> None:
     found = [row.tolist() for row in np.split(after.ids, after.starts[1:])]
     assert all(row[0] == 0 for row in found)
     assert [[words[one] for one in row[1:]] for row in found] == [
-        edited(sentence, [EDITS.labels[label] for label in some]) for sentence, some in case
+        apply_labels(sentence, [EDITS.labels[label] for label in some]) for sentence, some in case
     ]
     # what an id came from: the label there kept or made it
     for token, origin in zip(after.ids.tolist(), origins.tolist(), strict=True):

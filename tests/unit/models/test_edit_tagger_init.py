@@ -13,10 +13,10 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 import fairseq_ssl
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.transforms import Transforms
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.edit_tagger import EditTagger, EditTaggerConfig
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.transforms import Transforms
 
 transformers = pytest.importorskip("transformers")
 fairseq_ssl.register()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.edits.agreement import agreement
+from fairseq_ssl.edits.coverage import agreement
 
 
 def test_counts_and_scores() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.edits.coverage import Coverage
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.extraction import Extraction
-from fairseq_ssl.text.edits.transforms import Transforms
+from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Extraction
+from fairseq_ssl.edits.transforms import Transforms
 
 EDITS = EditDictionary.of_counts(
     {("the",): 2, ("at",): 1}, 10, 2, Transforms.of([("", "s", [])], cases=True)

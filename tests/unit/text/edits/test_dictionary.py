@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Gram
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.labels import Gram
-from fairseq_ssl.text.edits.suffix_table import english_suffixes
-from fairseq_ssl.text.edits.transforms import Transforms
 
 FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=True)
 COUNTS = Counter({("the",): 5, ("b",): 2, ("a", "z"): 2, ("a",): 2, ("c",): 1})

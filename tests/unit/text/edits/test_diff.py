@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.text.edits import diff
-from fairseq_ssl.text.edits.diff import Change, changes
+from fairseq_ssl.edits import alignment
+from fairseq_ssl.edits.alignment import Change, align_tokens
 from tests.unit.text.edits.plain_edits import Part, plain_diff
 
 WORDS = ("a", "bb", "ccc", "dddddd", "ee")
@@ -18,7 +18,7 @@ WORDS = ("a", "bb", "ccc", "dddddd", "ee")
 
 def parts(source: Sequence[str], target: Sequence[str]) -> list[Part]:
     """Write changes as the diffs of table 1."""
-    found = {change.place: change for change in changes(source, target) or ()}
+    found = {change.place: change for change in align_tokens(source, target) or ()}
     result = []
     for place, token in enumerate(("", *source)):
         change = found.pop(place, Change(place, True, ()))
@@ -123,16 +123,16 @@ def test_long_sides_are_compared_unless_they_differ_too_much() -> None:
     target = source.copy()
     del target[7]
     target[50_000:50_000] = ["x"]
-    assert changes(source, target) == [Change(8, False, ()), Change(50_001, True, ("x",))]
-    assert changes(source, source[::-1]) is None
-    assert changes(source[:10], source[:10] + source) is not None
+    assert align_tokens(source, target) == [Change(8, False, ()), Change(50_001, True, ("x",))]
+    assert align_tokens(source, source[::-1]) is None
+    assert align_tokens(source[:10], source[:10] + source) is not None
 
 
 def test_the_room_is_counted_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = list("abcdefgh"), list("hgfedcba")
-    full = changes(source, target)
-    monkeypatch.setattr(diff, "MOST_CELLS", 60)
-    assert changes(source, target) is None
-    assert changes(source[:2], target[:2]) is not None
-    monkeypatch.setattr(diff, "MOST_CELLS", 200)
-    assert changes(source, target) == full
+    full = align_tokens(source, target)
+    monkeypatch.setattr(alignment, "MOST_CELLS", 60)
+    assert align_tokens(source, target) is None
+    assert align_tokens(source[:2], target[:2]) is not None
+    monkeypatch.setattr(alignment, "MOST_CELLS", 200)
+    assert align_tokens(source, target) == full

@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_ssl.edits import alignment
+from fairseq_ssl.edits.alignment import Change, align_tokens
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Extraction, apply_labels, parse_label
+from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.edits import diff
-from fairseq_ssl.text.edits.application import edited
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.diff import Change, changes
-from fairseq_ssl.text.edits.extraction import Extraction
-from fairseq_ssl.text.edits.labels import parse_label
-from fairseq_ssl.text.edits.suffix_table import english_suffixes
-from fairseq_ssl.text.edits.transforms import Transforms
 from tests.unit.text.edits.plain_edits import figure_1, plain_diff
 
 GRAMS = [("could",), ("the",), ("However", ","), (".",), ("Then", ","), ("he",), ("of", "the")]
@@ -87,7 +84,7 @@ def test_what_is_lost_is_told() -> None:
 
 
 def test_sides_that_can_not_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diff, "MOST_CELLS", 10)
+    monkeypatch.setattr(alignment, "MOST_CELLS", 10)
     assert Extraction(dictionary([]))(list("abcdef"), list("fedcba")) is None
 
 
@@ -121,15 +118,15 @@ def test_applied_labels_give_the_target_back(
     source: list[str], target: list[str], case: bool
 ) -> None:
     """With all that is put in in the dictionary, nothing is lost."""
-    put_in = [change.inserted for change in changes(source, target) or () if change.inserted]
+    put_in = [change.inserted for change in align_tokens(source, target) or () if change.inserted]
     edits = EditDictionary.of_counts(
         Counter(put_in), 1000, 99, Transforms.of(english_suffixes(), case)
     )
     found = Extraction(edits)(source, target)
     assert found is not None
     assert not found.lost
-    assert edited(source, [edits.labels[label] for label in found.ids]) == target
-    assert edited(source, [parse_label(edits.names[label]) for label in found.ids]) == target
+    assert apply_labels(source, [edits.labels[label] for label in found.ids]) == target
+    assert apply_labels(source, [parse_label(edits.names[label]) for label in found.ids]) == target
     for label, token in zip(found.ids, (None, *source), strict=True):
         assert edits.is_possible(label, token)
 
@@ -148,7 +145,7 @@ def test_applied_labels_do_all_but_what_is_lost(
         change = by_place.get(place)
         expected += [token] if place and (change is None or change.kept) else []
         expected += change.inserted if change else ()
-    assert edited(source, [edits.labels[label] for label in found.ids]) == expected
+    assert apply_labels(source, [edits.labels[label] for label in found.ids]) == expected
     assert (expected == target) or lost
 
 
@@ -166,4 +163,4 @@ def test_applied_labels_do_all_but_what_is_lost(
 )
 def test_labels_that_do_not_fit_are_explained(source: str, names: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        edited(source.split(), [parse_label(name) for name in names.split()])
+        apply_labels(source.split(), [parse_label(name) for name in names.split()])

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_ssl.edits.labels import DELETE, KEEP, Label, parse_label
+from fairseq_ssl.edits.transforms import CASES, CaseTransform, SuffixTransform
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.edits.labels import DELETE, KEEP, Label, parse_label
-from fairseq_ssl.text.edits.transforms import CASES, CaseTransform, SuffixTransform
 
 NAMES = {
     "KEEP": KEEP,

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.edits.suffix_table import english_suffixes, read_suffixes
-from fairseq_ssl.text.edits.transforms import (
+from fairseq_ssl.edits.transforms import (
     CaseTransform,
     SuffixTransform,
     Transform,
     Transforms,
+    english_suffixes,
+    read_suffixes,
 )
+from fairseq_ssl.errors import DataError
 
 ENGLISH = Transforms.of(english_suffixes(), cases=True)
 
@@ -134,7 +135,7 @@ def test_what_is_possible_changes_the_word(word: str) -> None:
 
 
 def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairseq_ssl.text.edits.transforms.MOST_WORDS", 2)
+    monkeypatch.setattr("fairseq_ssl.edits.transforms.MAX_WORDS", 2)
     transforms = Transforms.of([("x", "y", [])], cases=False)
     asked = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
     assert asked == [(0,), (0,), (), (0,), (1,)]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-FAR = float("inf")
+MAX_COST = float("inf")
 """The cost of what is out of reach."""
-NOTHING = " "
+NO_TOKENS = " "
 """Stands beside a sentence, where no token is: a token has no space."""
 MOST_CELLS = 4_000_000
 """Of a table of costs, the most to fill: about a second, and 150 MB."""
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     """What stands after it, or in its place, in the target."""
 
 
-def changes(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
+def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
     """Return what differs, from left to right; None for sides too long and too different.
 
     Substitutions are taken apart into deletion and insertion, and neighbouring insertions are
@@ -42,7 +42,7 @@ def changes(source: Sequence[str], target: Sequence[str]) -> list[Change] | None
     first, i, j = _differing(source, target)
     table = None
     if i > first and j > first:
-        table = _table(source[first:i], target[first:j])
+        table = _cost_table(source[first:i], target[first:j])
         if table is None:
             return None
     return _walked(source, target, i, j, first, table)
@@ -68,7 +68,12 @@ def _differing(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, 
 
 
 def _walked(
-    source: Sequence[str], target: Sequence[str], i: int, j: int, first: int, table: _Table | None
+    source: Sequence[str],
+    target: Sequence[str],
+    i: int,
+    j: int,
+    first: int,
+    table: _CostTable | None,
 ) -> list[Change]:
     """Walk the cheapest way from the ends i and j back to the start, and note the changes.
 
@@ -98,7 +103,7 @@ def _walked(
     return found
 
 
-class _Table(NamedTuple):
+class _CostTable(NamedTuple):
     """The costs of the ways from the start to each cell (i, j) near the diagonal (Ukkonen).
 
     Row i holds those of j = i + low, i + low + 1, ... and then FAR.
@@ -120,7 +125,7 @@ class _Table(NamedTuple):
         return True, False
 
 
-def _table(source: Sequence[str], target: Sequence[str]) -> _Table | None:
+def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | None:
     """Fill a band wide enough to hold all the cheapest ways; None if there is no room.
 
     A way that leaves a band with `margin` more diagonals on each side than there are between the
@@ -136,7 +141,7 @@ def _table(source: Sequence[str], target: Sequence[str]) -> _Table | None:
         rows = _band(source, target, low, width)
         whole = round(rows[-1][len(target) - len(source) - low], 3)
         if whole < width + 1:
-            return _Table(source, target, low, rows)
+            return _CostTable(source, target, low, rows)
         enough = int(whole - apart) // 2
         margin = min(enough, 2 * margin + 2, widest)
 
@@ -146,16 +151,20 @@ def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) ->
 
     Where a row is flat, it stays as it is while the tokens on its diagonal are equal.
     """
-    others = [*[NOTHING] * -low, *target, *[NOTHING] * (len(source) + width + low - len(target))]
+    others = [
+        *[NO_TOKENS] * -low,
+        *target,
+        *[NO_TOKENS] * (len(source) + width + low - len(target)),
+    ]
     row = [float(abs(j)) for j in range(low, low + width)]
-    row.append(FAR)
+    row.append(MAX_COST)
     rows = [row]
     flat = -low
     for i, token in enumerate(source):
         if flat >= 0 and token == others[i + flat]:
             rows.append(row)
             continue
-        above, row, best, flat = row, [], FAR, -1
+        above, row, best, flat = row, [], MAX_COST, -1
         for other, across, up in zip(others[i : i + width], above, above[1:]):  # noqa: B905
             if token == other:
                 best = across
@@ -173,7 +182,7 @@ def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) ->
             row.append(best)
         if flat == 0:
             flat = _flat(row)
-        row.append(FAR)
+        row.append(MAX_COST)
         rows.append(row)
     return rows
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from fairseq_ssl.edits.alignment import align_tokens
+from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Extracted, Extraction, Gram, Label, apply_labels, parse_label
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import PairBlock
-from fairseq_ssl.text.edits.application import edited
-from fairseq_ssl.text.edits.coverage import Coverage
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.diff import changes
-from fairseq_ssl.text.edits.extraction import Extracted, Extraction
-from fairseq_ssl.text.edits.labels import Gram, Label, parse_label
 
 Drop: TypeAlias = Literal["never", "long", "lost"]
 """Which pairs get no labels: none; those that put in too many tokens at once, as in the code of
@@ -48,7 +46,7 @@ class GramCount:
         pairs = long = incomparable = changed = 0
         for source, target in block.pairs():
             pairs += 1
-            found = changes(source.split(), target.split())
+            found = align_tokens(source.split(), target.split())
             if found is None:
                 incomparable += 1
                 continue
@@ -130,7 +128,7 @@ class Applying:
             tokens = source.split()
             if names and not names.isspace():
                 try:
-                    tokens = edited(tokens, [self._label(name) for name in names.split()])
+                    tokens = apply_labels(tokens, [self._label(name) for name in names.split()])
                 except DataError as error:
                     raise DataError(f"{block.place(1, number)}: {error}") from None
             else:

@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from fairseq_ssl.edits.labels import DELETE, KEEP, Gram, Label, gram_name, parse_gram, parse_label
+from fairseq_ssl.edits.transforms import Transform, Transforms
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.text.edits.labels import (
-    DELETE,
-    KEEP,
-    Gram,
-    Label,
-    gram_name,
-    parse_gram,
-    parse_label,
-)
-from fairseq_ssl.text.edits.transforms import Transform, Transforms
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"

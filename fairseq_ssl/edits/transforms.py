@@ -1,4 +1,4 @@
-"""Edits that change a word by a rule: another suffix, another case (PIE, section 2.2, table 10)."""
+"""Edits that change a word by a rule: another suffix or another case (PIE, section 2.2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,86 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.text_files import read_lines
+
+NO_SUFFIX = "-"
+"""Stands for no suffix."""
+ENGLISH = """
+- s      a A i I
+- d
+- es
+- ing
+- ed
+- ly
+- er
+- al
+- n      a A i I
+- y      m
+- ation
+e ing
+d t
+d s
+s ing
+n ing
+nce t
+s ed
+ing ed
+ing ion
+ing ation
+t ce
+y ic
+t s
+e al
+y ily
+y ied
+y ical
+y ies
+"""
+"""Those of PIE, table 10, each for both directions, and words that they are not used on.
+
+The words are those of the authors' code: "a" and "an" are two words and not two forms of one.
+"""
+
+SuffixPair = tuple[str, str, list[str]]
+
+
+def english_suffixes() -> list[SuffixPair]:
+    """Return the pairs of PIE, table 10, in its order."""
+    return _parsed(ENGLISH.splitlines(), "table 10")
+
+
+def read_suffixes(path: Path) -> list[SuffixPair]:
+    """Read lines of two suffixes and, perhaps, words with the first that are left alone."""
+    pairs = _parsed(read_lines(path), str(path))
+    if not pairs:
+        raise DataError(f"{path} holds no suffixes; expected lines such as: - s")
+    return pairs
+
+
+def _parsed(lines: Iterable[str], name: str) -> list[SuffixPair]:
+    pairs: dict[frozenset[str], SuffixPair] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            continue
+        left, right = ("" if word == NO_SUFFIX else word for word in [*words, "", ""][:2])
+        if len(words) < 2 or left == right:
+            raise DataError(
+                f"{name}:{number} is {line!r}; expected two suffixes, {NO_SUFFIX} for none, and words "
+                "that keep the first: e ing"
+            )
+        wrong = [word for word in words[2:] if not word.endswith(left)]
+        if wrong:
+            raise DataError(f"{name}:{number}: {wrong[0]!r} does not end in {left!r}.")
+        if frozenset((left, right)) in pairs:
+            raise DataError(f"{name}:{number}: {line!r} is there twice. Every pair goes both ways.")
+        pairs[frozenset((left, right))] = (left, right, words[2:])
+    return list(pairs.values())
+
 
 CASES = {
     "lower": str.lower,
@@ -14,7 +93,7 @@ CASES = {
     "upper": str.upper,
 }
 """How a word is written in another case, in the order in which they are tried."""
-MOST_WORDS = 200_000
+MAX_WORDS = 200_000
 """To remember; with more, all are looked up anew."""
 
 
@@ -95,7 +174,7 @@ class Transforms:
         """Return the numbers of those that a word can get, in their order."""
         known = self._known.get(word)
         if known is None:
-            if len(self._known) >= MOST_WORDS:
+            if len(self._known) >= MAX_WORDS:
                 self._known.clear()
             known = self._known[word] = tuple(sorted(self._possible(word)))
         return known

@@ -1,15 +1,17 @@
-"""What a dictionary can express of the edits in a corpus, and the ceiling that this sets."""
+"""Coverage of a corpus by an edit dictionary, and agreement of predicted with reference edits."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq_ssl.text.edits.dictionary import EditDictionary
-from fairseq_ssl.text.edits.extraction import Extracted
+from fairseq_ssl.edits.alignment import align_tokens
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.labels import Extracted
 
-KINDS = ("delete", "append", "replace", "suffix", "case")
+EDIT_KINDS = ("delete", "append", "replace", "suffix", "case")
 BETA_SQUARED = 0.25
 """Of F0.5."""
 
@@ -99,13 +101,13 @@ class Coverage:
             "edits_with_label": self.kept.total(),
             "recall": self.recall,
             "f0.5": self.f05,
-            "with_label": {kind: self.kept[kind] for kind in KINDS},
+            "with_label": {kind: self.kept[kind] for kind in EDIT_KINDS},
             "without_label": dict(sorted(self.lost.items())),
         }
 
     def lines(self) -> list[str]:
         """Return what a reader wants to know, as lines of text."""
-        kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in KINDS)
+        kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS)
         lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
         left_out = f", {self.incomparable} too long and too different" if self.incomparable else ""
@@ -130,3 +132,59 @@ def _share(part: int, whole: int) -> float:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * _share(part, whole):.2f}%"
+
+
+SpanEdit = tuple[int, bool, tuple[str, ...]]
+"""The place, whether the token there stays, and what is put in."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Counts over sentences."""
+
+    sentences: int
+    exact: int
+    """Sentences that are as they should be."""
+    wanted: int
+    made: int
+    right: int
+    """Edits that were made and are wanted."""
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """All scores in percent; F0.5 is 100 where no edit is wanted and none is made."""
+        beta = 1 + BETA_SQUARED
+        return {
+            "exact": _agreement_percent(self.exact, self.sentences),
+            "precision": _agreement_percent(self.right, self.made),
+            "recall": _agreement_percent(self.right, self.wanted),
+            "f0.5": _agreement_percent(beta * self.right, self.made + BETA_SQUARED * self.wanted),
+        }
+
+
+def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
+    """Compare the edits from each source to what was made of it, and to what it should be.
+
+    Args:
+        sentences: source, made and wanted, tokens between spaces
+    """
+    counts = [0] * 5
+    for source, made, wanted in sentences:
+        is_exact = made.split() == wanted.split()
+        asked = _edits(source, wanted)
+        done = asked if is_exact else _edits(source, made)
+        found = (1, is_exact, len(asked), len(done), len(asked & done))
+        counts = [before + one for before, one in zip(counts, found, strict=True)]
+    return Agreement(*counts)
+
+
+def _edits(source: str, target: str) -> set[SpanEdit]:
+    """Return the edits; one of all tokens where the sides are too long and too different."""
+    found = align_tokens(source.split(), target.split())
+    if found is None:
+        return {(0, False, tuple(target.split()))}
+    return {(change.place, change.kept, change.inserted) for change in found}
+
+
+def _agreement_percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 100.0
