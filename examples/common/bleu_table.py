@@ -8,7 +8,7 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_ssl.scoring.seeds import cell
+from fairseq_ssl.metrics.significance import cell
 
 PARTS = ("valid", "test")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.metrics.errant import Annotator
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
-from fairseq_ssl.scoring.errant import Annotator
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, corrected, m2_lines, read_m2
 

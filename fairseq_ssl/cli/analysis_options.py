@@ -14,7 +14,7 @@ from fairseq_ssl.cli.ranges import check_length_penalty
 from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.atomic import atomic_lines
-from fairseq_ssl.scoring.seeds import Spread
+from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def search(args: argparse.Namespace) -> Search:
 
 def mean_and_deviation(values: Iterable[float]) -> dict[str, float]:
     """Return mean and sample standard deviation (0 for one value), rounded to 0.0001."""
-    spread = Spread.of(list(values))
+    spread = SeedRange.of(list(values))
     return {"mean": round(spread.mean, 4), "sd": round(spread.deviation, 4)}
 
 

@@ -13,14 +13,13 @@ from typing import Any
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.scoring.classification import (
+from fairseq_ssl.metrics.classification import (
     ClassScores,
     class_scores,
     error_rate,
     error_statistics,
 )
-from fairseq_ssl.scoring.seeds import Spread
-from fairseq_ssl.scoring.significance import SAMPLES, SEED, paired_bootstrap
+from fairseq_ssl.metrics.significance import SAMPLES, SEED, SeedRange, paired_bootstrap
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import read_labeled_text
 
@@ -122,7 +121,7 @@ def _scored(gold: list[int], found: list[Predictions], classes: int) -> dict[str
     for column in COLUMNS:
         values = [getattr(one, column) for one in scores]
         if None not in values:
-            spread = Spread.of(values)
+            spread = SeedRange.of(values)
             told[column] = {"mean": spread.mean, "sd": spread.deviation, "values": values}
     told["confusion"] = _summed(scores)
     return told
@@ -159,7 +158,7 @@ def _compare(
 def _print(content: dict[str, Any], classes: list[str], signature: Signature) -> None:
     for name, told in content.items():
         shown = [
-            f"{column.replace('_', ' ')} {Spread.of(told[column]['values'])}"
+            f"{column.replace('_', ' ')} {SeedRange.of(told[column]['values'])}"
             for column in COLUMNS
             if column in told
         ]

@@ -12,7 +12,7 @@ from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.scoring.buckets import Bucket, buckets
+from fairseq_ssl.metrics.bleu import Bucket, buckets
 from fairseq_ssl.signature import Signature
 
 SUMMARY = "BLEU by the length of the source, and its gain over the first checkpoint"
@@ -82,7 +82,7 @@ def _one(
     """Translate with one checkpoint; score all lines, and those of each bucket."""
     from fairseq_ssl.analysis.trained import Trained
     from fairseq_ssl.analysis.translation import references, translate
-    from fairseq_ssl.scoring.bleu import bleu, bleu_by_length
+    from fairseq_ssl.metrics.bleu import bleu, bleu_by_length
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
     trained = Trained.load(path, args.data, device)

@@ -17,7 +17,7 @@ from fairseq_ssl.cli.ranges import check_range
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.io.text_files import read_parallel
-from fairseq_ssl.scoring.bleu_metric import bleu_words
+from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from fairseq_ssl.cli import score_edits, score_metrics
 from fairseq_ssl.cli.score import METRICS
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.metrics.significance import paired_bootstrap
 from fairseq_ssl.report.sentences import read_all
 from fairseq_ssl.report.tables import table
 from fairseq_ssl.report.told import Comparison, Difference, Score, named
-from fairseq_ssl.scoring.significance import paired_bootstrap
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:

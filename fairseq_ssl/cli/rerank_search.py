@@ -307,13 +307,13 @@ def _read(
     args: argparse.Namespace, weights: dict[str, float] | None = None
 ) -> tuple[Candidates, Statistics]:
     """Read the candidates and count what the aim needs."""
+    from fairseq_ssl.metrics.bleu import sum_metric
     from fairseq_ssl.rerank.candidates import Candidates
     from fairseq_ssl.rerank.statistics import Statistics
-    from fairseq_ssl.scoring.corpus_sums import aim_named
 
     if args.aim != "bleu" and args.tokenizer != "13a":
         raise UsageError(f"--tokenizer goes with --aim bleu, not with {args.aim}.")
-    aim = aim_named(args.aim, args.tokenizer)
+    aim = sum_metric(args.aim, args.tokenizer)
     groups = list(groups_of(args.nbest_list))
     known = groups[0].candidates[0].scores
     names = args.features.split(",") if args.features else _shared(groups)

@@ -9,7 +9,7 @@ from typing import Any
 from fairseq_ssl.cli.kind_options import chosen_options
 from fairseq_ssl.cli.work_options import check_jobs
 from fairseq_ssl.errors import DataError, UsageError, flag
-from fairseq_ssl.scoring.errant import TIERS
+from fairseq_ssl.metrics.errant import TIERS
 
 SUMMARY = "score finished text against references"
 EXAMPLES = """\

@@ -16,8 +16,8 @@ from fairseq_ssl.cli.score_metrics import Metric, Output, Settings, Values, chec
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.scoring.errant import Annotator, compared, packages
-from fairseq_ssl.scoring.significance import Statistics
+from fairseq_ssl.metrics.errant import Annotator, compared, packages
+from fairseq_ssl.metrics.significance import SentenceStatistics
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
 
 Item = TypeVar("Item")
@@ -61,19 +61,17 @@ class MaxMatchMetric(EditMetric):
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Find the edits of each sentence that agree best with an annotator."""
-        from fairseq_ssl.scoring.maxmatch import MaxMatch, chosen
+        from fairseq_ssl.metrics.maxmatch.scores import MaxMatch
 
         check_lengths(self.settings["gold"], len(self._gold), name, len(lines))
         beta = self.settings["beta"]
         work = MaxMatch(self.settings["max_unchanged_words"], beta, self.settings["ignore_case"])
         found = self.spread(work, list(zip(self._gold, lines, strict=True)), name)
-        return Output(name, lines, np.array(chosen(found, beta), dtype=np.float64))
+        return Output(name, lines, np.array(choose_annotator(found, beta), dtype=np.float64))
 
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Return the numbers of the authors' script, in percent."""
-        from fairseq_ssl.scoring.maxmatch import scores
-
-        return self.named(scores(rows.sum(0).tolist(), self.settings["beta"]))
+        return self.named(errant_scores(rows.sum(0).tolist(), self.settings["beta"]))
 
     def parameters(self) -> dict[str, Any]:
         """Return how edits were taken."""
@@ -105,20 +103,20 @@ class ErrantMetric(EditMetric):
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Compare the edits of each sentence with those of its annotators."""
-        from fairseq_ssl.scoring.errant import chosen
+        from fairseq_ssl.metrics.errant import choose_annotator
 
         edits = self._read(name) if _is_m2(name) else self._find(name, lines)
         pairs = zip(edits, self.gold, strict=True)
         choices = [[compared(ours, of) for of in gold.annotators.values()] for ours, gold in pairs]
-        counts = chosen(choices, self.settings["beta"])
+        counts = choose_annotator(choices, self.settings["beta"])
         rows = np.array([each.totals() for each in counts], dtype=np.float64)
         return Output(name, lines, rows, counts)
 
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Return precision, recall and F in percent."""
-        from fairseq_ssl.scoring.errant import scores
+        from fairseq_ssl.metrics.errant import errant_scores
 
-        return self.named(scores(rows.sum(0).tolist(), self.settings["beta"]))
+        return self.named(errant_scores(rows.sum(0).tolist(), self.settings["beta"]))
 
     def parameters(self) -> dict[str, Any]:
         """Return what found the edits."""

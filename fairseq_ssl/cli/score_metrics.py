@@ -12,11 +12,11 @@ import numpy as np
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.scoring.errant import TypedCounts
-from fairseq_ssl.scoring.significance import Statistics
+from fairseq_ssl.metrics.errant import TypedCounts
+from fairseq_ssl.metrics.significance import SentenceStatistics
 
 if TYPE_CHECKING:
-    from fairseq_ssl.scoring.corpus_sums import Aim
+    from fairseq_ssl.metrics.bleu import SumMetric
 
 Settings = dict[str, Any]
 Values = dict[str, float]
@@ -28,7 +28,7 @@ class Output:
 
     name: str
     lines: list[str]
-    rows: Statistics
+    rows: SentenceStatistics
     """[sentences, numbers]: what adds up."""
     typed: list[TypedCounts] | None = None
     """By sentence, where the edits have types."""
@@ -49,14 +49,14 @@ class Metric(ABC):
         """Count what a file has; raise an error if it does not go with the others."""
 
     @abstractmethod
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Score some sentences."""
 
-    def score(self, totals: Statistics) -> float:
+    def score(self, totals: SentenceStatistics) -> float:
         """Return the headline of numbers that were added up."""
         return self.values(totals[None])[self.headline]
 
-    def sentence_score(self, row: Statistics) -> float:
+    def sentence_score(self, row: SentenceStatistics) -> float:
         """Return the headline of one sentence."""
         return self.score(row)
 
@@ -91,15 +91,15 @@ class GleuMetric(Metric):
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Count n-grams."""
-        from fairseq_ssl.scoring.gleu import gleu_counts
+        from fairseq_ssl.metrics.gleu import gleu_counts
 
         sources = self.beside(self.settings["source"], lines, name)
         counts = gleu_counts(lines, sources, self.wanted(lines, name))
         return Output(name, lines, counts.reshape(len(lines), -1))
 
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Score as the authors' script does."""
-        from fairseq_ssl.scoring.gleu import gleu_of_counts
+        from fairseq_ssl.metrics.gleu import gleu_of_counts
 
         counts = rows.reshape(len(rows), len(self.references), -1)
         found = gleu_of_counts(counts, self.settings["samples"])
@@ -111,9 +111,9 @@ class GleuMetric(Metric):
             "mean of single references": float(np.mean(found.by_reference)),
         }
 
-    def score(self, totals: Statistics) -> float:
+    def score(self, totals: SentenceStatistics) -> float:
         """Return the mean over single references."""
-        from fairseq_ssl.scoring.gleu import gleu_of
+        from fairseq_ssl.metrics.gleu import gleu_of
 
         counts = totals.reshape(len(self.references), -1)
         return float(np.mean([gleu_of(each) for each in counts]))
@@ -131,16 +131,16 @@ class RougeMetric(Metric):
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Score each summary."""
-        from fairseq_ssl.scoring.rouge import rouge_by_line
+        from fairseq_ssl.metrics.rouge import rouge_by_line
 
         wanted = self.wanted(lines, name)
         settings = self.settings
         rows = rouge_by_line(lines, wanted, settings["stem"], settings["sentence_mark"])
         return Output(name, lines, np.array([[*row, 1] for row in rows]))
 
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Return the means."""
-        from fairseq_ssl.scoring.rouge import VARIANTS
+        from fairseq_ssl.metrics.rouge import VARIANTS
 
         *sums, count = rows.sum(0)
         return {
@@ -150,7 +150,7 @@ class RougeMetric(Metric):
 
     def parameters(self) -> dict[str, Any]:
         """Return what the package was told."""
-        from fairseq_ssl.scoring.rouge import package
+        from fairseq_ssl.metrics.rouge import package
 
         return {
             **super().parameters(),
@@ -168,7 +168,7 @@ class SacreBleuMetric(Metric):
         self._aim = self.aim()
 
     @abstractmethod
-    def aim(self) -> Aim:
+    def aim(self) -> SumMetric:
         """Return what counts and scores."""
 
     def count(self, name: str, lines: list[str]) -> Output:
@@ -176,11 +176,11 @@ class SacreBleuMetric(Metric):
         counts = self._aim.counts([[line] for line in lines], self.wanted(lines, name))
         return Output(name, lines, np.array([row for (row,) in counts], np.float64))
 
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Score a corpus."""
         return {self.headline: self._aim.exact(rows.sum(0).astype(np.int64))}
 
-    def sentence_score(self, row: Statistics) -> float:
+    def sentence_score(self, row: SentenceStatistics) -> float:
         """Score a sentence, which may be short."""
         return float(self._aim.by_sentence(row.astype(np.int64)))
 
@@ -195,11 +195,11 @@ class BleuMetric(SacreBleuMetric):
 
     headline = "BLEU"
 
-    def aim(self) -> Aim:
+    def aim(self) -> SumMetric:
         """Return BLEU with the tokenizer of the settings."""
-        from fairseq_ssl.scoring.corpus_sums import BleuAim
+        from fairseq_ssl.metrics.bleu import BleuSums
 
-        return BleuAim(self.settings["tokenize"])
+        return BleuSums(self.settings["tokenize"])
 
     def parameters(self) -> dict[str, Any]:
         """Return the tokenizer, and the version of sacreBLEU."""
@@ -213,11 +213,11 @@ class ChrfMetric(SacreBleuMetric):
     headline = "chrF2"
     word_order = 0
 
-    def aim(self) -> Aim:
+    def aim(self) -> SumMetric:
         """Return chrF with word n-grams up to `word_order`."""
-        from fairseq_ssl.scoring.corpus_sums import ChrfAim
+        from fairseq_ssl.metrics.bleu import ChrfSums
 
-        return ChrfAim(self.word_order)
+        return ChrfSums(self.word_order)
 
     def parameters(self) -> dict[str, Any]:
         """Return sacreBLEU's parameters."""
@@ -246,7 +246,7 @@ class AccuracyMetric(Metric):
         rows = [[float(line in wanted), 1.0] for line, wanted in pairs]
         return Output(name, lines, np.array(rows))
 
-    def values(self, rows: Statistics) -> Values:
+    def values(self, rows: SentenceStatistics) -> Values:
         """Return the share in percent."""
         right, count = rows.sum(0)
         return {"accuracy": float(100 * right / count)}

@@ -15,9 +15,14 @@ from fairseq_ssl.cli.columns import print_table
 from fairseq_ssl.cli.score_metrics import Metric, Output, check_lengths
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.scoring.errant import UNKNOWN, Totals, by_category, main_type, scores
-from fairseq_ssl.scoring.seeds import Spread
-from fairseq_ssl.scoring.significance import SAMPLES, SEED, paired_bootstrap
+from fairseq_ssl.metrics.errant import (
+    UNKNOWN_TYPE,
+    TypeTotals,
+    by_category,
+    errant_scores,
+    main_type,
+)
+from fairseq_ssl.metrics.significance import SAMPLES, SEED, SeedRange, paired_bootstrap
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence
 
@@ -36,11 +41,11 @@ class Table:
     """In the JSON."""
     unit: str
     columns: list[str]
-    rows: dict[str, list[Spread]]
-    counts: dict[str, list[list[Totals]]] = field(default_factory=dict)
+    rows: dict[str, list[SeedRange]]
+    counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
     """The edits that each number of a row comes from, by seed, if it comes from edits."""
 
-    def drawn(self) -> dict[str, list[Spread]]:
+    def drawn(self) -> dict[str, list[SeedRange]]:
         """Return the rows of a figure: of categories of edits the most frequent gold ones."""
         if not self.counts:
             return self.rows
@@ -107,7 +112,8 @@ class Report:
         for kind in sorted(kinds, key=lambda kind: (-_gold(counts[kind]), kind)):
             self.table.counts[kind] = counts[kind]
             self.table.rows[kind] = [
-                Spread.of([100 * scores(seed, beta)[2] for seed in seeds]) for seeds in counts[kind]
+                SeedRange.of([100 * errant_scores(seed, beta)[2] for seed in seeds])
+                for seeds in counts[kind]
             ]
 
     def shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
@@ -118,7 +124,8 @@ class Report:
         self.table = Table("shares", "% of gold edits", list(levels), {})
         for kind in frequent:
             self.table.rows[kind] = [
-                Spread.of([100 * count[kind] / max(1, count.total())]) for count in counts.values()
+                SeedRange.of([100 * count[kind] / max(1, count.total())])
+                for count in counts.values()
             ]
 
     def publish(self, form: str, figure: Path | None) -> None:
@@ -160,18 +167,18 @@ class Report:
     def _is_single(self) -> bool:
         return len(self.systems) == 1 and len(next(iter(self.systems.values()))) == 1
 
-    def _spread(self, outputs: Sequence[Output], numbers: Sequence[int]) -> Spread:
+    def _spread(self, outputs: Sequence[Output], numbers: Sequence[int]) -> SeedRange:
         headline = self.metric.headline
-        return Spread.of([self.metric.values(each.rows[numbers])[headline] for each in outputs])
+        return SeedRange.of([self.metric.values(each.rows[numbers])[headline] for each in outputs])
 
-    def _values(self) -> dict[str, list[Spread]]:
+    def _values(self) -> dict[str, list[SeedRange]]:
         """Return by value the numbers of each system."""
         found = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
         ]
         return {
-            name: [Spread.of([seed[name] for seed in seeds]) for seeds in found]
+            name: [SeedRange.of([seed[name] for seed in seeds]) for seeds in found]
             for name in found[0][0]
         }
 
@@ -232,11 +239,11 @@ def _types(sentences: Iterable[M2Sentence]) -> Counter[str]:
         for sentence in sentences
         for edits in sentence.annotators.values()
         for edit in edits
-        if edit.type != UNKNOWN
+        if edit.type != UNKNOWN_TYPE
     )
 
 
-def _gold(systems: Sequence[Sequence[Totals]]) -> int:
+def _gold(systems: Sequence[Sequence[TypeTotals]]) -> int:
     """Return the number of gold edits of a category, over all systems and seeds."""
     return sum(right + missing for seeds in systems for right, _, missing in seeds)
 
@@ -251,8 +258,8 @@ def _content_of(table: Table) -> dict[str, Any]:
         for column, seeds in zip(table.columns, systems, strict=True):
             content[name][column] |= {
                 **dict(zip(("tp", "fp", "fn"), map(list, zip(*seeds, strict=True)), strict=True)),
-                "precision": [100 * scores(seed)[0] for seed in seeds],
-                "recall": [100 * scores(seed)[1] for seed in seeds],
+                "precision": [100 * errant_scores(seed)[0] for seed in seeds],
+                "recall": [100 * errant_scores(seed)[1] for seed in seeds],
             }
     return content
 
@@ -261,18 +268,18 @@ def _print_counts(table: Table) -> None:
     """Print the categories of edits of a single output, as ``errant_compare -cat`` does."""
     rows = []
     for name, ((counts,),) in table.counts.items():
-        precision, recall, _ = scores(counts)
+        precision, recall, _ = errant_scores(counts)
         shown = f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])
         rows.append([name, *map(str, counts), *shown])
     print()
     print_table([table.key, "TP", "FP", "FN", "Precision", "Recall", table.unit], rows)
 
 
-def _numbers(spread: Spread) -> dict[str, Any]:
+def _numbers(spread: SeedRange) -> dict[str, Any]:
     return {"mean": spread.mean, "deviation": spread.deviation, "seeds": list(spread.values)}
 
 
-def _print(header: list[str], rows: dict[str, list[Spread]]) -> None:
+def _print(header: list[str], rows: dict[str, list[SeedRange]]) -> None:
     print()
     print_table(header, [[name, *map(str, row)] for name, row in rows.items()])
 

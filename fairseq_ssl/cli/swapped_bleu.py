@@ -69,7 +69,7 @@ def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
 
     from fairseq_ssl.analysis.swapped import first_references, first_sentences
     from fairseq_ssl.analysis.trained import Trained
-    from fairseq_ssl.scoring.bleu import bleu
+    from fairseq_ssl.metrics.bleu import bleu
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
     trained = Trained.load(path, args.data, device)

@@ -13,7 +13,7 @@ from fairseq_ssl.cli.device_options import one_device
 from fairseq_ssl.cli.output_paths import one_writer
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.scoring.buckets import buckets
+from fairseq_ssl.metrics.bleu import buckets
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
+from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
-from fairseq_ssl.scoring.bleu_metric import bleu_words
 from fairseq_ssl.text.subwords.model import cutter
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts

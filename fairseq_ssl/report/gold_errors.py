@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.metrics.errant import main_type
+from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, gold_edit
+from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.report.told import Parts
-from fairseq_ssl.scoring.errant import main_type
-from fairseq_ssl.scoring.maxmatch import MaxMatch, gold_edit
-from fairseq_ssl.scoring.seeds import Spread
 from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, corrected
 
 
@@ -81,7 +81,7 @@ def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[s
         rows.insert(0, ("all", every))
     return {
         f"{kind} ({len(of_kind)})": {
-            name: Spread.of([100 * sum(at in one.by for one in of_kind) / len(of_kind)])
+            name: SeedRange.of([100 * sum(at in one.by for one in of_kind) / len(of_kind)])
             for at, name in enumerate(systems)
         }
         for kind, of_kind in rows

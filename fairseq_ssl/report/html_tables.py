@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.report.tables import Table, best
 from fairseq_ssl.report.told import Comparison, Difference, Parts
-from fairseq_ssl.scoring.seeds import Spread
 
 SIGNIFICANT = 0.05
 NONE = '<td><span class="faint">none</span></td>'
@@ -41,7 +41,7 @@ def scores(scores: Table) -> str:
     )
 
 
-def _score(spread: Spread | None, is_best: bool) -> str:
+def _score(spread: SeedRange | None, is_best: bool) -> str:
     if spread is None:
         return NONE
     seeds = f' <span class="faint">({len(spread.values)})</span>' if len(spread.values) > 1 else ""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.report.told import Score, direction
-from fairseq_ssl.scoring.seeds import Spread
 
 Column = tuple[str, str, str]
 """A set, a metric, and the signature of the numbers: what was made otherwise stands apart."""
@@ -18,7 +18,7 @@ class Table:
     """Means over seeds."""
 
     columns: list[Column]
-    rows: dict[str, list[Spread | None]]
+    rows: dict[str, list[SeedRange | None]]
     """By system; None where it has no such score."""
 
     def signatures(self) -> list[str]:
@@ -63,7 +63,7 @@ def table(scores: Iterable[Score]) -> Table:
         columns,
         {
             system: [
-                Spread.of(max(row[column], key=len)) if column in row else None
+                SeedRange.of(max(row[column], key=len)) if column in row else None
                 for column in columns
             ]
             for system, row in rows.items()
@@ -73,7 +73,7 @@ def table(scores: Iterable[Score]) -> Table:
 
 def best(table: Table) -> list[float | None]:
     """Return the best mean of each column, if its metric has one."""
-    columns: Iterable[Sequence[Spread | None]] = zip(*table.rows.values(), strict=True)
+    columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
     found: list[float | None] = []
     for (_, metric, _), column in zip(table.columns, columns, strict=True):
         means = [one.mean for one in column if one]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from fairseq_ssl.scoring.seeds import Spread
+from fairseq_ssl.metrics.significance import SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
 """Metrics of which less is better."""
@@ -59,7 +59,7 @@ class Comparison:
     less_is_better: bool = False
 
 
-Parts = dict[str, dict[str, Spread]]
+Parts = dict[str, dict[str, SeedRange]]
 """Scores by what they are of, then by system."""
 
 
@@ -147,17 +147,17 @@ def _is_number(value: Any) -> bool:
     return is_number and isfinite(value) and abs(value) < LARGEST
 
 
-def _spread(told: Any) -> Spread | None:
+def _spread(told: Any) -> SeedRange | None:
     """Return the numbers of seeds, as two commands write them."""
     if not isinstance(told, dict):
         return None
     values = told.get("seeds", told.get("values"))
     if not (isinstance(values, list) and values and all(map(_is_number, values))):
         return None
-    return Spread.of([float(value) for value in values])
+    return SeedRange.of([float(value) for value in values])
 
 
-def _spreads(columns: Any) -> dict[str, Spread]:
+def _spreads(columns: Any) -> dict[str, SeedRange]:
     found = {name: _spread(told) for name, told in _items(columns)}
     return {name: spread for name, spread in found.items() if spread}
 

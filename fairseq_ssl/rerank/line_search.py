@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.metrics.bleu import SentenceSums
 from fairseq_ssl.rerank.candidates import UNITS, Candidates, Numbers, Weights
 from fairseq_ssl.rerank.selection import choices, equal_weights
 from fairseq_ssl.rerank.statistics import Statistics
-from fairseq_ssl.scoring.corpus_sums import Counts
 
 NARROW = 4 / UNITS
 """Intervals below it are passed over: six decimals could not tell a weight within."""
@@ -48,7 +48,7 @@ class Intervals:
 
     ends: Numbers
     """Where they begin and end, from 0 to 1, [intervals + 1]."""
-    sums: Counts
+    sums: SentenceSums
     """Counts of what is chosen within, [intervals, counts]."""
 
 

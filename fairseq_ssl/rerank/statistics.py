@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.scoring.corpus_sums import Aim, Counts, Lists
+from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 
 
 @dataclass(frozen=True)
 class Statistics:
     """The counts of all candidates, and what they are counts for."""
 
-    aim: Aim
-    counts: Counts
+    aim: SumMetric
+    counts: SentenceSums
     """[sentences, candidates, counts]; places without a candidate repeat the first one's."""
 
     @classmethod
-    def of(cls, aim: Aim, lists: Lists, references: Lists) -> Statistics:
+    def of(cls, aim: SumMetric, lists: Lists, references: Lists) -> Statistics:
         """Count, once for all that follows.
 
         Args:
@@ -33,9 +33,9 @@ class Statistics:
         ]
         return cls(aim, np.array(rows, np.int64))
 
-    def chosen(self, choices: NDArray[np.intp]) -> Counts:
+    def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
         """Return the counts of one candidate of each sentence, [sentences, counts]."""
-        rows: Counts = self.counts[np.arange(len(choices)), choices]
+        rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
         return rows
 
     def score(self, choices: NDArray[np.intp]) -> float:

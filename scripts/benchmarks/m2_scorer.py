@@ -9,7 +9,7 @@ from pathlib import Path
 import direct_maxmatch
 import harness
 
-from fairseq_ssl.scoring.maxmatch import MaxMatch, chosen, gold_edit
+from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, choose_gold, gold_edit
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 GOAL = 20.0
@@ -61,7 +61,7 @@ def corpus(sentences: int, length: int, annotators: int) -> Pairs:
 def ours(pairs: Pairs) -> int:
     """Score as the project does."""
     for _ in range(TIMES):
-        assert chosen(MaxMatch()(pairs))
+        assert choose_gold(MaxMatch()(pairs))
     return TIMES * len(pairs)
 
 
@@ -102,7 +102,7 @@ def main() -> None:
         settings=vars(args),
     )
     pairs = corpus(args.sentences, args.length, args.annotators)
-    assert chosen(MaxMatch()(pairs)) == direct_counts(pairs)
+    assert choose_gold(MaxMatch()(pairs)) == direct_counts(pairs)
     harness.compare(comparison, partial(ours, pairs), partial(direct, pairs), args.pairs)
     harness.publish(comparison)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.scoring.rouge import rouge
+from fairseq_ssl.metrics.rouge import rouge
 
 
 def f1(right: int, found: int, wanted: int) -> float:

@@ -210,7 +210,7 @@ def test_systems_seeds_and_a_baseline(files: Path, capsys: pytest.CaptureFixture
 
 
 def test_bleu_and_accuracy(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fairseq_ssl.scoring.bleu import bleu
+    from fairseq_ssl.metrics.bleu import bleu
 
     content = found(capsys, "bleu", "second", "--reference", "right", "--tokenize", "none")
     expected = bleu((files / "second").read_text("utf-8").splitlines(), RIGHT, "none")

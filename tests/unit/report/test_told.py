@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.report.tables import best, table
 from fairseq_ssl.report.told import (
     Comparison,
@@ -17,7 +18,6 @@ from fairseq_ssl.report.told import (
     parts_of,
     scores_of,
 )
-from fairseq_ssl.scoring.seeds import Spread
 
 CLASSES = {
     "signature": "classify-score|lines:4",
@@ -43,7 +43,7 @@ def test_the_same_number_by_several_methods_is_not_one_number() -> None:
     errant = {"F_0.5": 50.0, "signature": "errant|lines:2"}
     found = table([*scores_of(m2, "test", "ours"), *scores_of(errant, "test", "ours")])
     assert found.headings() == [("test", "m2 F_0.5"), ("test", "errant F_0.5")]
-    assert found.rows == {"ours": [Spread((60.0,)), Spread((50.0,))]}
+    assert found.rows == {"ours": [SeedRange((60.0,)), SeedRange((50.0,))]}
 
 
 def test_numbers_made_in_another_way_are_no_seeds() -> None:
@@ -56,7 +56,7 @@ def test_seeds_that_two_files_tell_are_counted_once() -> None:
     single = [Score("ours", "test", "GLEU", (value,), "gleu") for value in (1.0, 3.0)]
     together = Score("ours", "test", "GLEU", (1.0, 3.0), "gleu")
     for scores in ([*single, together], [together, *single], [single[0], together]):
-        assert table(scores).rows == {"ours": [Spread((1.0, 3.0))]}
+        assert table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
 
 
 def test_several_metrics_of_sacrebleu_are_told() -> None:
@@ -87,7 +87,7 @@ def test_of_some_metrics_less_is_better(metric: str, way: int) -> None:
 def test_scores_by_type_are_told() -> None:
     told = {"NOUN": {"ours": {"mean": 50.0, "deviation": 0, "seeds": [50.0]}}}
     (found,) = parts_of({"signature": "errant", "types": told}, "test.errant")
-    assert found == ("test.errant: by type", {"NOUN": {"ours": Spread((50.0,))}})
+    assert found == ("test.errant: by type", {"NOUN": {"ours": SeedRange((50.0,))}})
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from fairseq_ssl.metrics.bleu import BleuSums
 from fairseq_ssl.rerank.candidates import Candidates
 from fairseq_ssl.rerank.statistics import Statistics
-from fairseq_ssl.scoring.corpus_sums import BleuAim
 
 Scores = Sequence[Sequence[Sequence[float]]]
 """By sentence, candidate and feature."""
@@ -40,7 +40,7 @@ def block(scores: Scores) -> Candidates:
 def statistics(lists: list[list[str]], seed: int = 0) -> Statistics:
     """Return counts for BLEU against drawn references."""
     references = [one[0] for one in texts(seed, len(lists), 1)]
-    return Statistics.of(BleuAim("none"), lists, [references])
+    return Statistics.of(BleuSums("none"), lists, [references])
 
 
 @st.composite

@@ -12,9 +12,7 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.scoring.bleu import bleu, bleu_by_length
-from fairseq_ssl.scoring.buckets import buckets
-from fairseq_ssl.scoring.corpus_sums import BleuAim
+from fairseq_ssl.metrics.bleu import BleuSums, bleu, bleu_by_length, buckets
 
 FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all"]
 WANTED = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
@@ -33,7 +31,7 @@ def test_the_score_is_that_of_the_command(tmp_path: Path) -> None:
     ("made", "wanted"), [("a b c", "a b c"), ("a x c d e", "a b c d e"), ("", "a"), ("a", "a b")]
 )
 def test_a_sentence_is_scored_as_sacrebleu_does(made: str, wanted: str) -> None:
-    aim = BleuAim()
+    aim = BleuSums()
     ((row,),) = aim.counts([[made]], [[wanted]])
     told = sacrebleu.sentence_bleu(made, [wanted]).score
     assert aim.by_sentence(np.array(row)) == pytest.approx(told)

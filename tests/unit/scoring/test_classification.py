@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.scoring.classification import (
+from fairseq_ssl.metrics.classification import (
     calibration_error,
     class_scores,
     error_rate,

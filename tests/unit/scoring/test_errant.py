@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import MissingPackageError
-from fairseq_ssl.scoring.errant import (
+from fairseq_ssl.metrics.errant import (
     TIERS,
     Annotator,
     by_category,
-    chosen,
+    choose_annotator,
     compared,
+    errant_scores,
     main_type,
     packages,
-    scores,
 )
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, m2_lines
 from tests.unit.scoring.small_pipeline import small_pipeline
@@ -89,9 +89,9 @@ def test_counts_by_hand() -> None:
     assert found.missing == Counter({"R:DET": 1})
     assert by_category([found, found], "type") == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
     assert compared([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (1, 0, 0)
-    assert scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
-    assert scores((0, 0, 0)) == (1, 1, 1)
-    assert scores((0, 1, 1)) == (0, 0, 0)
+    assert errant_scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
+    assert errant_scores((0, 0, 0)) == (1, 1, 1)
+    assert errant_scores((0, 1, 1)) == (0, 0, 0)
     assert [main_type(kind) for kind in ("R:NOUN:NUM", "UNK", "M:DET")] == [
         "NOUN:NUM",
         "UNK",
@@ -130,7 +130,7 @@ def test_the_counts_are_those_of_its_command(
         text = "\n".join(line for block in blocks for line in m2_lines(block))
         (tmp_path / name).write_text(text + "\n", encoding="utf-8")
     words: list[Any] = ["errant_compare", "-hyp", tmp_path / "ours", "-ref", tmp_path / "gold"]
-    found = chosen([[compared(ours, each) for each in gold] for ours, gold in sentences])
+    found = choose_annotator([[compared(ours, each) for each in gold] for ours, gold in sentences])
     for number, tier in enumerate(TIERS, 1):
         monkeypatch.setattr(sys, "argv", [*map(str, words), "-cat", str(number)])
         capsys.readouterr()
@@ -145,4 +145,4 @@ def test_the_counts_are_those_of_its_command(
 
 def _row(counts: Iterable[int]) -> list[str]:
     numbers = list(counts)
-    return [*map(str, numbers), *(str(round(number, 4)) for number in scores(numbers))]
+    return [*map(str, numbers), *(str(round(number, 4)) for number in errant_scores(numbers))]

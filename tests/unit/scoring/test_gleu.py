@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.scoring.gleu import gleu
+from fairseq_ssl.metrics.gleu import gleu
 from tests.conftest import ROOT
 
 DATA = Path(os.environ.get("DATA_DIR", ROOT.parent / "shared/data")) / "jfleg"

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.scoring import maxmatch
-from fairseq_ssl.scoring.lattice import TooWideError, lattice
-from fairseq_ssl.scoring.maxmatch import Counts, MaxMatch, chosen, scores
-from fairseq_ssl.scoring.merged_arcs import Paths, merged_arcs
-from fairseq_ssl.scoring.wide_lattice import WidePaths
+from fairseq_ssl.metrics.maxmatch import scores as maxmatch
+from fairseq_ssl.metrics.maxmatch.lattice import TooWideError, lattice
+from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcPaths, merged_arcs
+from fairseq_ssl.metrics.maxmatch.scores import MatchCounts, MaxMatch, choose_gold, match_scores
+from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parsed_m2
 from tests.conftest import ROOT
 
@@ -93,11 +93,11 @@ def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int
 
 def test_the_example_of_its_authors() -> None:
     sentences = list(parsed_m2(README.splitlines(), "gold.m2"))
-    found = chosen(MaxMatch()(list(zip(sentences, OUTPUTS, strict=True))))
+    found = choose_gold(MaxMatch()(list(zip(sentences, OUTPUTS, strict=True))))
     # on, the (not A); nothing, as the second annotator; are, no article (not predator)
     assert found == [(2, 3, 2), (0, 0, 0), (2, 2, 3)]
     total = [sum(column) for column in zip(*found, strict=True)]
-    assert scores(total) == pytest.approx((0.8, 0.8, 0.8))
+    assert match_scores(total) == pytest.approx((0.8, 0.8, 0.8))
 
 
 def test_an_edit_that_an_annotator_wrote_down_twice_is_right_twice() -> None:
@@ -112,7 +112,7 @@ def test_an_edit_that_an_annotator_wrote_down_twice_is_right_twice() -> None:
 def test_it_is_the_direct_way(
     pairs: list[tuple[M2Sentence, str]], unchanged: int, beta: float, ignore_case: bool
 ) -> None:
-    found = chosen(MaxMatch(unchanged, beta, ignore_case)(pairs), beta)
+    found = choose_gold(MaxMatch(unchanged, beta, ignore_case)(pairs), beta)
     assert found == direct(pairs, unchanged, beta, ignore_case)
 
 
@@ -169,7 +169,7 @@ def test_arcs_and_paths_are_those_of_the_direct_way(
     assert arcs is not None
     assert arcs.count == len(every)
     path = DIRECT["best_path"](nodes, every, DIRECT["weights"](every, length, found, gold), found)
-    assert Paths(arcs).best(gold) == [step[1:5] for step in path]
+    assert ArcPaths(arcs).best(gold) == [step[1:5] for step in path]
 
 
 @settings(max_examples=150)
@@ -187,7 +187,7 @@ def test_words_kept_at_either_end_can_be_left_out(
     assert arcs is not None
     assert others is not None
     assert arcs.count == others.count
-    assert len(Paths(arcs).best([])) == len(Paths(others).best([]))  # of several, any
+    assert len(ArcPaths(arcs).best([])) == len(ArcPaths(others).best([]))  # of several, any
 
 
 @pytest.mark.parametrize(
@@ -221,22 +221,26 @@ def test_edits_of_case_and_spaces_can_be_left_out() -> None:
 
 
 def test_the_annotator_is_chosen_by_f_of_all_so_far() -> None:
-    generous, strict = Counts(1, 3, 1), Counts(1, 3, 9)
-    assert chosen([[strict, generous]]) == [generous]
-    assert chosen([[Counts(0, 1, 4), Counts(0, 1, 2)]]) == [Counts(0, 1, 2)]  # F is 0: the cheaper
+    generous, strict = MatchCounts(1, 3, 1), MatchCounts(1, 3, 9)
+    assert choose_gold([[strict, generous]]) == [generous]
+    assert choose_gold([[MatchCounts(0, 1, 4), MatchCounts(0, 1, 2)]]) == [
+        MatchCounts(0, 1, 2)
+    ]  # F is 0: the cheaper
     # alone, nothing to do is perfect; after a bad sentence, one right edit is worth more
-    nothing, one = Counts(0, 0, 0), Counts(1, 1, 1)
-    assert chosen([[nothing, one]]) == [one]
-    assert chosen([[Counts(0, 4, 4)], [nothing, one]]) == [Counts(0, 4, 4), one]
-    assert chosen([[Counts(1, 2, 2)], [Counts(0, 1, 0), Counts(0, 0, 4)]], beta=0.5)[1] == (0, 1, 0)
+    nothing, one = MatchCounts(0, 0, 0), MatchCounts(1, 1, 1)
+    assert choose_gold([[nothing, one]]) == [one]
+    assert choose_gold([[MatchCounts(0, 4, 4)], [nothing, one]]) == [MatchCounts(0, 4, 4), one]
+    assert choose_gold(
+        [[MatchCounts(1, 2, 2)], [MatchCounts(0, 1, 0), MatchCounts(0, 0, 4)]], beta=0.5
+    )[1] == (0, 1, 0)
 
 
 def test_scores_where_there_is_nothing() -> None:
-    assert scores((0, 0, 0)) == (1, 1, 1)
-    assert scores((0, 3, 0)) == (0, 1, 0)
-    assert scores((0, 0, 3)) == (1, 0, 0)
-    assert scores((0, 3, 3)) == (0, 0, 0)
-    assert scores((2, 4, 8)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
+    assert match_scores((0, 0, 0)) == (1, 1, 1)
+    assert match_scores((0, 3, 0)) == (0, 1, 0)
+    assert match_scores((0, 0, 3)) == (1, 0, 0)
+    assert match_scores((0, 3, 3)) == (0, 0, 0)
+    assert match_scores((2, 4, 8)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
 
 
 class Watched(dict[int, dict[int, int]]):

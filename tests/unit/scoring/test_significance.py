@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.scoring.seeds import Spread, cell
-from fairseq_ssl.scoring.significance import Statistics, paired_bootstrap
+from fairseq_ssl.metrics.significance import SeedRange, SentenceStatistics, cell, paired_bootstrap
 
 
-def share(totals: Statistics) -> float:
+def share(totals: SentenceStatistics) -> float:
     return float(100 * totals[0] / totals[1])
 
 
-def rows(right: list[int]) -> Statistics:
+def rows(right: list[int]) -> SentenceStatistics:
     return np.array([[n, 1.0] for n in right])
 
 
@@ -56,10 +55,10 @@ def test_the_seed_decides_the_draws_and_seeds_are_averaged() -> None:
 
 
 def test_spread() -> None:
-    found = Spread.of([1.0, 2.0, 4.5])
+    found = SeedRange.of([1.0, 2.0, 4.5])
     assert found.mean == pytest.approx(2.5)
     assert found.deviation == pytest.approx(((2.25 + 0.25 + 4) / 2) ** 0.5)
     assert str(found) == "2.50 ± 1.80"
-    assert (str(Spread.of([3])), Spread.of([3]).deviation) == ("3.00", 0)
+    assert (str(SeedRange.of([3])), SeedRange.of([3]).deviation) == ("3.00", 0)
     assert cell([0.0821, 0.0941], 3) == "0.088 ± 0.008 (2)"
     assert (cell([20]), cell([])) == ("20.00 (1)", "not run")

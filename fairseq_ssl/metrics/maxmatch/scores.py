@@ -12,9 +12,9 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.scoring.lattice import DEAREST, TooWideError, lattice
-from fairseq_ssl.scoring.merged_arcs import Edit, GoldEdit, Paths, merged_arcs
-from fairseq_ssl.scoring.wide_lattice import WidePaths
+from fairseq_ssl.metrics.maxmatch.lattice import DEAREST, TooWideError, lattice
+from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcEdit, ArcPaths, GoldEdit, merged_arcs
+from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 UNCHANGED = 2
@@ -24,20 +24,20 @@ MOST_ARCS = 100_000
 """Edits of a lattice that are listed one by one; beyond it, the path is found without a list."""
 
 
-class Counts(NamedTuple):
+class MatchCounts(NamedTuple):
     """Edits of a sentence, or of a corpus."""
 
     correct: int
     proposed: int
     gold: int
 
-    def __add__(self, other: object) -> Counts:
+    def __add__(self, other: object) -> MatchCounts:
         """Add sentence to corpus."""
-        assert isinstance(other, Counts)
-        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+        assert isinstance(other, MatchCounts)
+        return MatchCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-class Scores(NamedTuple):
+class MatchScores(NamedTuple):
     """Shares of edits."""
 
     precision: float
@@ -57,23 +57,23 @@ class MaxMatch:
     """Whether to leave out edits that change case or spaces only."""
     most_arcs: int = MOST_ARCS
 
-    def __call__(self, pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[Counts]]:
+    def __call__(self, pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCounts]]:
         """Return by sentence the counts against each annotator, in the order of their numbers."""
         return [self.counts(sentence, output) for sentence, output in pairs]
 
-    def counts(self, sentence: M2Sentence, output: str) -> list[Counts]:
+    def counts(self, sentence: M2Sentence, output: str) -> list[MatchCounts]:
         """Return the counts of an output against each annotator."""
         gold = _gold(sentence)
         made = self._made(sentence, output, gold)
         return [self._against(path, edits) for path, edits in zip(made, gold, strict=True)]
 
-    def edits(self, sentence: M2Sentence, output: str) -> list[list[Edit]]:
+    def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
         """Return the edits of an output that agree best with each annotator."""
         return self._made(sentence, output, _gold(sentence))
 
     def _made(
         self, sentence: M2Sentence, output: str, gold: Sequence[Sequence[GoldEdit]]
-    ) -> list[list[Edit]]:
+    ) -> list[list[ArcEdit]]:
         words = output.split()
         if words == list(sentence.words):
             return [[] for _ in gold]
@@ -98,18 +98,18 @@ class MaxMatch:
                 f"source: there are more than {DEAREST} cells to compare. Is this one sentence?"
             ) from None
         arcs = merged_arcs(found, self.unchanged, self.most_arcs)
-        return Paths(arcs) if arcs else WidePaths(found, self.unchanged)
+        return ArcPaths(arcs) if arcs else WidePaths(found, self.unchanged)
 
-    def _against(self, path: Sequence[Edit], gold: Sequence[GoldEdit]) -> Counts:
+    def _against(self, path: Sequence[ArcEdit], gold: Sequence[GoldEdit]) -> MatchCounts:
         if self.ignore_case:
             path = [edit for edit in path if _letters(edit[2]) != _letters(edit[3])]
-        return Counts(matches(path, gold), len(path), len(gold))
+        return MatchCounts(matches(path, gold), len(path), len(gold))
 
 
 class AnyPaths(Protocol):
     """What finds the best path of a lattice."""
 
-    def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
+    def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path that has most of the gold edits."""
 
 
@@ -126,7 +126,7 @@ def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:
     return GoldEdit(edit.start, edit.end, words, edit.alternatives)
 
 
-def matches(path: Iterable[Edit], gold: Sequence[GoldEdit]) -> int:
+def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
     """Count gold edits that are in the path, both in their order.
 
     As in the authors' script, an edit counts for every gold edit after the last that it fits, so
@@ -140,12 +140,12 @@ def matches(path: Iterable[Edit], gold: Sequence[GoldEdit]) -> int:
     return count
 
 
-def chosen(found: Iterable[Sequence[Counts]], beta: float = 0.5) -> list[Counts]:
+def choose_gold(found: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
     """Choose an annotator for each sentence: who makes F of all sentences so far the highest.
 
     Among equals, who gives more correct edits, then fewer others, then the first.
     """
-    total, counts = Counts(0, 0, 0), []
+    total, counts = MatchCounts(0, 0, 0), []
     for choices in found:
         best, key = choices[0], (-1.0, -1, -inf)
         for choice in choices:
@@ -158,13 +158,13 @@ def chosen(found: Iterable[Sequence[Counts]], beta: float = 0.5) -> list[Counts]
     return counts
 
 
-def scores(counts: Iterable[float], beta: float = 0.5) -> Scores:
+def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
     """Return precision, recall and F of the edits of a corpus: correct, proposed, gold."""
     correct, proposed, gold = counts
     precision = correct / proposed if proposed else 1.0
     recall = correct / gold if gold else 1.0
     below = beta * beta * precision + recall
-    return Scores(
+    return MatchScores(
         precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
     )
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 Grams = list[Counter[tuple[str, ...]]]
 """How often each n-gram is in a sentence, by n from 1."""
-Counts = NDArray[np.float64]
+GleuCounts = NDArray[np.float64]
 """Words of the output, words of the reference; then by n: n-grams right, n-grams there are."""
 
-LONGEST = 4
+MAX_N = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def gleu(
     return gleu_of_counts(gleu_counts(outputs, sources, references), samples)
 
 
-def gleu_of_counts(counts: Counts, samples: int = 500) -> Gleu:
+def gleu_of_counts(counts: GleuCounts, samples: int = 500) -> Gleu:
     """Score sentences by their counts, [sentences, annotators, 10]."""
     lines, annotators = counts.shape[:2]
     alone = tuple(gleu_of(counts[:, annotator].sum(0)) for annotator in range(annotators))
@@ -67,13 +67,13 @@ def gleu_of_counts(counts: Counts, samples: int = 500) -> Gleu:
 
 def gleu_counts(
     outputs: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
-) -> Counts:
+) -> GleuCounts:
     """Return the counts of each sentence against each annotator: [sentences, annotators, 10]."""
-    counts = np.zeros((len(outputs), len(references), 2 + 2 * LONGEST))
+    counts = np.zeros((len(outputs), len(references), 2 + 2 * MAX_N))
     for number, (output, source) in enumerate(zip(outputs, sources, strict=True)):
         ours, before = _grams(output), _grams(source)
         for annotator, lines in enumerate(references):
-            counts[number, annotator] = _counts(ours, before, _grams(lines[number]))
+            counts[number, annotator] = _match_counts(ours, before, _grams(lines[number]))
     return counts
 
 
@@ -87,11 +87,11 @@ def _grams(line: str) -> Grams:
     words = line.split()
     return [
         Counter(zip(*(words[start:] for start in range(n)), strict=False))
-        for n in range(1, LONGEST + 1)
+        for n in range(1, MAX_N + 1)
     ]
 
 
-def _counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
+def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
     """Return the counts of one sentence against one reference."""
     length = output[0].total()
     counts = [length, reference[0].total()]
@@ -102,7 +102,7 @@ def _counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
     return counts
 
 
-def gleu_of(counts: Counts) -> float:
+def gleu_of(counts: GleuCounts) -> float:
     """Return the score in percent of counts that were added up over a corpus."""
     if not counts.all():
         return 0.0

@@ -17,12 +17,12 @@ from fairseq_ssl.errors import MissingPackageError, import_optional
 from fairseq_ssl.text.m2 import NOTHING, M2Edit, M2Sentence
 
 MODEL = "en_core_web_sm"
-UNKNOWN = "UNK"
+UNKNOWN_TYPE = "UNK"
 """The type of what an annotator marked, but did not correct."""
 UNTYPED = "NA"
 PURPOSE = "Finding edits by ERRANT"
 
-Totals = tuple[int, int, int]
+TypeTotals = tuple[int, int, int]
 """Edits that are right, that are wrong, and that are missing."""
 
 
@@ -35,11 +35,11 @@ class TypedCounts:
     wrong: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
-    def totals(self) -> Totals:
+    def totals(self) -> TypeTotals:
         """Return the counts of all types."""
         return self.right.total(), self.wrong.total(), self.missing.total()
 
-    def of(self, kind: str) -> Totals:
+    def of(self, kind: str) -> TypeTotals:
         """Return the counts of a type."""
         return self.right[kind], self.wrong[kind], self.missing[kind]
 
@@ -99,7 +99,9 @@ def compared(found: Sequence[M2Edit], wanted: Sequence[M2Edit]) -> TypedCounts:
     return counts
 
 
-def chosen(choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5) -> list[TypedCounts]:
+def choose_annotator(
+    choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
+) -> list[TypedCounts]:
     """Choose an annotator for each sentence: who makes F of all sentences so far the highest.
 
     As errant does it: F is rounded to four digits, and among equals the one with more edits right,
@@ -111,7 +113,7 @@ def chosen(choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5) -> list[
         for choice in sentence:
             right, wrong, missing = choice.totals()
             so_far = (total[0] + right, total[1] + wrong, total[2] + missing)
-            here = (round(scores(so_far, beta)[2], 4), right, -wrong, -missing)
+            here = (round(errant_scores(so_far, beta)[2], 4), right, -wrong, -missing)
             if here > key:
                 best, key = choice, here
         total = (total[0] + key[1], total[1] - key[2], total[2] - key[3])
@@ -119,7 +121,7 @@ def chosen(choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5) -> list[
     return counts
 
 
-def scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
+def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
     """Return precision, recall and F of edits that are right, wrong and missing."""
     right, wrong, missing = counts
     precision = right / (right + wrong) if wrong else 1.0
@@ -151,7 +153,7 @@ TIERS: dict[str, Callable[[str], str]] = {
 """The categories of errors by their tier: what ``errant_compare -cat 1``, ``2`` and ``3`` show."""
 
 
-def by_category(counts: Iterable[TypedCounts], tier: str) -> dict[str, Totals]:
+def by_category(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
     """Add up the counts of a corpus by category.
 
     Args:
@@ -179,7 +181,7 @@ def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
     """Return by span and correction the types; several edits may be the same."""
     found: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
-        if edit.type != UNKNOWN:
+        if edit.type != UNKNOWN_TYPE:
             correction = "" if edit.correction == NOTHING else edit.correction
             found.setdefault((edit.start, edit.end, correction), []).append(edit.type)
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.scoring.significance import Statistics
+from fairseq_ssl.metrics.significance import SentenceStatistics
 
 BINS = 15
 """Of confidence, between 0 and 1."""
@@ -66,12 +66,12 @@ def calibration_error(right: NDArray[np.bool_], confidence: Sequence[float]) -> 
     return 100 * float(np.abs(gaps).sum()) / max(1, len(probability))
 
 
-def error_statistics(gold: Sequence[int], predicted: Sequence[int]) -> Statistics:
+def error_statistics(gold: Sequence[int], predicted: Sequence[int]) -> SentenceStatistics:
     """Return for each text whether it is wrong, and 1: for the paired bootstrap [texts, 2]."""
     wrong = np.asarray(gold) != np.asarray(predicted)
     return np.stack([wrong.astype(float), np.ones(len(wrong))], axis=1)
 
 
-def error_rate(totals: Statistics) -> float:
+def error_rate(totals: SentenceStatistics) -> float:
     """Return the error rate, in percent, of statistics that were added up."""
     return 100 * float(totals[0] / totals[1])

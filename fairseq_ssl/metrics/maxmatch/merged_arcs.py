@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from fairseq_ssl.scoring.lattice import Cell, Lattice
+from fairseq_ssl.metrics.maxmatch.lattice import Cell, Lattice
 
 SMALL = 0.001
 """What an edit costs above the number of its steps."""
 
 Arc = tuple[int, int]
 """Numbers of the cells it leaves and comes to."""
-Edit = tuple[int, int, str, str]
+ArcEdit = tuple[int, int, str, str]
 """Start and end in the source, the words there, and what they become."""
 
 
@@ -36,7 +36,7 @@ class GoldEdit(NamedTuple):
     words: str
     alternatives: tuple[str, ...]
 
-    def fits(self, edit: Edit) -> bool:
+    def fits(self, edit: ArcEdit) -> bool:
         """Tell whether an edit of a system is this one."""
         return edit[:3] == self[:3] and edit[3] in self.alternatives
 
@@ -57,13 +57,13 @@ class Arcs:
     before: float = 0.0
     """Words kept before the first cell, which the lattice leaves out."""
 
-    def edit(self, arc: Arc) -> Edit:
+    def edit(self, arc: Arc) -> ArcEdit:
         """Return what an arc does."""
         cells = self.lattice.cells
         return edit_between(self.lattice, cells[arc[0]], cells[arc[1]])
 
 
-def edit_between(lattice: Lattice, before: Cell, after: Cell) -> Edit:
+def edit_between(lattice: Lattice, before: Cell, after: Cell) -> ArcEdit:
     """Return what an edit from one cell to another does."""
     row, column = divmod(before, lattice.width)
     end_row, end_column = divmod(after, lattice.width)
@@ -145,7 +145,7 @@ def _without_kept(
     return left, looked_at
 
 
-class Paths:
+class ArcPaths:
     """The best path for one annotator after the other."""
 
     def __init__(self, arcs: Arcs) -> None:
@@ -170,9 +170,9 @@ class Paths:
         width = arcs.lattice.width
         for head, cell in enumerate(arcs.lattice.cells):
             self._heads.setdefault(cell // width, []).append(head)
-        self._found: dict[frozenset[tuple[Arc, float]], list[Edit]] = {}
+        self._found: dict[frozenset[tuple[Arc, float]], list[ArcEdit]] = {}
 
-    def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
+    def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path that has most of the gold edits."""
         favoured = self._favoured(gold)
         key = frozenset(favoured.items())
@@ -189,7 +189,7 @@ class Paths:
             arcs[self._place[arc]] = (*arc, weight)
         return arcs
 
-    def _path(self, came: list[int]) -> list[Edit]:
+    def _path(self, came: list[int]) -> list[ArcEdit]:
         node, path = len(came) - 1, []
         while node:
             steps, kept = self.arcs.into[node][came[node]]
@@ -236,7 +236,7 @@ class Paths:
         return distance - (span[1] - span[0]) * lattice.width
 
     def _insertions(
-        self, edits: dict[Arc, Edit], wanted: Sequence[GoldEdit], low: int
+        self, edits: dict[Arc, ArcEdit], wanted: Sequence[GoldEdit], low: int
     ) -> dict[Arc, float]:
         """Weigh insertions at one place."""
         arcs = self.arcs
@@ -276,7 +276,7 @@ def words_of(text: str) -> int:
 
 
 def shared_out(
-    here: Sequence[Arc], edits: dict[Arc, Edit], wanted: Sequence[GoldEdit]
+    here: Sequence[Arc], edits: dict[Arc, ArcEdit], wanted: Sequence[GoldEdit]
 ) -> tuple[set[Arc], list[Arc]]:
     """Find which insertions at one place are gold edits, a gold edit for one of them.
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from fairseq_ssl.scoring.lattice import Cell, Lattice
-from fairseq_ssl.scoring.merged_arcs import (
+from fairseq_ssl.metrics.maxmatch.lattice import Cell, Lattice
+from fairseq_ssl.metrics.maxmatch.merged_arcs import (
     Arc,
-    Edit,
+    ArcEdit,
     GoldEdit,
     edit_between,
     merged_arcs,
@@ -27,7 +27,7 @@ EDIT = 1
 STEP = 1 << 20
 GOLD = 1 << 42
 FAR = 1 << 80
-MOST = 10_000
+MAX_CELLS = 10_000
 """Arcs inside the rectangle of one gold edit."""
 SHORT = 100
 """Cells of a row whose insertions are all listed; of a longer row, those as long as wanted."""
@@ -41,7 +41,7 @@ class WidePaths:
         self._unchanged = unchanged
         self._number = {cell: place for place, cell in enumerate(lattice.cells)}
 
-    def best(self, gold: Sequence[GoldEdit]) -> list[Edit]:
+    def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path that has most of the gold edits."""
         favoured: dict[int, set[int]] = {}
         for tail, head in self._gold_arcs(gold):
@@ -64,7 +64,7 @@ class WidePaths:
         cells = self._lattice.cells
         return self._lattice.is_same(cells[before], cells[after])
 
-    def _edit(self, before: int, after: int) -> Edit:
+    def _edit(self, before: int, after: int) -> ArcEdit:
         """Return the edit between two cells."""
         cells = self._lattice.cells
         return edit_between(self._lattice, cells[before], cells[after])
@@ -125,10 +125,10 @@ class WidePaths:
     def _insertions(self, row: list[Cell], wanted: list[GoldEdit]) -> set[Arc]:
         """Find the insertions of a row that are gold edits, a gold edit for one of them."""
         longest = max(len(text.split()) for edit in wanted for text in edit.alternatives) + 1
-        while longest > 2 and longest * len(row) > MOST:
+        while longest > 2 and longest * len(row) > MAX_CELLS:
             longest -= 1
         here: list[Arc] = []
-        edits: dict[Arc, Edit] = {}
+        edits: dict[Arc, ArcEdit] = {}
         for cell in row:
             for after in range(cell + 1, cell + 1 + (len(row) if len(row) < SHORT else longest)):
                 copies = self._lattice.steps.get(after, {}).get(after - 1)
@@ -156,7 +156,7 @@ class WidePaths:
             cell: {k: v for k, v in lattice.steps[cell].items() if k in known} for cell in inside
         }
         part = Lattice(lattice.source, lattice.output, inside, steps)
-        arcs = merged_arcs(part, self._unchanged, MOST)
+        arcs = merged_arcs(part, self._unchanged, MAX_CELLS)
         whole = (0, len(inside) - 1)
         if arcs is None or whole[0] not in arcs.into[whole[1]]:
             return False

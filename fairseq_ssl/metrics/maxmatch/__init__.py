@@ -1,0 +1,1 @@
+"""Scores of finished text; no torch, no fairseq."""
