@@ -21,7 +21,7 @@ from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:
-    from fairseq_ssl.rerank.post_ensemble import Kernel, Values
+    from fairseq_ssl.rerank.post_ensemble import Kernel, SimilarityArray
 
 CONCENTRATION = 1.0
 NUMBERS = {
@@ -176,7 +176,7 @@ def _kernel(args: argparse.Namespace) -> Kernel:
     return von_mises_fisher(args.concentration)
 
 
-def _weights(args: argparse.Namespace) -> Values | None:
+def _weights(args: argparse.Namespace) -> SimilarityArray | None:
     import numpy as np
 
     if len(args.outputs) < 2:

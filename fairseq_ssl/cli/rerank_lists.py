@@ -189,12 +189,11 @@ def _sorted(
     block: Sequence[NBest], weights: dict[str, float], file: str, line: int
 ) -> Iterator[NBest]:
     """Put the best candidates first; equals stay as they are."""
-    from fairseq_ssl.rerank.candidates import Candidates, whole_weights
-    from fairseq_ssl.rerank.selection import totals
+    from fairseq_ssl.rerank.candidates import Candidates, weighted_totals, whole_weights
 
     lists = [[one.scores for one in group.candidates] for group in block]
     candidates = Candidates.of(lists, tuple(weights), file, line)
-    sums = totals(candidates, whole_weights(weights))
+    sums = weighted_totals(candidates, whole_weights(weights))
     for group, row in zip(block, sums.tolist(), strict=True):
         order = sorted(range(len(group.candidates)), key=lambda place: -row[place])
         yield NBest(group.number, [_with_total(group.candidates[k], weights) for k in order])

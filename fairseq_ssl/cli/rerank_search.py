@@ -26,10 +26,8 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
 if TYPE_CHECKING:
-    from fairseq_ssl.rerank.candidates import Candidates, Weights
-    from fairseq_ssl.rerank.report import Worth
-    from fairseq_ssl.rerank.statistics import Statistics
-    from fairseq_ssl.rerank.tuning import Search
+    from fairseq_ssl.rerank.candidates import Candidates, CandidateStatistics, Weights
+    from fairseq_ssl.rerank.tuning import WeightSearch, Worth
     from fairseq_ssl.text.nbest import NBest
 
 FIGURES = (".pdf", ".png", ".svg")
@@ -171,13 +169,15 @@ def _tune(args: argparse.Namespace) -> int:
 
 
 def _found(
-    args: argparse.Namespace, search: Search, candidates: Candidates, statistics: Statistics
+    args: argparse.Namespace,
+    search: WeightSearch,
+    candidates: Candidates,
+    statistics: CandidateStatistics,
 ) -> dict[str, Any]:
     """Find the weights; return them, their scores, and how they were found."""
     import numpy as np
 
-    from fairseq_ssl.rerank.candidates import named_weights
-    from fairseq_ssl.rerank.selection import choices, equal_weights
+    from fairseq_ssl.rerank.candidates import choices, equal_weights, named_weights
     from fairseq_ssl.rerank.tuning import cross_validated
 
     tell = progress("rerank tune", "trials")
@@ -205,9 +205,8 @@ def _found(
 
 
 def _report(args: argparse.Namespace) -> int:
-    from fairseq_ssl.rerank.candidates import named_weights, whole_weights
-    from fairseq_ssl.rerank.report import bounds, worths
-    from fairseq_ssl.rerank.selection import choices, equal_weights
+    from fairseq_ssl.rerank.candidates import choices, equal_weights, named_weights, whole_weights
+    from fairseq_ssl.rerank.tuning import score_bounds, worths
 
     check_output(args.figure, args.nbest_list, args.weights, *args.reference)
     search = _search(args)
@@ -222,7 +221,7 @@ def _report(args: argparse.Namespace) -> int:
         weights = search(candidates, statistics, tell)
     else:
         weights = whole_weights({name: given.get(name, 0.0) for name in candidates.names})
-    known = bounds(candidates, statistics, args.seed)
+    known = score_bounds(candidates, statistics, args.seed)
     scores = {
         "first candidates": known.first,
         "random candidates": known.random,
@@ -286,30 +285,29 @@ def _draw(path: Path, aim: str, scores: dict[str, float], features: dict[str, Wo
         legend_above(ax, columns=4)
 
 
-def _search(args: argparse.Namespace) -> Search:
+def _search(args: argparse.Namespace) -> WeightSearch:
     """Return the search asked for; refuse what is out of range."""
-    from fairseq_ssl.rerank.candidates import UNITS
-    from fairseq_ssl.rerank.tuning import Search
+    from fairseq_ssl.rerank.candidates import SCORE_UNITS
+    from fairseq_ssl.rerank.tuning import WeightSearch
 
     check_range("--restarts", args.restarts, 0, MOST_RESTARTS)
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
     parts = round(1 / args.step) if 1 / FINEST <= args.step <= 1 else 0
-    if not parts or abs(parts * args.step - 1) > 1e-9 or UNITS % parts:
+    if not parts or abs(parts * args.step - 1) > 1e-9 or SCORE_UNITS % parts:
         raise UsageError(
             f"--step is {args.step}; expected a whole part of 1 from 0.001, as 0.1, 0.05 or 0.25."
         )
     spread = local_engine(args).ordered
-    return Search(args.method, parts, args.restarts, args.seed, spread)
+    return WeightSearch(args.method, parts, args.restarts, args.seed, spread)
 
 
 def _read(
     args: argparse.Namespace, weights: dict[str, float] | None = None
-) -> tuple[Candidates, Statistics]:
+) -> tuple[Candidates, CandidateStatistics]:
     """Read the candidates and count what the aim needs."""
     from fairseq_ssl.metrics.bleu import sum_metric
-    from fairseq_ssl.rerank.candidates import Candidates
-    from fairseq_ssl.rerank.statistics import Statistics
+    from fairseq_ssl.rerank.candidates import Candidates, CandidateStatistics
 
     if args.aim != "bleu" and args.tokenizer != "13a":
         raise UsageError(f"--tokenizer goes with --aim bleu, not with {args.aim}.")
@@ -334,7 +332,7 @@ def _read(
     candidates = Candidates.of(lists, list(dict.fromkeys(names)), str(args.nbest_list))
     plain = moses_detokenizer(args.subwords, args.moses)
     texts = [[plain(one.text) for one in group.candidates] for group in groups]
-    return candidates, Statistics.of(aim, texts, references)
+    return candidates, CandidateStatistics.of(aim, texts, references)
 
 
 def _shared(groups: Sequence[NBest]) -> list[str]:
@@ -349,7 +347,7 @@ def _shared(groups: Sequence[NBest]) -> list[str]:
 
 
 def _parameters(
-    args: argparse.Namespace, candidates: Candidates, statistics: Statistics
+    args: argparse.Namespace, candidates: Candidates, statistics: CandidateStatistics
 ) -> dict[str, Any]:
     """Return what the numbers were made of."""
     by_grid = {"step": args.step} if args.method != "mert" else {}

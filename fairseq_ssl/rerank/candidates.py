@@ -1,9 +1,4 @@
-"""The scores of all candidates as one block of whole numbers, so that sums of them are exact.
-
-A score is held to seven digits or more of the largest, a weight to six decimals. Products and
-sums of such numbers fit into a double, so that in whatever order they are taken, on whatever
-machine, a tie is a tie; and of equal candidates the first is chosen.
-"""
+"""The scores of all candidates as one block of integers, and the choice that weights make."""
 
 from __future__ import annotations
 
@@ -15,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, nearest
+from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 
-UNITS = 10**6
+SCORE_UNITS = 10**6
 """A weight of 1, in what weights are whole numbers of."""
-BITS = 52
+SCORE_BITS = 52
 """Of a double, one less than it has, so that differences of scores are exact too."""
 
-LEAST = 1000
+MIN_SCORE = 1000
 """As what whole number a feature's largest score must come out, so that others differ from it."""
 
 Weights = NDArray[np.int64]
 """By feature, in 1/UNITS."""
-Numbers = NDArray[np.float64]
+IntegerArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Candidates:
 
     names: tuple[str, ...]
     """Of the features."""
-    scores: Numbers
+    scores: IntegerArray
     """[sentences, candidates, features]; places without a candidate repeat the first one."""
     sizes: NDArray[np.intp]
     """How many candidates each sentence has."""
@@ -84,13 +80,13 @@ class Candidates:
 
 def whole_weights(weights: Mapping[str, float]) -> Weights:
     """Return weights as whole numbers of millionths."""
-    whole: Weights = np.rint(np.array(list(weights.values())) * UNITS).astype(np.int64)
+    whole: Weights = np.rint(np.array(list(weights.values())) * SCORE_UNITS).astype(np.int64)
     return whole
 
 
 def named_weights(names: Sequence[str], weights: Weights) -> dict[str, float]:
     """Return weights as people write them."""
-    return {name: int(weight) / UNITS for name, weight in zip(names, weights, strict=True)}
+    return {name: int(weight) / SCORE_UNITS for name, weight in zip(names, weights, strict=True)}
 
 
 def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[float]:
@@ -106,18 +102,76 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
     return [scores[name] for name in names]
 
 
-def _whole(block: Numbers, names: Sequence[str], file: str) -> Numbers:
+def _whole(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
     """Return the numbers as multiples of a power of ten that leaves sums exact."""
     sides = np.abs(block).max((0, 1))
     largest = float(sides.max())
     if largest == 0:
         return block
-    bits = BITS - math.ceil(math.log2(UNITS)) - math.ceil(math.log2(max(block.shape[-1], 2)))
+    bits = (
+        SCORE_BITS
+        - math.ceil(math.log2(SCORE_UNITS))
+        - math.ceil(math.log2(max(block.shape[-1], 2)))
+    )
     scale = 10.0 ** math.floor(math.log10(2**bits / largest))
     for name, side in zip(names, sides.tolist(), strict=True):
-        if 0 < side * scale < LEAST:
+        if 0 < side * scale < MIN_SCORE:
             raise DataError(
                 f"{file} has scores {name!r} up to {side:.3g} and {names[sides.argmax()]!r} up to "
                 f"{largest:.3g}, too far apart to be weighed together. Scale one of them."
             )
     return np.asarray(np.rint(block * scale) + 0.0)  # no -0.0
+
+
+def weighted_totals(candidates: Candidates, weights: Weights) -> IntegerArray:
+    """Return the weighted sums, [sentences, candidates], exact, in millionths of a unit."""
+    sums: IntegerArray = candidates.scores @ weights.astype(np.float64)
+    return sums
+
+
+def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
+    """Return the place of each sentence's best candidate, [sentences]; of equal ones the first."""
+    places: NDArray[np.intp] = weighted_totals(candidates, weights).argmax(1)
+    return places
+
+
+def equal_weights(candidates: Candidates) -> Weights:
+    """Return a weight of 1 for every feature: the plain sum of all."""
+    return np.full(len(candidates.names), SCORE_UNITS, np.int64)
+
+
+@dataclass(frozen=True)
+class CandidateStatistics:
+    """The counts of all candidates, and what they are counts for."""
+
+    aim: SumMetric
+    counts: SentenceSums
+    """[sentences, candidates, counts]; places without a candidate repeat the first one's."""
+
+    @classmethod
+    def of(cls, aim: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
+        """Count, once for all that follows.
+
+        Args:
+            aim: what to count for
+            lists: the texts of each sentence's candidates
+            references: the files of references, a line a sentence each
+        """
+        most = max(map(len, lists))
+        rows = [
+            [*found, *[found[0]] * (most - len(found))] for found in aim.counts(lists, references)
+        ]
+        return cls(aim, np.array(rows, np.int64))
+
+    def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
+        """Return the counts of one candidate of each sentence, [sentences, counts]."""
+        rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
+        return rows
+
+    def score(self, choices: NDArray[np.intp]) -> float:
+        """Return the corpus score, as sacreBLEU has it, of one candidate of each sentence."""
+        return self.aim.exact(self.chosen(choices).sum(0))
+
+    def subset(self, rows: NDArray[np.intp]) -> CandidateStatistics:
+        """Return the statistics of some sentences."""
+        return CandidateStatistics(self.aim, self.counts[rows])

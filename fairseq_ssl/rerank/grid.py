@@ -17,8 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.rerank.candidates import UNITS, Candidates, Numbers, Weights
-from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.rerank.candidates import (
+    SCORE_UNITS,
+    Candidates,
+    CandidateStatistics,
+    IntegerArray,
+    Weights,
+)
 
 LEAF = 512
 """Points of a box that is not halved any more."""
@@ -34,7 +39,7 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]
 Point = tuple[int, ...]
 
 
-class Spread(Protocol):
+class ScoreRange(Protocol):
     """How work is spread: the `ordered` of an engine, or `map`."""
 
     def __call__(self, work: Callable[[Any], Any], items: Iterable[Any], /) -> Iterator[Any]:
@@ -59,14 +64,14 @@ class Best:
         return Best(found.value, found.point, self.points + other.points)
 
 
-NONE = Best(-1.0, (), 0)
+NO_BOXES = Best(-1.0, (), 0)
 
 
 def grid_search(
     candidates: Candidates,
-    statistics: Statistics,
+    statistics: CandidateStatistics,
     parts: int,
-    spread: Spread = map,
+    spread: ScoreRange = map,
     done: Callable[[int], object] = lambda points: None,
 ) -> tuple[Weights, int]:
     """Return the best weights of the grid, and how many different points it has.
@@ -81,12 +86,12 @@ def grid_search(
         spread: how the work is spread over processes
         done: called with how many points were tried
     """
-    best = NONE
+    best = NO_BOXES
     for found in spread(Boxes(candidates, statistics), list(boxes(parts, len(candidates.names)))):
         best = best.better(found)
         done(found.points)
     steps = np.array(best.point, np.int64)
-    return steps * (parts // int(steps.max())) * (UNITS // parts), best.points
+    return steps * (parts // int(steps.max())) * (SCORE_UNITS // parts), best.points
 
 
 def boxes(parts: int, features: int, least: int = BOXES) -> list[Box]:
@@ -100,7 +105,7 @@ def boxes(parts: int, features: int, least: int = BOXES) -> list[Box]:
     return found
 
 
-def _halves(box: Box, spreads: Numbers) -> list[Box]:
+def _halves(box: Box, spreads: IntegerArray) -> list[Box]:
     """Cut a box where scores differ most from one side to the other; a point stays whole."""
     low, high = box
     extents = (np.array(high) - low) * np.maximum(spreads, 1e-9)
@@ -117,7 +122,7 @@ def _halves(box: Box, spreads: Numbers) -> list[Box]:
 class Rest:
     """What is undecided in a box: sentences with several candidates that may win there."""
 
-    scores: Numbers
+    scores: IntegerArray
     """[candidates left, features]"""
     counts: NDArray[np.int64]
     """[candidates left, counts]"""
@@ -136,11 +141,11 @@ class Boxes:
     """Finds the best point of a box."""
 
     candidates: Candidates
-    statistics: Statistics
+    statistics: CandidateStatistics
 
     def __call__(self, box: Box) -> Best:
         """Return the best point among those of the box that have no common factor."""
-        best = NONE
+        best = NO_BOXES
         whole = self._whole()
         left = [(box, whole)]
         single = _fits_single(whole)
@@ -167,14 +172,14 @@ class Boxes:
         points = np.stack(np.meshgrid(*steps, indexing="ij"), -1).reshape(-1, len(low))
         points = points[np.gcd.reduce(points, axis=1) == 1]
         if not len(points):
-            return NONE
+            return NO_BOXES
         values = self.statistics.aim.values(sums(rest, points, np.float32 if single else float))
         equal = points[values == values.max()]
         point = equal[_evenness(equal).argmax()]
         return Best(float(values.max()), tuple(point.tolist()), len(points))
 
 
-def pruned(rest: Rest, box: Box) -> tuple[Rest, Numbers]:
+def pruned(rest: Rest, box: Box) -> tuple[Rest, IntegerArray]:
     """Leave out what can not be chosen in a box; returns how much each feature's scores differ.
 
     What is left is compared with the winner in the middle. The most that w * d can be, with d
@@ -201,7 +206,7 @@ def pruned(rest: Rest, box: Box) -> tuple[Rest, Numbers]:
     return left, np.abs(apart[keep]).sum(0)
 
 
-def sums(rest: Rest, points: NDArray[np.int64], kind: Any = np.float64) -> Numbers:
+def sums(rest: Rest, points: NDArray[np.int64], kind: Any = np.float64) -> IntegerArray:
     """Return the counts of what each point chooses, summed over sentences, [points, counts]."""
     weights = np.ascontiguousarray(points.T, np.float64)
     total = np.zeros((rest.counts.shape[1], len(points)), kind)
@@ -219,7 +224,7 @@ def sums(rest: Rest, points: NDArray[np.int64], kind: Any = np.float64) -> Numbe
     return total.T.astype(np.float64) + settled
 
 
-def _won(totals: Numbers) -> NDArray[np.bool_]:
+def _won(totals: IntegerArray) -> NDArray[np.bool_]:
     """Tell where each candidate but the first is chosen, [size - 1, ...], of [size, ...]."""
     wins = np.empty((len(totals) - 1, *totals.shape[1:]), np.bool_)
     best = totals[0]
@@ -247,7 +252,7 @@ def _fits_single(rest: Rest) -> bool:
     return bool((most - least).sum(0).max() < SINGLE)
 
 
-def _evenness(points: NDArray[np.int64]) -> Numbers:
+def _evenness(points: NDArray[np.int64]) -> IntegerArray:
     """Return how near to equal the weights of points are, [points], of [points, features]."""
     whole = points.astype(np.float64)
     return np.asarray(whole.sum(1) ** 2 / np.maximum((whole**2).sum(1), 1))

@@ -8,28 +8,34 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+LogProbabilities = NDArray[np.float64]
 
 PENALTY = 0.8
 """Alpha of PenLP (Lau et al., 2020)."""
 
 
-def by_length(log_probabilities: Numbers, lengths: Numbers, penalty: float = 1.0) -> Numbers:
+def by_length(
+    log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
+) -> LogProbabilities:
     """Return log P / length ** penalty, as fairseq-generate ranks; with 0 log P itself."""
     return log_probabilities / np.maximum(lengths, 1) ** penalty
 
 
-def slor(log_probabilities: Numbers, unigrams: Numbers, lengths: Numbers) -> Numbers:
+def slor(
+    log_probabilities: LogProbabilities, unigrams: LogProbabilities, lengths: LogProbabilities
+) -> LogProbabilities:
     """Return (log P - log Pu) / length, Pu by unigrams (Pauls and Klein, 2012)."""
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
-def penalised(log_probabilities: Numbers, lengths: Numbers, alpha: float = PENALTY) -> Numbers:
+def penalised(
+    log_probabilities: LogProbabilities, lengths: LogProbabilities, alpha: float = PENALTY
+) -> LogProbabilities:
     """Return PenLP: log P / ((5 + length) / (5 + 1)) ** alpha (Lau et al., 2020)."""
     return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** alpha
 
 
-def unigram_log_probabilities(counts: Numbers) -> Numbers:
+def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
     """Return log Pu of each symbol, [symbols], each counted once more than it is.
 
     So one that is never seen has some probability too.

@@ -17,11 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.metrics.bleu import SentenceSums
-from fairseq_ssl.rerank.candidates import UNITS, Candidates, Numbers, Weights
-from fairseq_ssl.rerank.selection import choices, equal_weights
-from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.rerank.candidates import (
+    SCORE_UNITS,
+    Candidates,
+    CandidateStatistics,
+    IntegerArray,
+    Weights,
+    choices,
+    equal_weights,
+)
 
-NARROW = 4 / UNITS
+NARROW = 4 / SCORE_UNITS
 """Intervals below it are passed over: six decimals could not tell a weight within."""
 RESTARTS = 20
 RANDOM_LINES = 8
@@ -31,13 +37,13 @@ ENOUGH = 1e-9
 
 
 @dataclass(frozen=True)
-class Found:
+class LineSearchResult:
     """Weights, and the aim that they reach on the sentences they were sought on."""
 
     weights: Weights
     value: float
 
-    def better(self, other: Found) -> Found:
+    def better(self, other: LineSearchResult) -> LineSearchResult:
         """Return the better one; of equals this one."""
         return other if other.value > self.value + ENOUGH else self
 
@@ -46,7 +52,7 @@ class Found:
 class Intervals:
     """What a line is cut into."""
 
-    ends: Numbers
+    ends: IntegerArray
     """Where they begin and end, from 0 to 1, [intervals + 1]."""
     sums: SentenceSums
     """Counts of what is chosen within, [intervals, counts]."""
@@ -54,12 +60,12 @@ class Intervals:
 
 def line_search(
     candidates: Candidates,
-    statistics: Statistics,
+    statistics: CandidateStatistics,
     restarts: int = RESTARTS,
     seed: int = 1,
     first: tuple[Weights, ...] = (),
     done: Callable[[int], object] = lambda starts: None,
-) -> Found:
+) -> LineSearchResult:
     """Return the best weights that lines lead to.
 
     The starts are those given, equal weights, each feature alone, and random points; the result
@@ -76,7 +82,7 @@ def line_search(
     """
     features = len(candidates.names)
     draw = np.random.default_rng(seed)
-    starts = [*first, equal_weights(candidates), *np.eye(features, dtype=np.int64) * UNITS]
+    starts = [*first, equal_weights(candidates), *np.eye(features, dtype=np.int64) * SCORE_UNITS]
     starts += [_random_point(draw, features) for _ in range(restarts)]
     search = LineSearch(candidates, statistics, draw)
     best = search.from_point(starts[0])
@@ -94,15 +100,15 @@ class LineSearch:
     """Climbs from a point until no line leads higher."""
 
     candidates: Candidates
-    statistics: Statistics
+    statistics: CandidateStatistics
     draw: np.random.Generator
 
-    def at(self, weights: Weights) -> Found:
+    def at(self, weights: Weights) -> LineSearchResult:
         """Return a point with what it reaches."""
         sums = self.statistics.chosen(choices(self.candidates, weights)).sum(0)
-        return Found(weights, float(self.statistics.aim.values(sums)))
+        return LineSearchResult(weights, float(self.statistics.aim.values(sums)))
 
-    def from_point(self, weights: Weights) -> Found:
+    def from_point(self, weights: Weights) -> LineSearchResult:
         """Climb from a point by the best of all lines through it, until none gains."""
         here = self.at(weights)
         while True:
@@ -114,7 +120,7 @@ class LineSearch:
                 return here
             here = found
 
-    def along(self, begin: Weights, end: Weights) -> Found:
+    def along(self, begin: Weights, end: Weights) -> LineSearchResult:
         """Return the middle of the best interval between two points."""
         cut = intervals(self.candidates, self.statistics, begin, end)
         values = self.statistics.aim.values(cut.sums)
@@ -128,13 +134,13 @@ class LineSearch:
         features = len(weights)
         if features == 1:
             return []
-        ends = list(np.eye(features, dtype=np.int64) * UNITS)
+        ends = list(np.eye(features, dtype=np.int64) * SCORE_UNITS)
         ends += [_random_point(self.draw, features) for _ in range(RANDOM_LINES)]
         return [(begin, end) for end in ends if (begin := _beyond(weights, end)).any()]
 
 
 def intervals(
-    candidates: Candidates, statistics: Statistics, begin: Weights, end: Weights
+    candidates: Candidates, statistics: CandidateStatistics, begin: Weights, end: Weights
 ) -> Intervals:
     """Cut the line between two points where any sentence changes its choice."""
     at_begin = candidates.scores @ begin.astype(np.float64)
@@ -156,8 +162,8 @@ def intervals(
 
 
 def _next_choices(
-    at_begin: Numbers, slopes: Numbers, chosen: NDArray[np.intp]
-) -> tuple[Numbers, NDArray[np.intp]]:
+    at_begin: IntegerArray, slopes: IntegerArray, chosen: NDArray[np.intp]
+) -> tuple[IntegerArray, NDArray[np.intp]]:
     """Return where each sentence's choice is overtaken, and by what; infinity where never.
 
     Where several overtake at one place, the steepest is found after one or more intervals of
@@ -178,12 +184,12 @@ def _beyond(weights: Weights, end: Weights) -> Weights:
     return _scaled(np.maximum(weights - share * end, 0))
 
 
-def _scaled(weights: Numbers) -> Weights:
+def _scaled(weights: IntegerArray) -> Weights:
     """Return a point in the same direction whose largest weight is 1, in whole millionths."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)
-    whole: Weights = np.rint(weights / largest * UNITS).astype(np.int64)
+    whole: Weights = np.rint(weights / largest * SCORE_UNITS).astype(np.int64)
     return whole
 
 

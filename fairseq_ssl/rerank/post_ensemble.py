@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from fairseq_ssl.rerank.word_vectors import WordVectors
 from fairseq_ssl.text.tokenization import LineRewriter
 
-Values = NDArray[np.float64]
-Kernel = Callable[[Values], Values]
+SimilarityArray = NDArray[np.float64]
+Kernel = Callable[[SimilarityArray], SimilarityArray]
 EQUAL = 1e-9
 """Densities that differ by no more are of equals: their sums may be rounded otherwise."""
 
 
-def cosine(cosines: Values) -> Values:
+def cosine(cosines: SimilarityArray) -> SimilarityArray:
     """Return the similarity itself (PostCosE)."""
     return cosines
 
@@ -48,9 +48,9 @@ class Means:
     """Puts spaces between words."""
     known: int = 0
     words: int = 0
-    _rows: dict[str, Values | None] = field(default_factory=dict)
+    _rows: dict[str, SimilarityArray | None] = field(default_factory=dict)
 
-    def __call__(self, text: str) -> Values:
+    def __call__(self, text: str) -> SimilarityArray:
         """Return the direction of a text, [dimensions]: of length 1, or 0 where there is none."""
         rows = [self._row(word) for word in self.rewrite(text).split()]
         there = [row for row in rows if row is not None]
@@ -62,14 +62,16 @@ class Means:
         length = float(np.linalg.norm(mean))
         return np.asarray(mean / length) if length > EQUAL else np.zeros_like(mean)
 
-    def _row(self, word: str) -> Values | None:
+    def _row(self, word: str) -> SimilarityArray | None:
         if word not in self._rows:
             vector = self.vectors.vector(word)
             self._rows[word] = None if vector is None else vector.astype(np.float64)
         return self._rows[word]
 
 
-def densities(directions: Values, kernel: Kernel, weights: Values | None = None) -> Values:
+def densities(
+    directions: SimilarityArray, kernel: Kernel, weights: SimilarityArray | None = None
+) -> SimilarityArray:
     """Return how dense it is at each output, [systems], of directions [systems, dimensions].
 
     f(s) = sum over s' of w(s') K(s, s') / sum of w, itself among them, as the paper has it.
@@ -89,7 +91,7 @@ def densities(directions: Values, kernel: Kernel, weights: Values | None = None)
 
 
 def majority(
-    texts: Sequence[str], means: Means, kernel: Kernel, weights: Values | None = None
+    texts: Sequence[str], means: Means, kernel: Kernel, weights: SimilarityArray | None = None
 ) -> int:
     """Return which of several systems' outputs for one sentence to take."""
     if len(set(texts)) == 1:

@@ -1,7 +1,9 @@
-"""Vectors of words: read from a ``.vec`` or ``.bin`` file of fastText, or trained."""
+"""Word vectors: read from fastText's ``.vec`` or ``.bin`` files, checked, or trained."""
 
 from __future__ import annotations
 
+import mmap
+import struct
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +15,85 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.text_files import open_bytes, open_text, read_lines
-from fairseq_ssl.rerank.fasttext_binary import check_fasttext
 from fairseq_ssl.text.specs import parse_integers
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import write_counts
 
+MAGIC, VERSION = 793712314, 12
+BINARY_HEADER = struct.Struct("<14id")
+"""Magic number, version, 12 settings and the sampling threshold."""
+DIM, BUCKETS, MIN_N, MAX_N = 2, 10, 11, 12
+"""Positions in the header: dimensions, buckets of n-grams, and the lengths of n-grams."""
+VOCABULARY_FORMAT = struct.Struct("<3i2q")
+"""Entries, words, labels, tokens and the size of the pruning index, -1 for none."""
+COUNT_FORMAT = struct.Struct("<qb")
+"""Behind each word: its count, and whether it is a label."""
+MATRIX = struct.Struct("<?2q")
+"""Whether it is quantized, rows and columns."""
+MAX_GRAM = 100
+READ_SIZE = 1 << 22
+
+
+class _DamagedError(Exception):
+    """A fault in the bytes of a file."""
+
+
+def check_fasttext(path: Path) -> None:
+    """Reject a file that is cut off, or whose sizes do not go together.
+
+    Raises:
+        DataError: if a file is not a whole, unquantized model of fastText
+    """
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _check(data)
+    except (_DamagedError, ValueError, struct.error) as error:  # ValueError: an empty file
+        reason = str(error) if isinstance(error, _DamagedError) else "it is truncated"
+        raise DataError(f"{path} is not a complete fastText model: {reason}.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _check(data: mmap.mmap) -> None:
+    header = BINARY_HEADER.unpack_from(data)
+    if header[:2] != (MAGIC, VERSION):
+        raise _DamagedError("it has another format or version")
+    grams = header[MIN_N], header[MAX_N]
+    if not (0 <= grams[0] <= MAX_GRAM and 0 <= grams[1] <= MAX_GRAM and header[BUCKETS] >= 0):
+        raise _DamagedError(f"it has n-grams of {grams[0]} to {grams[1]} letters")
+    if grams[1] and not header[BUCKETS]:
+        raise _DamagedError("it has n-grams and no buckets for them")
+    entries, words, labels, _, pruned = VOCABULARY_FORMAT.unpack_from(data, BINARY_HEADER.size)
+    if labels or entries != words or entries < 1 or pruned > 0:
+        raise _DamagedError("it is not a model of words, or it is pruned")
+    end = _after_words(data, BINARY_HEADER.size + VOCABULARY_FORMAT.size, entries)
+    is_quantized, rows, columns = MATRIX.unpack_from(data, end)
+    if is_quantized or (rows, columns) != (words + header[BUCKETS], header[DIM]):
+        raise _DamagedError("its matrix is quantized or has another size than its settings say")
+    start, count = end + MATRIX.size, rows * columns
+    if count < 1 or start + 4 * count > len(data):
+        raise _DamagedError("it is truncated")
+    for first in range(0, count, READ_SIZE):
+        some = min(READ_SIZE, count - first)
+        values = np.frombuffer(data, "<f4", some, start + 4 * first)
+        is_finite = bool(np.isfinite(values).all())
+        del values  # or the file could not be closed
+        if not is_finite:
+            raise _DamagedError("it has infinite numbers")
+
+
+def _after_words(data: mmap.mmap, start: int, entries: int) -> int:
+    """Return where the vocabulary ends."""
+    for _ in range(entries):
+        end = data.find(b"\0", start)
+        if end < 0:
+            raise _DamagedError("it is truncated")
+        start = end + 1 + COUNT_FORMAT.size
+    return start
+
+
 Vector = NDArray[np.float32]
-SUFFIXES = (".vec", ".vec.gz", ".bin")
+VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
 
 
 class WordVectors(Protocol):
@@ -34,7 +108,7 @@ class WordVectors(Protocol):
 
 
 @dataclass(frozen=True)
-class Table:
+class VectorTable:
     """Words and their vectors; other words are not known."""
 
     vectors: dict[str, Vector]
@@ -79,7 +153,7 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
     raise UsageError(f"{path} is no file of vectors. Expected one that ends in .vec or .bin.")
 
 
-def _table(path: Path, words: Set[str]) -> Table:
+def _table(path: Path, words: Set[str]) -> VectorTable:
     """Read a text file: how many words and dimensions; then a word and its numbers in a line."""
     wanted = {word.encode("utf-8", "surrogatepass"): word for word in words}
     found: dict[str, Vector] = {}
@@ -104,7 +178,7 @@ def _table(path: Path, words: Set[str]) -> Table:
         raise DataError(
             f"{path} has {number} words and says {count}. It may be cut off: copy it again."
         )
-    return Table(found, dimensions)
+    return VectorTable(found, dimensions)
 
 
 def _parsed(line: str, dimensions: int, where: str) -> Vector:
@@ -155,7 +229,7 @@ def train_vectors(
     Returns:
         how many words have a vector
     """
-    if not output.name.endswith(SUFFIXES):
+    if not output.name.endswith(VECTOR_SUFFIXES):
         raise UsageError(f"{output} is no name for vectors. Expected .vec, .vec.gz or .bin.")
     gensim = import_optional("gensim.models.fasttext", "Training word vectors", "wmt")
     model = gensim.FastText(

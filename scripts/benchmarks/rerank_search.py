@@ -12,11 +12,9 @@ import sacrebleu
 
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.metrics.bleu import BleuSums
-from fairseq_ssl.rerank.candidates import UNITS, Candidates
+from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
 from fairseq_ssl.rerank.grid import grid_search
 from fairseq_ssl.rerank.line_search import line_search
-from fairseq_ssl.rerank.selection import choices
-from fairseq_ssl.rerank.statistics import Statistics
 
 GOAL = 100.0
 WORDS = 2000
@@ -44,14 +42,14 @@ def corpus(
 
 def ours(candidates: Candidates, texts: Texts, references: list[str], parts: int, jobs: int) -> int:
     """Count and search, as rerank tune does; returns the points of the grid."""
-    statistics = Statistics.of(BleuSums(), texts, [references])
+    statistics = CandidateStatistics.of(BleuSums(), texts, [references])
     grid_search(candidates, statistics, parts, LocalExecutor(jobs).ordered)
     return int((parts + 1) ** len(candidates.names)) - 1
 
 
 def lines(candidates: Candidates, texts: Texts, references: list[str], parts: int) -> int:
     """Search along lines; counted as the points of the grid, which it does as well as."""
-    statistics = Statistics.of(BleuSums(), texts, [references])
+    statistics = CandidateStatistics.of(BleuSums(), texts, [references])
     line_search(candidates, statistics)
     return int((parts + 1) ** len(candidates.names)) - 1
 
@@ -72,7 +70,7 @@ def check(candidates: Candidates, texts: Texts, references: list[str]) -> None:
     """See that both find the same best on a coarse grid."""
     some = min(50, len(texts))
     few = candidates.subset(np.arange(some)).only(candidates.names[:3])
-    statistics = Statistics.of(BleuSums(), texts[:some], [references[:some]])
+    statistics = CandidateStatistics.of(BleuSums(), texts[:some], [references[:some]])
     best, _ = grid_search(few, statistics, 4)
     scores = {}
     for point in itertools.product(range(5), repeat=len(few.names)):
@@ -80,7 +78,7 @@ def check(candidates: Candidates, texts: Texts, references: list[str]) -> None:
         chosen = [rows[k] for rows, k in zip(texts, picked, strict=False)]
         if any(point):
             scores[point] = sacrebleu.corpus_bleu(chosen, [references[:some]]).score
-    found = scores[tuple((best * 4 // UNITS).tolist())]
+    found = scores[tuple((best * 4 // SCORE_UNITS).tolist())]
     assert abs(found - max(scores.values())) < 1e-9
 
 

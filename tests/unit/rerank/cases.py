@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fairseq_ssl.metrics.bleu import BleuSums
-from fairseq_ssl.rerank.candidates import Candidates
-from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.rerank.candidates import Candidates, CandidateStatistics
 
 Scores = Sequence[Sequence[Sequence[float]]]
 """By sentence, candidate and feature."""
@@ -37,10 +36,10 @@ def block(scores: Scores) -> Candidates:
     return Candidates.of(lists)
 
 
-def statistics(lists: list[list[str]], seed: int = 0) -> Statistics:
+def statistics(lists: list[list[str]], seed: int = 0) -> CandidateStatistics:
     """Return counts for BLEU against drawn references."""
     references = [one[0] for one in texts(seed, len(lists), 1)]
-    return Statistics.of(BleuSums("none"), lists, [references])
+    return CandidateStatistics.of(BleuSums("none"), lists, [references])
 
 
 @st.composite

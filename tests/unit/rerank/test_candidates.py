@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.rerank.candidates import UNITS, Candidates, named_weights, whole_weights
-from fairseq_ssl.rerank.selection import choices, equal_weights, totals
+from fairseq_ssl.rerank.candidates import (
+    SCORE_UNITS,
+    Candidates,
+    choices,
+    equal_weights,
+    named_weights,
+    weighted_totals,
+    whole_weights,
+)
 from tests.unit.rerank.cases import block
 
 SCORES = st.floats(1, 1000) | st.floats(-1000, -1) | st.just(0.0)
@@ -34,11 +41,11 @@ def test_sums_of_decimals_tie() -> None:
 
 @given(
     st.lists(st.lists(SCORES, min_size=3, max_size=3), min_size=1, max_size=6),
-    st.lists(st.integers(0, UNITS), min_size=3, max_size=3),
+    st.lists(st.integers(0, SCORE_UNITS), min_size=3, max_size=3),
 )
 def test_sums_are_exact(rows: list[list[float]], weights: list[int]) -> None:
     ours = block([rows])
-    found = totals(ours, np.array(weights))[0]
+    found = weighted_totals(ours, np.array(weights))[0]
     for row, total in zip(ours.scores[0].tolist(), found.tolist(), strict=True):
         exact = sum(Fraction(w) * Fraction(score) for w, score in zip(weights, row, strict=True))
         assert Fraction(total) == exact

@@ -11,8 +11,14 @@ import pytest
 pytest.importorskip("gensim")
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.rerank.fasttext_binary import HEADER, VOCABULARY, check_fasttext
-from fairseq_ssl.rerank.word_vectors import Training, read_vectors, train_vectors
+from fairseq_ssl.rerank.word_vectors import (
+    BINARY_HEADER,
+    VOCABULARY_FORMAT,
+    Training,
+    check_fasttext,
+    read_vectors,
+    train_vectors,
+)
 
 WORDS = {"one", "two", "unseen"}
 INTEGER = 4
@@ -40,7 +46,7 @@ def test_what_gensim_writes_is_whole(whole: bytes, tmp_path: Path) -> None:
 
 
 def test_a_file_that_ends_anywhere_is_cut_off(whole: bytes, tmp_path: Path) -> None:
-    vocabulary = HEADER.size + VOCABULARY.size
+    vocabulary = BINARY_HEADER.size + VOCABULARY_FORMAT.size
     matrix = whole.index(struct.pack("<?2q", False, 54, 4))
     for end in (*range(0, vocabulary + 30), matrix + 10, matrix + 200):
         with pytest.raises(
@@ -51,7 +57,7 @@ def test_a_file_that_ends_anywhere_is_cut_off(whole: bytes, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("value", [-1, 0, 2**31 - 1])
 def test_no_number_of_the_header_does_harm(whole: bytes, tmp_path: Path, value: int) -> None:
-    for start in range(0, HEADER.size + VOCABULARY.size, INTEGER):
+    for start in range(0, BINARY_HEADER.size + VOCABULARY_FORMAT.size, INTEGER):
         changed = whole[:start] + struct.pack("<i", value) + whole[start + INTEGER :]
         path = written(tmp_path / "a.bin", changed)
         try:

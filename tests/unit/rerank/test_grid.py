@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.rerank import grid
-from fairseq_ssl.rerank.candidates import UNITS, Candidates
+from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
 from fairseq_ssl.rerank.grid import Boxes, boxes, grid_search
-from fairseq_ssl.rerank.selection import choices
-from fairseq_ssl.rerank.statistics import Statistics
 from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
 
 
-def plain(candidates: Candidates, counts: Statistics, parts: int) -> dict[tuple[int, ...], float]:
+def plain(
+    candidates: Candidates, counts: CandidateStatistics, parts: int
+) -> dict[tuple[int, ...], float]:
     """Score every point but 0 as a user would."""
     return {
         point: counts.score(choices(candidates, np.array(point)))
@@ -27,7 +27,9 @@ def plain(candidates: Candidates, counts: Statistics, parts: int) -> dict[tuple[
     }
 
 
-def random_case(sentences: int, features: int, seed: int = 1) -> tuple[Candidates, Statistics]:
+def random_case(
+    sentences: int, features: int, seed: int = 1
+) -> tuple[Candidates, CandidateStatistics]:
     lists = texts(seed, sentences, 6)
     draw = np.random.default_rng(seed)
     return block([draw.normal(size=(len(rows), features)).tolist() for rows in lists]), statistics(
@@ -45,7 +47,11 @@ def test_as_good_as_every_point(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grid, "LEAF", leaf)
         weights, points = grid_search(candidates, counts, parts)
-    steps = weights * parts / UNITS if UNITS % parts == 0 else weights // (UNITS // parts)
+    steps = (
+        weights * parts / SCORE_UNITS
+        if SCORE_UNITS % parts == 0
+        else weights // (SCORE_UNITS // parts)
+    )
     found = tuple(int(step) for step in steps)
     assert every[found] == pytest.approx(max(every.values()), abs=1e-9)
     directions = {tuple(np.array(point) // np.gcd.reduce(point)) for point in every}
@@ -100,13 +106,13 @@ def test_processes_find_the_same() -> None:
     two, same = grid_search(candidates, counts, 5, LocalExecutor(2).ordered)
     assert (one == two).all()
     assert points == same == sum(told)
-    assert not (one % (UNITS // 5)).any()
-    assert one.max() <= UNITS
+    assert not (one % (SCORE_UNITS // 5)).any()
+    assert one.max() <= SCORE_UNITS
 
 
 def test_large_counts_are_summed_in_double_precision() -> None:
     candidates, counts = random_case(20, 3)
-    huge = Statistics(counts.aim, counts.counts * 10**7)
+    huge = CandidateStatistics(counts.aim, counts.counts * 10**7)
     assert grid._fits_single(Boxes(candidates, counts)._whole())
     assert not grid._fits_single(Boxes(candidates, huge)._whole())
     assert (grid_search(candidates, counts, 4)[0] == grid_search(candidates, huge, 4)[0]).all()
@@ -115,4 +121,4 @@ def test_large_counts_are_summed_in_double_precision() -> None:
 def test_one_feature_has_one_point() -> None:
     candidates, counts = random_case(5, 1)
     weights, points = grid_search(candidates, counts, 10)
-    assert (weights.tolist(), points) == ([UNITS], 1)
+    assert (weights.tolist(), points) == ([SCORE_UNITS], 1)

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from fairseq_ssl.rerank import line_search as module
-from fairseq_ssl.rerank.candidates import UNITS, Candidates
+from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
 from fairseq_ssl.rerank.grid import grid_search
 from fairseq_ssl.rerank.line_search import LineSearch, intervals, line_search
-from fairseq_ssl.rerank.selection import choices
-from fairseq_ssl.rerank.statistics import Statistics
 from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
 
 
@@ -74,12 +72,12 @@ def test_a_point_is_the_best_of_its_line() -> None:
     """The only right candidate wins between 0.25 and 0.75 of the line."""
     candidates = block([[[0, 8], [6, 6], [8, 0]]] * 2)
     lists = [["x y z v", "a b c d", "x z y v"]] * 2
-    counts = Statistics.of(statistics(lists).aim, lists, [["a b c d"] * 2])
+    counts = CandidateStatistics.of(statistics(lists).aim, lists, [["a b c d"] * 2])
     search = LineSearch(candidates, counts, np.random.default_rng(1))
-    found = search.along(np.array([0, UNITS]), np.array([UNITS, 0]))
-    assert found.weights.tolist() == [UNITS, UNITS]
+    found = search.along(np.array([0, SCORE_UNITS]), np.array([SCORE_UNITS, 0]))
+    assert found.weights.tolist() == [SCORE_UNITS, SCORE_UNITS]
     assert found.value == pytest.approx(100)
-    climbed = search.from_point(np.array([UNITS, 0]))
+    climbed = search.from_point(np.array([SCORE_UNITS, 0]))
     assert climbed.value == pytest.approx(100)
 
 
@@ -93,22 +91,22 @@ def test_at_least_as_good_as_its_start(case: tuple[Scores, list[list[str]]]) -> 
     assert found.value == pytest.approx(counts.score(choices(candidates, found.weights)))
     assert found.value >= value - 1e-9
     assert found.weights.min() >= 0
-    assert 0 < found.weights.max() <= UNITS
+    assert 0 < found.weights.max() <= SCORE_UNITS
 
 
 def test_a_point_where_all_tie_is_kept_as_a_start() -> None:
     """Only where the second weight is half the first do all tie, and the right one is first."""
     candidates = block([[[2, 2], [3, 0], [0, 6]]])
     lists = [["a b c d", "x y z v", "x z y v"]]
-    counts = Statistics.of(statistics(lists).aim, lists, [["a b c d"]])
+    counts = CandidateStatistics.of(statistics(lists).aim, lists, [["a b c d"]])
     assert line_search(candidates, counts).value == 0
-    point = np.array([UNITS, UNITS // 2])
+    point = np.array([SCORE_UNITS, SCORE_UNITS // 2])
     found = line_search(candidates, counts, first=(point,))
     assert found.value == pytest.approx(100)
     assert (found.weights == point).all()
 
 
-def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, Statistics]:
+def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, CandidateStatistics]:
     lists = texts(seed, sentences, 8)
     draw = np.random.default_rng(seed)
     counts = statistics(lists)
@@ -163,17 +161,19 @@ def test_random_lines_lead_on_where_those_of_features_end(monkeypatch: pytest.Mo
 
 def test_a_line_goes_on_behind_its_point() -> None:
     """A weight may fall as well as rise: here the second one has to."""
-    begin = module._beyond(np.array([200_000, 500_000, UNITS]), np.array([UNITS, UNITS, 0]))
-    assert begin.tolist() == [0, 300_000, UNITS]
-    assert not module._beyond(np.array([0, UNITS]), np.array([0, UNITS])).any()
+    begin = module._beyond(
+        np.array([200_000, 500_000, SCORE_UNITS]), np.array([SCORE_UNITS, SCORE_UNITS, 0])
+    )
+    assert begin.tolist() == [0, 300_000, SCORE_UNITS]
+    assert not module._beyond(np.array([0, SCORE_UNITS]), np.array([0, SCORE_UNITS])).any()
     candidates = block([[[0, 0, 9], [7, 4, 0], [5, 9, 0]]])
     lists = [["x y z v", "a b c d", "x z y v"]]
-    counts = Statistics.of(statistics(lists).aim, lists, [["a b c d"]])
+    counts = CandidateStatistics.of(statistics(lists).aim, lists, [["a b c d"]])
     search = LineSearch(candidates, counts, np.random.default_rng(1))
-    found = search.from_point(np.array([UNITS // 2, UNITS // 2, 0]))
+    found = search.from_point(np.array([SCORE_UNITS // 2, SCORE_UNITS // 2, 0]))
     assert found.value == pytest.approx(100)
 
 
 def test_one_feature() -> None:
     found = line_search(block([[[1], [2]]]), statistics([["a", "b"]]))
-    assert found.weights.tolist() == [UNITS]
+    assert found.weights.tolist() == [SCORE_UNITS]

@@ -13,9 +13,15 @@ import pytest
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.rerank.post_ensemble import Means, cosine, densities, majority, von_mises_fisher
-from fairseq_ssl.rerank.word_vectors import Subwords, Table, Training, read_vectors, train_vectors
+from fairseq_ssl.rerank.word_vectors import (
+    Subwords,
+    Training,
+    VectorTable,
+    read_vectors,
+    train_vectors,
+)
 
-VECTORS = Table(
+VECTORS = VectorTable(
     {
         word: np.array(vector, np.float32)
         for word, vector in {
@@ -76,7 +82,7 @@ def test_two_systems_are_always_equal() -> None:
     """Though a direction's cosine with itself may be rounded to less than 1."""
     for seed in range(30):
         drawn = np.random.default_rng(seed).normal(size=(2, 7)).astype(np.float32)
-        means = Means(Table(dict(zip("ab", drawn, strict=True)), 7))
+        means = Means(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
         assert majority(["a", "b"], means, cosine) == 0
         assert majority(["b", "a"], means, von_mises_fisher(3)) == 0
 
@@ -96,7 +102,7 @@ def test_a_file_of_vectors(tmp_path: Path) -> None:
     (tmp_path / "b.vec.gz").write_bytes(gzip.compress(text))
     for name in ("a.vec", "b.vec.gz"):
         found = read_vectors(tmp_path / name, {"east", "other"})
-        assert isinstance(found, Table)
+        assert isinstance(found, VectorTable)
         assert found.dimensions == 2
         assert {word: row.tolist() for word, row in found.vectors.items()} == {"east": [1, 0.5]}
         assert found.vector("north") is None

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.metrics.bleu import sum_metric
-from fairseq_ssl.rerank.candidates import UNITS, Candidates
-from fairseq_ssl.rerank.report import bounds, greedy_oracle, worths
-from fairseq_ssl.rerank.selection import choices
-from fairseq_ssl.rerank.statistics import Statistics
-from fairseq_ssl.rerank.tuning import Search, cross_validated, folds
+from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
+from fairseq_ssl.rerank.tuning import (
+    WeightSearch,
+    cross_validated,
+    folds,
+    greedy_oracle,
+    score_bounds,
+    worths,
+)
 from tests.unit.rerank.cases import block, statistics, texts
 
 
-def noise(seed: int, sentences: int, features: int) -> tuple[Candidates, Statistics]:
+def noise(seed: int, sentences: int, features: int) -> tuple[Candidates, CandidateStatistics]:
     """Scores that say nothing of the texts."""
     lists = texts(seed, sentences, 6)
     draw = np.random.default_rng(seed)
@@ -27,8 +31,8 @@ def noise(seed: int, sentences: int, features: int) -> tuple[Candidates, Statist
 def test_bounds_of_a_small_corpus() -> None:
     lists = [["a x c d e", "a b c d e", "z"], ["b c d y f"], ["f g z h b", "f g h b c"]]
     references = [["a b c d e", "b c d e f", "f g h b c"]]
-    counts = Statistics.of(sum_metric("bleu", "none"), lists, references)
-    found = bounds(block([[[0]] * len(rows) for rows in lists]), counts)
+    counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, references)
+    found = score_bounds(block([[[0]] * len(rows) for rows in lists]), counts)
     every = [counts.score(np.array(one)) for one in product(range(3), range(1), range(2))]
     assert found.first == every[0]
     assert found.oracle_corpus == max(every) == counts.score(np.array([1, 0, 1]))
@@ -42,7 +46,7 @@ def test_bounds_of_a_small_corpus() -> None:
 def test_no_single_change_makes_the_oracle_better(aim: str, seed: int) -> None:
     lists = texts(seed, 12, 6)
     references = [[one[0] for one in texts(seed + 20, 12, 1)]]
-    counts = Statistics.of(sum_metric(aim, "none"), lists, references)
+    counts = CandidateStatistics.of(sum_metric(aim, "none"), lists, references)
     for start in (counts.aim.by_sentence(counts.counts).argmax(1), np.zeros(12, np.intp)):
         found = greedy_oracle(counts, start)
         score = counts.score(found)
@@ -58,7 +62,7 @@ def test_the_brevity_penalty_makes_the_oracles_differ() -> None:
     """Alone each short candidate is best; together they are too short."""
     lists = [["a b c d e f", "a b c d e f x y z v w u"], ["a b c d e f", "a b c d e f x y z v w u"]]
     references = [["a b c d e f g h i j"] * 2]
-    counts = Statistics.of(sum_metric("bleu", "none"), lists, references)
+    counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, references)
     assert counts.aim.by_sentence(counts.counts).argmax(1).tolist() == [0, 0]
     start = np.array([1, 1])
     assert counts.score(greedy_oracle(counts, start)) > counts.score(start)
@@ -74,7 +78,7 @@ def test_folds_hold_each_sentence_once() -> None:
 
 def test_a_fold_is_chosen_by_weights_of_the_others() -> None:
     candidates, counts = noise(3, 20, 3)
-    search = Search("grid", parts=4, seed=2)
+    search = WeightSearch("grid", parts=4, seed=2)
     chosen = np.full(20, -1)
     for fold in folds(20, 4, 2):
         others = np.array([n for n in range(20) if n not in fold])
@@ -89,7 +93,7 @@ def test_overfitting_shows() -> None:
     gaps = []
     for seed in range(4):
         candidates, counts = noise(seed, 30, 4)
-        search = Search(restarts=0)
+        search = WeightSearch(restarts=0)
         seen = counts.score(choices(candidates, search(candidates, counts)))
         gaps.append(seen - cross_validated(search, candidates, counts, 4))
     assert np.mean(gaps) > 1
@@ -99,27 +103,27 @@ def test_overfitting_shows() -> None:
 def test_each_method_finds_what_separates(method: str) -> None:
     """One feature alone tells the right candidate; another would, with its sign turned."""
     lists = [["a b c d e", "x y z"], ["x y z", "b c d e f"]]
-    counts = Statistics.of(sum_metric("bleu", "none"), lists, [["a b c d e", "b c d e f"]])
+    counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d e", "b c d e f"]])
     candidates = block([[[2, -9, 0], [1, 0, 0]], [[1, 0, 0], [2, -9, 0]]])
-    weights = Search(method, parts=4)(candidates, counts)
+    weights = WeightSearch(method, parts=4)(candidates, counts)
     assert choices(candidates, weights).tolist() == [0, 1]
-    assert weights[0] == UNITS
-    found = worths(Search(method, parts=4), candidates, counts)
+    assert weights[0] == SCORE_UNITS
+    found = worths(WeightSearch(method, parts=4), candidates, counts)
     assert found["f0"].alone == pytest.approx(100)
     assert found["f0"].without == counts.score(np.array([0, 0]))
     assert found["f1"].alone == counts.score(np.array([1, 0]))
     assert found["f1"].without == found["f2"].without == pytest.approx(100)
-    alone = worths(Search(method), candidates.only(["f0"]), counts)
+    alone = worths(WeightSearch(method), candidates.only(["f0"]), counts)
     assert alone["f0"].without is None
 
 
 def test_both_starts_from_the_best_point_of_the_grid() -> None:
     """Only where the second weight is half the first do all tie, and the right one is first."""
     lists = [["a b c d", "x y z v", "x z y v"]]
-    counts = Statistics.of(sum_metric("bleu", "none"), lists, [["a b c d"]])
+    counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d"]])
     candidates = block([[[2, 2], [3, 0], [0, 6]]])
     values = {
-        method: counts.score(choices(candidates, Search(method, 2)(candidates, counts)))
+        method: counts.score(choices(candidates, WeightSearch(method, 2)(candidates, counts)))
         for method in ("grid", "mert", "both")
     }
     assert values == {"grid": pytest.approx(100), "mert": 0, "both": pytest.approx(100)}

@@ -14,7 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.bleu import SUM_METRICS, BleuSums, sum_metric
-from fairseq_ssl.rerank.statistics import Statistics
+from fairseq_ssl.rerank.candidates import CandidateStatistics
 from tests.unit.rerank.cases import texts
 
 WORDS = "The cat sat, on a mat. It's 3.5% cats' 猫は座る。 (well-known) É U.S."
@@ -38,7 +38,7 @@ def metric(aim: str, tokenizer: str) -> Any:
 def test_sums_score_as_the_texts_do(aim: str, tokenizer: str, references: int) -> None:
     lists = texts(1, 40, 5, WORDS)
     wanted = [[one[0] for one in texts(seed, 40, 1, WORDS)] for seed in range(2, 2 + references)]
-    ours = Statistics.of(sum_metric(aim, tokenizer), lists, wanted)
+    ours = CandidateStatistics.of(sum_metric(aim, tokenizer), lists, wanted)
     assert ours.counts.shape[:2] == (40, max(map(len, lists)))
     draw, real = random.Random(1), metric(aim, tokenizer)
     for size in (1, 2, 40):
@@ -58,7 +58,7 @@ def test_sums_score_as_the_texts_do(aim: str, tokenizer: str, references: int) -
 def test_sentences_score_as_sacrebleu_scores_them(aim: str) -> None:
     lists = texts(3, 30, 3, WORDS)
     wanted = [one[0] for one in texts(4, 30, 1, WORDS)]
-    ours = Statistics.of(sum_metric(aim), lists, [wanted])
+    ours = CandidateStatistics.of(sum_metric(aim), lists, [wanted])
     real = BLEU(effective_order=True) if aim == "bleu" else metric(aim, "")
     found = ours.aim.by_sentence(ours.counts)
     for rows, reference, scores in zip(lists, wanted, found, strict=True):
@@ -67,13 +67,13 @@ def test_sentences_score_as_sacrebleu_scores_them(aim: str) -> None:
 
 
 def test_places_without_a_candidate_repeat_the_first() -> None:
-    ours = Statistics.of(BleuSums(), [["a b", "c"], ["d e f"]], [["a", "d"]])
+    ours = CandidateStatistics.of(BleuSums(), [["a b", "c"], ["d e f"]], [["a", "d"]])
     assert (ours.counts[1, 1] == ours.counts[1, 0]).all()
 
 
 @pytest.mark.parametrize("aim", SUM_METRICS)
 def test_the_arithmetic_goes_to_other_processes(aim: str) -> None:
-    ours = Statistics.of(sum_metric(aim), [["a b c d e"]], [["a b c d"]])
+    ours = CandidateStatistics.of(sum_metric(aim), [["a b c d e"]], [["a b c d"]])
     sums = ours.counts[0, 0]
     assert pickle.loads(pickle.dumps(ours.aim)).values(sums) == ours.aim.values(sums) > 0
 
