@@ -16,8 +16,8 @@ from torch import Tensor
 from fairseq_ssl.checkpoints.reading import read, task_options
 from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cut_named
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
-from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.models.classification_task import TASK
 from fairseq_ssl.modules.imitators import Imitators

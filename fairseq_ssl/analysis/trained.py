@@ -13,8 +13,8 @@ import torch
 from fairseq import utils
 
 from fairseq_ssl.analysis.checked_lines import CheckedLines
-from fairseq_ssl.engines.loading import load_models
 from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.text.batches import padded_batches
 
 Sample = dict[str, Any]

@@ -12,9 +12,9 @@ from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.block_input import BlockInput, add_input, outputs_of, shard_of
 from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
 from fairseq_ssl.cli.ranges import check_length_penalty, check_range
-from fairseq_ssl.engines import ctranslate2_decoder, devices
-from fairseq_ssl.engines.decoding import Decoding
 from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.inference import ctranslate2_decoder, loading
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.noise.corpus import MAX_TOKENS
 
@@ -35,7 +35,7 @@ EXAMPLES = """\
                                                               (forward-translation)"""
 
 ENGINES = ("fairseq", "ctranslate2", "ray")
-GPUS = {"fairseq": devices.gpus, "ctranslate2": ctranslate2_decoder.gpus}
+GPUS = {"fairseq": loading.gpu_count, "ctranslate2": ctranslate2_decoder.ctranslate2_gpus}
 """How many GPUs each that decodes can use."""
 BLOCK = {"cpu": 64, "cuda": 1024}
 """KiB: small ones keep all cores busy on a short text too, large ones fill the batches of a GPU."""
@@ -267,7 +267,7 @@ def _engines(args: argparse.Namespace) -> tuple[str, bool]:
     return (decoders or ["fairseq"])[0], "ray" in names
 
 
-def _decoding(args: argparse.Namespace) -> Decoding:
+def _decoding(args: argparse.Namespace) -> DecodingConfig:
     options = shlex.split(args.fairseq_options)
     if args.noisy_beam_beta:
         options += ["--noisy-beam-beta", str(args.noisy_beam_beta)]
@@ -279,7 +279,7 @@ def _decoding(args: argparse.Namespace) -> Decoding:
             options += ["--fluency-boost-data", str(args.fluency_boost_data)]
     if _engines(args)[0] == "fairseq" and args.compute_type == "float16":
         options += ["--fp16"]
-    return Decoding(
+    return DecodingConfig(
         models=tuple(args.model),
         data_dir=args.data_dir,
         languages=(args.source_lang, args.target_lang),

@@ -14,10 +14,15 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.block_input import BlockInput
 from fairseq_ssl.cli.growing_job import BlockJob
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.engines import ctranslate2_decoder, fairseq_decoder
-from fairseq_ssl.engines.decoding import Decoding
-from fairseq_ssl.engines.translation import COUNTS, MADE, TranslatedBlock, Translation
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference import ctranslate2_decoder, fairseq_decoder
+from fairseq_ssl.inference.translation import (
+    MADE,
+    TRANSLATION_COUNTS,
+    DecodingConfig,
+    TranslatedBlock,
+    Translation,
+)
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.signature import Signature
@@ -31,7 +36,7 @@ class Wanted:
 
     decoder: str
     """fairseq or ctranslate2."""
-    decoding: Decoding
+    decoding: DecodingConfig
     seed: int
     most: int
     """Tokens of a line that is translated."""
@@ -104,16 +109,19 @@ class BackTranslationJob(BlockJob):
 
     def signature(self) -> Signature:
         """Return the task and what was counted."""
-        counts = {name: self.totals[name] for name in COUNTS}
+        counts = {name: self.totals[name] for name in TRANSLATION_COUNTS}
         return Signature("back-translate", {**self.told, **counts})
 
     def _work(self) -> Translation:
         """Return what workers do; what the model can not be asked is refused here."""
         wanted = self.wanted
         outputs = wanted.outputs or {MADE: Path()}
-        load, decoding = fairseq_decoder.load, wanted.decoding
+        load, decoding = fairseq_decoder.load_fairseq_decoder, wanted.decoding
         if wanted.decoder == "ctranslate2":
-            load, decoding = ctranslate2_decoder.load, ctranslate2_decoder.converted(decoding)
+            load, decoding = (
+                ctranslate2_decoder.load_ctranslate2_decoder,
+                ctranslate2_decoder.converted(decoding),
+            )
         else:
             fairseq_decoder.configured(decoding)
         decoding = replace(decoding, models=tuple(path.resolve() for path in decoding.models))

@@ -61,7 +61,7 @@ def _corrector(settings: Mapping[str, Any]) -> Any:
     """Load the model, or several, and move it where it is to work."""
     from fairseq import utils
 
-    from fairseq_ssl.engines.loading import load_models
+    from fairseq_ssl.inference.loading import load_models
 
     device = one_device(settings["device"])
     if not settings["data"].exists():

@@ -11,9 +11,9 @@ from fairseq_ssl.cli.filter_learned_job import Apply, Fit
 from fairseq_ssl.cli.model_options import add_data
 from fairseq_ssl.cli.output_paths import check_new, one_writer
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
-from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.errors import flag as option
+from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 
 SUMMARY = "learn to tell clean pairs from noisy ones, and keep the best share of others"
 EXAMPLES = """\
@@ -251,10 +251,10 @@ def _apply(args: argparse.Namespace) -> int:
 
 def _scoring(
     args: argparse.Namespace, kind: str, models: list[Path], folder: Path | None
-) -> Scoring:
+) -> ScoringConfig:
     is_translation = kind == TRANSLATION
     languages = (args.source_lang, args.target_lang) if is_translation else (None, None)
-    return Scoring(
+    return ScoringConfig(
         kind=kind,
         models=tuple(path.resolve() for path in models),
         name="",

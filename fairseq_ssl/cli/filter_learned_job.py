@@ -17,8 +17,8 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.scorer_options import loader
-from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.atomic import atomic_folder
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor
@@ -45,8 +45,8 @@ class Fit:
     counts: Paths | None
     smoothing: float
     tokenizers: tuple[str, str]
-    masked: tuple[Scoring, Scoring] | None
-    translation: Scoring | None
+    masked: tuple[ScoringConfig, ScoringConfig] | None
+    translation: ScoringConfig | None
     subwords: tuple[Path | None, Path | None]
     copies: int
     penalty: float

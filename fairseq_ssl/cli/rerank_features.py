@@ -13,8 +13,8 @@ from fairseq_ssl.cli.output_paths import check_output
 from fairseq_ssl.cli.ranges import LENGTH_PENALTY, check_length_penalty, check_range
 from fairseq_ssl.cli.rerank_features_job import FeaturesJob, Wanted
 from fairseq_ssl.cli.sub_verbs import Steps
-from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io import blocks
 from fairseq_ssl.rerank.length_norms import PENALTY
 
@@ -184,7 +184,7 @@ def _features(args: argparse.Namespace) -> int:
     return job.run(sys.stdout.buffer)
 
 
-def _scoring(args: argparse.Namespace) -> Scoring:
+def _scoring(args: argparse.Namespace) -> ScoringConfig:
     kinds = {
         TRANSLATION: args.translation,
         LANGUAGE_MODEL: args.language_model,
@@ -193,7 +193,7 @@ def _scoring(args: argparse.Namespace) -> Scoring:
     ((kind, models),) = ((kind, models) for kind, models in kinds.items() if models)
     _check(args, kind)
     right_to_left = True if args.right_to_left else False if args.left_to_right else None
-    scoring = Scoring(
+    scoring = ScoringConfig(
         kind=kind,
         models=tuple(path.resolve() for path in models),
         name=args.name or NAMES.get(kind, ""),

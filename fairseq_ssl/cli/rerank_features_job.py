@@ -16,9 +16,8 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.growing_job import GrowingJob
 from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.scorer_options import loader
-from fairseq_ssl.engines.nbest_scoring import NBestScoring
-from fairseq_ssl.engines.scoring import TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference.scoring import TRANSLATION, NBestScoring, ScoringConfig
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.resumable import file_fingerprint
@@ -30,7 +29,7 @@ from fairseq_ssl.signature import Signature
 class Wanted:
     """What the command line asks for."""
 
-    scoring: Scoring
+    scoring: ScoringConfig
     nbest_list: Path | None
     """None: stdin."""
     output: Path | None
@@ -71,11 +70,11 @@ class Wanted:
         }
 
 
-def named(scoring: Scoring) -> Scoring:
+def named(scoring: ScoringConfig) -> ScoringConfig:
     """Return the same with a name, where it has none: s2t or t2s, and -r2l behind it."""
     if scoring.name:
         return scoring
-    from fairseq_ssl.engines.scoring_models import writes_right_to_left
+    from fairseq_ssl.inference.loading import writes_right_to_left
 
     assert scoring.kind == TRANSLATION
     direction = "t2s" if scoring.reverse else "s2t"

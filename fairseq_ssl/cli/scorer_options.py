@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from fairseq_ssl.cli import device_options
-from fairseq_ssl.engines.devices import gpus
-from fairseq_ssl.engines.scoring import (
+from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.inference.loading import gpu_count
+from fairseq_ssl.inference.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
     TRANSLATION,
-    Loader,
-    Scoring,
+    ScorerLoader,
+    ScoringConfig,
 )
-from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.executors import Executor
 
 
@@ -27,17 +27,17 @@ def add_device(work: argparse._ActionsContainer) -> None:
 
 def batch_tokens(args: argparse.Namespace) -> int:
     """Return how many tokens make a batch."""
-    return device_options.batch_tokens(args, gpus)
+    return device_options.batch_tokens(args, gpu_count)
 
 
 def device(args: argparse.Namespace) -> str:
     """Return what --device asks for, as torch calls it."""
-    return device_options.device(args, gpus)
+    return device_options.device(args, gpu_count)
 
 
 def engine(args: argparse.Namespace) -> Executor:
     """Return the processes that do the work."""
-    return device_options.engine(args, gpus)
+    return device_options.engine(args, gpu_count)
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:
@@ -48,14 +48,14 @@ def check_numbers(args: argparse.Namespace, *names: str) -> None:
             raise UsageError(f"{flag(name)} is {value}; expected above 0.")
 
 
-def loader(scoring: Scoring) -> Loader:
+def loader(scoring: ScoringConfig) -> ScorerLoader:
     """Return what loads a scorer of this kind; what it can not be is refused here."""
-    from fairseq_ssl.engines import language_model_scorers, scoring_models, translation_scorer
+    from fairseq_ssl.inference import language_model_scorers, loading, translation_scorer
 
     if not (scoring.kind == MASKED_MODEL and any(path.is_dir() for path in scoring.models)):
-        scoring_models.checked(scoring)
+        loading.check_models(scoring)
     if scoring.kind == TRANSLATION:
-        scoring_models.writes_right_to_left(scoring)
-        return translation_scorer.load
+        loading.writes_right_to_left(scoring)
+        return translation_scorer.load_translation_scorer
     assert scoring.kind in (LANGUAGE_MODEL, MASKED_MODEL)
-    return language_model_scorers.load
+    return language_model_scorers.load_language_model_scorer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_ssl.engines.scoring import Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
@@ -23,8 +23,8 @@ from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts
 
 if TYPE_CHECKING:
-    from fairseq_ssl.engines.masked_states import MaskedStates
-    from fairseq_ssl.engines.translation_scorer import TranslationScorer
+    from fairseq_ssl.inference.masked_models import MaskedStates
+    from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
 """a of Arora et al."""
@@ -93,9 +93,9 @@ class Measures:
     smoothing: float = 1e-3
     tokenizers: tuple[str, str] = ("none", "none")
     """What cuts lines into words."""
-    masked: tuple[Scoring, Scoring] | None = None
+    masked: tuple[ScoringConfig, ScoringConfig] | None = None
     """Masked language models."""
-    translation: Scoring | None = None
+    translation: ScoringConfig | None = None
     """Of either direction."""
     subwords: FeaturePaths = (None, None)
     """What cuts lines for the models."""
@@ -140,13 +140,13 @@ class Measures:
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
         """Return the cross-entropy per token, negated, so that more is better."""
-        from fairseq_ssl.engines.nbest_scoring import checked
+        from fairseq_ssl.inference.scoring import check_nbest_scoring
 
         assert self.translation is not None
         cut = [cutter(path) for path in self.subwords]
         scorer = _translation_scorer(self.translation, worker_number())
         tokens = [(cut[0](source).split(), cut[1](target).split()) for source, target in pairs]
-        found = checked(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
+        found = check_nbest_scoring(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
         return np.array([value for (value,) in found.values])
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:
@@ -191,15 +191,15 @@ def _sentence_vectors(measures: Measures, side: int) -> SentenceVectors:
 
 
 @lru_cache(maxsize=2)
-def _masked_states(scoring: Scoring, worker: int) -> MaskedStates:
-    from fairseq_ssl.engines.masked_states import MaskedStates
+def _masked_states(scoring: ScoringConfig, worker: int) -> MaskedStates:
+    from fairseq_ssl.inference.masked_models import MaskedStates
 
     return MaskedStates(scoring, worker)
 
 
 @lru_cache(maxsize=1)
-def _translation_scorer(scoring: Scoring, worker: int) -> TranslationScorer:
-    from fairseq_ssl.engines.translation_scorer import TranslationScorer
+def _translation_scorer(scoring: ScoringConfig, worker: int) -> TranslationScorer:
+    from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
     return TranslationScorer(scoring, worker)
 

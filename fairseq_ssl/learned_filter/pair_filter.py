@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.engines.scoring import MASKED_MODEL, TRANSLATION, Scoring
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.learned_filter.classifier import Dependence, PairClassifier, Values
@@ -142,14 +142,14 @@ def _measures_to_json(measures: Measures) -> dict[str, Any]:
 def _measures_of_json(
     content: Mapping[str, Any], folder: Path, computing: Mapping[str, Any]
 ) -> Measures:
-    def scoring(kind: str, given: Mapping[str, Any]) -> Scoring:
+    def scoring(kind: str, given: Mapping[str, Any]) -> ScoringConfig:
         options = {
             **given,
             "models": tuple(map(Path, given["models"])),
             "data_dir": given["data_dir"] and Path(given["data_dir"]),
             "languages": tuple(given["languages"]),
         }
-        return replace(Scoring(kind, name="", **options), **computing)
+        return replace(ScoringConfig(kind, name="", **options), **computing)
 
     vectors, masked, translation = (content[name] for name in ("vectors", "masked", "translation"))
     subwords = [path and Path(path) for path in content["subwords"]]
@@ -169,7 +169,7 @@ def _measures_of_json(
     )
 
 
-def _scoring_to_json(scoring: Scoring) -> dict[str, Any]:
+def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
     return {
         "models": [str(path.resolve()) for path in scoring.models],
         "data_dir": scoring.data_dir and str(scoring.data_dir.resolve()),

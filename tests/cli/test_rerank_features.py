@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.engines import language_model_scorers, translation_scorer
-from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, TRANSLATION, Scoring
+from fairseq_ssl.inference import language_model_scorers, translation_scorer
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.text.nbest import read_nbest
 from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
@@ -74,8 +74,8 @@ def test_each_candidate_gets_its_scores(here: Path) -> None:
         for group in groups
         for one in group.candidates
     ]
-    expected = translation_scorer.load(
-        Scoring(TRANSLATION, (here / "t.pt",), "s2t", here / "data"), 0
+    expected = translation_scorer.load_translation_scorer(
+        ScoringConfig(TRANSLATION, (here / "t.pt",), "s2t", here / "data"), 0
     )
     found = [one.scores["s2t"] for group in groups for one in group.candidates]
     assert found == pytest.approx([row[0] for row in expected.score(pairs).values], abs=1e-5)
@@ -98,8 +98,8 @@ def test_scores_of_several_models_are_merged(
         assert all(tuple(one.scores) == names for one in group.candidates)
         assert all(one.sources == ("l2r",) for one in group.candidates)
     texts = re.findall(r"^\d+ \|\|\| (.*?) \|\|\|", whole, re.M)
-    scorer = language_model_scorers.load(
-        Scoring(LANGUAGE_MODEL, (here / "l.pt",), "left", here / "data"), 0
+    scorer = language_model_scorers.load_language_model_scorer(
+        ScoringConfig(LANGUAGE_MODEL, (here / "l.pt",), "left", here / "data"), 0
     )
     values = scorer.score([([], text.split()) for text in texts]).values
     slor = [float(number) for number in re.findall(r"left-slor= (\S+)", whole)]

@@ -10,14 +10,14 @@ import torch
 import transformers
 
 from fairseq_ssl.cli import scorer_options
-from fairseq_ssl.engines import language_model_scorers
-from fairseq_ssl.engines.masked_states import MaskedStates
-from fairseq_ssl.engines.scoring import MASKED_MODEL, Pair, Scoring
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference import language_model_scorers
+from fairseq_ssl.inference.masked_models import MaskedStates
+from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig, TokenPair
 from tests import pretrained
 
 TEXTS = ("good film", "bad", "a b c d", "abc", "", "a film that is good . @")
-PAIRS: list[Pair] = [([], text.split()) for text in TEXTS]
+PAIRS: list[TokenPair] = [([], text.split()) for text in TEXTS]
 BATCHES = (4000, 13, 1)
 KINDS = (pretrained.bert, pretrained.roberta)
 Make = Callable[..., Path]
@@ -46,7 +46,7 @@ def test_scores_are_those_of_one_token_at_a_time(make: Make, count: int, tmp_pat
     folders = [make(tmp_path / f"m{seed}", seed) for seed in range(1, count + 1)]
     wanted = [slow(folders, text)[0] for text in TEXTS]
     for most in BATCHES:
-        scoring = Scoring(MASKED_MODEL, tuple(folders), "mlm", batch_tokens=most)
+        scoring = ScoringConfig(MASKED_MODEL, tuple(folders), "mlm", batch_tokens=most)
         scored = scorer_options.loader(scoring)(scoring, 0).score(PAIRS)
         for (mean, penalised), values in zip(scored.values, wanted, strict=True):
             size = len(values)
@@ -59,7 +59,7 @@ def test_scores_are_those_of_one_token_at_a_time(make: Make, count: int, tmp_pat
 @pytest.mark.parametrize("make", KINDS)
 def test_states_are_those_of_each_sentence_alone(make: Make, tmp_path: Path) -> None:
     folder = make(tmp_path / "m")
-    scoring = Scoring(MASKED_MODEL, (folder,), "", batch_tokens=20)
+    scoring = ScoringConfig(MASKED_MODEL, (folder,), "", batch_tokens=20)
     found = MaskedStates(scoring, 0).means([words for _, words in PAIRS])
     for row, text in zip(found, TEXTS, strict=True):
         assert row.tolist() == pytest.approx(slow([folder], text)[1].tolist(), abs=1e-4)
@@ -68,9 +68,9 @@ def test_states_are_those_of_each_sentence_alone(make: Make, tmp_path: Path) -> 
 @pytest.mark.parametrize("make", KINDS)
 def test_a_long_text_is_scored_by_its_beginning(make: Make, tmp_path: Path) -> None:
     folder = make(tmp_path / "m")
-    scoring = Scoring(MASKED_MODEL, (folder,), "mlm")
-    long: list[Pair] = [([], ["a"] * 60)]
-    scored = language_model_scorers.load(scoring, 0).score(long)
+    scoring = ScoringConfig(MASKED_MODEL, (folder,), "mlm")
+    long: list[TokenPair] = [([], ["a"] * 60)]
+    scored = language_model_scorers.load_language_model_scorer(scoring, 0).score(long)
     assert (scored.cut, scored.tokens < 60) == (1, True)
 
 
@@ -78,13 +78,21 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     folder = pretrained.bert(tmp_path / "bert")
     other = pretrained.roberta(tmp_path / "roberta")
     with pytest.raises(DataError, match="other symbols"):
-        language_model_scorers.load(Scoring(MASKED_MODEL, (folder, other), ""), 0)
+        language_model_scorers.load_language_model_scorer(
+            ScoringConfig(MASKED_MODEL, (folder, other), ""), 0
+        )
     (tmp_path / "m.pt").touch()
     with pytest.raises(UsageError, match="some checkpoints"):
-        language_model_scorers.load(Scoring(MASKED_MODEL, (folder, tmp_path / "m.pt"), ""), 0)
+        language_model_scorers.load_language_model_scorer(
+            ScoringConfig(MASKED_MODEL, (folder, tmp_path / "m.pt"), ""), 0
+        )
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"has no config\.json"):
-        language_model_scorers.load(Scoring(MASKED_MODEL, (tmp_path / "empty",), ""), 0)
+        language_model_scorers.load_language_model_scorer(
+            ScoringConfig(MASKED_MODEL, (tmp_path / "empty",), ""), 0
+        )
     (folder / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(DataError, match="cannot be loaded"):
-        language_model_scorers.load(Scoring(MASKED_MODEL, (folder,), ""), 0)
+        language_model_scorers.load_language_model_scorer(
+            ScoringConfig(MASKED_MODEL, (folder,), ""), 0
+        )

@@ -8,8 +8,8 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_ssl.engines.masked_states import MaskedStates
-from fairseq_ssl.engines.scoring import MASKED_MODEL, Scoring
+from fairseq_ssl.inference.masked_models import MaskedStates
+from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig
 from tests.unit.engines import random_models
 
 SENTENCES = [line.split() for line in ("u v w", "x", "", "z y x w v u u u", "v unheard")]
@@ -23,7 +23,7 @@ def test_the_mean_is_that_of_each_sentence_alone(tmp_path: Path) -> None:
     )
     dictionary = task.source_dictionary
     for most in (4000, 11, 1):
-        scoring = Scoring(MASKED_MODEL, (path,), "", data, batch_tokens=most)
+        scoring = ScoringConfig(MASKED_MODEL, (path,), "", data, batch_tokens=most)
         found = MaskedStates(scoring, 0).means(SENTENCES)
         for row, words in zip(found, SENTENCES, strict=True):
             ids = [dictionary.bos(), *map(dictionary.index, words), dictionary.eos()]

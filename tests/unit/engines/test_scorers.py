@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ssl.engines import language_model_scorers, scoring_models, translation_scorer
-from fairseq_ssl.engines.scoring import (
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference import language_model_scorers, loading, translation_scorer
+from fairseq_ssl.inference.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
     TRANSLATION,
-    Pair,
-    Scoring,
+    ScoringConfig,
+    TokenPair,
 )
-from fairseq_ssl.errors import DataError, UsageError
 from tests.unit.engines import random_models
 from tests.unit.engines.random_models import TARGET_WORDS
 
-PAIRS: list[Pair] = [
+PAIRS: list[TokenPair] = [
     (source.split(), target.split())
     for source, target in (
         ("a b c", "u v w"),
@@ -48,9 +48,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def scoring(made: Path, kind: str, *names: str, **options: Any) -> Scoring:
+def scoring(made: Path, kind: str, *names: str, **options: Any) -> ScoringConfig:
     paths = tuple(made / f"{name}.pt" for name in names)
-    return Scoring(kind, paths, "name", data_dir=made / "data", **options)
+    return ScoringConfig(kind, paths, "name", data_dir=made / "data", **options)
 
 
 def loaded(path: Path) -> tuple[Any, Any]:
@@ -82,8 +82,12 @@ def plain_translation(paths: list[Path], source: list[str], target: list[str]) -
     return float(each.exp().mean(0).log().sum())
 
 
-def values(scoring: Scoring, pairs: list[Pair] = PAIRS) -> list[tuple[float, ...]]:
-    load = translation_scorer.load if scoring.kind == TRANSLATION else language_model_scorers.load
+def values(scoring: ScoringConfig, pairs: list[TokenPair] = PAIRS) -> list[tuple[float, ...]]:
+    load = (
+        translation_scorer.load_translation_scorer
+        if scoring.kind == TRANSLATION
+        else language_model_scorers.load_language_model_scorer
+    )
     return load(scoring, 0).score(pairs).values
 
 
@@ -116,12 +120,12 @@ def test_the_checkpoint_tells_of_its_direction(made: Path, tmp_path: Path) -> No
     state["cfg"]["task"]["right_to_left"] = True
     torch.save(state, tmp_path / "r.pt")
     told = scoring(made, TRANSLATION, "t1")
-    right = Scoring(TRANSLATION, (tmp_path / "r.pt",), "name", made / "data")
-    tell = scoring_models.writes_right_to_left
+    right = ScoringConfig(TRANSLATION, (tmp_path / "r.pt",), "name", made / "data")
+    tell = loading.writes_right_to_left
     assert (tell(told), tell(right)) == (False, True)
-    assert not tell(Scoring(TRANSLATION, right.models, "name", right_to_left=False))
+    assert not tell(ScoringConfig(TRANSLATION, right.models, "name", right_to_left=False))
     with pytest.raises(UsageError, match="Some of the models write from right to left"):
-        tell(Scoring(TRANSLATION, (*told.models, *right.models), "name"))
+        tell(ScoringConfig(TRANSLATION, (*told.models, *right.models), "name"))
 
 
 def plain_language_model(path: Path, words: list[str]) -> tuple[float, float]:
@@ -205,14 +209,18 @@ def test_half_precision_is_near(made: Path) -> None:
 def test_what_is_too_long_is_cut_and_counted(made: Path) -> None:
     long = ["u", "v"] * 20
     for kind, name, most in ((LANGUAGE_MODEL, "l1", 19), (MASKED_MODEL, "m1", 18)):
-        scorer = language_model_scorers.load(scoring(made, kind, name), 0)
+        scorer = language_model_scorers.load_language_model_scorer(scoring(made, kind, name), 0)
         found = scorer.score([([], long), ([], long[:most])])
         assert found.cut == 1
         assert found.values[0] == pytest.approx(found.values[1])
         assert (found.tokens, found.unknown) == (2 * most, 0)
-    found = language_model_scorers.load(scoring(made, LANGUAGE_MODEL, "l1"), 0).score(PAIRS)
+    found = language_model_scorers.load_language_model_scorer(
+        scoring(made, LANGUAGE_MODEL, "l1"), 0
+    ).score(PAIRS)
     assert (found.tokens, found.unknown) == (17, 1)
-    found = translation_scorer.load(scoring(made, TRANSLATION, "t1"), 0).score(PAIRS)
+    found = translation_scorer.load_translation_scorer(scoring(made, TRANSLATION, "t1"), 0).score(
+        PAIRS
+    )
     assert (found.tokens, found.unknown) == (17 + 20, 2)
 
 
@@ -221,7 +229,7 @@ def test_what_a_model_is_not_made_for_is_refused(made: Path, tmp_path: Path) -> 
         values(scoring(made, TRANSLATION, "l1"))
     with pytest.raises(UsageError, match="so it goes with --translation, not with --masked-model"):
         values(scoring(made, MASKED_MODEL, "t1"))
-    lost = Scoring(LANGUAGE_MODEL, (made / "l1.pt",), "name", tmp_path)
+    lost = ScoringConfig(LANGUAGE_MODEL, (made / "l1.pt",), "name", tmp_path)
     with pytest.raises(DataError, match=r"dict.txt does not exist. Pass --data-dir"):
         values(lost)
     (tmp_path / "dict.txt").write_text("u 1\nv 1\n")

@@ -8,8 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
-from fairseq_ssl.engines.translation import GIVEN, MADE, Translation
+from fairseq_ssl.inference.translation import (
+    GIVEN,
+    MADE,
+    DecodedLine,
+    Decoder,
+    DecodingConfig,
+    Translation,
+)
 from fairseq_ssl.io.blocks import ByteBlock
 
 
@@ -22,23 +28,23 @@ class Backwards:
     def begin(self, seed: int) -> None:
         self.seeds.append(seed)
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
         return [self._lines(*pair) for pair in zip(sentences, ids, strict=True)]
 
-    def _lines(self, sentence: list[str], number: int) -> Written:
+    def _lines(self, sentence: list[str], number: int) -> DecodedLine:
         line = " ".join([*reversed(sentence), str(number)])
-        special: dict[str, Written] = {"fail": None, "none": [], "two": [line, f"again {line}"]}
+        special: dict[str, DecodedLine] = {"fail": None, "none": [], "two": [line, f"again {line}"]}
         return special.get(sentence[0], [line])
 
 
 DECODER = Backwards()
 
 
-def load(decoding: Decoding, worker: int) -> Decoder:
+def load(decoding: DecodingConfig, worker: int) -> Decoder:
     return DECODER
 
 
-WORK = Translation(load, Decoding(()), 3, 4, (MADE, GIVEN), (False, False))
+WORK = Translation(load, DecodingConfig(()), 3, 4, (MADE, GIVEN), (False, False))
 
 
 def test_every_line_keeps_its_place() -> None:

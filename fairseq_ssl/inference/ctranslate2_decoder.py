@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.checkpoints.ctranslate2_folder import check_folder
-from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
+from fairseq_ssl.inference.translation import DecodedLine, Decoder, DecodingConfig
 from fairseq_ssl.io.atomic import build_once
 from fairseq_ssl.io.resumable import file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
 
-WEIGHTS = "model.bin"
+MODEL_FILE = "model.bin"
 """The file in the folder of a model that holds its weights."""
 
 
 class CTranslate2Decoder:
     """One of its translators."""
 
-    def __init__(self, decoding: Decoding, worker: int) -> None:
+    def __init__(self, decoding: DecodingConfig, worker: int) -> None:
         self.decoding = decoding
         self.place = 0
         if decoding.device == "cuda":
-            self.place = worker % gpus()
+            self.place = worker % ctranslate2_gpus()
         self.translator = self._translator()
 
     def begin(self, seed: int) -> None:
@@ -34,7 +34,7 @@ class CTranslate2Decoder:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
         """Return for each sentence the lines written, best first."""
         decoding = self.decoding
         sampled: dict[str, Any] = {"beam_size": decoding.beam}
@@ -60,7 +60,7 @@ class CTranslate2Decoder:
             return self._by_halves(sentences, ids)
         return [[" ".join(tokens) for tokens in one.hypotheses] for one in found]
 
-    def _by_halves(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
+    def _by_halves(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
         """Decode what is too much for the GPU in halves, a sentence not at all."""
         if len(sentences) == 1:
             return [None]
@@ -86,17 +86,17 @@ class CTranslate2Decoder:
             ) from None
 
 
-def load(decoding: Decoding, worker: int) -> Decoder:
+def load_ctranslate2_decoder(decoding: DecodingConfig, worker: int) -> Decoder:
     """Return a decoder by CTranslate2."""
     return CTranslate2Decoder(decoding, worker)
 
 
-def gpus() -> int:
+def ctranslate2_gpus() -> int:
     """Return how many of this machine's GPUs CTranslate2 can use; torch is not loaded for it."""
     return int(_package().get_cuda_device_count())
 
 
-def check_model(model: Path) -> None:
+def check_ctranslate2_model(model: Path) -> None:
     """Refuse what is neither a checkpoint nor the folder of a model of CTranslate2's."""
     expected = (
         "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export --to "
@@ -104,19 +104,19 @@ def check_model(model: Path) -> None:
     )
     if not model.exists():
         raise DataError(f"{model} does not exist. {expected}")
-    if model.is_dir() and not (model / WEIGHTS).is_file():
-        raise DataError(f"{model} is a folder without {WEIGHTS}. {expected}")
-    if model.name == WEIGHTS:
+    if model.is_dir() and not (model / MODEL_FILE).is_file():
+        raise DataError(f"{model} is a folder without {MODEL_FILE}. {expected}")
+    if model.name == MODEL_FILE:
         raise DataError(f"{model} is a part of a CTranslate2 model. Give its folder.")
 
 
-def converted(decoding: Decoding) -> Decoding:
+def converted(decoding: DecodingConfig) -> DecodingConfig:
     """Return the same with a model of CTranslate2's, which is made beside the checkpoint once."""
     model = decoding.models[0]
     if len(decoding.models) > 1:
         raise UsageError("CTranslate2 decodes with one model; --engine fairseq takes an ensemble.")
     _package()
-    check_model(model)
+    check_ctranslate2_model(model)
     if model.is_dir():
         check_folder(model)
         return decoding
@@ -141,7 +141,7 @@ def converted(decoding: Decoding) -> Decoding:
     return replace(decoding, models=(kept,))
 
 
-def _convert(decoding: Decoding, folder: Path) -> None:
+def _convert(decoding: DecodingConfig, folder: Path) -> None:
     from fairseq_ssl.checkpoints.conversion import to_stock
     from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
     from fairseq_ssl.checkpoints.reading import read, task_options

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, Written
-from fairseq_ssl.engines.devices import device_of
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference.loading import device_of
+from fairseq_ssl.inference.translation import DecodedLine, Decoder, DecodingConfig
 from fairseq_ssl.text.batches import padded_batches
 
 TRANSLATION = ("translation", "tagged_translation")
@@ -20,7 +20,7 @@ TRANSLATION = ("translation", "tagged_translation")
 class FairseqDecoder:
     """Models, and the generator that their task builds."""
 
-    def __init__(self, decoding: Decoding, worker: int) -> None:
+    def __init__(self, decoding: DecodingConfig, worker: int) -> None:
         import torch
 
         torch.set_num_threads(decoding.threads)
@@ -35,13 +35,13 @@ class FairseqDecoder:
 
         torch.manual_seed(seed)
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Written]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
         """Return for each sentence the lines written, best first."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
         data = self.task.build_dataset_for_inference(tokens, lengths)
-        found: list[Written] = [None] * len(sentences)
+        found: list[DecodedLine] = [None] * len(sentences)
         for batch in padded_batches([len(row) for row in tokens], self.most):
             for place, lines in zip(batch, self._search(data, batch, ids), strict=True):
                 found[place] = lines
@@ -63,7 +63,7 @@ class FairseqDecoder:
         self.generator = self.task.build_generator(self.models, config.generation)
         self.hidden = get_symbols_to_strip_from_output(self.generator)
 
-    def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Written]:
+    def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[DecodedLine]:
         """Decode a batch; one that is too large for the GPU in halves, a sentence not at all."""
         import torch
 
@@ -79,7 +79,7 @@ class FairseqDecoder:
                 return [None]
             half = len(batch) // 2
             return [*self._search(data, batch[:half], ids), *self._search(data, batch[half:], ids)]
-        lines: dict[int, Written] = dict(zip(places, map(self._lines, found), strict=True))
+        lines: dict[int, DecodedLine] = dict(zip(places, map(self._lines, found), strict=True))
         return [lines[place] for place in batch]
 
     def _lines(self, hypotheses: list[dict[str, Any]]) -> list[str]:
@@ -94,7 +94,7 @@ class FairseqDecoder:
         return lines
 
 
-def check_model(model: Path) -> None:
+def check_fairseq_model(model: Path) -> None:
     """Refuse what is no file."""
     if not model.exists():
         raise DataError(f"{model} does not exist. Expected a checkpoint.")
@@ -106,7 +106,7 @@ def check_model(model: Path) -> None:
         )
 
 
-def configured(decoding: Decoding) -> Any:
+def configured(decoding: DecodingConfig) -> Any:
     """Return fairseq's configuration; what it can not be is refused, before anything is loaded."""
     import fairseq_ssl
 
@@ -126,12 +126,12 @@ def configured(decoding: Decoding) -> Any:
     return convert_namespace_to_omegaconf(given)
 
 
-def load(decoding: Decoding, worker: int) -> Decoder:
+def load_fairseq_decoder(decoding: DecodingConfig, worker: int) -> Decoder:
     """Return a decoder by fairseq."""
     return FairseqDecoder(decoding, worker)
 
 
-def _words(decoding: Decoding) -> list[str]:
+def _words(decoding: DecodingConfig) -> list[str]:
     """Return the command line that fairseq-interactive would have."""
     from fairseq_ssl.checkpoints.reading import read, task_options
     from fairseq_ssl.checkpoints.training_data import training_data

@@ -1,20 +1,91 @@
-"""A block of an n-best list, scored: each of its lines gets another score or two."""
+"""Scores of sentences and of n-best candidates by models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
-from fairseq_ssl.engines.scoring import Loader, Pair, Scored, Scorer, Scoring
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import compressed, read_lines
+from fairseq_ssl.rerank.length_norms import PENALTY
 from fairseq_ssl.text.nbest import Candidate, candidate_line, read_candidate
 from fairseq_ssl.text.subwords.model import cutter
+
+TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
+
+TokenLists = list[str]
+TokenPair = tuple[TokenLists, TokenLists]
+"""A source and its translation, in tokens of the model; of those that know one language only
+the second counts."""
+
+
+@dataclass(frozen=True)
+class ScoringConfig:
+    """Models, and how to score with them."""
+
+    kind: str
+    """TRANSLATION, LANGUAGE_MODEL or MASKED_MODEL."""
+    models: tuple[Path, ...]
+    """Checkpoints, of an ensemble where there are several."""
+    name: str
+    """What the score is called; a second one has something behind it."""
+    data_dir: Path | None = None
+    """Folder of the dictionaries (None: the one the model was trained on)."""
+    languages: tuple[str | None, str | None] = (None, None)
+    """That the model translates between (None: the ones the checkpoint or that folder tells)."""
+    reverse: bool = False
+    """The model makes sources from translations."""
+    right_to_left: bool | None = None
+    """It writes the last token first (None: what the checkpoint tells)."""
+    length_penalty: float = 1.0
+    penalty: float = PENALTY
+    """Alpha of PenLP."""
+    logits: bool = False
+    """Of a masked model, sum its scores before the softmax."""
+    unigrams: Path | None = None
+    """A file of tokens and counts (None: those of the dictionary)."""
+    batch_tokens: int = 4000
+    """Tokens of a batch, padding included."""
+    half: bool = False
+    device: str = "cpu"
+    threads: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the scores, one or two."""
+        second = {LANGUAGE_MODEL: ("slor",), MASKED_MODEL: ("penlp",)}.get(self.kind, ())
+        return (self.name, *(f"{self.name}-{word}" for word in second))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What is known of some pairs."""
+
+    values: list[tuple[float, ...]]
+    """The scores of each, by the names of the scoring."""
+    tokens: int
+    """Of all sentences that were read."""
+    unknown: int
+    """Tokens that the model does not know."""
+    cut: int
+    """Pairs that were longer than the model reads, and were cut."""
+
+
+class Scorer(Protocol):
+    """Scores sentences."""
+
+    def score(self, pairs: Sequence[TokenPair]) -> Scored:
+        """Return the scores of each pair."""
+
+
+ScorerLoader = Callable[[ScoringConfig, int], Scorer]
+"""Loads a scorer in the process that uses it, whose number, from 0, chooses its GPU."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +104,8 @@ class ScoredBlock:
 class NBestScoring:
     """Scores the candidates of a block, long ones first, and writes them in the order given."""
 
-    load: Loader
-    scoring: Scoring
+    load: ScorerLoader
+    scoring: ScoringConfig
     source: Path | None = None
     """What the candidates are translations of, a sentence a line."""
     source_subwords: Path | None = None
@@ -56,7 +127,7 @@ class NBestScoring:
                     )
         pairs = self._pairs(block, known)
         scorer = _scorer(self.load, self.scoring, worker_number())
-        found = checked(scorer.score(pairs), block.place(0, 0))
+        found = check_nbest_scoring(scorer.score(pairs), block.place(0, 0))
         text = "".join(
             candidate_line(
                 number,
@@ -70,7 +141,7 @@ class NBestScoring:
         output = compressed(text.encode("utf-8"), self.compressed)
         return ScoredBlock(output, block.ends, len(lines), found.tokens, found.cut, block.share)
 
-    def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[Pair]:
+    def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:
         """Return each candidate's source and itself as tokens."""
         cut, cut_source = cutter(self.subwords), cutter(self.source_subwords)
         lines: tuple[str, ...] = ()
@@ -91,7 +162,7 @@ class NBestScoring:
         return pairs
 
 
-def checked(found: Scored, where: str) -> Scored:
+def check_nbest_scoring(found: Scored, where: str) -> Scored:
     """Refuse text of which the model knows few tokens."""
     if found.unknown > found.tokens / 2:
         raise DataError(
@@ -103,7 +174,7 @@ def checked(found: Scored, where: str) -> Scored:
 
 
 @lru_cache(maxsize=4)
-def _scorer(load: Loader, scoring: Scoring, worker: int) -> Scorer:
+def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int) -> Scorer:
     """Return the scorer of this process, which is loaded once."""
     return load(scoring, worker)
 

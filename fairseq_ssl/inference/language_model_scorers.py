@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.engines.masked_models import masked_models
-from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, Pair, Scored, Scorer, Scoring
-from fairseq_ssl.engines.scoring_models import loaded, numbers, padded
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference.loading import load_scoring_models, pad_rows, token_ids
+from fairseq_ssl.inference.masked_models import masked_models
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, Scored, Scorer, ScoringConfig, TokenPair
 from fairseq_ssl.rerank.length_norms import (
     by_length,
     penalised,
@@ -25,16 +25,16 @@ from fairseq_ssl.text.vocabulary import read_entries
 class LanguageModelScorer:
     """Scores sentences by models that write from left to right, fairseq's language_modeling."""
 
-    def __init__(self, scoring: Scoring, worker: int) -> None:
+    def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
-        self.loaded = loaded(scoring, worker)
+        self.loaded = load_scoring_models(scoring, worker)
         self.dictionary = self.loaded.task.target_dictionary
         begin = getattr(self.loaded.task.args, "add_bos_token", False)
         self.begin = self.dictionary.bos() if begin else self.dictionary.eos()
         counts = symbol_counts(self.dictionary, scoring.unigrams)
         self.unigrams = unigram_log_probabilities(counts)
 
-    def score(self, pairs: Sequence[Pair]) -> Scored:
+    def score(self, pairs: Sequence[TokenPair]) -> Scored:
         """Return log P / length, the end a token too, and SLOR, of the words alone, of each."""
         rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 1)
         lengths = np.array([len(row) for row in rows], np.float64)
@@ -56,7 +56,7 @@ class LanguageModelScorer:
         import torch
 
         eos, pad = self.dictionary.eos(), self.dictionary.pad()
-        target = padded([[*row, eos] for row in rows], pad).to(self.loaded.device)
+        target = pad_rows([[*row, eos] for row in rows], pad).to(self.loaded.device)
         begun = target.roll(1, 1)
         begun[:, 0] = self.begin
         lengths = torch.tensor([len(row) + 1 for row in rows], device=self.loaded.device)
@@ -74,11 +74,11 @@ class LanguageModelScorer:
 class MaskedModelScorer:
     """Scores sentences by models of masked tokens, each token masked by itself."""
 
-    def __init__(self, scoring: Scoring, worker: int) -> None:
+    def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
         self.masked = masked_models(scoring, worker)
 
-    def score(self, pairs: Sequence[Pair]) -> Scored:
+    def score(self, pairs: Sequence[TokenPair]) -> Scored:
         """Return log P / length and PenLP of each sentence; its two ends are not scored."""
         found = self.masked.rows([target for _, target in pairs])
         rows, unknown, cut = _cut(found, self.masked.special.unknown, self.masked.longest() - 2)
@@ -118,7 +118,7 @@ class MaskedModelScorer:
 
         special, device = self.masked.special, self.masked.loaded.device
         ended = [[special.start, *row, special.end] for row in rows]
-        whole = padded(ended, special.pad).to(device)
+        whole = pad_rows(ended, special.pad).to(device)
         block = whole[torch.from_numpy(which).to(device)]
         masked = torch.zeros_like(block, dtype=torch.bool)
         masked[torch.arange(len(block)), torch.from_numpy(where).to(device) + 1] = True
@@ -135,7 +135,7 @@ class MaskedModelScorer:
             return self.masked.loaded.average(each).double().cpu().numpy()
 
 
-def load(scoring: Scoring, worker: int) -> Scorer:
+def load_language_model_scorer(scoring: ScoringConfig, worker: int) -> Scorer:
     """Return a scorer of sentences."""
     if scoring.kind == LANGUAGE_MODEL:
         return LanguageModelScorer(scoring, worker)
@@ -165,9 +165,11 @@ def symbol_counts(dictionary: Any, path: Path | None) -> Any:
     return counts
 
 
-def _rows(pairs: Sequence[Pair], dictionary: Any, most: int) -> tuple[list[list[int]], int, int]:
+def _rows(
+    pairs: Sequence[TokenPair], dictionary: Any, most: int
+) -> tuple[list[list[int]], int, int]:
     """Return the translations as numbers, how many are unknown, and how many are cut."""
-    rows = [numbers(dictionary, target) for _, target in pairs]
+    rows = [token_ids(dictionary, target) for _, target in pairs]
     return _cut(rows, dictionary.unk(), most)
 
 

@@ -1,15 +1,23 @@
-"""Masked language models asked alike, be they fairseq's or in a folder of transformers'."""
+"""Masked language models of fairseq or transformers: word probabilities, sentence vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from fairseq_ssl.checkpoints import pretrained
-from fairseq_ssl.engines.devices import device_of
-from fairseq_ssl.engines.scoring import Scoring, Tokens
-from fairseq_ssl.engines.scoring_models import Loaded, loaded, numbers
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference.loading import (
+    LoadedModels,
+    device_of,
+    load_scoring_models,
+    pad_rows,
+    token_ids,
+)
+from fairseq_ssl.inference.scoring import ScoringConfig, TokenLists
+from fairseq_ssl.text.batches import padded_batches
 
 
 class Special(NamedTuple):
@@ -26,9 +34,9 @@ class MaskedModels(Protocol):
     """One model, or several that have their symbols in common."""
 
     special: Special
-    loaded: Loaded
+    loaded: LoadedModels
 
-    def rows(self, sentences: Sequence[Tokens]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
         """Return sentences as ids, without those of start and end."""
 
     def longest(self) -> int:
@@ -41,7 +49,7 @@ class MaskedModels(Protocol):
         """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
 
 
-def masked_models(scoring: Scoring, worker: int) -> MaskedModels:
+def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
     """Load the models: folders are transformers', and files fairseq's."""
     folders = [path.is_dir() for path in scoring.models]
     if any(folders) and not all(folders):
@@ -55,17 +63,17 @@ def masked_models(scoring: Scoring, worker: int) -> MaskedModels:
 class FairseqModels:
     """Models of fairseq's task masked_lm."""
 
-    def __init__(self, scoring: Scoring, worker: int) -> None:
-        self.loaded = loaded(scoring, worker)
+    def __init__(self, scoring: ScoringConfig, worker: int) -> None:
+        self.loaded = load_scoring_models(scoring, worker)
         self.dictionary = self.loaded.task.source_dictionary
         own = self.dictionary
         self.special = Special(
             own.bos(), own.eos(), own.pad(), own.unk(), int(self.loaded.task.mask_idx)
         )
 
-    def rows(self, sentences: Sequence[Tokens]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
         """Look tokens up in the dictionary."""
-        return [numbers(self.dictionary, sentence) for sentence in sentences]
+        return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
     def longest(self) -> int:
         """Return how many tokens a sentence may have, start and end counted."""
@@ -83,7 +91,7 @@ class FairseqModels:
 class FolderModels:
     """Models of transformers', which cut plain text by themselves."""
 
-    def __init__(self, scoring: Scoring, worker: int) -> None:
+    def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         import torch
 
         torch.set_num_threads(scoring.threads)
@@ -95,7 +103,9 @@ class FolderModels:
         device = device_of(scoring.device, worker)
         kind = torch.float16 if scoring.half else torch.float32
         models = [pretrained.model(folder, has_head=True) for folder in scoring.models]
-        self.loaded = Loaded([one.to(device=device, dtype=kind) for one in models], None, device)
+        self.loaded = LoadedModels(
+            [one.to(device=device, dtype=kind) for one in models], None, device
+        )
         own = self.tokeniser
         if own.mask_token_id is None:
             raise DataError(f"The tokeniser in {scoring.models[0]} has no token for a mask.")
@@ -103,7 +113,7 @@ class FolderModels:
             *pretrained.ends(own), own.pad_token_id, own.unk_token_id, own.mask_token_id
         )
 
-    def rows(self, sentences: Sequence[Tokens]) -> list[list[int]]:
+    def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
         """Cut plain text, of which the words came apart."""
         if not sentences:
             return []
@@ -128,3 +138,41 @@ class FolderModels:
 
     def _is_word(self, block: Any) -> Any:
         return block.ne(self.special.pad).long()
+
+
+class MaskedStates:
+    """A masked language model, asked for its states."""
+
+    def __init__(self, scoring: ScoringConfig, worker: int) -> None:
+        self.scoring = scoring
+        self.masked = masked_models(scoring, worker)
+
+    def means(self, sentences: Sequence[list[str]]) -> Any:
+        """Return the mean state of each sentence's tokens, [sentences, dim], without the ends'.
+
+        An empty sentence has 0, and a long one counts by its beginning.
+        """
+        most = self.masked.longest() - 2
+        rows = [row[:most] for row in self.masked.rows(sentences)]
+        sizes = [len(row) + 2 for row in rows]
+        found: Any = None
+        for batch in padded_batches(sizes, self.scoring.batch_tokens):
+            means = self._batch([rows[place] for place in batch])
+            if found is None:
+                found = np.zeros((len(rows), means.shape[1]))
+            found[batch] = means
+        return found
+
+    def _batch(self, rows: list[list[int]]) -> Any:
+        import torch
+
+        special, device = self.masked.special, self.masked.loaded.device
+        whole = [[special.start, *row, special.end] for row in rows]
+        block = pad_rows(whole, special.pad).to(device)
+        lengths = torch.tensor(list(map(len, rows)), device=device)[:, None]
+        places = torch.arange(block.shape[1], device=device)
+        words = (places > 0) & (places <= lengths)
+        with torch.inference_mode():
+            states = self.masked.states(block).double()
+        sums = (states * words[..., None]).sum(1)
+        return (sums / lengths.clamp(min=1)).cpu().numpy()

@@ -1,4 +1,4 @@
-"""Models of fairseq's, loaded to score sentences: one, or an ensemble."""
+"""Models loaded from checkpoints, one or an ensemble, and the devices that they run on."""
 
 from __future__ import annotations
 
@@ -6,21 +6,70 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.engines.devices import device_of
-from fairseq_ssl.engines.loading import load_models
-from fairseq_ssl.engines.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, Scoring
-from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
+from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
+
+
+def gpu_count() -> int:
+    """Return how many of this machine's GPUs torch can use."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def device_of(kind: str, worker: int) -> Any:
+    """Return the device, cpu or a GPU, of the process of this number, from 0."""
+    import torch
+
+    if kind == "cuda":
+        return torch.device("cuda", worker % torch.cuda.device_count())
+    return torch.device("cpu")
+
+
+def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, Any]:
+    """Return the models, what the first was trained with, and their task.
+
+    Args:
+        paths: of the checkpoints
+        options: of the task that are other now; `data` is the folder of its data
+    """
+    import fairseq_ssl
+
+    fairseq_ssl.register()
+    from fairseq import checkpoint_utils
+
+    for path in paths:
+        if not path.is_file():
+            raise DataError(f"{path} does not exist. Expected a checkpoint of fairseq-train.")
+    names = [str(path) for path in paths]
+    shown = ", ".join(names)
+    data = options.get("data", "their data")
+    try:
+        models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(names, options)
+    except FairseqSslError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{data} is not the data of {shown}: {error}") from error
+    except Exception as error:  # what fairseq and torch trip over, in a checkpoint or in a dict.txt
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise DataError(
+            f"{shown} can not be loaded with {data}; was it trained with another dictionary? "
+            f"{told[-1].strip()}"
+        ) from error
+    return list(models), cfg, task
+
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
 """What a checkpoint holds, by the --task of its training; all others translate."""
 
-FLAGS = {kind: f"--{kind}" for kind in (TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL)}
+MODEL_FLAGS = {kind: f"--{kind}" for kind in (TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL)}
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModels:
     """Models that are asked together, and the task that knows their dictionaries."""
 
     models: list[Any]
@@ -41,7 +90,7 @@ class Loaded:
         return min(one[side] if isinstance(one, (tuple, list)) else int(one) for one in found)
 
 
-def checked(scoring: Scoring) -> dict[str, Any]:
+def check_models(scoring: ScoringConfig) -> dict[str, Any]:
     """Return what replaces options of the checkpoints; refuse what the kind does not go with."""
     from fairseq_ssl.checkpoints.reading import read, task_options
     from fairseq_ssl.checkpoints.training_data import require_folder, training_data
@@ -52,8 +101,8 @@ def checked(scoring: Scoring) -> dict[str, Any]:
         kind = TASKS.get(str(name), TRANSLATION)
         if kind != scoring.kind:
             raise UsageError(
-                f"{path} was trained with --task {name}, so it goes with {FLAGS[kind]}, not with "
-                f"{FLAGS[scoring.kind]}."
+                f"{path} was trained with --task {name}, so it goes with {MODEL_FLAGS[kind]}, not with "
+                f"{MODEL_FLAGS[scoring.kind]}."
             )
     if scoring.kind == TRANSLATION:
         data = training_data(states[0], scoring.data_dir, *scoring.languages)
@@ -72,7 +121,7 @@ def checked(scoring: Scoring) -> dict[str, Any]:
     return {"data": str(folder)}
 
 
-def writes_right_to_left(scoring: Scoring) -> bool:
+def writes_right_to_left(scoring: ScoringConfig) -> bool:
     """Tell whether the models write the last token first."""
     from fairseq_ssl.checkpoints.reading import read, task_options
 
@@ -87,25 +136,25 @@ def writes_right_to_left(scoring: Scoring) -> bool:
     return said.pop()
 
 
-def loaded(scoring: Scoring, worker: int) -> Loaded:
+def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     """Load the models."""
     import torch
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     torch.set_num_threads(scoring.threads)
     device = device_of(scoring.device, worker)
-    models, _, task = load_models(scoring.models, **checked(scoring))
+    models, _, task = load_models(scoring.models, **check_models(scoring))
     for model in models:
         model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()
-    return Loaded(models, task, device)
+    return LoadedModels(models, task, device)
 
 
-def numbers(dictionary: Any, tokens: Sequence[str]) -> list[int]:
+def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
     """Return the symbols' numbers."""
     return [dictionary.index(token) for token in tokens]
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
+def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
     """Return rows of numbers as one block [rows, time], padded on the right or the left."""
     import numpy as np
     import torch

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.engines.scoring import Pair, Scored, Scoring
-from fairseq_ssl.engines.scoring_models import loaded, numbers, padded, writes_right_to_left
+from fairseq_ssl.inference.loading import (
+    load_scoring_models,
+    pad_rows,
+    token_ids,
+    writes_right_to_left,
+)
+from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair
 from fairseq_ssl.rerank.length_norms import by_length
 from fairseq_ssl.text.batches import padded_batches
 
@@ -16,22 +21,22 @@ from fairseq_ssl.text.batches import padded_batches
 class TranslationScorer:
     """Scores translations, or with `reverse` sources, by models of one direction."""
 
-    def __init__(self, scoring: Scoring, worker: int) -> None:
+    def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
         self.right_to_left = writes_right_to_left(scoring)
-        self.loaded = loaded(scoring, worker)
+        self.loaded = load_scoring_models(scoring, worker)
         task = self.loaded.task
         self.source, self.target = task.source_dictionary, task.target_dictionary
 
-    def score(self, pairs: Sequence[Pair]) -> Scored:
+    def score(self, pairs: Sequence[TokenPair]) -> Scored:
         """Return log P of each pair's translation, divided by length ** penalty.
 
         The end of a sentence is a token of it.
         """
         if self.scoring.reverse:
             pairs = [(target, source) for source, target in pairs]
-        given = [numbers(self.source, source) for source, _ in pairs]
-        made = [numbers(self.target, target) for _, target in pairs]
+        given = [token_ids(self.source, source) for source, _ in pairs]
+        made = [token_ids(self.target, target) for _, target in pairs]
         unknown = sum(row.count(self.source.unk()) for row in given)
         unknown += sum(row.count(self.target.unk()) for row in made)
         tokens = sum(map(len, given)) + sum(map(len, made))
@@ -85,9 +90,9 @@ class TranslationScorer:
         rows = {source: row for row, source in enumerate(different)}
         places = torch.tensor([rows[tuple(source)] for source in sources], device=device)
         left = bool(getattr(self.loaded.task.cfg, "left_pad_source", True))
-        tokens = padded(list(rows), self.source.pad(), left).to(device)
+        tokens = pad_rows(list(rows), self.source.pad(), left).to(device)
         lengths = torch.tensor(list(map(len, rows)), device=device)
-        target = padded(targets, pad).to(device)
+        target = pad_rows(targets, pad).to(device)
         begun = target.roll(1, 1)
         begun[:, 0] = self.target.eos()
         each = []
@@ -103,6 +108,6 @@ class TranslationScorer:
             return whole.masked_fill(target == pad, 0.0).double().sum(1).cpu().numpy()
 
 
-def load(scoring: Scoring, worker: int) -> TranslationScorer:
+def load_translation_scorer(scoring: ScoringConfig, worker: int) -> TranslationScorer:
     """Return a scorer of translations."""
     return TranslationScorer(scoring, worker)

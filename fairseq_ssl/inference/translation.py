@@ -1,18 +1,79 @@
-"""A block of a text, translated: from its lines to lines that stand beside each other."""
+"""Translation of blocks of lines: settings, decoders, and aligned output lines."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
 
-from fairseq_ssl.engines.decoding import Decoder, Decoding, Loader
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
 
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """A model and how to decode with it; sizes are in tokens."""
+
+    models: tuple[Path, ...]
+    """Checkpoints, of an ensemble where there are several; or one folder of CTranslate2's."""
+    data_dir: Path | None = None
+    """Folder of the dictionaries (None: the one the model was trained on)."""
+    languages: tuple[str | None, str | None] = (None, None)
+    """Source and target (None: the ones the checkpoint or that folder tells)."""
+    beam: int = 6
+    length_penalty: float = 1.0
+    nbest: int = 1
+    sampling: bool = False
+    top_k: int = 0
+    """0: any token may be sampled."""
+    temperature: float = 1.0
+    longest: int = 250
+    """Tokens that are written at most."""
+    batch_tokens: int = 4000
+    """Tokens of a batch of sources, padding included."""
+    compute_type: str = "float32"
+    device: str = "cpu"
+    threads: int = 1
+    options: tuple[str, ...] = ()
+    """Of fairseq-generate, for the fairseq engine alone."""
+
+
+DecodedLine = list[str] | None
+"""The lines for a sentence, best first, where a search may keep none; None: it failed."""
+
+
+class Decoder(Protocol):
+    """Writes sentences for sentences."""
+
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
+        """Return what is written for each sentence of tokens.
+
+        What is random depends on the ids, or on a seed set by `begin`.
+        """
+
+    def begin(self, seed: int) -> None:
+        """Draw from here on what this seed gives."""
+
+
+DecoderLoader = Callable[[DecodingConfig, int], Decoder]
+"""Loads a decoder in the process that uses it, whose number, from 0, chooses its GPU."""
+
+
 MADE, GIVEN = "made", "given"
-OUTPUTS = (MADE, GIVEN)
-COUNTS = ("lines", "blank", "too_long", "undecodable", "failed", "pairs", "read", "written")
+TRANSLATION_OUTPUTS = (MADE, GIVEN)
+TRANSLATION_COUNTS = (
+    "lines",
+    "blank",
+    "too_long",
+    "undecodable",
+    "failed",
+    "pairs",
+    "read",
+    "written",
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +83,7 @@ class TranslatedBlock:
     outputs: tuple[bytes, ...]
     end: int
     counts: Counter[str]
-    """By the names in `COUNTS`; `read` and `written` are tokens."""
+    """By the names in `TRANSLATION_COUNTS`; `read` and `written` are tokens."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +95,7 @@ class Line:
     """Its first byte in the text."""
     tokens: list[str]
     fate: str = ""
-    """Why it is not translated, a name in `COUNTS`."""
+    """Why it is not translated, a name in `TRANSLATION_COUNTS`."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +107,8 @@ class Translation:
     line or block in the text, and on nothing else.
     """
 
-    load: Loader
-    decoding: Decoding
+    load: DecoderLoader
+    decoding: DecodingConfig
     seed: int
     most: int
     """Tokens of a line that is translated."""
@@ -63,7 +124,7 @@ class Translation:
         decoded = decoder.decode([line.tokens for line in good], [line.start for line in good])
         found = {line.start: written for line, written in zip(good, decoded, strict=True)}
         counts = Counter(line.fate or "translated" for line in lines)
-        columns: dict[str, list[bytes]] = {name: [] for name in OUTPUTS}
+        columns: dict[str, list[bytes]] = {name: [] for name in TRANSLATION_OUTPUTS}
         for line in lines:
             written = found.get(line.start)
             counts["failed"] += not line.fate and written is None
@@ -96,6 +157,6 @@ class Translation:
 
 
 @lru_cache(maxsize=1)
-def _decoder(load: Loader, decoding: Decoding, worker: int) -> Decoder:
+def _decoder(load: DecoderLoader, decoding: DecodingConfig, worker: int) -> Decoder:
     """Return the decoder of this process, which is loaded once."""
     return load(decoding, worker)
