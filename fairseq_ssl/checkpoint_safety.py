@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from omegaconf.errors import OmegaConfBaseException
 
+from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
-from fairseq_ssl.checkpoints.reading import load
 from fairseq_ssl.checkpoints.safe_eval import evaluate
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
 from fairseq_ssl.errors import DataError, FairseqSslError
@@ -46,7 +46,7 @@ def protect_fairseq() -> None:
 
 
 class _RestrictedTorch(ModuleType):
-    """torch as `fairseq.checkpoint_utils` sees it: `load` reads plain values only."""
+    """torch as `fairseq.checkpoint_utils` sees it: `load_checkpoint` reads plain values only."""
 
     def __init__(self) -> None:
         super().__init__("torch")
@@ -57,7 +57,7 @@ class _RestrictedTorch(ModuleType):
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
         """Read a checkpoint from an open file, on the CPU, and check its options."""
-        return load(file, str(getattr(file, "name", "The checkpoint")))
+        return load_checkpoint(file, str(getattr(file, "name", "The checkpoint")))
 
 
 def _with_data(stock: Callable[..., Any]) -> Callable[..., Any]:

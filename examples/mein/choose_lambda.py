@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.io.atomic import atomic_lines, atomic_path
 
@@ -16,7 +16,9 @@ from fairseq_ssl.io.atomic import atomic_lines, atomic_path
 def choose(folder: Path, starts: list[str]) -> None:
     """Write final.pt and lambda.json of FOLDER/lambda.START; of equal ones the first is chosen."""
     paths = {start: folder / f"lambda.{start}" / "checkpoint_best.pt" for start in starts}
-    accuracies = {start: float(read(path)["extra_state"]["best"]) for start, path in paths.items()}
+    accuracies = {
+        start: float(read_checkpoint(path)["extra_state"]["best"]) for start, path in paths.items()
+    }
     best = max(starts, key=lambda start: accuracies[start])
     with atomic_lines(folder / "lambda.json") as file:
         json.dump({"lambda": float(best), "dev_accuracy": accuracies}, file)

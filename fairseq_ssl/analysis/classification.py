@@ -13,7 +13,7 @@ from fairseq import utils
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import read, task_options
+from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cut_named
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.errors import DataError, FairseqSslError
@@ -62,7 +62,7 @@ class Classifier:
     @classmethod
     def load(cls, path: Path, data: Path, device: str = "cpu") -> Classifier:
         """Read a checkpoint; `data` is a data folder with the dictionaries of its training."""
-        state = read(path)
+        state = read_checkpoint(path)
         options = task_options(state)
         if options["_name"] != TASK or options.get("classification_stage") == "imitate":
             raise DataError(

@@ -1,16 +1,348 @@
-"""A CTranslate2 model from a checkpoint of fairseq's own Transformer, by its own converter."""
+"""CTranslate2 models: converted from a checkpoint of fairseq's Transformer, checked when read."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from fairseq_ssl.checkpoints.ctranslate2_folder import write_checksums
-from fairseq_ssl.checkpoints.reading import State, save
-from fairseq_ssl.checkpoints.training_data import TrainingData
+import numpy as np
+
+from fairseq_ssl.checkpoints.files import State, TrainingData, save_checkpoint
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.atomic import atomic_folder, system_error
+from fairseq_ssl.io.json_files import parse_json
+
+WEIGHTS, CONFIG, CHECKSUMS = "model.bin", "config.json", "checksums.json"
+VOCABULARIES = {"source": "source_vocabulary.json", "target": "target_vocabulary.json"}
+SHARED = "shared_vocabulary.json"
+SIDES = ("encoder", "decoder")
+EMBEDDINGS = {
+    "encoder/embeddings_0/weight": "source",
+    "decoder/projection/weight": "target",
+    "decoder/embeddings/weight": "target",
+}
+"""Variables with a row for each word, and the vocabulary of the words."""
+TOKENS = ("unk_token", "bos_token", "eos_token", "decoder_start_token")
+
+VARIABLE_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
+"""Types by their number in the file."""
+VARIABLE_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
+FLOATS = ("float32", "float16", "bfloat16")
+MAX_RANK = 4
+CHECKSUM_CHUNK = 1 << 22
+"""Values that are checked at once."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a model."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+    """Of its values in the file."""
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return prod(self.shape)
+
+
+class _FormatError(Exception):
+    """A fault in the bytes of a file."""
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the SHA-256 of each file in a folder beside them."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
+    sums = {name: _checksum(folder / name) for name in names}
+    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+
+
+def check_ctranslate2_folder(folder: Path) -> None:
+    """Reject a damaged folder.
+
+    Raises:
+        DataError: if a file is missing, damaged, or does not go with the others
+    """
+    try:
+        config = _json(folder / CONFIG, dict)
+        vocabularies = {side: _vocabulary(folder, side) for side in VOCABULARIES}
+        _check_tokens(config, vocabularies)
+        with (folder / WEIGHTS).open("rb") as file:
+            variables, aliases, revision = _parsed(file)
+            has_checksums = _check_checksums(folder)
+            _check_revision(revision, has_checksums)
+            whole = {**variables, **{name: variables[of] for name, of in aliases.items()}}
+            scalars = _scalars(file, variables)
+            scalars |= {name: scalars[of] for name, of in aliases.items() if of in scalars}
+            _check_names(whole, scalars)
+            sizes = {side: len(words) for side, words in vocabularies.items()}
+            _check_shapes(whole, sizes, scalars)
+            for name, variable in variables.items():
+                _check_values(file, name, variable)
+    except _FormatError as error:
+        raise DataError(
+            f"{folder} is not a whole CTranslate2 model: {error}. Export the model again: "
+            "fairseq-ssl export --to ctranslate2"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
+
+
+def _parsed(file: BinaryIO) -> tuple[dict[str, Variable], dict[str, str], int]:
+    """Read everything but the values: variables, aliases and the revision."""
+    size = os.fstat(file.fileno()).st_size
+    version = _number(file, "I")
+    supported = int(
+        import_optional(
+            "ctranslate2.specs.model_spec", "Reading a CTranslate2 model", "ctranslate2"
+        ).CURRENT_BINARY_VERSION
+    )
+    if version != supported:
+        raise _FormatError(f"{WEIGHTS} has the format {version}, expected {supported}")
+    kind = _text(file)
+    if kind != "TransformerSpec":
+        raise _FormatError(f"{WEIGHTS} holds a {kind[:40]!r}, expected a TransformerSpec")
+    revision = _number(file, "I")
+    variables: dict[str, Variable] = {}
+    for _ in range(_number(file, "I")):
+        name = _text(file)
+        rank = _number(file, "B")
+        if rank > MAX_RANK:
+            raise _FormatError(f"{WEIGHTS}: {name[:80]!r} has {rank} dimensions")
+        shape = tuple(_number(file, "I") for _ in range(rank))
+        kind_id, stored = _number(file, "B"), _number(file, "I")
+        if kind_id >= len(VARIABLE_DTYPES):
+            raise _FormatError(f"{WEIGHTS}: {name[:80]!r} has the unknown type {kind_id}")
+        variable = Variable(shape, VARIABLE_DTYPES[kind_id], file.tell())
+        expected = variable.count * VARIABLE_SIZES[variable.dtype]
+        if stored != expected % 2**32 or name in variables:
+            raise _FormatError(f"{WEIGHTS}: the size or the name of {name[:80]!r} is wrong")
+        if variable.offset + expected > size:
+            raise _FormatError(f"{WEIGHTS} ends within {name[:80]!r}")
+        variables[name] = variable
+        file.seek(expected, os.SEEK_CUR)
+    aliases = {_text(file): _text(file) for _ in range(_number(file, "I"))}
+    if variables.keys() & aliases.keys() or not set(aliases.values()) <= variables.keys():
+        raise _FormatError(f"{WEIGHTS} has a wrong list of aliases")
+    if file.tell() != size:
+        raise _FormatError(f"{WEIGHTS} has {size - file.tell()} bytes too many")
+    return variables, aliases, revision
+
+
+def _check_revision(revision: int, has_checksums: bool) -> None:
+    """Reject a layout that the package does not know; without checksums, any but its own."""
+    specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
+    supported = int(specs.TransformerSpec.revision.fget(None))
+    if not (revision == supported or (has_checksums and 0 < revision < supported)):
+        raise _FormatError(f"{WEIGHTS} has the revision {revision}, expected {supported}")
+
+
+def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
+    """Compare the variables with those of a Transformer of as many layers."""
+    specs = import_optional("ctranslate2.specs", "Reading a CTranslate2 model", "ctranslate2")
+    layers = tuple(
+        len(
+            {
+                name.split("/")[1]
+                for name in whole
+                if name.startswith(f"{side}/layer_") and name.split("/")[1] != "layer_norm"
+            }
+        )
+        for side in SIDES
+    )
+    if not all(layers) or any(scalars.get(f"{side}/num_heads", 0) < 1 for side in SIDES):
+        raise _FormatError(f"{WEIGHTS} lacks layers or the number of their heads")
+
+    def has(part: str) -> bool:
+        return any(part in name for name in whole)
+
+    spec = specs.TransformerSpec.from_config(
+        layers,
+        int(scalars["encoder/num_heads"]),
+        pre_norm=scalars.get("encoder/pre_norm") == 1,
+        layernorm_embedding=has("/layernorm_embedding/"),
+        with_relative_position=has("/relative_position_keys"),
+        relative_attention_bias=has("/relative_attention_bias"),
+        ffn_glu=has("/ffn/linear_0_noact/"),
+        rms_norm=not has("/beta"),
+    )
+    known: dict[str, Any] = {}
+    model_spec = import_optional(
+        "ctranslate2.specs.model_spec", "Reading a CTranslate2 model", "ctranslate2"
+    )
+    model_spec.visit_spec(spec, lambda _, name, value: known.update({name: value}))
+    required = {name for name, value in known.items() if not isinstance(value, str)}
+    wrong = sorted((whole.keys() - known.keys()) | (required - whole.keys()))
+    if wrong:
+        raise _FormatError(f"{WEIGHTS} lacks {wrong[0][:80]!r}, or should not have it")
+
+
+def _check_shapes(
+    whole: dict[str, Variable], words: dict[str, int], scalars: dict[str, float]
+) -> None:
+    """Check that the parts of each layer have sizes that go together."""
+    for name, side in EMBEDDINGS.items():
+        shape = whole[name].shape
+        if len(shape) != 2 or shape[0] != words[side]:
+            raise _FormatError(
+                f"{WEIGHTS} has {name} of the shape {list(shape)}, and the {side} vocabulary has "
+                f"{words[side]} words"
+            )
+    dims = {name.partition("/")[0]: whole[name].shape[1] for name in EMBEDDINGS}
+    for name, one in whole.items():
+        side, _, rest = name.partition("/")
+        if not _is_shape(rest, one.shape, dims[side], whole, name):
+            raise _FormatError(f"{WEIGHTS}: {name!r} has the shape {list(one.shape)}")
+    if any(dim % scalars[f"{side}/num_heads"] for side, dim in dims.items()):
+        raise _FormatError(f"{WEIGHTS} has a wrong number of heads")
+    floats = {
+        one.dtype
+        for name, one in whole.items()
+        if one.shape and not name.endswith("_scale") and f"{name}_scale" not in whole
+    }
+    if len(floats) > 1 or not floats <= set(FLOATS):
+        raise _FormatError(f"{WEIGHTS} has weights of the types {', '.join(sorted(floats))}")
+
+
+def _is_shape(
+    name: str, shape: tuple[int, ...], dim: int, whole: dict[str, Variable], full: str
+) -> bool:
+    """Return True if a variable of a side may have a shape; `dim` is the size of its states."""
+    part, _, kind = name.rpartition("/")
+    owner = full.rpartition("/")[0]
+    if kind in ("bias", "weight_scale", "weight_zero"):
+        return shape == whole[f"{owner}/weight"].shape[:1] or (kind != "bias" and shape == ())
+    if kind in ("beta", "gamma"):
+        return shape == (dim,)
+    if kind == "encodings":
+        return len(shape) == 2 and shape[1] == dim
+    if kind != "weight":
+        return True
+    if part.endswith("ffn/linear_1"):
+        inner = whole[f"{owner.rpartition('/')[0]}/linear_0/weight"].shape[:1]
+        return shape == (dim, *inner)
+    reads_states = part.endswith(("self_attention/linear_0", "attention/linear_0", "ffn/linear_0"))
+    return len(shape) == 2 and 0 not in shape and (not reads_states or shape[1] == dim)
+
+
+def _scalars(file: BinaryIO, variables: dict[str, Variable]) -> dict[str, float]:
+    """Read the settings among the variables: numbers of heads, switches and the like."""
+    found = {}
+    for name, variable in variables.items():
+        if not variable.shape and variable.dtype != "bfloat16":
+            file.seek(variable.offset)
+            found[name] = float(
+                np.frombuffer(file.read(VARIABLE_SIZES[variable.dtype]), variable.dtype)[0]
+            )
+    return found
+
+
+def _check_values(file: BinaryIO, name: str, variable: Variable) -> None:
+    """Reject values that are not numbers."""
+    if variable.dtype not in FLOATS:
+        return
+    for block in _blocks(file, variable):
+        if not np.isfinite(block).all():
+            raise _FormatError(f"{WEIGHTS}: {name[:80]!r} has infinite values")
+
+
+def _blocks(file: BinaryIO, variable: Variable) -> Iterator[Any]:
+    """Yield the values of a variable; a bfloat16 is the upper half of a float32."""
+    file.seek(variable.offset)
+    left = variable.count
+    while left:
+        count = min(left, CHECKSUM_CHUNK)
+        data = file.read(count * VARIABLE_SIZES[variable.dtype])
+        if variable.dtype == "bfloat16":
+            yield (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+        else:
+            yield np.frombuffer(data, variable.dtype)
+        left -= count
+
+
+def _check_checksums(folder: Path) -> bool:
+    """Compare all files with their checksums; return False if there are none."""
+    if not (folder / CHECKSUMS).exists():
+        return False
+    for name, expected in _json(folder / CHECKSUMS, dict).items():
+        if Path(name).name != name or not (folder / name).is_file():
+            raise _FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which is not there")
+        if _checksum(folder / name) != expected:
+            raise _FormatError(f"{name} has another checksum than {CHECKSUMS} says")
+    return True
+
+
+def _vocabulary(folder: Path, side: str) -> list[str]:
+    shared = folder / SHARED
+    path = shared if shared.exists() else folder / VOCABULARIES[side]
+    words: list[str] = _json(path, list)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise _FormatError(f"{path.name} is not a list of words")
+    if len(set(words)) < len(words):
+        raise _FormatError(f"{path.name} has a word twice")
+    return words
+
+
+def _check_tokens(config: dict[str, Any], vocabularies: dict[str, list[str]]) -> None:
+    for name in TOKENS:
+        token = config.get(name)
+        sides = ["target"] if name == "decoder_start_token" else list(vocabularies)
+        if name == "decoder_start_token" and token is None:
+            continue
+        if not isinstance(token, str) or any(token not in vocabularies[side] for side in sides):
+            raise _FormatError(f"{CONFIG} has the {name} {str(token)[:40]!r}, which is not a word")
+    for name in ("add_source_bos", "add_source_eos"):
+        if not isinstance(config.get(name, False), bool):
+            raise _FormatError(f"{CONFIG} has a wrong value for {name}")
+
+
+def _json(path: Path, kind: type) -> Any:
+    try:
+        found = parse_json(path.read_bytes())
+    except ValueError:
+        raise _FormatError(f"{path.name} is not JSON") from None
+    if not isinstance(found, kind):
+        raise _FormatError(f"{path.name} is not a {kind.__name__} of JSON")
+    return found
+
+
+def _checksum(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(CHECKSUM_CHUNK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _number(file: BinaryIO, kind: str) -> int:
+    size = struct.calcsize(f"<{kind}")
+    data = file.read(size)
+    if len(data) < size:
+        raise _FormatError(f"{WEIGHTS} is cut off")
+    return int(struct.unpack(f"<{kind}", data)[0])
+
+
+def _text(file: BinaryIO) -> str:
+    """Read a name: its length, then characters and a zero byte."""
+    length = _number(file, "H")
+    data = file.read(length)
+    if len(data) < length or not data.endswith(b"\0"):
+        raise _FormatError(f"{WEIGHTS} has a damaged name")
+    try:
+        return data[:-1].decode("ascii")
+    except UnicodeDecodeError:
+        raise _FormatError(f"{WEIGHTS} has a damaged name") from None
+
 
 UNSUPPORTED = {
     "adaptive_softmax_cutoff": "adaptive softmax",
@@ -29,7 +361,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
     with atomic_folder(output) as folder:
         flat = folder.with_name(f"{folder.name}.pt")
         try:
-            save({"args": options, "model": state["model"]}, flat)
+            save_checkpoint({"args": options, "model": state["model"]}, flat)
             converter = converters.FairseqConverter(str(flat), options.data)
             converter.convert(str(folder), quantization=quantization, force=True)
         except Exception as error:  # what its converter lacks, or meets in options and weights

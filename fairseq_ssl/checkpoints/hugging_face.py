@@ -1,25 +1,133 @@
-"""A language model in a local folder, as Hugging Face stores it: settings, symbols, weights."""
+"""Model folders in the format of Hugging Face: checked, then read without running their code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairseq_ssl.checkpoints.reading import refusal
-from fairseq_ssl.checkpoints.untrusted_folder import check_folder, read_settings
+from fairseq_ssl.checkpoints.files import rejection_reason
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.vocabulary import RESERVED
+
+ADAPTER = "adapter_config.json"
+"""Names a base model elsewhere, which transformers loads in place of the folder's."""
+CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
+"""Settings that name Python files of the folder or of a repository."""
+ELSEWHERE = (
+    *("quantization_config", "transformers_weights"),
+    *("use_pretrained_backbone", "use_timm_backbone", "backbone", "backbone_config"),
+    *("mecab_option", "sudachi_config_path", "sudachi_resource_dir"),
+)
+"""Settings that make transformers read other files or use other packages."""
+ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
+BUILT_IN = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")
+"""Attention of transformers itself; other names are kernels to download."""
+UNREAD = "special_tokens_map_file"
+"""A setting that names a file, which transformers keeps and does not open."""
+
+
+def check_model_folder(folder: Path) -> None:
+    """Reject a folder that asks to run code or to read files outside it.
+
+    Raises:
+        UnsafeCheckpointError: if a JSON file of the folder does
+        DataError: if a JSON file of the folder is damaged
+    """
+    if (folder / ADAPTER).exists():
+        raise UnsafeCheckpointError(
+            f"{folder} was rejected: its {ADAPTER} names another model to load. Expected a model "
+            "with all its weights; merge the adapter into its base model."
+        )
+    for path in sorted(folder.glob("*.json")):
+        if path.name.endswith(".index.json"):
+            _check_index(path)
+        elif path.name.endswith("config.json"):
+            check_settings(read_settings(path), str(path))
+
+
+def check_settings(settings: Any, where: str) -> None:
+    """Reject settings that name code, or files other than the folder's own.
+
+    Args:
+        settings: of a model or a tokenizer, nested or not
+        where: they were found, for the error
+    """
+    for name, value in _named(settings):
+        if value is None or (isinstance(value, (int, float)) and value is not True):
+            continue  # switched off, or the id of a label with such a name
+        if name in CODE:
+            what = "asks to run code of the folder's author"
+        elif name in ATTENTION and value not in BUILT_IN:
+            what = "asks to download a kernel"
+        elif name in ELSEWHERE:
+            what = "asks for other files or packages"
+        elif name == "fast_tokenizer_files" and _are_names(value):
+            continue
+        elif name.endswith(("_file", "_files")) and name != UNREAD:
+            what = "asks to read another file"
+        else:
+            continue
+        raise UnsafeCheckpointError(
+            f"{where} was rejected and nothing was run: {name} {what}. Expected the settings of a "
+            "model that transformers has itself, such as a BERT or a RoBERTa."
+        )
+
+
+def _check_index(path: Path) -> None:
+    """Reject an index of weights in parts that names files outside its folder."""
+    parts = read_settings(path).get("weight_map")
+    names = parts.values() if isinstance(parts, dict) else []
+    wrong = [name for name in names if not _are_names([name])]
+    if wrong:
+        raise UnsafeCheckpointError(
+            f"{path} names the file {str(wrong[0])[:60]!r}; expected names of files beside it."
+        )
+
+
+def _are_names(names: Any) -> bool:
+    """Return True if all are names of files without a folder."""
+    return isinstance(names, list) and all(
+        isinstance(name, str) and Path(name).name == name and name not in (".", "..")
+        for name in names
+    )
+
+
+def _named(settings: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all settings, those of parts too."""
+    waiting = [settings]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, Mapping):
+            yield from ((str(name), value) for name, value in found.items())
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the names and values in a JSON file; raise a DataError if it holds anything else."""
+    try:
+        found = parse_json(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise DataError(f"{path} is not JSON. Copy it again.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no names and values. Copy it again.")
+    return found
+
 
 CONFIG = "config.json"
 LISTED, NUMBERED, TOKENISER = "vocab.txt", "vocab.json", "tokenizer.json"
 ADDED = "added_tokens.json"
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 STAND_INS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
 """Symbols that no text has; for the first four fairseq's dictionary has names of its own."""
@@ -27,7 +135,7 @@ STAND_INS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "<mask>")
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Read the settings of the model, and reject a folder that asks to run code."""
-    check_folder(folder)
+    check_model_folder(folder)
     return _json(folder / CONFIG, folder)
 
 
@@ -40,7 +148,7 @@ def read_vocabulary(folder: Path) -> dict[str, int]:
         rows = _json(folder / NUMBERED, folder) | _added(folder)
         return _checked(rows, folder / NUMBERED)
     if (folder / TOKENISER).is_file():
-        return _of_tokeniser(folder / TOKENISER)
+        return _read_tokenizer(folder / TOKENISER)
     raise DataError(
         f"{folder} has no symbols. Expected {LISTED}, {NUMBERED} or {TOKENISER}, which its "
         "tokeniser saves."
@@ -64,7 +172,7 @@ def write_dictionary(folder: Path, output: Path) -> int:
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """Read all weights, from one file or from several with an index; no code of theirs is run."""
-    for name in WEIGHTS:
+    for name in WEIGHT_FILES:
         index = folder / f"{name}.index.json"
         if (folder / name).is_file():
             return _reader(name)(folder / name)
@@ -74,7 +182,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
                 weights.update(_reader(name)(part))
             return weights
     raise DataError(
-        f"{folder} has no weights. Expected {' or '.join(WEIGHTS)}, or the same in parts with "
+        f"{folder} has no weights. Expected {' or '.join(WEIGHT_FILES)}, or the same in parts with "
         "an index."
     )
 
@@ -99,7 +207,7 @@ def _of_pickle(path: Path) -> dict[str, Tensor]:
     except OSError as error:
         raise DataError(f"{path} can not be read: {error.strerror}.") from None
     except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
-        refused = refusal(path, error)
+        refused = rejection_reason(path, error)
         if isinstance(refused, UnsafeCheckpointError):
             raise refused from None
         raise DataError(f"{path} is damaged or holds no weights. Copy it again.") from None
@@ -120,7 +228,7 @@ def _parts(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def _of_tokeniser(path: Path) -> dict[str, int]:
+def _read_tokenizer(path: Path) -> dict[str, int]:
     found = _json(path, path.parent)
     model = found.get("model")
     rows = model.get("vocab") if isinstance(model, dict) else None

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.checkpoints.hugging_face import CONFIG, read_config
-from fairseq_ssl.checkpoints.untrusted_folder import check_settings
+from fairseq_ssl.checkpoints.hugging_face import CONFIG, check_settings, read_config
 from fairseq_ssl.errors import DataError, import_optional
 
-Cut = Callable[[str], list[str]]
+SubwordSegmenter = Callable[[str], list[str]]
 
 
-def model(folder: Path, has_head: bool = False) -> Any:
+def load_model(folder: Path, has_head: bool = False) -> Any:
     """Return the model of a folder, with its head for masked tokens if that is wanted."""
     loaders = _transformers(folder)
     loader = loaders.AutoModelForMaskedLM if has_head else loaders.AutoModel
@@ -31,7 +30,7 @@ def model(folder: Path, has_head: bool = False) -> Any:
     return found.eval()
 
 
-def config(folder: Path) -> dict[str, Any]:
+def load_config(folder: Path) -> dict[str, Any]:
     """Return the settings of a folder's model that are not what they are by themselves."""
     found: dict[str, Any] = _loaded(_transformers(folder).AutoConfig, folder).to_diff_dict()
     return found
@@ -50,14 +49,14 @@ def of_config(given: dict[str, Any]) -> Any:
         raise DataError(f"The {kind} of the checkpoint cannot be built: {_line(error)}") from None
 
 
-def tokeniser(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
     """Return what cuts text for the model of a folder."""
     return _loaded(_transformers(folder).AutoTokenizer, folder)
 
 
-def cutter(folder: Path) -> Cut:
+def subword_segmenter(folder: Path) -> SubwordSegmenter:
     """Return what cuts a text into the model's own tokens, without those of start and end."""
-    found = tokeniser(folder)
+    found = load_tokenizer(folder)
 
     def cut(text: str) -> list[str]:
         try:

@@ -60,17 +60,17 @@ def run(args: argparse.Namespace) -> int:
     check_new(args.output, args.force)
     if args.to != "ctranslate2" and (args.data_dir or args.quantization != "float32"):
         raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
-    from fairseq_ssl.checkpoints import reading
+    from fairseq_ssl.checkpoints import files
     from fairseq_ssl.checkpoints.conversion import to_stock
 
-    state = _one_model(reading.read(args.checkpoint), args)
-    parameters = {"to": args.to, "arch": reading.architecture(state)}
+    state = _one_model(files.read_checkpoint(args.checkpoint), args)
+    parameters = {"to": args.to, "arch": files.architecture(state)}
     stock = state if args.to == "translation" else to_stock(state)
     if args.to != "ctranslate2":
-        reading.write(stock, args.output)
+        files.write_checkpoint(stock, args.output)
     else:
         from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-        from fairseq_ssl.checkpoints.training_data import training_data
+        from fairseq_ssl.checkpoints.files import training_data
 
         data = training_data(state, args.data_dir, args.source_lang, args.target_lang)
         write_ctranslate2(stock, data, args.output, args.quantization)
@@ -83,14 +83,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _one_model(state: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Take the model that is wanted out of a checkpoint of two."""
-    from fairseq_ssl.checkpoints.directions import TASK, is_two_way, one_direction
+    from fairseq_ssl.checkpoints.conversion import TWO_WAY_TASK, is_two_way, one_direction
 
     if is_two_way(state):
         return one_direction(state, args.source_lang, args.target_lang)
     if args.to == "translation":
         raise UsageError(
             f"{args.checkpoint} holds one model already: --to translation is for those of --task "
-            f"{TASK}."
+            f"{TWO_WAY_TASK}."
         )
     if args.to == "fairseq" and (args.source_lang or args.target_lang):
         raise UsageError(

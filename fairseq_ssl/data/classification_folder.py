@@ -26,7 +26,7 @@ def cut_named(name: str) -> Segmenter:
     """Return how words are cut: words, spaces, or bert:FOLDER as that language model cuts them."""
     kind, _, folder = name.partition(":")
     if kind == "bert" and folder:
-        return pretrained.cutter(Path(folder).expanduser())
+        return pretrained.subword_segmenter(Path(folder).expanduser())
     if name not in CUTS:
         raise ConfigurationError(
             f"Words are cut by {name!r}; expected {', '.join(CUTS)} or bert:FOLDER."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.checkpoints.ctranslate2_folder import check_folder
+from fairseq_ssl.checkpoints.ctranslate2 import check_ctranslate2_folder
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
 from fairseq_ssl.inference.translation import DecodedLine, Decoder, DecodingConfig
 from fairseq_ssl.io.atomic import build_once
@@ -118,7 +118,7 @@ def converted(decoding: DecodingConfig) -> DecodingConfig:
     _package()
     check_ctranslate2_model(model)
     if model.is_dir():
-        check_folder(model)
+        check_ctranslate2_folder(model)
         return decoding
     folder = decoding.data_dir and str(decoding.data_dir.resolve())
     made_of = {
@@ -137,17 +137,16 @@ def converted(decoding: DecodingConfig) -> DecodingConfig:
         "folder as --model."
     )
     build_once(kept, lambda: is_done([kept], made_of), convert, hint)
-    check_folder(kept)
+    check_ctranslate2_folder(kept)
     return replace(decoding, models=(kept,))
 
 
 def _convert(decoding: DecodingConfig, folder: Path) -> None:
     from fairseq_ssl.checkpoints.conversion import to_stock
     from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-    from fairseq_ssl.checkpoints.reading import read, task_options
-    from fairseq_ssl.checkpoints.training_data import training_data
+    from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
 
-    state = read(decoding.models[0])
+    state = read_checkpoint(decoding.models[0])
     if task_options(state).get("right_to_left"):
         raise ConfigurationError(
             f"{decoding.models[0]} writes from right to left, which CTranslate2 does not know of. "

@@ -133,10 +133,9 @@ def load_fairseq_decoder(decoding: DecodingConfig, worker: int) -> Decoder:
 
 def _words(decoding: DecodingConfig) -> list[str]:
     """Return the command line that fairseq-interactive would have."""
-    from fairseq_ssl.checkpoints.reading import read, task_options
-    from fairseq_ssl.checkpoints.training_data import training_data
+    from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
 
-    state = read(decoding.models[0])
+    state = read_checkpoint(decoding.models[0])
     data = training_data(state, decoding.data_dir, *decoding.languages)
     trained = task_options(state)
     task = "tagged_translation" if trained["_name"] in TRANSLATION else str(trained["_name"])

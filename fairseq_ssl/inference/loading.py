@@ -92,10 +92,14 @@ class LoadedModels:
 
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
     """Return what replaces options of the checkpoints; refuse what the kind does not go with."""
-    from fairseq_ssl.checkpoints.reading import read, task_options
-    from fairseq_ssl.checkpoints.training_data import require_folder, training_data
+    from fairseq_ssl.checkpoints.files import (
+        read_checkpoint,
+        require_folder,
+        task_options,
+        training_data,
+    )
 
-    states = [read(path) for path in scoring.models]
+    states = [read_checkpoint(path) for path in scoring.models]
     for path, state in zip(scoring.models, states, strict=True):
         name = task_options(state)["_name"]
         kind = TASKS.get(str(name), TRANSLATION)
@@ -123,11 +127,13 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
 
 def writes_right_to_left(scoring: ScoringConfig) -> bool:
     """Tell whether the models write the last token first."""
-    from fairseq_ssl.checkpoints.reading import read, task_options
+    from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
     if scoring.right_to_left is not None:
         return scoring.right_to_left
-    said = {bool(task_options(read(path)).get("right_to_left")) for path in scoring.models}
+    said = {
+        bool(task_options(read_checkpoint(path)).get("right_to_left")) for path in scoring.models
+    }
     if len(said) > 1:
         raise UsageError(
             "Some of the models write from right to left and some do not. Score with each kind by "

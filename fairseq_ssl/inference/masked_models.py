@@ -95,14 +95,14 @@ class FolderModels:
         import torch
 
         torch.set_num_threads(scoring.threads)
-        self.tokeniser = pretrained.tokeniser(scoring.models[0])
+        self.tokeniser = pretrained.load_tokenizer(scoring.models[0])
         symbols = self.tokeniser.get_vocab()
         for folder in scoring.models[1:]:
-            if pretrained.tokeniser(folder).get_vocab() != symbols:
+            if pretrained.load_tokenizer(folder).get_vocab() != symbols:
                 raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
         device = device_of(scoring.device, worker)
         kind = torch.float16 if scoring.half else torch.float32
-        models = [pretrained.model(folder, has_head=True) for folder in scoring.models]
+        models = [pretrained.load_model(folder, has_head=True) for folder in scoring.models]
         self.loaded = LoadedModels(
             [one.to(device=device, dtype=kind) for one in models], None, device
         )

@@ -78,9 +78,9 @@ class BertClassifier(TextClassifier):
             config = json.loads(cfg.classifier_bert_config)
             return cls(cfg, pretrained.of_config(config), len(symbols), classes)
         folder = Path(cfg.classifier_bert).expanduser()
-        encoder = pretrained.model(folder)
+        encoder = pretrained.load_model(folder)
         model = cls(cfg, encoder, len(symbols), classes)
-        tokeniser = pretrained.tokeniser(folder)
+        tokeniser = pretrained.load_tokenizer(folder)
         start, end = pretrained.ends(tokeniser)
         model.start.fill_(start)
         model.rows.copy_(torch.tensor(_rows(symbols, tokeniser, end, folder)))
@@ -109,7 +109,7 @@ class BertClassifier(TextClassifier):
 
 def config_of(folder: str) -> str:
     """Return what makes the encoder of a folder, as JSON."""
-    return json.dumps(pretrained.config(Path(folder).expanduser()))
+    return json.dumps(pretrained.load_config(Path(folder).expanduser()))
 
 
 def _rows(symbols: list[str], tokeniser: Any, end: int, folder: Path) -> list[int]:

@@ -17,8 +17,8 @@ from fairseq.models.lstm import LSTMEncoder
 from torch import Tensor
 from torch.nn import functional
 
-from fairseq_ssl.checkpoints.encoders import encoder_weights
-from fairseq_ssl.checkpoints.reading import architecture, model_options, read
+from fairseq_ssl.checkpoints.files import architecture, model_options, read_checkpoint
+from fairseq_ssl.checkpoints.partial_init import classifier_encoder_weights
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.classification_task import require_task
 from fairseq_ssl.models.pooled_classifier import PooledConfig, pooled_classes
@@ -80,7 +80,7 @@ class EncoderClassifier(TextClassifier):
         require_task(task, "encoder_classifier")
         state = None
         if cfg.classifier_encoder is not None:
-            state = read(Path(cfg.classifier_encoder))
+            state = read_checkpoint(Path(cfg.classifier_encoder))
         dictionary = task.source_dictionary
         options = cfg.classifier_encoder_options
         if cfg.classifier_encoder is not None:
@@ -90,7 +90,7 @@ class EncoderClassifier(TextClassifier):
         if state is not None:
             start = encoder.state_dict()
             named = cfg.classifier_encoder_dict
-            found, known = encoder_weights(
+            found, known = classifier_encoder_weights(
                 state,
                 Path(str(cfg.classifier_encoder)),
                 dictionary.symbols,
@@ -128,7 +128,7 @@ class EncoderClassifier(TextClassifier):
 
 def options_of(checkpoint: str) -> str:
     """Return what of a checkpoint's options makes its encoder, as JSON."""
-    state = read(Path(checkpoint))
+    state = read_checkpoint(Path(checkpoint))
     options = model_options(state)
     arch = architecture(state)
     if arch not in ARCH_MODEL_REGISTRY:

@@ -7,7 +7,7 @@ from typing import Any
 from fairseq import models
 from omegaconf import OmegaConf
 
-from fairseq_ssl.checkpoints.reading import model_options, read
+from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.text_classifier import TextClassifier
 
@@ -23,7 +23,7 @@ STARTS = (
 
 def options_of(path: Path) -> str:
     """Return the options of the model in a checkpoint, as JSON."""
-    options = model_options(read(path))
+    options = model_options(read_checkpoint(path))
     return json.dumps({name: value for name, value in options.items() if name not in STARTS})
 
 
@@ -48,6 +48,6 @@ def loaded_expert(path: Path, task: Any) -> TextClassifier:
 
 def checked_state(path: Path, task: Any) -> dict[str, Any]:
     """Read a checkpoint; refuse one of other vocabularies than the task's."""
-    state = read(path)
+    state = read_checkpoint(path)
     task.check_vocabularies(state.get("task_state") or {}, str(path))
     return state

@@ -11,7 +11,7 @@ from fairseq.models import register_model
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from fairseq_ssl.checkpoints.reading import architecture, model_options
+from fairseq_ssl.checkpoints.files import architecture, model_options
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models import imitators
 from fairseq_ssl.models.classification_task import require_task

@@ -8,7 +8,7 @@ from typing import Any, Optional
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
-from fairseq_ssl.checkpoints.recurrent import encoder_weights
+from fairseq_ssl.checkpoints.partial_init import recurrent_encoder_weights
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.models.classification_task import require_task
@@ -64,7 +64,7 @@ class LstmClassifier(TextClassifier):
         model = cls(cfg, task.source_dictionary, len(task.classes))
         if cfg.classifier_lm is not None:
             start = model.encoder.state_dict()
-            found, known = encoder_weights(
+            found, known = recurrent_encoder_weights(
                 Path(cfg.classifier_lm),
                 task.source_dictionary.symbols,
                 start,

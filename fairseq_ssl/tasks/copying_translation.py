@@ -15,7 +15,7 @@ from fairseq.data import (
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_ssl.checkpoints.sides import load_side
+from fairseq_ssl.checkpoints.partial_init import load_side
 from fairseq_ssl.data.open_dictionary import OpenDictionary
 from fairseq_ssl.data.pair_sides import replace_side
 from fairseq_ssl.errors import ConfigurationError

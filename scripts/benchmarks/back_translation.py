@@ -22,8 +22,7 @@ import harness
 import models
 import torch
 
-from fairseq_ssl.checkpoints.reading import read
-from fairseq_ssl.checkpoints.training_data import training_data
+from fairseq_ssl.checkpoints.files import read_checkpoint, training_data
 
 BIN = Path(sys.executable).parent
 SEARCH = ("--beam", "6", "--lenpen", "1")
@@ -62,7 +61,7 @@ def run(words: Sequence[str | Path], log: Path) -> None:
 
 def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.Run, harness.Run]:
     """Return what runs back-translate, and what runs fairseq-generate."""
-    data = training_data(read(model), args.data_dir or (None if args.model else folder))
+    data = training_data(read_checkpoint(model), args.data_dir or (None if args.model else folder))
     pair = f"{data.source}-{data.target}"
     shutil.copy(text, folder / f"test.{pair}.{data.source}")
     for dictionary in data.dictionaries:

@@ -20,7 +20,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART, to_stock
 from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
-from fairseq_ssl.checkpoints.training_data import TrainingData
+from fairseq_ssl.checkpoints.files import TrainingData
 
 
 def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -> harness.Run:

@@ -169,11 +169,11 @@ def checkpoint(seed: int) -> bytes:
 
 def read(seed: int) -> str:
     """Read one checkpoint; return what came of it."""
-    from fairseq_ssl.checkpoints.reading import load
+    from fairseq_ssl.checkpoints.files import load_checkpoint
     from fairseq_ssl.errors import DataError
 
     try:
-        state = load(io.BytesIO(checkpoint(seed)), f"seed {seed}")
+        state = load_checkpoint(io.BytesIO(checkpoint(seed)), f"seed {seed}")
         pickle.dumps(state)
         repr(state)
     except DataError:

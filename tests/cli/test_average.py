@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.cli.main import main
 from tests.conftest import PACKAGE, Run, train
 
@@ -21,8 +21,8 @@ def test_the_mean_of_a_run_loads_in_fairseq(
     words = ("fairseq-ssl", "average", trained, "--last", "3", "--by", "update", "-o", mean)
     assert re.search(r"checkpoint_\d+_250\.pt$", run(*words).stderr, re.M)
     newest = sorted(trained.glob("checkpoint_*_[0-9]*.pt"), key=lambda p: int(p.stem.split("_")[2]))
-    weights = [read(path)["model"] for path in newest[-3:]]
-    for name, got in read(mean)["model"].items():
+    weights = [read_checkpoint(path)["model"] for path in newest[-3:]]
+    for name, got in read_checkpoint(mean)["model"].items():
         expected = sum(w[name].double() for w in weights) / 3
         torch.testing.assert_close(got, torch.as_tensor(expected).float(), atol=1e-6, rtol=0)
     beside = json.loads((tmp_path / "deep/mean.pt.json").read_text())

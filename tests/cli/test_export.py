@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ssl.checkpoints.reading import read, write
+from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 from fairseq_ssl.cli.main import main
 from tests.conftest import PACKAGE, Run, run_command
 
@@ -98,23 +98,23 @@ def test_quantized_models_are_smaller_and_translate(
 def test_what_can_not_be_exported_is_refused_by_name(
     run: Run, trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state = read(trained / "checkpoint_last.pt")
+    state = read_checkpoint(trained / "checkpoint_last.pt")
     options = state["cfg"]["model"]
     options._name = options.arch = "lstm"
-    write(state, tmp_path / "lstm.pt")
+    write_checkpoint(state, tmp_path / "lstm.pt")
     words = ["export", str(tmp_path / "lstm.pt"), "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
     assert main(words) == 1
     assert "the architecture 'lstm' can not be exported" in capsys.readouterr().err
     options._name = options.arch = "shape_transformer_tiny"
     options.adaptive_softmax_cutoff = "100,200"
-    write(state, tmp_path / "adaptive.pt")
+    write_checkpoint(state, tmp_path / "adaptive.pt")
     words = ["export", str(tmp_path / "adaptive.pt"), "--to", "ctranslate2"]
     words += ["--data-dir", str(toy_data)]
     assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
     assert "CTranslate2 has no adaptive softmax" in capsys.readouterr().err
     options.adaptive_softmax_cutoff = None
     del options.encoder_normalize_before
-    write(state, tmp_path / "adaptive.pt")
+    write_checkpoint(state, tmp_path / "adaptive.pt")
     assert main([*words, "-o", str(tmp_path / "ct2")]) == 1
     assert "CTranslate2 cannot take this model" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"lstm.pt", "adaptive.pt"}
@@ -130,7 +130,7 @@ def test_an_output_that_is_there_is_kept_unless_forced(
     assert "Pass --force to replace it" in capsys.readouterr().err
     assert output.read_text() == "mine"
     assert main([*words, "--force"]) == 0
-    assert read(output)["model"]
+    assert read_checkpoint(output)["model"]
 
 
 def test_force_replaces_a_model_and_nothing_else(

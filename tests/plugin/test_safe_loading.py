@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.reading import read
+from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from tests.conftest import PACKAGE, Attack, Run
 
@@ -36,7 +36,7 @@ def test_the_attack_works_where_nothing_protects(hostile: tuple[Path, Path]) -> 
     assert target.exists()
 
 
-@pytest.mark.parametrize("load", [checkpoint_utils.load_checkpoint_to_cpu, read])
+@pytest.mark.parametrize("load", [checkpoint_utils.load_checkpoint_to_cpu, read_checkpoint])
 def test_a_hostile_checkpoint_is_refused_and_nothing_is_run(
     hostile: tuple[Path, Path], load: Any
 ) -> None:
@@ -62,7 +62,7 @@ def test_generate_and_training_refuse_it_too(
 
 
 def test_numpy_scalars_in_a_checkpoint_are_harmless(trained: Path, tmp_path: Path) -> None:
-    state = read(trained / "checkpoint_last.pt")
+    state = read_checkpoint(trained / "checkpoint_last.pt")
     values = [np.float64(1.5), np.float32(2.5), np.int64(3), np.bool_(True)]
     torch.save({**state, "extra_state": {"best": values, "train_iterator": {}}}, tmp_path / "a.pt")
     assert (
@@ -75,12 +75,12 @@ def test_a_damaged_file_is_called_damaged(trained: Path, tmp_path: Path) -> None
     for name, content in {"cut": whole[: len(whole) // 2], "empty": b"", "text": b"hello"}.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match="can not be read as a checkpoint"):
-            read(tmp_path / name)
+            read_checkpoint(tmp_path / name)
     with pytest.raises(DataError, match="does not exist"):
-        read(tmp_path / "missing")
+        read_checkpoint(tmp_path / "missing")
     torch.save([1, 2], tmp_path / "list")
     with pytest.raises(DataError, match="holds no model"):
-        read(tmp_path / "list")
+        read_checkpoint(tmp_path / "list")
 
 
 def test_a_copy_is_whole_or_not_there(

@@ -21,7 +21,7 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBlockDataset
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.selection import last
+from fairseq_ssl.checkpoints.averaging import last_checkpoints
 from fairseq_ssl.compat import _forget_average
 
 fairseq_ssl.register()
@@ -246,7 +246,9 @@ def test_a_checkpoint_is_saved_at_each_interval(
     for update in range(1, 201):
         if update % epoch_updates == 0 or update % 20 == 0:  # as fairseq-train does
             save_checkpoint(cfg, update, epoch_updates)
-    updates = [int(path.stem.rpartition("_")[2]) for path in last(tmp_path, 8, "update")]
+    updates = [
+        int(path.stem.rpartition("_")[2]) for path in last_checkpoints(tmp_path, 8, "update")
+    ]
     assert updates == list(range(60, 201, 20))
     assert len(list(tmp_path.glob("checkpoint_[0-9]*.pt"))) == (8 if keep > 0 else 10)
 

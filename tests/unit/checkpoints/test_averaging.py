@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ssl.checkpoints.averaging import average
-from fairseq_ssl.checkpoints.reading import read, write
+from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
 from fairseq_ssl.errors import DataError, UsageError
 from tests.conftest import Run
 
@@ -29,7 +29,7 @@ def save(tmp_path: Path) -> Save:
         name: str, model: dict[str, torch.Tensor], arch: str = "a", **rest: Any
     ) -> Path:
         state = {"args": None, "cfg": {"model": {"_name": arch}}, "model": model, **rest}
-        write(state, tmp_path / name)
+        write_checkpoint(state, tmp_path / name)
         return tmp_path / name
 
     return save_checkpoint
@@ -44,7 +44,7 @@ def test_it_is_the_mean_that_numpy_computes(values: list[float]) -> None:
         paths = [Path(folder) / f"{i}.pt" for i in range(len(values))]
         for path, value in zip(paths, values, strict=True):
             weights = {"w": torch.tensor([value, -value])}
-            write({"cfg": {"model": {"_name": "a"}}, "model": weights}, path)
+            write_checkpoint({"cfg": {"model": {"_name": "a"}}, "model": weights}, path)
         mean = np.float32(np.mean(np.array(values, dtype=np.float64)))
         assert average(paths)["model"]["w"].tolist() == [mean, -mean]
 
@@ -79,9 +79,9 @@ def test_tied_weights_stay_tied_and_are_stored_once(save: Save, tmp_path: Path) 
     for i in range(2):
         shared = torch.full((100, 100), float(i))
         paths.append(save(f"{i}.pt", {"embed": shared, "project": shared}))
-    write(average(paths), tmp_path / "mean.pt")
+    write_checkpoint(average(paths), tmp_path / "mean.pt")
     assert (tmp_path / "mean.pt").stat().st_size < 1.2 * paths[0].stat().st_size
-    model = read(tmp_path / "mean.pt")["model"]
+    model = read_checkpoint(tmp_path / "mean.pt")["model"]
     assert model["embed"].data_ptr() == model["project"].data_ptr()
     assert model["embed"].unique().tolist() == [0.5]
 

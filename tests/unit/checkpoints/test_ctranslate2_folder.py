@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("ctranslate2")
 
-from fairseq_ssl.checkpoints.ctranslate2_folder import CHECKSUMS, check_folder, write_checksums
+from fairseq_ssl.checkpoints.ctranslate2 import CHECKSUMS, check_ctranslate2_folder, write_checksums
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
 from tests.unit.engines import random_models
@@ -156,7 +156,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 
 @pytest.mark.parametrize("kind", QUANTIZATIONS)
 def test_what_was_exported_is_whole(exported: Path, kind: str) -> None:
-    check_folder(exported / kind)
+    check_ctranslate2_folder(exported / kind)
     assert (exported / kind / CHECKSUMS).exists()
 
 
@@ -167,7 +167,7 @@ def test_damage_ends_in_a_line(
     damage, told = DAMAGES[name]
     damage(model)
     with pytest.raises(DataError, match=told):
-        check_folder(model)
+        check_ctranslate2_folder(model)
     (tmp_path / "text").write_text("a b\n")
     words = ["back-translate", tmp_path / "text", "--model", model, "--engine", "ctranslate2"]
     assert main([*map(str, words), "-o", str(tmp_path / "out")]) == 1
@@ -178,7 +178,7 @@ def test_damage_ends_in_a_line(
 
 def test_checksums_tell_of_every_byte(model: Path) -> None:
     write_checksums(model)
-    check_folder(model)
+    check_ctranslate2_folder(model)
     draw = random.Random(1)
     for path in sorted(model.iterdir()):
         data = path.read_bytes()
@@ -186,12 +186,12 @@ def test_checksums_tell_of_every_byte(model: Path) -> None:
             place = draw.randrange(len(data))
             path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
             with pytest.raises(DataError):
-                check_folder(model)
+                check_ctranslate2_folder(model)
         path.write_bytes(data)
-    check_folder(model)
+    check_ctranslate2_folder(model)
     (model / CHECKSUMS).write_text('{"../t.pt": "0"}')
     with pytest.raises(DataError, match=r"names the file '\.\./t\.pt', which is not there"):
-        check_folder(model)
+        check_ctranslate2_folder(model)
 
 
 def test_no_damage_raises_anything_else(model: Path) -> None:
@@ -205,7 +205,7 @@ def test_no_damage_raises_anything_else(model: Path) -> None:
         ending = whole[start + draw.choice((0, len(value), len(value), 10_000)) :]
         (model / "model.bin").write_bytes(whole[:start] + value + ending)
         try:
-            check_folder(model)
+            check_ctranslate2_folder(model)
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017 - not all are seen
             seen += 1

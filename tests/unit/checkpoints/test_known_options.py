@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from fairseq_ssl.checkpoints.averaging import average
-from fairseq_ssl.checkpoints.conversion import to_stock
-from fairseq_ssl.checkpoints.directions import one_direction
+from fairseq_ssl.checkpoints.conversion import one_direction, to_stock
 from fairseq_ssl.errors import DataError
 
 CODE = "__import__('os').system('touch canary')"

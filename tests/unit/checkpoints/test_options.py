@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import fairseq_ssl
+from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, check_options
-from fairseq_ssl.checkpoints.reading import model_options, read
 from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
 
 SECTIONS = (
@@ -140,11 +140,11 @@ def test_reading_a_file_checks_its_options(tmp_path: Path) -> None:
     path = tmp_path / "evil.pt"
     state = {"model": {}, "args": None, "cfg": {"model": {"_name": "fconv", "data": "/etc"}}}
     torch.save(state, path)
-    assert model_options(read(path)) == {"_name": "fconv", "data": "???"}
+    assert model_options(read_checkpoint(path)) == {"_name": "fconv", "data": "???"}
     state["cfg"]["model"]["encoder_layers"] = CODE  # type: ignore[index]
     torch.save(state, path)
     with pytest.raises(UnsafeCheckpointError, match=r"evil\.pt was rejected.*encoder_layers"):
-        read(path)
+        read_checkpoint(path)
 
 
 @pytest.mark.parametrize("is_old", [True, False])

@@ -16,7 +16,7 @@ import pytest
 import torch
 from numpy.typing import DTypeLike
 
-from fairseq_ssl.checkpoints.reading import load
+from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.safe_pickle import PlainDtype, PlainNamespace, plain_scalar
 from fairseq_ssl.errors import DataError
 from tests.conftest import ROOT, environment
@@ -43,7 +43,7 @@ def saved(value: Any) -> io.BytesIO:
 
 
 def read(value: Any) -> Any:
-    return load(saved(value), "the file")["extra_state"]["value"]
+    return load_checkpoint(saved(value), "the file")["extra_state"]["value"]
 
 
 @pytest.mark.parametrize("kind", NUMBERS)

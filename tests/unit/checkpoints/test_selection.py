@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.checkpoints.reading import write
-from fairseq_ssl.checkpoints.selection import best, last
+from fairseq_ssl.checkpoints.averaging import best_checkpoints, last_checkpoints
+from fairseq_ssl.checkpoints.files import write_checkpoint
 from fairseq_ssl.errors import DataError
 
 
 def checkpoint(folder: Path, name: str, updates: int, value: float | None, higher: bool) -> None:
-    write(
+    write_checkpoint(
         {
             "model": {},
             "cfg": {"checkpoint": {"maximize_best_checkpoint_metric": higher}},
@@ -35,25 +35,25 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_last_by_epoch_counts_as_numbers(folder: Path) -> None:
-    names = [path.name for path in last(folder, 3, "epoch")]
+    names = [path.name for path in last_checkpoints(folder, 3, "epoch")]
     assert names == ["checkpoint8.pt", "checkpoint9.pt", "checkpoint10.pt"]
 
 
 def test_last_by_update(folder: Path) -> None:
-    names = [path.name for path in last(folder, 2, "update")]
+    names = [path.name for path in last_checkpoints(folder, 2, "update")]
     assert names == ["checkpoint_3_1100.pt", "checkpoint_3_1200.pt"]
 
 
 def test_upto_includes_its_number(folder: Path) -> None:
-    names = [path.name for path in last(folder, 2, "epoch", upto=4)]
+    names = [path.name for path in last_checkpoints(folder, 2, "epoch", upto=4)]
     assert names == ["checkpoint3.pt", "checkpoint4.pt"]
 
 
 def test_too_few_are_refused_with_the_count_of_the_other_kind(folder: Path) -> None:
     with pytest.raises(DataError, match=r"holds 5 checkpoints.*There are 10: pass --by epoch"):
-        last(folder, 6, "update")
+        last_checkpoints(folder, 6, "update")
     with pytest.raises(DataError, match="is not a folder"):
-        last(folder / "none", 1, "epoch")
+        last_checkpoints(folder / "none", 1, "epoch")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_best_follows_the_stored_value_and_direction(
     checkpoint(tmp_path, "checkpoint_3_260.pt", 260, None, higher)
     checkpoint(tmp_path, "checkpoint.best_loss_3.0000.pt", 300, 3.0, higher)  # a copy of epoch 3
     checkpoint(tmp_path, "checkpoint_best.pt", 300, 3.0, higher)
-    assert [path.name for path in best(tmp_path, 2)] == expected
+    assert [path.name for path in best_checkpoints(tmp_path, 2)] == expected
     with pytest.raises(DataError, match="holds 4 checkpoints with a validation value"):
-        best(tmp_path, 5)
+        best_checkpoints(tmp_path, 5)

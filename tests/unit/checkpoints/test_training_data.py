@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.checkpoints.training_data import training_data
+from fairseq_ssl.checkpoints.files import training_data
 from fairseq_ssl.errors import UsageError
 
 STATE = {"cfg": {"task": {"_name": "translation", "source_lang": "de", "target_lang": "en"}}}

@@ -17,10 +17,10 @@ from tests.conftest import Attack
 from tests.pretrained import bert
 
 LOADERS = {
-    "model": pretrained.model,
-    "model with head": lambda folder: pretrained.model(folder, has_head=True),
-    "configuration": pretrained.config,
-    "tokenizer": pretrained.tokeniser,
+    "model": pretrained.load_model,
+    "model with head": lambda folder: pretrained.load_model(folder, has_head=True),
+    "configuration": pretrained.load_config,
+    "tokenizer": pretrained.load_tokenizer,
     "edit tagger": hugging_face.read_config,
 }
 """All ways into a folder; --edit-init reads the configuration first."""
@@ -130,7 +130,7 @@ def test_harmless_settings_pass(hostile: Path, loader: str) -> None:
 
 @pytest.mark.parametrize("loader", ["model", "model with head"])
 def test_a_pickle_is_never_trusted(hostile: Path, loader: str) -> None:
-    weights = pretrained.model(hostile, has_head=True).state_dict()
+    weights = pretrained.load_model(hostile, has_head=True).state_dict()
     torch.save(
         {**weights, "gift": Attack(hostile.parent / "canary")}, hostile / "pytorch_model.bin"
     )
@@ -176,6 +176,6 @@ def test_damaged_files_of_a_tokenizer_are_reported(
 ) -> None:
     (hostile / name).write_bytes(content)
     try:
-        pretrained.tokeniser(hostile)
+        pretrained.load_tokenizer(hostile)
     except DataError as error:
         assert "\n" not in str(error)  # noqa: PT017 - some of them do no harm

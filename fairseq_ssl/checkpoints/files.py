@@ -1,10 +1,11 @@
-"""Reading and writing fairseq checkpoints without running any code that they hold."""
+"""Checkpoints of fairseq: read without running their code, written, and their languages and data."""
 
 from __future__ import annotations
 
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
-from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.atomic import atomic_path
 from fairseq_ssl.signature import decoded
 
@@ -20,7 +21,7 @@ State = dict[str, Any]
 """A checkpoint as fairseq writes it: model, cfg, extra_state and more."""
 
 
-def refusal(path: str | Path, error: Exception) -> DataError:
+def rejection_reason(path: str | Path, error: Exception) -> DataError:
     """Say in our words why torch would not unpickle `path`."""
     wanted = re.search(r"GLOBAL (\S+)", str(error))
     if wanted is None:
@@ -35,7 +36,7 @@ def refusal(path: str | Path, error: Exception) -> DataError:
     )
 
 
-def read(path: Path) -> State:
+def read_checkpoint(path: Path) -> State:
     """Read a checkpoint on the CPU; its tensors stay on disk until they are touched.
 
     Its options are checked, and those that name files are dropped: see `options`.
@@ -44,14 +45,14 @@ def read(path: Path) -> State:
         # What torch wrote before 1.6 cannot be mapped, nor a name that is not text in this locale.
         mapped = zipfile.is_zipfile(path) and decoded(str(path)) == str(path)
     except OSError:
-        mapped = False  # `load` says why
-    state = load(path, path, mmap=mapped)
+        mapped = False  # `load_checkpoint` says why
+    state = load_checkpoint(path, path, mmap=mapped)
     if not isinstance(state.get("model"), dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
     return state
 
 
-def load(source: Any, path: str | Path, **options: Any) -> State:
+def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
     """Unpickle a checkpoint with `torch.load`, restricted to plain values, and check its options.
 
     Args:
@@ -73,20 +74,20 @@ def load(source: Any, path: str | Path, **options: Any) -> State:
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} can not be read as a checkpoint: {_first_line(error)}") from None
     except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
-        raise refusal(path, error) from None
+        raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
         raise DataError(f"{path} is not a fairseq checkpoint: it holds no model.")
     check_options(state, path)
     return state
 
 
-def write(state: State, path: Path) -> None:
+def write_checkpoint(state: State, path: Path) -> None:
     """Write a checkpoint that appears when it is complete."""
     with atomic_path(path) as temporary:
-        save(state, temporary)
+        save_checkpoint(state, temporary)
 
 
-def save(state: State, path: Path) -> None:
+def save_checkpoint(state: State, path: Path) -> None:
     """Write a checkpoint by Python's own file, whose errors say what happened; torch's do not."""
     with path.open("wb") as file:
         torch.save(state, file)
@@ -127,3 +128,67 @@ def architecture(state: State) -> str:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+BINARISED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx")
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """A folder with ``dict.SOURCE.txt`` and ``dict.TARGET.txt``."""
+
+    folder: Path
+    source: str
+    target: str
+
+    @property
+    def dictionaries(self) -> tuple[Path, Path]:
+        """The files of both sides."""
+        return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
+
+
+def require_folder(folder: Path | None) -> Path:
+    """Return the folder of a model's dictionaries, which a checkpoint must not name."""
+    if folder is None:
+        raise UsageError(
+            "Pass --data-dir with the folder of the model's dictionaries. The folder that a "
+            "checkpoint was trained on is not read."
+        )
+    return folder
+
+
+def training_data(
+    state: State, folder: Path | None, source: str | None = None, target: str | None = None
+) -> TrainingData:
+    """Return what a checkpoint was trained on.
+
+    Args:
+        state: the checkpoint
+        folder: of the dictionaries; None is rejected
+        source: language, as target (None: the one it names, or else that of the folder's data)
+        target: language
+    """
+    task = task_options(state)
+    folder = require_folder(folder)
+    source, target = source or task.get("source_lang"), target or task.get("target_lang")
+    if not (source and target):
+        found = [match for path in sorted(folder.glob("*.idx")) if (match := _named(path))]
+        if not found:
+            raise DataError(
+                f"The checkpoint does not say between which languages it translates, nor does "
+                f"{folder}. Name them: -s SOURCE -t TARGET, and the folder of dict.SOURCE.txt and "
+                "dict.TARGET.txt: --data-dir."
+            )
+        source, target = source or found[0]["source"], target or found[0]["target"]
+    data = TrainingData(folder, str(source), str(target))
+    for dictionary in data.dictionaries:
+        if not dictionary.is_file():
+            raise DataError(
+                f"{dictionary} does not exist. Pass --data-dir with the folder of binarised data "
+                f"that holds dict.{source}.txt and dict.{target}.txt."
+            )
+    return data
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    return BINARISED.fullmatch(path.name)
