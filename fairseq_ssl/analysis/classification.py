@@ -19,7 +19,7 @@ from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.json_files import parse_json
-from fairseq_ssl.models.classification_task import TASK
+from fairseq_ssl.models.text_classifier import CLASSIFICATION_TASK
 from fairseq_ssl.modules.imitators import Imitators
 from fairseq_ssl.text.labeled_text import view_of_words
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
@@ -64,9 +64,12 @@ class Classifier:
         """Read a checkpoint; `data` is a data folder with the dictionaries of its training."""
         state = read_checkpoint(path)
         options = task_options(state)
-        if options["_name"] != TASK or options.get("classification_stage") == "imitate":
+        if (
+            options["_name"] != CLASSIFICATION_TASK
+            or options.get("classification_stage") == "imitate"
+        ):
             raise DataError(
-                f"{path} holds no classifier. Expected a checkpoint of --task {TASK}, trained with "
+                f"{path} holds no classifier. Expected a checkpoint of --task {CLASSIFICATION_TASK}, trained with "
                 "--classification-stage supervised or mixture."
             )
         models, _, task = load_models([path], data=str(data))

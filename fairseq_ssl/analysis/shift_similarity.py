@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
+from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
 
 
 def similarities(

@@ -1,4 +1,6 @@
-"""Cross-entropy over the classes of texts, without and with adversarial training (MEIN)."""
+"""Disturbances of embeddings, of a given length (Miyato et al., 2017)."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -14,7 +16,30 @@ from torch.nn import functional
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.disturbance import of_length
+
+
+def scale_to_norm(
+    direction: Tensor, length: float, is_word: Tensor, by_token: bool = False
+) -> Tensor:
+    """Return what has this direction and this length, without a gradient [batch, time, dim].
+
+    Nothing depends on how long `direction` is: it is divided by its largest number first, so
+    that a gradient of 1e-30, or one scaled for half precision, gives the same. Where it is 0
+    throughout, so is the disturbance.
+
+    Args:
+        direction: [batch, time, dim]
+        length: in the Euclidean norm, of all words of a text together
+        is_word: [batch, time]: places that are no padding, where the others stay 0
+        by_token: give each word this length, in place of the text
+    """
+    dims = (2,) if by_token else (1, 2)
+    found = direction.detach().float().masked_fill(~is_word.unsqueeze(-1), 0.0)
+    largest = found.abs().amax(dims, keepdim=True)
+    found = found / torch.where(largest > 0, largest, 1.0)
+    norm = found.square().sum(dims, keepdim=True).sqrt()
+    return (length * found / norm.clamp(min=1.0)).type_as(direction)
+
 
 SENTENCE, TOKEN = "sentence", "token"
 Inputs = dict[str, Tensor]
@@ -137,7 +162,7 @@ class _Disturbing(ClassificationCrossEntropy):
         """Return a disturbance of this length in the gradient's direction."""
         words = torch.arange(gradient.size(1), device=gradient.device)
         is_word = words < inputs["src_lengths"].unsqueeze(1)
-        return of_length(gradient, length, is_word, self.by_token)
+        return scale_to_norm(gradient, length, is_word, self.by_token)
 
 
 def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, Tensor]:

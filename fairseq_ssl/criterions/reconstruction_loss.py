@@ -1,4 +1,6 @@
-"""Cross-entropy both ways, and how well a sentence survives being translated there and back."""
+"""A weight that may change while a model is trained."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -13,22 +15,68 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
-from fairseq_ssl.criterions.weight_schedule import WeightSchedule
 from fairseq_ssl.data.accompanied_pairs import BACKWARD
 from fairseq_ssl.data.candidates import round_trip
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.round_trip import (
+from fairseq_ssl.modules.reconstruction import (
     TOP1,
     WEIGHTINGS,
     Passage,
     by_sentence,
     log_likelihood,
-    lost_on_the_way,
+    reconstruction_loss,
 )
+
+
+class WeightSchedule:
+    """A number, or numbers at some updates and straight lines between them."""
+
+    def __init__(self, given: str, flag: str, start: int = 0) -> None:
+        """Read the schedule.
+
+        Args:
+            given: 0.2, or 0:0,1000:0,2000:0.2, updates with their weights
+            flag: where it was given
+            start: the weight is 0 before this update
+        """
+        self.start = start
+        self.points = _points(str(given), flag)
+        if start < 0:
+            raise ConfigurationError(f"The first update is {start}; expected 0 or more.")
+
+    def at(self, update: int) -> float:
+        """Return the weight at an update."""
+        if update < self.start:
+            return 0.0
+        first, last = self.points[0], self.points[-1]
+        if update <= first[0]:
+            return first[1]
+        for (begin, low), (end, high) in zip(self.points, self.points[1:], strict=False):
+            if update < end:
+                return low + (high - low) * (update - begin) / (end - begin)
+        return last[1]
+
+
+def _points(given: str, flag: str) -> list[tuple[int, float]]:
+    parts = given.split(",")
+    words = [part.split(":") for part in parts] if ":" in given else [["0", given]]
+    try:
+        points = [(int(update), float(weight)) for update, weight in words]
+    except ValueError:
+        points = []
+    updates = [update for update, _ in points]
+    is_good = all(0 <= weight < float("inf") for _, weight in points)
+    if not points or updates != sorted(set(updates)) or not is_good:
+        raise ConfigurationError(
+            f"{flag} is {given!r}; expected a number of 0 or more, as 0.2, or such numbers at "
+            "updates that grow, as 0:0,1000:0,2000:0.2."
+        )
+    return points
+
 
 SOURCE, TARGET = "source_text", "target_text"
 """The monolingual texts, by the side of the pairs whose language they have."""
-FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
+WEIGHT_FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
 """That give lambda of each text."""
 
 
@@ -106,10 +154,10 @@ class ReconstructionLoss(Criterion):
                 f"--reconstruction-weighting is {self.weighting!r}; expected "
                 f"{', '.join(WEIGHTINGS)}."
             )
-        given = {SOURCE: (FLAGS[SOURCE], str(reconstruction_weight))}
+        given = {SOURCE: (WEIGHT_FLAGS[SOURCE], str(reconstruction_weight))}
         given[TARGET] = given[SOURCE]
         if reconstruction_target_weight is not None:
-            given[TARGET] = FLAGS[TARGET], str(reconstruction_target_weight)
+            given[TARGET] = WEIGHT_FLAGS[TARGET], str(reconstruction_target_weight)
         self.schedules = {
             name: WeightSchedule(weight, flag, reconstruction_start_update)
             for name, (flag, weight) in given.items()
@@ -195,7 +243,7 @@ class ReconstructionLoss(Criterion):
         """Return the loss of each sentence, from the likelihoods of all ways."""
         shape = candidates["count"], candidates["beam"]
         scores = [by_sentence(one, candidates["slots"], *shape) for one in made]
-        return lost_on_the_way(scores[0], scores[-1], self.weighting, self.renormalise)
+        return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalise)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from fairseq.utils import convert_padding_direction
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_ssl.modules.round_trip import Passage
+from fairseq_ssl.modules.reconstruction import Passage
 
 
 def collated(found: Sequence[Sequence[dict[str, Any]]], padding: int, beam: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.plain_softmax import is_plain_softmax
+from fairseq_ssl.modules.functional import is_plain_softmax
 
 AGGRESSIVE = (
     "write what greedy search writes, up to rounding, in fewer steps: the source is the draft, "

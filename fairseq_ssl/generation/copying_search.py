@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
-from fairseq_ssl.modules.source_words import SourceWords
+from fairseq_ssl.modules.copying import SourceWords
 
 
 def copies(model: Any) -> bool:

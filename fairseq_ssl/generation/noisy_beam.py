@@ -11,7 +11,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.splitmix import mixed, shifted_right
+from fairseq_ssl.modules.functional import mix_bits, shifted_right
 
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 PER = (CANDIDATE, HYPOTHESIS)
@@ -154,7 +154,7 @@ def _parts(written: Tensor, places: Tensor | None = None) -> Tensor:
 
 def _mixed(numbers: Tensor) -> Tensor:
     """Return SplitMix64's next number after each, in integers that wrap around."""
-    return mixed(numbers + _ODD)
+    return mix_bits(numbers + _ODD)
 
 
 def _uniform(numbers: Tensor) -> Tensor:

@@ -13,9 +13,12 @@ from torch.nn import functional
 
 from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.models.classification_task import require_task
-from fairseq_ssl.models.pooled_classifier import PooledConfig, pooled_classes
-from fairseq_ssl.models.text_classifier import TextClassifier
+from fairseq_ssl.models.text_classifier import (
+    PooledConfig,
+    TextClassifier,
+    pooled_classes,
+    require_task,
+)
 from fairseq_ssl.text.vocabulary import is_padding_entry
 
 logger = logging.getLogger(__name__)

@@ -18,16 +18,16 @@ from torch.nn import functional
 from fairseq_ssl.data.length_line import fitted_line, given_line, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
-from fairseq_ssl.modules.real_positions import RealPositions
-from fairseq_ssl.modules.residual_block import (
+from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     INITS,
     NORMS,
     DilatedStack,
+    RealPositions,
     StackSizes,
+    Unfolding,
     draw_weights,
 )
-from fairseq_ssl.modules.unfolding import Unfolding
 from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"

@@ -16,8 +16,13 @@ import fairseq_ssl
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.architecture_defaults import fill_sizes
-from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, TokenEncoder, initialise
-from fairseq_ssl.modules.edit_scores import EditScores
+from fairseq_ssl.modules.edit_layers import (
+    EditEncoder,
+    EditScores,
+    EncoderSizes,
+    TokenEncoder,
+    initialise,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,12 @@ from torch.nn import functional
 from fairseq_ssl.checkpoints.files import architecture, model_options, read_checkpoint
 from fairseq_ssl.checkpoints.partial_init import classifier_encoder_weights
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.classification_task import require_task
-from fairseq_ssl.models.pooled_classifier import PooledConfig, pooled_classes
-from fairseq_ssl.models.text_classifier import TextClassifier
+from fairseq_ssl.models.text_classifier import (
+    PooledConfig,
+    TextClassifier,
+    pooled_classes,
+    require_task,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,7 @@ from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
-from fairseq_ssl.modules.copy_attention import CopyAttention
-from fairseq_ssl.modules.copy_mixture import Copying
-from fairseq_ssl.modules.source_words import SourceWords
+from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
 
 
 @register_model("pointer_transformer")

@@ -18,16 +18,15 @@ from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.architecture_defaults import fill_defaults, fill_sizes
-from fairseq_ssl.modules.attention import KeysValues
-from fairseq_ssl.modules.decoder_context import (
+from fairseq_ssl.modules.attention import (
     Encoded,
-    GrowingTarget,
+    IncrementalTarget,
+    KeysValues,
     SourceContext,
     TargetContext,
     WholeTarget,
 )
-from fairseq_ssl.modules.decoder_layer import DecoderLayer
-from fairseq_ssl.modules.transformer_block import BlockSizes, TransformerBlock
+from fairseq_ssl.modules.transformer_layers import BlockSizes, DecoderLayer, TransformerBlock
 
 STATE = "pseudo_bidirectional"
 
@@ -201,10 +200,12 @@ class PseudoBidirectionalDecoder(FairseqIncrementalDecoder):
         norm = encoder.layer_norm if self.is_shared else self.layer_norm
         return norm(states), {"attn": [attn], "inner_states": []}
 
-    def _step(self, encoded: Encoded, state: dict[str, Any]) -> tuple[GrowingTarget, SourceContext]:
+    def _step(
+        self, encoded: Encoded, state: dict[str, Any]
+    ) -> tuple[IncrementalTarget, SourceContext]:
         """Return what the next token sees, from what was kept of those before."""
         if STATE not in state:
-            growing = GrowingTarget(encoded, self.future(encoded))
+            growing = IncrementalTarget(encoded, self.future(encoded))
             state[STATE] = (growing, self.source(encoded))
         target, source = state[STATE]
         target.advance()

@@ -13,8 +13,10 @@ from fairseq.models.transformer import TransformerModel
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
-from fairseq_ssl.modules.relative_self_attention import RelativeSelfAttention
-from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
+from fairseq_ssl.modules.positional_encoding import (
+    RelativeSelfAttention,
+    ShiftedSinusoidalPositions,
+)
 
 POSITIONS = ("absolute", "shifted", "relative")
 EMBEDDING_INITS = ("normal", "glorot")

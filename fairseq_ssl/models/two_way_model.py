@@ -10,8 +10,8 @@ from fairseq.models import BaseFairseqModel, FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.batch_norm import kept_statistics
-from fairseq_ssl.modules.round_trip import Passage
+from fairseq_ssl.modules.dilated_stack import kept_statistics
+from fairseq_ssl.modules.reconstruction import Passage
 
 
 class TwoWayModel(BaseFairseqModel):

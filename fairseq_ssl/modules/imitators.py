@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.splitmix import mixed, shifted_right
+from fairseq_ssl.modules.functional import mix_bits, shifted_right
 
 SLOPE = 0.01
 """Of the leaky ReLU where its input is negative."""
@@ -157,7 +157,7 @@ class RandomImitators(nn.Module):
         size = len(self.windows) * self.classes
         marks = _marks(tokens.masked_fill(tokens.eq(self.padding), -1)) ^ (self.seed * MULTIPLIER)
         steps = torch.arange(1, 2 * size + 1, device=tokens.device) * STEP
-        bits = mixed(marks.unsqueeze(1) + steps)
+        bits = mix_bits(marks.unsqueeze(1) + steps)
         uniform = shifted_right(bits, 11).double().add(0.5) / float(1 << 53)
         radius, angle = uniform.chunk(2, dim=1)
         normal = (-2 * radius.log()).sqrt() * (2 * math.pi * angle).cos()
@@ -172,5 +172,5 @@ MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
 def _marks(tokens: Tensor) -> Tensor:
     """Return a number for each text, whatever its padding (-1) [batch]."""
     places = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
-    each = mixed(tokens * MULTIPLIER + places * STEP)
-    return mixed(each.masked_fill(tokens.eq(-1), 0).sum(1))
+    each = mix_bits(tokens * MULTIPLIER + places * STEP)
+    return mix_bits(each.masked_fill(tokens.eq(-1), 0).sum(1))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.exact_buffers import ExactBuffers
+from fairseq_ssl.modules.functional import ExactBuffers
 
 LEAST_VARIANCE = 1e-6
 

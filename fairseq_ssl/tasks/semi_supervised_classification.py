@@ -25,8 +25,8 @@ from fairseq_ssl.data.two_view_dataset import (
     joined_views,
 )
 from fairseq_ssl.errors import ConfigurationError, DataError, flag
-from fairseq_ssl.models import bert_classifier, encoder_classifier, expert
-from fairseq_ssl.models.expert_and_imitators import imitator_options
+from fairseq_ssl.models import bert_classifier, encoder_classifier, text_classifier
+from fairseq_ssl.models.imitators import imitator_options
 from fairseq_ssl.models.text_classifier import TextClassifier
 from fairseq_ssl.modules.recurrent_encoder import flush_denormals
 from fairseq_ssl.text.vocabulary import is_padding_entry
@@ -168,7 +168,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Make the model; one that a checkpoint fills needs nothing to start from."""
         if from_checkpoint:
-            for name in (*expert.STARTS, "mixture_expert", "mixture_imitators"):
+            for name in (*text_classifier.STARTS, "mixture_expert", "mixture_imitators"):
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         else:
@@ -186,7 +186,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def _record(self, cfg: Any) -> None:
         """Write into the options what the files to start from tell, for the checkpoint to keep."""
         if getattr(cfg, "mixture_expert", None):
-            cfg.mixture_expert_options = expert.options_of(Path(cfg.mixture_expert))
+            cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
                 cfg.mixture_imitator_options = imitator_options(cfg.mixture_imitators, self)
         if getattr(cfg, "classifier_bert", None):
@@ -230,7 +230,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """Return p(y|X) of the expert that is asked anew [batch, classes]."""
         if self._teacher is None:
             path = Path(str(self.cfg.imitator_teacher))
-            self._teacher = expert.loaded_expert(path, self).eval().requires_grad_(False)
+            self._teacher = text_classifier.loaded_expert(path, self).eval().requires_grad_(False)
         net_input = sample["net_input"]
         teacher = self._teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():

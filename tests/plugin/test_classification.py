@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from fairseq_ssl.errors import ConfigurationError, DataError
-from fairseq_ssl.models.expert_and_imitators import ExpertAndImitators
+from fairseq_ssl.models.imitators import ExpertAndImitators
 from fairseq_ssl.modules.imitators import averaged
 from tests.conftest import PACKAGE, weights
 from tests.plugin import classification as made

@@ -14,7 +14,7 @@ from torch import Tensor
 from fairseq_ssl.analysis.shift_similarity import similarities
 from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
+from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
 from tests.unit.models.test_shape_transformer import EOS, PAD, batch, build, dictionary
 
 SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [13]]

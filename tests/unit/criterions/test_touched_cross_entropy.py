@@ -15,7 +15,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, BaseFairseqModel, FairseqDecode
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor, nn
 
-from fairseq_ssl.criterions.touched_cross_entropy import TouchedCrossEntropy
+from fairseq_ssl.criterions.denoising_cross_entropy import DenoisingCrossEntropy
 from fairseq_ssl.errors import ConfigurationError
 
 PAD, EOS, SIZE = 1, 2, 11
@@ -79,9 +79,9 @@ def sample(target: Tensor = TARGET, touched: Tensor = TOUCHED) -> dict[str, Any]
     }
 
 
-def criterion(keep_rate: float = 0.03, smoothing: float = 0.0) -> TouchedCrossEntropy:
+def criterion(keep_rate: float = 0.03, smoothing: float = 0.0) -> DenoisingCrossEntropy:
     task = Namespace(target_dictionary=dictionary())
-    return TouchedCrossEntropy(task, smoothing, keep_rate)
+    return DenoisingCrossEntropy(task, smoothing, keep_rate)
 
 
 def logits(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:
@@ -267,7 +267,7 @@ def test_what_is_logged() -> None:
     model = FixedModel(dictionary(), scores).eval()
     _, _, logged = criterion(0.5)(model, sample())
     with metrics.aggregate() as shown:
-        TouchedCrossEntropy.reduce_metrics([logged, logged])
+        DenoisingCrossEntropy.reduce_metrics([logged, logged])
     values = shown.get_smoothed_values()
     certain = -math.log2(math.exp(9) / (math.exp(9) + SIZE - 1))
     # besides the certain ones: 2 touched, 3 ends, and half of 4 others
@@ -277,7 +277,7 @@ def test_what_is_logged() -> None:
     assert values["touched_share"] == pytest.approx(100 * 3 / 8, abs=0.01)
     assert values["touched_accuracy"] == pytest.approx(100 / 3, abs=0.01)
     assert not any(name.startswith("_") for name in values)
-    assert TouchedCrossEntropy.logging_outputs_can_be_summed()
+    assert DenoisingCrossEntropy.logging_outputs_can_be_summed()
 
 
 def test_batches_that_do_not_tell_and_bad_shares_are_refused() -> None:
@@ -290,4 +290,4 @@ def test_batches_that_do_not_tell_and_bad_shares_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"--label-smoothing is -0\.1"):
         criterion(0.03, -0.1)
     with pytest.raises(ConfigurationError, match="Leave --sentence-avg out"):
-        TouchedCrossEntropy(Namespace(target_dictionary=dictionary()), 0.0, 0.03, True)
+        DenoisingCrossEntropy(Namespace(target_dictionary=dictionary()), 0.0, 0.03, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.criterions.weight_schedule import WeightSchedule
+from fairseq_ssl.criterions.reconstruction_loss import WeightSchedule
 from fairseq_ssl.errors import ConfigurationError
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fairseq_ssl.data.length_line import fitted_line, training_lengths
-from fairseq_ssl.modules.unfolding import Unfolding
+from fairseq_ssl.modules.dilated_stack import Unfolding
 
 
 def test_pairs_on_a_line_are_fitted_by_it() -> None:

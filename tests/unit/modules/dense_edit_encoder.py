@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.edit_encoder import EditEncoder, EditLayer
-from fairseq_ssl.modules.edit_scores import EditScores
+from fairseq_ssl.modules.edit_layers import EditEncoder, EditLayer, EditScores
 
 
 def encoded(encoder: EditEncoder, tokens: list[int]) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fairseq_ssl.modules.dilated_convolution import DilatedConvolution
-from fairseq_ssl.modules.residual_block import DilatedStack, StackSizes
+from fairseq_ssl.modules.dilated_stack import DilatedConvolution, DilatedStack, StackSizes
 
 
 def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:

@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ssl.modules.copy_attention import CopyAttention
-from fairseq_ssl.modules.copy_mixture import IMPOSSIBLE, Copying
-from fairseq_ssl.modules.source_words import SourceWords
+from fairseq_ssl.modules.copying import IMPOSSIBLE, CopyAttention, Copying, SourceWords
 from tests.unit.modules import plain_copying
 
 PAD, VOCABULARY = 1, 8

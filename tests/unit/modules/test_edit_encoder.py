@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_ssl.modules.edit_encoder import EditEncoder, EncoderSizes, attended_by_units
-from fairseq_ssl.modules.edit_scores import EditScores
+from fairseq_ssl.modules.edit_layers import EditEncoder, EditScores, EncoderSizes, attended_by_units
 from tests.unit.modules import dense_edit_encoder as dense
 
 PAD = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_ssl.modules.disturbance import of_length
+from fairseq_ssl.criterions.classification_cross_entropy import scale_to_norm
 from fairseq_ssl.modules.recurrent_encoder import (
     NormalisedEmbedding,
     RecurrentEncoder,
@@ -83,10 +83,10 @@ def test_a_disturbance_has_its_length_whatever_the_gradient(scale: float, by_tok
     torch.manual_seed(1)
     gradient = scale * torch.randn(2, 3, 4)
     is_word = torch.tensor([[True, True, False], [True, True, True]])
-    found = of_length(gradient, 5.0, is_word, by_token)
+    found = scale_to_norm(gradient, 5.0, is_word, by_token)
     assert not found[0, 2].any()
     norm = found.norm(dim=2) if by_token else found.flatten(1).norm(dim=1)
     expected = 5.0 * is_word if by_token else torch.full((2,), 5.0)
     torch.testing.assert_close(norm, expected)
     assert torch.equal(found[1].sign(), gradient[1].sign())
-    assert not of_length(torch.zeros(1, 2, 3), 5.0, is_word[:1, :2]).any()
+    assert not scale_to_norm(torch.zeros(1, 2, 3), 5.0, is_word[:1, :2]).any()

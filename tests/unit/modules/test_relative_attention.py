@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairseq_ssl.modules import relative_attention as module
-from fairseq_ssl.modules.relative_attention import collect, relative_attention, spread
+from fairseq_ssl.modules import positional_encoding as module
+from fairseq_ssl.modules.positional_encoding import collect, relative_attention, spread
 
 DIM = 3
 
@@ -104,7 +104,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     inputs = draw(5, 6, 6, 2)
     future, pads = hidden(5, 6, 6)
     whole = attend(inputs, future=future, pads=pads)
-    monkeypatch.setitem(module.BLOCK, "cpu", 2 * 36)
+    monkeypatch.setitem(module.BLOCK_ROWS, "cpu", 2 * 36)
     in_blocks = attend(inputs, future=future, pads=pads)
     torch.testing.assert_close(in_blocks, whole)
     compare_gradients(in_blocks, whole, inputs)

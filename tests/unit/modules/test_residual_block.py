@@ -8,10 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ssl.modules.batch_norm import RowBatchNorm, kept_statistics
-from fairseq_ssl.modules.dilated_convolution import DilatedConvolution
-from fairseq_ssl.modules.real_positions import RealPositions
-from fairseq_ssl.modules.residual_block import DilatedStack, StackSizes
+from fairseq_ssl.modules.dilated_stack import (
+    DilatedConvolution,
+    DilatedStack,
+    RealPositions,
+    RowBatchNorm,
+    StackSizes,
+    kept_statistics,
+)
 from tests.unit.modules.plain_dilation import convolved, stacked
 
 LENGTHS = (7, 3, 1, 12)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from fairseq_ssl.modules.round_trip import by_sentence, log_likelihood, lost_on_the_way
+from fairseq_ssl.modules.reconstruction import by_sentence, log_likelihood, reconstruction_loss
 
 THERE = [[-1.0, -2.5, -4.0], [-0.5, -3.0, -math.inf]]
 BACK = [[-6.0, -2.0, -9.0], [-4.0, -1.0, -math.inf]]
@@ -21,7 +21,7 @@ def scores() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_the_marginal_is_the_sum_and_its_gradient_the_shares() -> None:
     there, back = scores()
-    lost = lost_on_the_way(there, back)
+    lost = reconstruction_loss(there, back)
     torch.autograd.backward(lost.sum())
     assert there.grad is not None
     assert back.grad is not None
@@ -35,7 +35,7 @@ def test_the_marginal_is_the_sum_and_its_gradient_the_shares() -> None:
 
 def test_renormalised_the_candidates_are_all_there_is() -> None:
     there, back = scores()
-    lost = lost_on_the_way(there, back, renormalise=True)
+    lost = reconstruction_loss(there, back, renormalise=True)
     first = [math.exp(value) for value in THERE[0]]
     expected = sum(p / sum(first) * math.exp(b) for p, b in zip(first, BACK[0], strict=True))
     assert math.isclose(float(lost[0].detach()), -math.log(expected), rel_tol=1e-6)
@@ -43,7 +43,7 @@ def test_renormalised_the_candidates_are_all_there_is() -> None:
 
 def test_with_rewards_both_ways_learn_from_each_candidate() -> None:
     there, back = scores()
-    torch.autograd.backward(lost_on_the_way(there, back, "reinforce").sum())
+    torch.autograd.backward(reconstruction_loss(there, back, "reinforce").sum())
     assert there.grad is not None
     assert back.grad is not None
     mean, deviation = -17 / 3, math.sqrt(((1 / 3) ** 2 + (11 / 3) ** 2 + (10 / 3) ** 2) / 3)
@@ -55,7 +55,7 @@ def test_with_rewards_both_ways_learn_from_each_candidate() -> None:
 
 def test_back_translation_teaches_the_way_back_alone() -> None:
     there, back = scores()
-    torch.autograd.backward(lost_on_the_way(there, back, "top1").sum())
+    torch.autograd.backward(reconstruction_loss(there, back, "top1").sum())
     assert there.grad is None
     torch.testing.assert_close(back.grad, torch.tensor([[-1.0, 0, 0], [-1.0, 0, 0]]))
 

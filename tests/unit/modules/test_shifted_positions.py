@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 
-from fairseq_ssl.modules.shifted_positions import ShiftedSinusoidalPositions
+from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
 
 PAD, DIM, MAX_SHIFT = 1, 16, 7
 

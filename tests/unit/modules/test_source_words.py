@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.modules.source_words import SourceWords, first_positions
+from fairseq_ssl.modules.copying import SourceWords, first_positions
 
 VOCABULARY = 10
 UNK = 3

@@ -10,7 +10,7 @@ from fairseq.optim.adam import Adam, FairseqAdamConfig
 from torch import nn
 from torch.nn import functional
 
-from fairseq_ssl.optimisers.touched_adam import RowAdam, TouchedAdam
+from fairseq_ssl.optim.adam import LazyAdam, RowAdam
 
 ROWS, DIM = 7, 3
 SETTINGS: dict[str, Any] = {"lr": 0.1, "betas": (0.9, 0.98), "eps": 1e-6, "weight_decay": 0.01}
@@ -87,7 +87,7 @@ def test_it_goes_on_from_its_state() -> None:
 
 def test_gradients_are_clipped_and_scaled_together() -> None:
     ours, theirs = network(sparse=True), network(sparse=False)
-    made = TouchedAdam(FairseqAdamConfig(lr=[0.1], adam_betas="(0.9, 0.98)"), [*ours.parameters()])
+    made = LazyAdam(FairseqAdamConfig(lr=[0.1], adam_betas="(0.9, 0.98)"), [*ours.parameters()])
     for net in (ours, theirs):
         loss(net, [1, 2, 2]).backward()
     made.multiply_grads(10.0)

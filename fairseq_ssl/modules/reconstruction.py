@@ -43,7 +43,7 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
     return each.masked_fill(target.eq(padding), 0).sum(1)
 
 
-def lost_on_the_way(
+def reconstruction_loss(
     there: Tensor, back: Tensor, weighting: str = MARGINAL, renormalise: bool = False
 ) -> Tensor:
     """Return what is to be minimised for each sentence x [batch].

@@ -1,6 +1,8 @@
-"""Adam that moves, of a table of embeddings, the rows that a batch has touched."""
+"""Adam without weight decay of biases and norms, and Adam of the embedding rows in a batch."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -11,11 +13,35 @@ from fairseq.optim import register_optimizer
 from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
 from torch import Tensor, nn
 
+
+@dataclass
+class BertAdamConfig(FairseqAdamConfig):
+    """The options of fairseq's Adam."""
+
+
+@register_optimizer("bert_adam", dataclass=BertAdamConfig)
+class BertAdam(FairseqAdam):
+    """fairseq's Adam in two groups: weight decay applies to matrices, not to vectors."""
+
+    def __init__(self, cfg: BertAdamConfig, params: Iterable[Tensor]) -> None:
+        weights = list(params)
+        groups: list[dict[str, Any]] = [
+            {"params": [weight for weight in weights if weight.dim() > 1]},
+            {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
+        ]
+        super().__init__(cfg, [group for group in groups if group["params"]])
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """Return False: --fp16 flattens all weights into one vector without this."""
+        return False
+
+
 MEANS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass
-class TouchedAdamConfig(FairseqAdamConfig):
+class LazyAdamConfig(FairseqAdamConfig):
     """The options are those of fairseq's Adam."""
 
 
@@ -78,11 +104,11 @@ class RowAdam(Adam):
             state[name][rows.numbers] = moved[name].to(state[name])
 
 
-@register_optimizer("touched_adam", dataclass=TouchedAdamConfig)
-class TouchedAdam(FairseqAdam):
+@register_optimizer("touched_adam", dataclass=LazyAdamConfig)
+class LazyAdam(FairseqAdam):
     """For models whose embeddings have sparse gradients, as --imitator-touched-rows makes them."""
 
-    def __init__(self, cfg: TouchedAdamConfig, params: Any) -> None:
+    def __init__(self, cfg: LazyAdamConfig, params: Any) -> None:
         super().__init__(cfg, params)
         self._optimizer = RowAdam(params, **self.optimizer_config)
 

@@ -1,5 +1,7 @@
 """PoDA's masked loss: what noise touched counts, and a few of the other words (equation 2)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,11 +17,11 @@ from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, percent, totals
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.plain_softmax import is_plain_softmax
+from fairseq_ssl.modules.functional import is_plain_softmax
 
 
 @dataclass
-class TouchedCrossEntropyConfig(CriterionConfig):
+class DenoisingCrossEntropyConfig(CriterionConfig):
     """The options of the loss."""
 
     label_smoothing: float = field(
@@ -39,8 +41,8 @@ class TouchedCrossEntropyConfig(CriterionConfig):
     )
 
 
-@register_criterion("touched_cross_entropy", dataclass=TouchedCrossEntropyConfig)
-class TouchedCrossEntropy(Criterion):
+@register_criterion("touched_cross_entropy", dataclass=DenoisingCrossEntropyConfig)
+class DenoisingCrossEntropy(Criterion):
     """Cross-entropy over what noise touched, a few of the other words and sentence ends.
 
     L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions kept: over
