@@ -48,7 +48,7 @@ def register_all() -> None:
         ) from error
 
     from fairseq_ssl.compat import mend_fairseq
-    from fairseq_ssl.data.dataset_checks import check_datasets
+    from fairseq_ssl.data.binarized import check_datasets
 
     mend_fairseq()
     check_datasets()

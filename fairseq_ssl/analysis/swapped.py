@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairseq_ssl.analysis.trained import Trained
 from fairseq_ssl.analysis.translation import Search, text, translate
-from fairseq_ssl.data.binarised import IdSeparator
+from fairseq_ssl.data.binarized import IdSeparator
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
 

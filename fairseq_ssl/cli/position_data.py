@@ -161,12 +161,12 @@ def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
 
         return TextFolder(args.input, *languages)
     try:
-        from fairseq_ssl.data.binarised import BinarisedFolder
+        from fairseq_ssl.data.binarized import BinarizedFolder
     except ImportError as error:
         raise MissingPackageError(
             "fairseq", "Binarised data", "bash scripts/setup.sh (see README, Install)"
         ) from error
-    return BinarisedFolder(args.input, *languages)
+    return BinarizedFolder(args.input, *languages)
 
 
 def _operation(kind: str, settings: dict[str, Any], corpus: ParallelFolder[Any]) -> Operation:

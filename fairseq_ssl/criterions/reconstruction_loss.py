@@ -15,8 +15,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
-from fairseq_ssl.data.accompanied_pairs import BACKWARD
-from fairseq_ssl.data.candidates import round_trip
+from fairseq_ssl.data.bitext_with_mono import BACKWARD, round_trip_batches
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.reconstruction import (
     TOP1,
@@ -230,7 +229,7 @@ class ReconstructionLoss(Criterion):
     ) -> tuple[Passage, ...]:
         """Return what is to be scored of a monolingual text."""
         way = tuple(self.task.directions)
-        there, back = round_trip(
+        there, back = round_trip_batches(
             text,
             candidates,
             way if name == SOURCE else way[::-1],

@@ -17,10 +17,10 @@ from fairseq.data import LanguagePairDataset
 from numpy.typing import NDArray
 from torch import Tensor
 
-CHUNK = 1 << 18
+MIX_CHUNK = 1 << 18
 """Number of pairs that are handled at a time: temporary arrays have this size."""
 
-Lengths = NDArray[np.integer[Any]]
+PairLengths = NDArray[np.integer[Any]]
 Indices = NDArray[np.integer[Any]]
 
 
@@ -82,9 +82,9 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         return all(count % len(part) == 0 for part, count in pairs)
 
     @property
-    def sizes(self) -> Lengths:
+    def sizes(self) -> PairLengths:
         """The length of each sentence of the epoch, tags included."""
-        sizes: Lengths = np.empty(len(self), self.dtype)
+        sizes: PairLengths = np.empty(len(self), self.dtype)
         for number, part in enumerate(self.parts):
             portion = sizes[self.ends[number] - self.counts[number] : self.ends[number]]
             for chunk in _chunks(len(portion)):
@@ -177,7 +177,7 @@ class MixedPairs(LanguagePairDataset):
     def batch_by_size(self, indices: Indices, *args: Any, **options: Any) -> list[Indices]:
         """Return the batches that fairseq forms, of a part of the pairs at a time."""
         batches: list[Indices] = []
-        begin, chunk = 0, CHUNK
+        begin, chunk = 0, MIX_CHUNK
         while begin < len(indices):
             end = min(begin + chunk, len(indices))
             part = indices[begin:end].astype(np.int64)
@@ -189,7 +189,7 @@ class MixedPairs(LanguagePairDataset):
                 begin += length
             if end == len(indices):
                 break
-            chunk = CHUNK if complete else 2 * chunk
+            chunk = MIX_CHUNK if complete else 2 * chunk
         return batches
 
 
@@ -202,11 +202,11 @@ def _stride(size: int) -> int:
 
 
 def _chunks(count: int) -> Iterator[slice]:
-    for begin in range(0, count, CHUNK):
-        yield slice(begin, min(begin + CHUNK, count))
+    for begin in range(0, count, MIX_CHUNK):
+        yield slice(begin, min(begin + MIX_CHUNK, count))
 
 
-def _sorted_by(sizes: Lengths, indices: Indices) -> Indices:
+def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
     """Return the indices by the length of their sentences; equal ones keep their order."""
     ends = np.cumsum(_histogram(sizes))
     begins = np.concatenate(([0], ends[:-1]))
@@ -223,7 +223,7 @@ def _sorted_by(sizes: Lengths, indices: Indices) -> Indices:
     return ordered
 
 
-def _histogram(sizes: Lengths) -> NDArray[np.int64]:
+def _histogram(sizes: PairLengths) -> NDArray[np.int64]:
     """Return how many sentences have each length, without a copy of all lengths."""
     counts = np.zeros(int(sizes.max()) + 1, np.int64)
     for chunk in _chunks(len(sizes)):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
-Probabilities = NDArray[np.floating[Any]]
+LabelProbabilities = NDArray[np.floating[Any]]
 """[lines, classes]"""
 
 TOLERANCE = 0.01
@@ -26,16 +26,16 @@ SHARD = re.compile(r"\.(\d+)-of-(\d+)\.npy$")
 class TeacherLabels:
     """The files of a split, one after the other, read from disk as they are asked for."""
 
-    def __init__(self, parts: list[Probabilities]) -> None:
+    def __init__(self, parts: list[LabelProbabilities]) -> None:
         self.parts = parts
         self.starts = np.cumsum([0, *map(len, parts)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def __getitem__(self, line: int) -> Probabilities:
+    def __getitem__(self, line: int) -> LabelProbabilities:
         part = int(np.searchsorted(self.starts, line, side="right")) - 1
-        found: Probabilities = self.parts[part][line - self.starts[part]]
+        found: LabelProbabilities = self.parts[part][line - self.starts[part]]
         return found
 
 
@@ -77,7 +77,7 @@ def _shards(folder: Path, split: str) -> list[Path]:
     return [found[number] for number in sorted(found)]
 
 
-def _of_array(path: Path) -> Probabilities:
+def _of_array(path: Path) -> LabelProbabilities:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(found, np.ndarray):
@@ -93,7 +93,7 @@ def _of_array(path: Path) -> Probabilities:
     return found
 
 
-def _of_text(path: Path) -> Probabilities:
+def _of_text(path: Path) -> LabelProbabilities:
     rows = []
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -109,7 +109,7 @@ def _of_text(path: Path) -> Probabilities:
     return np.stack(rows)
 
 
-def _check(part: Probabilities, path: Path, classes: int) -> None:
+def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
     """Refuse what are no probabilities of so many classes."""
     if part.ndim != 2 or part.shape[1] != classes:
         raise DataError(
@@ -127,6 +127,6 @@ def _check(part: Probabilities, path: Path, classes: int) -> None:
             )
 
 
-def _blocks(part: Probabilities) -> Iterator[tuple[int, NDArray[np.float32]]]:
+def _blocks(part: LabelProbabilities) -> Iterator[tuple[int, NDArray[np.float32]]]:
     for start in range(0, len(part), CHECKED):
         yield start, np.asarray(part[start : start + CHECKED], np.float32)

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ssl.errors import DataError
 
-Ids = NDArray[np.int64]
+ViewIds = NDArray[np.int64]
 WORDS, PIECES = "words", "pieces"
 GROWTH = 1.1
 """How much longer than its shortest the longest text of a bucket may be."""
@@ -37,7 +37,7 @@ class View:
             return found if longest is None else found[-longest:]
         return found[:-1] if len(found) > 1 and found[-1] == self.eos else found
 
-    def sizes(self, lines: Ids, longest: int | None) -> Ids:
+    def sizes(self, lines: ViewIds, longest: int | None) -> ViewIds:
         """Return how long they are."""
         found = np.asarray(self.texts.sizes)[lines].astype(np.int64)
         if self.name == WORDS:
@@ -55,7 +55,7 @@ def joined_views(splits: Sequence[Sequence[View]]) -> list[View]:
     ]
 
 
-def drawn_lines(counts: Sequence[int], wanted: int | None, seed: int) -> Ids:
+def drawn_lines(counts: Sequence[int], wanted: int | None, seed: int) -> ViewIds:
     """Return `wanted` lines, or all, of splits of such sizes; fewer are among more.
 
     Lines of a split are drawn after all lines of the split before it.
@@ -65,7 +65,7 @@ def drawn_lines(counts: Sequence[int], wanted: int | None, seed: int) -> Ids:
     order = [
         start + random.permutation(count) for start, count in zip(starts, counts, strict=False)
     ]
-    found: Ids = np.sort(np.concatenate(order)[:wanted])
+    found: ViewIds = np.sort(np.concatenate(order)[:wanted])
     return found
 
 
@@ -75,9 +75,9 @@ class TwoViewDataset(FairseqDataset):
     def __init__(
         self,
         views: Sequence[View],
-        labels: Ids | None = None,
+        labels: ViewIds | None = None,
         teacher: Any = None,
-        lines: Ids | None = None,
+        lines: ViewIds | None = None,
         longest: int | None = None,
         shuffle: bool = True,
         seed: int = 1,
@@ -109,7 +109,7 @@ class TwoViewDataset(FairseqDataset):
         self.others = others
         self.others_per_text = others_per_text
         sizes = [view.sizes(self.lines, longest) for view in views]
-        self.sizes: Ids = np.max(sizes, axis=0)
+        self.sizes: ViewIds = np.max(sizes, axis=0)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -127,7 +127,7 @@ class TwoViewDataset(FairseqDataset):
         """Return how long a text is in the longer view."""
         return int(self.sizes[index])
 
-    def num_tokens_vec(self, indices: Ids) -> Ids:
+    def num_tokens_vec(self, indices: ViewIds) -> ViewIds:
         """Return the same of several."""
         return self.sizes[indices]
 
@@ -135,13 +135,13 @@ class TwoViewDataset(FairseqDataset):
         """Return how long a text is in the longer view."""
         return int(self.sizes[index])
 
-    def ordered_indices(self) -> Ids:
+    def ordered_indices(self) -> ViewIds:
         """Return the texts by length, those of like length in an order of this epoch."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
         drawn = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))
         buckets = np.floor(np.log(self.sizes) / np.log(GROWTH))
-        found: Ids = drawn[np.argsort(buckets[drawn], kind="stable")]
+        found: ViewIds = drawn[np.argsort(buckets[drawn], kind="stable")]
         return found
 
     def __getitem__(self, index: int) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class TwoViewDataset(FairseqDataset):
         return found
 
 
-def _check_lengths(views: Sequence[View], labels: Ids | None, teacher: Any) -> None:
+def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) -> None:
     """Refuse views, labels and teachers of other lines than the first view's."""
     there: Mapping[str, Any] = {"labels": labels, "probabilities of the teacher": teacher}
     counts = {view.name: len(view.texts) for view in views}

@@ -15,7 +15,7 @@ from fairseq.models import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.data.length_line import fitted_line, given_line, training_lengths
+from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
 from fairseq_ssl.modules.dilated_stack import (
@@ -299,7 +299,7 @@ def _dilations(given: str) -> tuple[int, ...]:
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
     """Return the line that was given, or fitted, or one that a checkpoint will bring."""
     if cfg.bytenet_unfold != "auto":
-        line = given_line(str(cfg.bytenet_unfold))
+        line = parse_length_bound(str(cfg.bytenet_unfold))
         if line is None or max(line) >= LONGEST:
             raise ConfigurationError(
                 f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or a,b with numbers "
@@ -307,7 +307,9 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
             )
         return Unfolding(*line)
     lengths = training_lengths(task)
-    return Unfolding(*fitted_line(*lengths, cfg.bytenet_unfold_share)) if lengths else Unfolding()
+    return (
+        Unfolding(*fit_length_bound(*lengths, cfg.bytenet_unfold_share)) if lengths else Unfolding()
+    )
 
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:

@@ -16,8 +16,8 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_ssl.checkpoints.partial_init import load_side
-from fairseq_ssl.data.open_dictionary import OpenDictionary
-from fairseq_ssl.data.pair_sides import replace_side
+from fairseq_ssl.data.dataset_sides import replace_side
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE
 from fairseq_ssl.generation.copying_search import (
@@ -89,9 +89,9 @@ class CopyingTranslationTask(RightToLeft, ValidationByAverage, TranslationTask):
         super().__init__(cfg, source, source)
 
     @classmethod
-    def load_dictionary(cls, filename: str) -> OpenDictionary:
+    def load_dictionary(cls, filename: str) -> OovDictionary:
         """Load a dictionary that does not forget words it lacks."""
-        dictionary: OpenDictionary = OpenDictionary.load(filename)
+        dictionary: OovDictionary = OovDictionary.load(filename)
         return dictionary
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:

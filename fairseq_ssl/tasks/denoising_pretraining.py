@@ -12,10 +12,15 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
-from fairseq_ssl.data.id_noise import IdNoise, described, masks, noise_of_ids
-from fairseq_ssl.data.lexicon import read_lexicon
-from fairseq_ssl.data.noised_dataset import NoisedDataset
-from fairseq_ssl.data.word_boundaries import WordBoundaries
+from fairseq_ssl.data.denoising_dataset import DenoisingDataset
+from fairseq_ssl.data.id_noise import (
+    IdNoise,
+    WordBoundaries,
+    describe_id_noise,
+    masks,
+    noise_of_ids,
+    read_lexicon,
+)
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
 
@@ -33,7 +38,7 @@ class DenoisingPretrainingConfig(TranslationConfig):
         default="denoise",
         metadata={
             "help": "noises to put on the source, one after the other, with their options: as in "
-            f"direct:keep=0.2,denoise (default: denoise); there are {described()}"
+            f"direct:keep=0.2,denoise (default: denoise); there are {describe_id_noise()}"
         },
     )
     noise_seed: Optional[int] = field(  # noqa: UP045 - fairseq reads no other form
@@ -101,7 +106,7 @@ class DenoisingPretrainingTask(ValidationByAverage, TranslationTask):
         """Load a split as translation does, and put noise on its text."""
         noise = self.noise
         text, sizes = self._text(split, epoch, combine, **options)
-        self.datasets[split] = NoisedDataset(
+        self.datasets[split] = DenoisingDataset(
             *(text, sizes, self.target_dictionary, noise, self.noise_seed),
             anew=split == self.cfg.train_subset,
             shuffle=split != "test",

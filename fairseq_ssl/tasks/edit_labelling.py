@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_ssl.data.edit_dataset import EditDataset
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_corrector import EditCorrector
@@ -75,7 +75,7 @@ class EditLabellingTask(FairseqTask):
     cfg: EditLabellingConfig
 
     def __init__(
-        self, cfg: EditLabellingConfig, dictionary: OpenDictionary, edits: EditDictionary
+        self, cfg: EditLabellingConfig, dictionary: OovDictionary, edits: EditDictionary
     ) -> None:
         super().__init__(cfg)
         if not 0 <= cfg.edit_unchanged_share <= 1:
@@ -167,12 +167,12 @@ class EditLabellingTask(FairseqTask):
         return EditCorrector(cfg, self, models)
 
     @property
-    def source_dictionary(self) -> OpenDictionary:
+    def source_dictionary(self) -> OovDictionary:
         """Return the dictionary of the tokens."""
         return self.dictionary
 
     @property
-    def target_dictionary(self) -> OpenDictionary:
+    def target_dictionary(self) -> OovDictionary:
         """Return the same: what is corrected has the same tokens."""
         return self.dictionary
 
@@ -196,7 +196,7 @@ class EditLabellingTask(FairseqTask):
     def _part(self, folder: Path, name: str, side: str) -> Any:
         source, target = self.cfg.source_lang, self.cfg.target_lang
         if side == "labels":
-            words = OpenDictionary()
+            words = OovDictionary()
             for label in self.edits.names:
                 words.add_symbol(label)
             return _loaded(folder / f"{name}.{EDITS}-{NONE}.{EDITS}", words, self.cfg.dataset_impl)
@@ -224,12 +224,12 @@ def _find_sides(cfg: EditLabellingConfig, folder: Path) -> None:
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)
 
 
-def _dictionary(folder: Path, cfg: EditLabellingConfig) -> OpenDictionary:
+def _dictionary(folder: Path, cfg: EditLabellingConfig) -> OovDictionary:
     """Load the dictionary of the tokens; both sides must have the same."""
     paths = [folder / f"dict.{side}.txt" for side in (cfg.source_lang, cfg.target_lang)]
     there = [path for path in paths if path == paths[0] or path.exists()]
     try:
-        loaded: list[OpenDictionary] = [OpenDictionary.load(str(path)) for path in there]
+        loaded: list[OovDictionary] = [OovDictionary.load(str(path)) for path in there]
     except FileNotFoundError:
         raise DataError(
             f"{paths[0]} is missing. Expected the dictionary that the text was binarised with."

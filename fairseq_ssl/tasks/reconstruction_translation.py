@@ -12,9 +12,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
-from fairseq_ssl.data.accompanied_pairs import AccompaniedPairs
-from fairseq_ssl.data.candidates import collated
-from fairseq_ssl.data.length_line import fitted_line, given_line
+from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collated
+from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.two_way_model import TwoWayModel
 
@@ -90,7 +89,7 @@ class ReconstructionTranslationTask(TranslationTask):
             task.load_dataset(split, epoch, combine, **options)
         pairs, reversed_pairs = (task.datasets[split] for task in self.directions.values())
         trains = split == self.cfg.train_subset
-        self.datasets[split] = AccompaniedPairs(
+        self.datasets[split] = BitextWithMono(
             pairs,
             reversed_pairs,
             self._texts() if trains else {},
@@ -215,7 +214,7 @@ class ReconstructionTranslationTask(TranslationTask):
         if self.cfg.reconstruction_max_len != "auto":
             return _line(self.cfg.reconstruction_max_len)
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
-        slope, offset = fitted_line(pairs.src_sizes, pairs.tgt_sizes)
+        slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
         logger.info(f"candidates of {direction} have at most {slope} n + {offset} words")
         return slope, max(int(offset), 1)
 
@@ -248,7 +247,7 @@ def _one_way(cfg: ReconstructionTranslationConfig, source: str, target: str) -> 
 
 
 def _line(given: str) -> tuple[float, int]:
-    line = given_line(given)
+    line = parse_length_bound(given)
     if line is None or max(line) >= 1e6 or line[1] < 1:
         raise ConfigurationError(
             f"--reconstruction-max-len is {given!r}; expected auto, or a,b with a of 0 or more and "

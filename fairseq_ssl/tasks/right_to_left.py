@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from fairseq_ssl.data.right_to_left import reverse_targets, reversed_rows, reversed_sentence
+from fairseq_ssl.data.dataset_sides import reverse_targets, reversed_rows, reversed_sentence
 from fairseq_ssl.errors import ConfigurationError, flag
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from fairseq_ssl.data.teacher_labels import TeacherLabels, teacher_labels
 from fairseq_ssl.data.two_view_dataset import (
     PIECES,
     WORDS,
-    Ids,
     TwoViewDataset,
     View,
+    ViewIds,
     drawn_lines,
     joined_views,
 )
@@ -261,7 +261,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """Leave it to the model how long a text may be."""
         return None
 
-    def labels(self, split: str) -> Ids:
+    def labels(self, split: str) -> ViewIds:
         """Return the number of the class of each line."""
         found = self._indexed(LABEL, split)
         special = self.dictionaries[LABEL].nspecial
@@ -333,14 +333,14 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def _counts_unlabelled(self, view: str) -> list[int]:
         return [len(self._indexed(view, name)) for name in self._unlabelled_splits()]
 
-    def _lines_of_epoch(self) -> Ids:
+    def _lines_of_epoch(self) -> ViewIds:
         """Return the chosen unlabelled lines, repeated if epochs are to be full."""
         counts = self._counts_unlabelled(PIECES)
         lines = self._some_lines(counts)
         is_full = self.cfg.classification_full_epochs
         return np.sort(np.resize(lines, sum(counts))) if is_full else lines
 
-    def _some_lines(self, counts: list[int]) -> Ids:
+    def _some_lines(self, counts: list[int]) -> ViewIds:
         wanted = self.cfg.classification_unlabelled_lines
         if wanted is not None and wanted > sum(counts):
             raise ConfigurationError(

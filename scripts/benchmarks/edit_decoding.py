@@ -22,7 +22,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
@@ -55,7 +55,7 @@ class ChangedInEachRound(nn.Module):
 
 def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     """Return an edit tagger, and a run of its correction."""
-    words = OpenDictionary()
+    words = OovDictionary()
     for number in range(TAGGER_WORDS - len(words)):
         words.add_symbol(f"w{number}")
     grams = tuple((f"w{number}",) for number in range(GRAMS))

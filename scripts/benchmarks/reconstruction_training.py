@@ -11,7 +11,7 @@ import torch
 from fairseq.data import LanguagePairDataset
 
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, ReconstructionLoss
-from fairseq_ssl.data.accompanied_pairs import AccompaniedPairs
+from fairseq_ssl.data.bitext_with_mono import BitextWithMono
 from fairseq_ssl.models.two_way_model import TwoWayModel
 from fairseq_ssl.tasks.reconstruction_translation import (
     ReconstructionTranslationConfig,
@@ -74,7 +74,7 @@ def updates(args: Any, weight: float) -> harness.Run:
         return LanguagePairDataset(*one, dictionary, *other, dictionary)
 
     texts = {SOURCE: pairs(text, text)} if weight else {}
-    data = AccompaniedPairs(pairs(source, target), pairs(target, source), texts, seed=1)
+    data = BitextWithMono(pairs(source, target), pairs(target, source), texts, seed=1)
     sample = _moved(data.collater([data[i] for i in range(len(data))]), args.device)
     optimizer = Optimizer(model)
 

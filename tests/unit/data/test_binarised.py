@@ -14,7 +14,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.data.binarised import BinarisedFolder, IdSeparator
+from fairseq_ssl.data.binarized import BinarizedFolder, IdSeparator
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 
 EOS = 2
@@ -52,7 +52,7 @@ def ids(path: Path) -> list[list[int]]:
 
 
 def test_sentences_come_without_their_end(folder: Path) -> None:
-    corpus = BinarisedFolder(folder)
+    corpus = BinarizedFolder(folder)
     assert corpus.languages == ("en", "de")
     assert [split.name for split in corpus.splits] == ["train", "test"]
     pairs = list(corpus.splits[0].pairs())
@@ -69,7 +69,7 @@ def test_what_is_written_unchanged_is_the_same_to_the_byte(
     for language, sentences in zip(("en", "de"), SENTENCES, strict=True):
         write_ids(folder / f"train.en-de.{language}", [[*ids, EOS] for ids in sentences], dtype)
     (tmp_path / "out").mkdir()
-    corpus = BinarisedFolder(folder)
+    corpus = BinarizedFolder(folder)
     for split in corpus.splits:
         assert split.write(split.pairs(), tmp_path / "out") == 3
     assert corpus.write_dictionaries(tmp_path / "out", None) == []
@@ -85,7 +85,7 @@ def test_an_added_separator_leaves_all_ids_as_they_are(
 ) -> None:
     for path in folder.glob("dict.*.txt"):
         path.write_text(path.read_text().rstrip("\n") + ending)
-    corpus = BinarisedFolder(folder)
+    corpus = BinarizedFolder(folder)
     assert [separator.id for separator in corpus.separators("<sep>")] == [12, 12]
     told = corpus.write_dictionaries(tmp_path, "<sep>")
     assert told == [f"dict.{x}.txt: '<sep>' added as id 12" for x in ("en", "de")]
@@ -96,7 +96,7 @@ def test_an_added_separator_leaves_all_ids_as_they_are(
 
 
 def test_only_the_dictionary_without_the_separator_gets_it(folder: Path, tmp_path: Path) -> None:
-    corpus = BinarisedFolder(folder)
+    corpus = BinarizedFolder(folder)
     assert [separator.id for separator in corpus.separators("en2")] == [6, 12]
     assert corpus.write_dictionaries(tmp_path, "en2") == ["dict.de.txt: 'en2' added as id 12"]
     same = (folder / "dict.en.txt").read_bytes()
@@ -105,7 +105,7 @@ def test_only_the_dictionary_without_the_separator_gets_it(folder: Path, tmp_pat
 
 def test_dictionaries_that_are_the_same_stay_so(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "dict.en.txt", folder / "dict.de.txt")
-    BinarisedFolder(folder).write_dictionaries(tmp_path, "<sep>")
+    BinarizedFolder(folder).write_dictionaries(tmp_path, "<sep>")
     english, german = (tmp_path / f"dict.{x}.txt" for x in ("en", "de"))
     assert english.read_bytes() == german.read_bytes()
     assert english.read_bytes() != (folder / "dict.en.txt").read_bytes()
@@ -127,7 +127,7 @@ def test_language_names_with_hyphens(folder: Path) -> None:
         path.rename(folder / path.name.replace("de", "zh-CN"))
     for path in folder.glob("*en-de*"):
         path.rename(folder / path.name.replace("en-de", "en-zh-CN"))
-    assert BinarisedFolder(folder).languages == ("en", "zh-CN")
+    assert BinarizedFolder(folder).languages == ("en", "zh-CN")
 
 
 def cut(name: str, size: int) -> Spoil:
@@ -177,7 +177,7 @@ FAULTS: list[tuple[Spoil, str]] = [
 
 def read_all(folder: Path) -> None:
     """Read every sentence there is."""
-    for split in BinarisedFolder(folder).splits:
+    for split in BinarizedFolder(folder).splits:
         list(split.pairs())
 
 
@@ -203,19 +203,19 @@ def test_a_pair_that_can_not_be_told_is_asked_for(
     for language in ("en", "fr"):
         write_ids(folder / f"train.en-fr.{language}", [[5, 2]])
     with pytest.raises(error, match=message):
-        BinarisedFolder(folder, *asked)
+        BinarizedFolder(folder, *asked)
 
 
 def test_the_direction_asked_for_is_preferred(folder: Path) -> None:
-    assert BinarisedFolder(folder, "de", "en").languages == ("en", "de")
+    assert BinarizedFolder(folder, "de", "en").languages == ("en", "de")
     for language in ("en", "de"):
         write_ids(folder / f"train.de-en.{language}", [[5, 2]])
-    assert BinarisedFolder(folder, "de", "en").languages == ("de", "en")
-    assert BinarisedFolder(folder, "en", "de").languages == ("en", "de")
+    assert BinarizedFolder(folder, "de", "en").languages == ("de", "en")
+    assert BinarizedFolder(folder, "en", "de").languages == ("en", "de")
 
 
 def test_a_folder_of_other_data_is_refused(folder: Path) -> None:
     for path in folder.glob("t*.en-de.*"):
         path.rename(folder / path.name.replace("en-de.", ""))
     with pytest.raises(DataError, match="holds no parallel splits"):
-        BinarisedFolder(folder)
+        BinarizedFolder(folder)

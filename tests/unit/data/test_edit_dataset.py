@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fairseq_ssl.data.edit_dataset import EditDataset
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import DataError
 
 BOS, PAD, EOS = 0, 1, 2
@@ -27,7 +27,7 @@ def lines(*rows: list[int]) -> Lines:
 
 
 def dataset(text: Lines, labels: Lines | None = None, **options: Any) -> EditDataset:
-    words = OpenDictionary()
+    words = OovDictionary()
     for word in "abcdef":
         words.add_symbol(word)
     if labels is not None:

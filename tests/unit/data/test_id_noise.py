@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.data.id_noise import IdNoise, NoisyIds, masks, noise_of_ids
-from fairseq_ssl.data.lexicon import Lexicon
+from fairseq_ssl.data.id_noise import (
+    IdNoise,
+    Lexicon,
+    NoisyIds,
+    WordBoundaries,
+    masks,
+    noise_of_ids,
+)
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.registry import NOISES, WITHIN_WORDS, build_noise

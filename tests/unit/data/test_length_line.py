@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ssl.data.length_line import fitted_line, training_lengths
+from fairseq_ssl.data.length_bound import fit_length_bound, training_lengths
 from fairseq_ssl.modules.dilated_stack import Unfolding
 
 
 def test_pairs_on_a_line_are_fitted_by_it() -> None:
     sources = np.arange(3, 40)
-    slope, offset = fitted_line(sources, np.ceil(1.5 * sources + 4).astype(int))
+    slope, offset = fit_length_bound(sources, np.ceil(1.5 * sources + 4).astype(int))
     assert slope == pytest.approx(1.5)
     assert offset == 5
 
@@ -24,17 +24,17 @@ def test_the_line_is_above_the_share_asked_for_and_as_low_as_can_be() -> None:
     sources = draw.integers(2, 50, 3000)
     targets = draw.poisson(1.3 * sources) + 1
     for share in (0.9, 0.999, 1.0):
-        slope, offset = fitted_line(sources, targets, share)
+        slope, offset = fit_length_bound(sources, targets, share)
         covered = targets <= slope * sources + offset + 1e-9
         assert covered.mean() >= share
         below = targets <= slope * sources + offset - 1 + 1e-9
         assert below.mean() < share
-    assert fitted_line(sources, targets, 0.9) < fitted_line(sources, targets, 1.0)
+    assert fit_length_bound(sources, targets, 0.9) < fit_length_bound(sources, targets, 1.0)
 
 
 def test_a_slope_of_twentieths_is_kept_as_it_is() -> None:
     sources = np.array([20, 40, 60])
-    assert fitted_line(sources, np.array([23, 46, 69])) == (1.15, 0.0)
+    assert fit_length_bound(sources, np.array([23, 46, 69])) == (1.15, 0.0)
 
 
 def test_columns_are_counted_in_whole_numbers_and_never_fewer_than_tokens() -> None:

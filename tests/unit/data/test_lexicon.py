@@ -10,9 +10,8 @@ import torch
 from fairseq.data import ListDataset
 from numpy.typing import NDArray
 
-from fairseq_ssl.data.lexicon import Lexicon, read_lexicon, sampled
+from fairseq_ssl.data.id_noise import Lexicon, WordBoundaries, read_lexicon, sample_blocks
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import DataError
 
 EOS, UNK, MASK = 2, 3, 8
@@ -60,14 +59,14 @@ def test_tokens_are_words_where_there_are_no_subwords() -> None:
 
 def test_of_a_large_text_lines_evenly_spaced_are_counted() -> None:
     dataset, sizes = text(*([i] * 9 for i in range(1000)))
-    lines = sampled(dataset, sizes, tokens=1000)
+    lines = sample_blocks(dataset, sizes, tokens=1000)
     assert lines.lengths.tolist() == [9] * 100
     assert lines.ids[::9].tolist() == list(range(0, 1000, 10))
-    lines = sampled(dataset, sizes, tokens=7500)
+    lines = sample_blocks(dataset, sizes, tokens=7500)
     assert lines.lengths.sum() + len(lines) == 7500
     assert set(np.diff(lines.ids[::9])) == {1, 2}
-    assert len(sampled(dataset, sizes, tokens=10_001)) == 1000
-    assert len(sampled(dataset, sizes).ids) == 9000
+    assert len(sample_blocks(dataset, sizes, tokens=10_001)) == 1000
+    assert len(sample_blocks(dataset, sizes).ids) == 9000
 
 
 def test_data_of_another_dictionary_and_data_without_words_are_refused() -> None:

@@ -171,7 +171,7 @@ class Lengths:
     st.sampled_from([1, 9, 70_000]),
     st.sampled_from([1, 8]),
     st.sampled_from([None, 5]),
-    st.sampled_from([7, 64, mixing.CHUNK]),
+    st.sampled_from([7, 64, mixing.MIX_CHUNK]),
 )
 @settings(max_examples=200)
 def test_batches_are_those_of_fairseq(
@@ -185,7 +185,7 @@ def test_batches_are_those_of_fairseq(
     ours = MixedPairs(source, words, target, words)
     assert ours.sizes.tolist() == stock.sizes.tolist()
     found = []
-    with patch.object(mixing, "CHUNK", chunk):
+    with patch.object(mixing, "MIX_CHUNK", chunk):
         for pairs in (stock, ours):
             np.random.seed(size)
             indices = pairs.ordered_indices()
@@ -207,7 +207,7 @@ def test_pairs_of_an_epoch_take_few_bytes(dictionary: Any) -> None:
     part = Lengths(1_000_000, 30, 1)
     sides = (Mixture([part], [len(part)], [None]) for _ in range(2))
     tracemalloc.start()
-    with patch.object(mixing, "CHUNK", 1 << 14):
+    with patch.object(mixing, "MIX_CHUNK", 1 << 14):
         pairs = MixedPairs(next(sides), dictionary, next(sides), dictionary)
         kept, _ = pairs.filter_indices_by_size(pairs.ordered_indices(), (1024, 1024))
         batches = pairs.batch_by_size(kept, max_tokens=4000, required_batch_size_multiple=8)

@@ -12,10 +12,8 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from fairseq_ssl.data.id_noise import IdNoise, noise_of_ids
-from fairseq_ssl.data.lexicon import read_lexicon
-from fairseq_ssl.data.noised_dataset import NoisedDataset
-from fairseq_ssl.data.word_boundaries import WordBoundaries
+from fairseq_ssl.data.denoising_dataset import DenoisingDataset
+from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, noise_of_ids, read_lexicon
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
 
@@ -45,7 +43,7 @@ def dataset(
     seed: int = 3,
     subwords: str = "subword-nmt",
     **options: Any,
-) -> NoisedDataset:
+) -> DenoisingDataset:
     """A dataset of these lines, with a noise by name or a function."""
     lines = sentences() if lines is None else lines
     sizes = np.array([len(line) for line in lines])
@@ -57,7 +55,7 @@ def dataset(
         on_ids = IdNoise.of(noise_of_ids(noise), boundaries, lexicon, mask, 1000)
     else:
         on_ids = IdNoise(noise, boundaries, lexicon, 1000)
-    return NoisedDataset(text, sizes, words, on_ids, seed, anew, **options)
+    return DenoisingDataset(text, sizes, words, on_ids, seed, anew, **options)
 
 
 Rows = dict[int, tuple[list[int], list[bool], list[int]]]
@@ -78,7 +76,7 @@ def rows(batch: dict[str, Any]) -> Rows:
     return found
 
 
-def batch_of(data: NoisedDataset, *numbers: int) -> Rows:
+def batch_of(data: DenoisingDataset, *numbers: int) -> Rows:
     return rows(data.collater([data[number] for number in numbers]))
 
 

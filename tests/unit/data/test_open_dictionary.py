@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 
 
-def dictionary() -> OpenDictionary:
-    words = OpenDictionary()
+def dictionary() -> OovDictionary:
+    words = OovDictionary()
     for word in ("a", "b"):
         words.add_symbol(word)
     return words
@@ -37,5 +37,5 @@ def test_an_id_that_no_one_has_is_unk() -> None:
 def test_it_loads_as_fairseq_s_own(tmp_path: Path) -> None:
     path = tmp_path / "dict.txt"
     path.write_text("a 3\nb 2\n")
-    loaded = OpenDictionary.load(str(path))
+    loaded = OovDictionary.load(str(path))
     assert loaded.symbols == dictionary().symbols

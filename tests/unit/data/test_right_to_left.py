@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from fairseq_ssl.data.dataset_sides import reverse_targets, reversed_rows, reversed_sentence
 from fairseq_ssl.data.mixing import MixedPairs, Mixture
-from fairseq_ssl.data.right_to_left import reverse_targets, reversed_rows, reversed_sentence
 
 PAD, EOS = 1, 2
 WORDS = st.lists(st.integers(4, 9), max_size=5)

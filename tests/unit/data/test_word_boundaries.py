@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_ssl.data.id_noise import WordBoundaries
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.data.word_boundaries import WordBoundaries
 from fairseq_ssl.errors import ConfigurationError
 
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "\u2581the", "\u2581", "cat", ".", "lo@@", "w@@", "er"]

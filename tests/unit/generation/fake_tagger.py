@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
@@ -26,8 +26,8 @@ class Logits(NamedTuple):
     errors: torch.Tensor | None
 
 
-def dictionary(words: str = "a b c d e x") -> OpenDictionary:
-    found = OpenDictionary()
+def dictionary(words: str = "a b c d e x") -> OovDictionary:
+    found = OovDictionary()
     for word in words.split():
         found.add_symbol(word)
     return found
@@ -38,7 +38,7 @@ class FakeTagger:
 
     def __init__(
         self,
-        words: OpenDictionary,
+        words: OovDictionary,
         scores: Callable[[list[str]], Scores],
         errors: Callable[[list[str]], Sequence[float]] | None = None,
         positions: int = 512,
@@ -87,7 +87,7 @@ def by_sentence(edits: dict[str, str]) -> Callable[[list[str]], Scores]:
     return scores
 
 
-def batch(words: OpenDictionary, *sentences: str) -> dict[str, Any]:
+def batch(words: OovDictionary, *sentences: str) -> dict[str, Any]:
     """What a task hands over, padded on the right to the longest."""
     rows = [
         torch.cat([torch.tensor([words.bos()]), words.encode_line(one, add_if_not_exist=False)])

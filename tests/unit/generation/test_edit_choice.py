@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import Chosen, EditChoice
 from fairseq_ssl.generation.possible_edits import PossibleEdits
@@ -28,7 +28,7 @@ def choose(
     rows: list[Row],
     words: str = "d d d",
     errors: list[float] | None = None,
-    known: OpenDictionary | None = None,
+    known: OovDictionary | None = None,
     starts: tuple[int, ...] = (0,),
     **settings: Any,
 ) -> list[tuple[str, float]]:

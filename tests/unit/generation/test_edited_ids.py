@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.data.open_dictionary import OpenDictionary
+from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.labels import apply_labels
 from fairseq_ssl.generation.edited_ids import EditedIds
@@ -33,7 +33,7 @@ def cases(draw: st.DrawFn) -> list[tuple[list[str], list[int]]]:
     return [(one, draw(labels_for([None, *one]))) for one in sentences]
 
 
-def spans(words: OpenDictionary, sentences: list[list[str]]) -> Spans:
+def spans(words: OovDictionary, sentences: list[list[str]]) -> Spans:
     return Spans.of([np.array([0, *map(words.index, one)]) for one in sentences])
 
 

@@ -1,18 +1,29 @@
-"""Targets from their last word to their first (Liu et al., 2016; thesis, 4.4.5).
-
-A model that learns from them writes a sentence from its end, and judges one by what comes after
-each word instead of by what came before.
-"""
+"""The two sides of fairseq's pair datasets: replaced, or reversed from right to left."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, LanguagePairDataset
 from torch import Tensor
 
-from fairseq_ssl.data.pair_sides import replace_side
+
+def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -> None:
+    """Let `text` be the sources or the targets of `pairs`.
+
+    Args:
+        pairs: whose collater pads; without buckets, which it would have to make again
+        side: src or tgt
+        text: as many sentences of ids
+        sizes: how long each is; some of fairseq's wrappers do not know
+    """
+    setattr(pairs, side, text)
+    setattr(pairs, f"{side}_sizes", np.asarray(sizes))
+    pairs.sizes = pairs.src_sizes
+    if pairs.tgt is not None:
+        pairs.sizes = np.vstack((pairs.src_sizes, pairs.tgt_sizes)).T
 
 
 class ReversedSentences(BaseWrapperDataset):

@@ -7,7 +7,7 @@ from typing import Any
 from fairseq.data import Dictionary
 
 
-class OpenDictionary(Dictionary):
+class OovDictionary(Dictionary):
     """Gives each unknown word an id of its own above all others, and gives the word back for it.
 
     A model takes such ids for <unk>; what it copies of them comes out as it came in. The ids

@@ -1,10 +1,12 @@
-"""A folder of parallel data as fairseq-preprocess writes it: dictionaries, ids and indexes."""
+"""Data that fairseq-preprocess binarized: checked when opened, read and written."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 from numpy.typing import NDArray
 
-from fairseq_ssl.data.dataset_checks import check_datasets
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.parallel_folder import (
     ParallelFolder,
@@ -26,7 +27,61 @@ from fairseq_ssl.text.parallel_folder import (
     interleave,
 )
 
-Ids = NDArray[np.int64]
+CHECK_CHUNK = 1 << 22
+"""Entries of an index that are checked at once."""
+
+
+def check_datasets() -> None:
+    """Let fairseq reject a damaged index, and close one that it could not open in silence."""
+    from fairseq.data.indexed_dataset import MMapIndexedDataset
+
+    index = MMapIndexedDataset.Index
+    if not getattr(index, "is_checked", False):
+        index.__init__ = _checked(index.__init__)
+        for kind in (index, MMapIndexedDataset):
+            kind.__del__ = _quiet(kind.__del__)
+        index.is_checked = True
+
+
+def _checked(stock: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(stock)
+    def init(self: Any, path: str) -> None:
+        try:
+            stock(self, path)
+            is_whole = _is_whole(self, Path(path).with_suffix(".bin").stat().st_size)
+        except OSError:
+            raise
+        except Exception:  # struct, numpy and asserts, on whatever bytes there are
+            is_whole = False
+        if not is_whole:
+            raise DataError(f"{path} is damaged, or not of its .bin file. Binarise the data again.")
+
+    return init
+
+
+def _is_whole(index: Any, size: int) -> bool:
+    """Return True if the sentences stand one after the other and fill a file of `size` bytes."""
+    sizes, starts, width = index._sizes, index._pointers, np.dtype(index._dtype).itemsize
+    end = 0
+    for first in range(0, len(sizes), CHECK_CHUNK):
+        lengths = sizes[first : first + CHECK_CHUNK].astype(np.int64) * width
+        ends = end + np.cumsum(lengths)
+        if (lengths < 0).any() or (starts[first : first + CHECK_CHUNK] != ends - lengths).any():
+            return False
+        end = int(ends[-1])
+    return end == size
+
+
+def _quiet(stock: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(stock)
+    def close(self: Any) -> None:
+        with contextlib.suppress(AttributeError):  # of what was never opened
+            stock(self)
+
+    return close
+
+
+IdArray = NDArray[np.int64]
 """A sentence: the ids of its tokens."""
 
 NAME = re.compile(
@@ -35,16 +90,16 @@ NAME = re.compile(
 
 
 @dataclass(frozen=True)
-class IdSeparator(Separator[Ids]):
+class IdSeparator(Separator[IdArray]):
     """An id between the sentences of a group."""
 
     id: int
 
-    def join(self, sentences: Sequence[Ids]) -> Ids:
+    def join(self, sentences: Sequence[IdArray]) -> IdArray:
         """Join sentences into one."""
         return np.concatenate(interleave(sentences, np.array([self.id])))
 
-    def split(self, group: Ids) -> list[Ids]:
+    def split(self, group: IdArray) -> list[IdArray]:
         """Split into views of the sentences."""
         marks = np.flatnonzero(group == self.id).tolist()
         starts, ends = [0, *(mark + 1 for mark in marks)], [*marks, len(group)]
@@ -67,9 +122,9 @@ class IdFile:
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def __iter__(self) -> Iterator[Ids]:
+    def __iter__(self) -> Iterator[IdArray]:
         for number in range(len(self)):
-            ids: Ids = self._dataset[number].numpy()
+            ids: IdArray = self._dataset[number].numpy()
             if not len(ids) or ids[-1] != self._eos:
                 raise DataError(
                     f"{self.path}:{number + 1} does not end with the end-of-sentence id "
@@ -90,7 +145,7 @@ class IdWriter:
         self._index = str(path.with_suffix(".idx"))
         self._eos = np.array([eos])
 
-    def write(self, sentence: Ids) -> None:
+    def write(self, sentence: IdArray) -> None:
         """Append one sentence."""
         self._builder.add_item(torch.from_numpy(np.concatenate([sentence, self._eos])))
 
@@ -100,12 +155,12 @@ class IdWriter:
 
 
 @dataclass(frozen=True)
-class BinarisedSplit(Split[Ids]):
+class BinarizedSplit(Split[IdArray]):
     """Two files of ids whose sentences belong together."""
 
     files: tuple[IdFile, IdFile]
 
-    def pairs(self) -> Iterator[SentencePair[Ids]]:
+    def pairs(self) -> Iterator[SentencePair[IdArray]]:
         """Read the sentences side by side."""
         source, target = self.files
         if len(source) != len(target):
@@ -115,7 +170,7 @@ class BinarisedSplit(Split[Ids]):
             )
         return zip(source, target, strict=True)
 
-    def write(self, pairs: Iterable[SentencePair[Ids]], folder: Path) -> int:
+    def write(self, pairs: Iterable[SentencePair[IdArray]], folder: Path) -> int:
         """Write ``.bin`` and ``.idx`` of both sides."""
         writers = [file.writer(folder) for file in self.files]
         count = 0
@@ -128,7 +183,7 @@ class BinarisedSplit(Split[Ids]):
         return count
 
 
-class BinarisedFolder(ParallelFolder[Ids]):
+class BinarizedFolder(ParallelFolder[IdArray]):
     """All splits of one language pair, and their two dictionaries."""
 
     form = "binarised"
@@ -145,7 +200,7 @@ class BinarisedFolder(ParallelFolder[Ids]):
         self._dictionaries = [_dictionary(path) for path in self._paths]
         self.splits = [self._split(folder, name) for name in found[self.languages]]
 
-    def length(self, sentence: Ids) -> int:
+    def length(self, sentence: IdArray) -> int:
         """Return the number of ids."""
         return len(sentence)
 
@@ -172,7 +227,7 @@ class BinarisedFolder(ParallelFolder[Ids]):
             (folder / path.name).write_bytes(content)
         return told
 
-    def _split(self, folder: Path, name: str) -> BinarisedSplit:
+    def _split(self, folder: Path, name: str) -> BinarizedSplit:
         stem = f"{name}.{'-'.join(self.languages)}"
         source, target = (folder / f"{stem}.{language}.bin" for language in self.languages)
         for path in (source, target):
@@ -183,7 +238,7 @@ class BinarisedFolder(ParallelFolder[Ids]):
                     )
         eos = [words.eos() for words in self._dictionaries]
         files = (IdFile(source, eos[0]), IdFile(target, eos[1]))
-        return BinarisedSplit(name, (source, target), files)
+        return BinarizedSplit(name, (source, target), files)
 
 
 def _splits(folder: Path) -> dict[tuple[str, str], list[str]]:

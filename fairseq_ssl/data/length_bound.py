@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SAMPLE = 100_000
+FIT_SAMPLE = 100_000
 """Pairs that are looked at, spread over all of them."""
 
-Lengths = NDArray[np.int64]
+LengthPairs = NDArray[np.int64]
 
 
-def given_line(words: str) -> tuple[float, float] | None:
+def parse_length_bound(words: str) -> tuple[float, float] | None:
     """Return the a and b of a user's "a,b", both 0 or more; None where that is not what it is."""
     try:
         slope, offset = (float(word) for word in words.split(","))
@@ -22,13 +22,15 @@ def given_line(words: str) -> tuple[float, float] | None:
     return (slope, offset) if slope >= 0 and offset >= 0 else None
 
 
-def fitted_line(sources: Lengths, targets: Lengths, share: float = 0.999) -> tuple[float, float]:
+def fit_length_bound(
+    sources: LengthPairs, targets: LengthPairs, share: float = 0.999
+) -> tuple[float, float]:
     """Return (a, b) with target <= a source + b for at least `share` of the pairs.
 
     Of the slopes 0, 0.05, 0.1, ..., each with the least b that does, it is the one with the least
     mean of a source + b.
     """
-    stride = max(1, len(sources) // SAMPLE)
+    stride = max(1, len(sources) // FIT_SAMPLE)
     sources, targets = sources[::stride], targets[::stride]
     steepest = float(np.ceil((targets / np.maximum(sources, 1)).max()))
     best = (float("inf"), 0.0, 0.0)
@@ -41,7 +43,7 @@ def fitted_line(sources: Lengths, targets: Lengths, share: float = 0.999) -> tup
     return best[1], best[2]
 
 
-def training_lengths(task: Any) -> tuple[Lengths, Lengths] | None:
+def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
     """Return the lengths of a task's training pairs, ends counted; None where there are none."""
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
