@@ -76,7 +76,7 @@ __all__ = ["__version__", "register"]
 
 def register() -> None:
     """Make all of this package known to fairseq, and its checkpoints safe to load."""
-    from fairseq_ssl.registration import register_all
+    from fairseq_ssl.plugin.registration import register_all
 
     register_all()
 

@@ -49,7 +49,7 @@ class Prediction:
     """Those that weighed most, if there are imitators."""
 
 
-class Classifier:
+class TextClassifierPipeline:
     """A trained expert, alone or with its imitators."""
 
     def __init__(self, model: Any, task: Any, folder: Path, device: str) -> None:
@@ -60,7 +60,7 @@ class Classifier:
         self.has_imitators = hasattr(model, "alphas")
 
     @classmethod
-    def load(cls, path: Path, data: Path, device: str = "cpu") -> Classifier:
+    def load(cls, path: Path, data: Path, device: str = "cpu") -> TextClassifierPipeline:
         """Read a checkpoint; `data` is a data folder with the dictionaries of its training."""
         state = read_checkpoint(path)
         options = task_options(state)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-Options = dict[str, float]
-Decode = Callable[[Options], Mapping[str, float]]
+TrialOptions = dict[str, float]
+Decode = Callable[[TrialOptions], Mapping[str, float]]
 """Corrects the sentences with these options, and returns the scores."""
 
 GRID: dict[str, tuple[float, ...]] = {
@@ -21,7 +21,7 @@ GRID: dict[str, tuple[float, ...]] = {
 class Trial:
     """Options and what came of them."""
 
-    options: Options
+    options: TrialOptions
     scores: Mapping[str, float]
 
 

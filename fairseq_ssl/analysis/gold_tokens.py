@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairseq_ssl.analysis.trained import Trained
+from fairseq_ssl.analysis.trained_models import TrainedModels
 
-Scores = list[NDArray[np.float32]]
+TokenScores = list[NDArray[np.float32]]
 
 
 def gold_scores(
-    trained: Trained, dataset: Any, max_tokens: int, done: Callable[[int], object]
-) -> Scores:
+    trained: TrainedModels, dataset: Any, max_tokens: int, done: Callable[[int], object]
+) -> TokenScores:
     """Return log p(y_j | y_<j, X) for each target token, </s> left out, sentence by sentence."""
-    scores: Scores = [np.empty(0, np.float32)] * len(dataset)
+    scores: TokenScores = [np.empty(0, np.float32)] * len(dataset)
     pad = trained.task.target_dictionary.pad()
     with torch.inference_mode():
         for sample in trained.batches(dataset, max_tokens):
@@ -32,7 +32,7 @@ def gold_scores(
     return scores
 
 
-def frequency_ranks(trained: Trained, chunk: int = 1000) -> NDArray[np.int64]:
+def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
     """Rank the target vocabulary by its counts in training: 1 is the most frequent."""
     targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
@@ -47,8 +47,8 @@ def frequency_ranks(trained: Trained, chunk: int = 1000) -> NDArray[np.int64]:
 
 
 def share_higher(
-    first: Scores,
-    second: Scores,
+    first: TokenScores,
+    second: TokenScores,
     ranks: Sequence[NDArray[np.int64]],
     rank_ends: Sequence[int],
     position_ends: Sequence[int],

@@ -12,13 +12,13 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_ssl.analysis.trained import Trained
+from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
 
 
 def similarities(
-    trained: Trained,
+    trained: TrainedModels,
     dataset: Any,
     offsets: Sequence[int],
     max_tokens: int,

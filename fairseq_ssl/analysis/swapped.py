@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ssl.analysis.trained import Trained
-from fairseq_ssl.analysis.translation import Search, text, translate
+from fairseq_ssl.analysis.trained_models import SearchOptions, TrainedModels, text, translate
 from fairseq_ssl.data.binarized import IdSeparator
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
@@ -25,11 +24,11 @@ class FirstSentences:
 
 
 def first_sentences(
-    trained: Trained,
+    trained: TrainedModels,
     dataset: Any,
     chosen: Sequence[int],
     separator: str,
-    search: Search,
+    search: SearchOptions,
     done: Callable[[int], object],
     *,
     swapped: bool,
@@ -63,7 +62,7 @@ def swap(tokens: Tensor, mark: int) -> Tensor:
 
 
 def first_references(
-    trained: Trained, dataset: Any, chosen: Sequence[int], separator: str
+    trained: TrainedModels, dataset: Any, chosen: Sequence[int], separator: str
 ) -> list[str]:
     """Return the first sentence of each chosen target."""
     return [split_sentences(text(trained, dataset.tgt[i]), separator)[0] for i in chosen]

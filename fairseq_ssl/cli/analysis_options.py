@@ -18,7 +18,7 @@ from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.translation import Search
+    from fairseq_ssl.analysis.trained_models import SearchOptions
 
 Named = dict[str, list[Path]]
 """Checkpoints by name; several under one name are repetitions with other seeds."""
@@ -118,12 +118,12 @@ def check_ends(flag: str, ends: Sequence[int]) -> None:
         raise UsageError(f"{flag} are {list(ends)}; expected rising numbers from 1 on.")
 
 
-def search(args: argparse.Namespace) -> Search:
+def search(args: argparse.Namespace) -> SearchOptions:
     """Return the search asked for."""
-    from fairseq_ssl.analysis.translation import Search
+    from fairseq_ssl.analysis.trained_models import SearchOptions
 
     check_length_penalty(args.lenpen)
-    return Search(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
+    return SearchOptions(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
 
 
 def mean_and_deviation(values: Iterable[float]) -> dict[str, float]:

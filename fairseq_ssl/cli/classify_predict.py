@@ -104,11 +104,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _classifier(args: argparse.Namespace) -> Any:
-    from fairseq_ssl.analysis.classification import Classifier
+    from fairseq_ssl.analysis.classification import TextClassifierPipeline
 
     if args.batch_size < 1:
         raise UsageError(f"--batch-size is {args.batch_size}; expected 1 or more.")
-    return Classifier.load(args.model, args.data, one_device(args.device))
+    return TextClassifierPipeline.load(args.model, args.data, one_device(args.device))
 
 
 def _label(args: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ METRICS = ("f0.5", "exact")
 
 def tune(source: Path, target: Path, settings: Mapping[str, Any]) -> None:
     """Correct held-out sentences with many options, and print the best as flags of fairseq's."""
-    from fairseq_ssl.analysis.edit_tuning import GRID, Options, Trial, trials
+    from fairseq_ssl.analysis.edit_tuning import GRID, Trial, TrialOptions, trials
 
     lines = list(read_lines(source)), list(read_lines(target))
     if not lines[0] or len(lines[0]) != len(lines[1]):
@@ -29,7 +29,7 @@ def tune(source: Path, target: Path, settings: Mapping[str, Any]) -> None:
         )
     corrector = _corrector(settings)
 
-    def decode(options: Options) -> dict[str, float]:
+    def decode(options: TrialOptions) -> dict[str, float]:
         corrector.set_options(edit_iterations=settings["iterations"], **options)
         made = corrector.correct(lines[0], settings["batch_size"])
         texts = (one.text for one in made)

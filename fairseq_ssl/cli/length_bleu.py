@@ -80,12 +80,11 @@ def _one(
     path: Path, device: str, args: argparse.Namespace, within: Sequence[Bucket]
 ) -> dict[str, Any]:
     """Translate with one checkpoint; score all lines, and those of each bucket."""
-    from fairseq_ssl.analysis.trained import Trained
-    from fairseq_ssl.analysis.translation import references, translate
+    from fairseq_ssl.analysis.trained_models import TrainedModels, reference_lines, translate
     from fairseq_ssl.metrics.bleu import bleu, bleu_by_length
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
-    trained = Trained.load(path, args.data, device)
+    trained = TrainedModels.load(path, args.data, device)
     datasets = [trained.pairs(split) for split in options.splits(args)]
     join = moses_detokenizer(args.subwords, args.moses)
 
@@ -98,7 +97,7 @@ def _one(
     lengths: list[int] = []
     for dataset in datasets:
         found += map(plain, translate(trained, dataset, options.search(args), done))
-        wanted += map(plain, references(trained, dataset))
+        wanted += map(plain, reference_lines(trained, dataset))
         lengths += (dataset.src_sizes - 1).tolist()
     whole = bleu(found, wanted, args.tokenize)
     by_length = bleu_by_length(found, wanted, lengths, within, args.tokenize)
@@ -128,9 +127,9 @@ def _training_lengths(
     path: Path, device: str, args: argparse.Namespace, within: Sequence[Bucket]
 ) -> list[int]:
     """Count the training pairs whose source falls in each bucket."""
-    from fairseq_ssl.analysis.trained import Trained
+    from fairseq_ssl.analysis.trained_models import TrainedModels
 
-    lengths = Trained.load(path, args.data, device).split("train").src_sizes - 1
+    lengths = TrainedModels.load(path, args.data, device).split("train").src_sizes - 1
     return [sum(int(length) in bucket for length in lengths) for bucket in within]
 
 

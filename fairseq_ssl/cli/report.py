@@ -18,7 +18,7 @@ MOST_NAMED = 10
 """Sets or systems that a message names."""
 
 if TYPE_CHECKING:
-    from fairseq_ssl.report.found import Found
+    from fairseq_ssl.report.score_files import ReportFiles
     from fairseq_ssl.report.sentences import Sentences
 
 SUMMARY = "one page of scores, figures and sentences, to look at in a browser"
@@ -102,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
     """Look for everything, put it together and write the page."""
     from fairseq_ssl.cli.report_scores import measured
     from fairseq_ssl.io.atomic import atomic_lines
-    from fairseq_ssl.report.gold_errors import corrected_by_type
     from fairseq_ssl.report.page import Page
-    from fairseq_ssl.report.tables import table
+    from fairseq_ssl.report.sentences import corrected_by_type
+    from fairseq_ssl.report.tables import score_table
 
     found = _found(args)
     of_set = _set(args, found)
@@ -131,16 +131,16 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     signature = Signature("report", told)
-    page = Page(args.title, found, table(found.scores), sentences, str(signature))
+    page = Page(args.title, found, score_table(found.scores), sentences, str(signature))
     with atomic_lines(args.output) as file:
         file.write(page.html())
     print(f"{signature}\nwrote {args.output}", file=sys.stderr)
     return 0
 
 
-def _found(args: argparse.Namespace) -> Found:
+def _found(args: argparse.Namespace) -> ReportFiles:
     """Look through the folders, and take the outputs that were named."""
-    from fairseq_ssl.report.found import found_in
+    from fairseq_ssl.report.score_files import collect_files
 
     folders, outputs = [], []
     for word in args.given:
@@ -149,7 +149,7 @@ def _found(args: argparse.Namespace) -> Found:
             outputs.append((name, Path(file)))
         else:
             folders.append(Path(word))
-    found = found_in(folders)
+    found = collect_files(folders)
     for name, path in outputs:
         paths = found.outputs.setdefault((name, args.set or NAMED_SET), [])
         if path in paths:
@@ -163,7 +163,7 @@ def _found(args: argparse.Namespace) -> Found:
     return found
 
 
-def _set(args: argparse.Namespace, found: Found) -> str | None:
+def _set(args: argparse.Namespace, found: ReportFiles) -> str | None:
     """Return the set whose sentences are shown, if there is one."""
     names = found.sets()
     default = NAMED_SET if NAMED_SET in names else names[0] if len(names) == 1 else None
@@ -209,7 +209,7 @@ def _sentences(args: argparse.Namespace, systems: Mapping[str, Sequence[Path]]) 
 
 def _take_gold(found: Sentences, path: Path, outputs: Sequence[Path]) -> None:
     """Take sources, references and errors from an m2 file."""
-    from fairseq_ssl.report.gold_errors import gold_errors, references
+    from fairseq_ssl.report.sentences import gold_errors, references
     from fairseq_ssl.text.m2 import read_m2
 
     gold = list(read_m2(path))

@@ -10,21 +10,23 @@ from fairseq_ssl.cli import score_edits, score_metrics
 from fairseq_ssl.cli.score import METRICS
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.significance import paired_bootstrap
+from fairseq_ssl.report.score_files import Difference, ReportedScore, ScoreComparison, named
 from fairseq_ssl.report.sentences import read_all
-from fairseq_ssl.report.tables import table
-from fairseq_ssl.report.told import Comparison, Difference, Score, named
+from fairseq_ssl.report.tables import score_table
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:
     from fairseq_ssl.cli.score_metrics import Metric, Output
-    from fairseq_ssl.report.found import Found
+    from fairseq_ssl.report.score_files import ReportFiles
     from fairseq_ssl.report.sentences import Sentences
 
 Counted = Mapping[str, list["Output"]]
 """By system, its seeds."""
 
 
-def measured(args: argparse.Namespace, found: Found, sentences: Sentences, of_set: str) -> None:
+def measured(
+    args: argparse.Namespace, found: ReportFiles, sentences: Sentences, of_set: str
+) -> None:
     """Score each seed, and each sentence of the first, and compare systems.
 
     Scores that files tell of all systems are not told again.
@@ -41,7 +43,7 @@ def measured(args: argparse.Namespace, found: Found, sentences: Sentences, of_se
     ]
     signature = Signature(kind, {"lines": len(sentences.outputs[0]), **metric.parameters()})
     sentences.metric = named(metric.headline, str(signature))
-    if not table(found.scores).has(of_set, sentences.metric, counted):
+    if not score_table(found.scores).has(of_set, sentences.metric, counted):
         found.scores += _scores(metric, counted, of_set, str(signature))
     if len(counted) > 1:
         found.comparisons.insert(
@@ -59,17 +61,19 @@ def _metric(args: argparse.Namespace, kind: str) -> Metric:
     return {**score_metrics.METRICS, **score_edits.METRICS}[kind](settings, args.reference)
 
 
-def _scores(metric: Metric, counted: Counted, of_set: str, signature: str) -> Iterator[Score]:
+def _scores(
+    metric: Metric, counted: Counted, of_set: str, signature: str
+) -> Iterator[ReportedScore]:
     for name, seeds in counted.items():
         values = [metric.values(seed.rows) for seed in seeds]
         for value in values[0]:
             numbers = tuple(one[value] for one in values)
-            yield Score(name, of_set, named(value, signature), numbers, signature)
+            yield ReportedScore(name, of_set, named(value, signature), numbers, signature)
 
 
 def _comparison(
     args: argparse.Namespace, metric: Metric, counted: Counted, title: str
-) -> Comparison:
+) -> ScoreComparison:
     """Compare with the baseline, or with the best."""
 
     def mean(name: str) -> float:
@@ -84,4 +88,4 @@ def _comparison(
             one = paired_bootstrap([seed.rows for seed in seeds], theirs, metric.score)
             differences[name] = Difference(one.difference, one.low, one.high, one.p)
     best = "" if args.baseline else ", the best"
-    return Comparison(f"{title} against {baseline}{best}", differences)
+    return ScoreComparison(f"{title} against {baseline}{best}", differences)

@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
     from fairseq_ssl.analysis.shift_similarity import similarities
-    from fairseq_ssl.analysis.trained import Trained
+    from fairseq_ssl.analysis.trained_models import TrainedModels
 
-    trained = Trained.load(path, args.data, device)
+    trained = TrainedModels.load(path, args.data, device)
     dataset = trained.split(args.subset)
     done = progress(str(path), "sentences", len(dataset))
     found = similarities(trained, dataset, args.offsets, args.max_tokens, done)

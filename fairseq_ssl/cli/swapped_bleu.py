@@ -68,11 +68,11 @@ def _one(path: Path, device: str, args: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
     from fairseq_ssl.analysis.swapped import first_references, first_sentences
-    from fairseq_ssl.analysis.trained import Trained
+    from fairseq_ssl.analysis.trained_models import TrainedModels
     from fairseq_ssl.metrics.bleu import bleu
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
-    trained = Trained.load(path, args.data, device)
+    trained = TrainedModels.load(path, args.data, device)
     dataset = trained.pairs(args.subset)
     count = min(args.lines, len(dataset))
     chosen = np.sort(np.random.default_rng(args.seed).permutation(len(dataset))[:count]).tolist()

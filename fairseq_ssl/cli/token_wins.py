@@ -17,7 +17,7 @@ from fairseq_ssl.metrics.bleu import buckets
 from fairseq_ssl.signature import Signature
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.gold_tokens import Scores
+    from fairseq_ssl.analysis.gold_tokens import TokenScores
 
 SUMMARY = "share of gold tokens scored higher than by the first checkpoint, by rank and position"
 EXAMPLES = """\
@@ -88,11 +88,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _score(path: Path, device: str, args: argparse.Namespace) -> Scores:
+def _score(path: Path, device: str, args: argparse.Namespace) -> TokenScores:
     from fairseq_ssl.analysis.gold_tokens import gold_scores
-    from fairseq_ssl.analysis.trained import Trained
+    from fairseq_ssl.analysis.trained_models import TrainedModels
 
-    trained = Trained.load(path, args.data, device)
+    trained = TrainedModels.load(path, args.data, device)
     datasets = [trained.pairs(split) for split in options.splits(args)]
     done = progress(str(path), "sentences", sum(map(len, datasets)))
     return [
@@ -105,9 +105,9 @@ def _score(path: Path, device: str, args: argparse.Namespace) -> Scores:
 def _gold_ranks(path: Path, device: str, args: argparse.Namespace) -> list[Any]:
     """Return the frequency ranks of the gold tokens, sentence by sentence."""
     from fairseq_ssl.analysis.gold_tokens import frequency_ranks
-    from fairseq_ssl.analysis.trained import Trained
+    from fairseq_ssl.analysis.trained_models import TrainedModels
 
-    trained = Trained.load(path, args.data, device)
+    trained = TrainedModels.load(path, args.data, device)
     ranks = frequency_ranks(trained)
     targets = [trained.pairs(split).tgt for split in options.splits(args)]
     return [ranks[tokens[:-1].numpy()] for split in targets for tokens in _lines(split)]
@@ -119,7 +119,7 @@ def _lines(split: Any) -> Iterator[Any]:
 
 
 def _table(
-    ours: list[Scores], baseline: list[Scores], ranks: list[Any], args: argparse.Namespace
+    ours: list[TokenScores], baseline: list[TokenScores], ranks: list[Any], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Sum the counts over the repetitions; a cell without tokens has no share."""
     from fairseq_ssl.analysis.gold_tokens import share_higher

@@ -21,7 +21,7 @@ from fairseq_ssl.text.batches import padded_batches
 
 logger = logging.getLogger(__name__)
 
-MOST = 4000
+MAX_CANDIDATES = 4000
 """Tokens scored at a time, padding included."""
 
 
@@ -64,7 +64,7 @@ class Fluency:
     def of(self, sentences: Sequence[Tensor]) -> Tensor:
         """Return the fluency of each sentence [sentences], of this model's numbers and ended."""
         found = torch.zeros(len(sentences))
-        for places in padded_batches(list(map(len, sentences)), MOST):
+        for places in padded_batches(list(map(len, sentences)), MAX_CANDIDATES):
             entropy = self._entropy([sentences[place] for place in places])
             found[torch.tensor(places)] = 1 / (1 + entropy.cpu())
         return found

@@ -19,7 +19,7 @@ PER = (CANDIDATE, HYPOTHESIS)
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
-class Noise:
+class BeamNoise:
     """The numbers r of 4.3.1, each a function of what it is added to.
 
     What a hypothesis gets depends on the seed, its sentence and its words alone: not on the batch,
@@ -76,7 +76,7 @@ class Noise:
 class NoisyBeamSearch(BeamSearch):
     """fairseq's beam search, which chooses with noise added to the scores at every step."""
 
-    def __init__(self, tgt_dict: Any, noise: Noise) -> None:
+    def __init__(self, tgt_dict: Any, noise: BeamNoise) -> None:
         super().__init__(tgt_dict)
         self.noise = noise
 
@@ -102,7 +102,9 @@ class NoisyBeamSearch(BeamSearch):
 class NoisyGenerator(SequenceGenerator):
     """Chooses with noise and tells scores without: they are the model's own of what was chosen."""
 
-    def __init__(self, models: Sequence[Any], tgt_dict: Any, noise: Noise, **options: Any) -> None:
+    def __init__(
+        self, models: Sequence[Any], tgt_dict: Any, noise: BeamNoise, **options: Any
+    ) -> None:
         super().__init__(
             models, tgt_dict, **{**options, "search_strategy": NoisyBeamSearch(tgt_dict, noise)}
         )

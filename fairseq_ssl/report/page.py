@@ -1,10 +1,10 @@
-"""The page itself: tables, figures and sentences in one file that needs nothing else."""
+"""The HTML page: tables, figures and a sentence browser in one file."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -12,11 +12,240 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fairseq_ssl.report.found import Found
-from fairseq_ssl.report.html_tables import comparison, parts, scores
-from fairseq_ssl.report.sentence_form import section
+from fairseq_ssl.metrics.significance import SeedRange
+from fairseq_ssl.report.score_files import Difference, Parts, ReportFiles, ScoreComparison
 from fairseq_ssl.report.sentences import Sentences
-from fairseq_ssl.report.tables import Table
+from fairseq_ssl.report.tables import ScoreTable, best_scores
+
+SIGNIFICANT = 0.05
+NO_VALUE = '<td><span class="faint">none</span></td>'
+
+
+def score_html(scores: ScoreTable) -> str:
+    """Return all scores by system."""
+    if not scores.rows:
+        return ""
+    header = ["system"]
+    for of_set, metric in scores.headings():
+        header.append(f"{escape(of_set)} <br>{escape(metric)}" if of_set else escape(metric))
+    largest = best_scores(scores)
+    rows = []
+    for system, spreads in scores.rows.items():
+        cells = [escape(system)]
+        for spread, most in zip(spreads, largest, strict=True):
+            is_best = len(scores.rows) > 1 and spread is not None and spread.mean == most
+            cells.append(_score(spread, is_best))
+        rows.append(cells)
+    notes = "".join(f"<li>{escape(signature)}</li>" for signature in scores.signatures())
+    return "\n".join(
+        [
+            '<section aria-labelledby="scores"><h2 id="scores">Scores</h2>',
+            '<p class="faint">Mean ± deviation, and the number of seeds where there are several; '
+            "the best of each column in bold.</p>",
+            _wide("Table of scores", _table(header, rows)),
+            f'<details class="faint"><summary>Signatures</summary><ol>{notes}</ol></details>',
+            "</section>",
+        ]
+    )
+
+
+def _score(spread: SeedRange | None, is_best: bool) -> str:
+    if spread is None:
+        return NO_VALUE
+    seeds = f' <span class="faint">({len(spread.values)})</span>' if len(spread.values) > 1 else ""
+    shown = f'<strong>{spread}<span class="heard"> best</span></strong>' if is_best else str(spread)
+    return f'<td data-value="{spread.mean}">{shown}{seeds}</td>'
+
+
+def comparison(found: ScoreComparison, number: int) -> str:
+    """Return systems against a baseline, with what can be said of them."""
+    rows = [
+        [
+            escape(system),
+            f"<td>{_verdict(told, found.less_is_better)}</td>",
+            f'<td data-value="{told.value}">{_signed(told.value)}</td>',
+            f'<td data-value="{told.low}">{_signed(told.low)} to {_signed(told.high)}</td>',
+            f'<td data-value="{told.p}">{told.p:.4f}</td>',
+        ]
+        for system, told in found.differences.items()
+    ]
+    header = ["system", "it is", "difference", "95 % of samples", "p"]
+    return "\n".join(
+        [
+            f'<section aria-labelledby="against{number}">',
+            f'<h2 id="against{number}">{escape(found.title)}</h2>',
+            '<p class="faint">Paired bootstrap over sentences (Koehn, 2004): better or worse where '
+            f"p is below {SIGNIFICANT}, one comparison taken by itself.</p>",
+            _wide(f"Table of {found.title}", _table(header, rows)),
+            "</section>",
+        ]
+    )
+
+
+def _verdict(told: Difference, less_is_better: bool) -> str:
+    if told.p >= SIGNIFICANT or not told.value:
+        return "not shown to differ"
+    return "better" if (told.value > 0) != less_is_better else "worse"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def parts(name: str, found: Parts) -> str:
+    """Return scores by type or by level, folded."""
+    systems = list(dict.fromkeys(system for row in found.values() for system in row))
+    rows = [
+        [escape(part), *(_score(row.get(system), is_best=False) for system in systems)]
+        for part, row in found.items()
+    ]
+    made = _table(["", *map(escape, systems)], rows)
+    return f"<details><summary>{escape(name)}</summary>{_wide(f'Table of {name}', made)}</details>"
+
+
+def _wide(label: str, content: str) -> str:
+    """Return what scrolls by itself where the window is narrow."""
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">{content}</div>'
+    )
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are HTML already; the first of each row names it."""
+    first, *others = header
+    corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
+    head = corner + "".join(f'<th scope="col">{cell}</th>' for cell in others)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(others)}</tr>' for first, *others in rows
+    )
+    return f'<table class="sorted"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+ORDERS = {
+    "gained": "A gained most over B",
+    "lost": "A lost most to B",
+    "apart": "scores of A and B furthest apart",
+    "low": "A scored lowest",
+}
+UNLIKE = {"unlike": "words of A and B least alike"}
+MANY = 2
+"""Systems; of more, some can be hidden."""
+
+
+def section(sentences: Sentences) -> str:
+    """Return the form, and the places that the script fills."""
+    return "\n".join(
+        [
+            '<section aria-labelledby="sentences"><h2 id="sentences">Sentences</h2>',
+            "<noscript><p>Sentences are shown by a script, which this browser does not run.</p>"
+            "</noscript>",
+            '<form id="filter" role="search" aria-labelledby="sentences">',
+            *_texts(sentences),
+            *_errors(sentences),
+            *_orders(sentences),
+            _select(
+                "Changes against", "against", _sides("nothing", sentences), sentences.against()
+            ),
+            '<button type="reset">Clear</button>',
+            *_shown(sentences),
+            "</form>",
+            _note(sentences),
+            '<p id="told" role="status"></p>',
+            '<nav class="pages" aria-label="Pages"><button type="button" data-turn="-1">Before'
+            '</button><label>Page <input id="page" type="number" min="1" value="1"></label>'
+            '<span id="of"></span><button type="button" data-turn="1">After</button></nav>',
+            '<ol id="list"></ol>',
+            '<nav class="pages" aria-label="Pages, again"><button type="button" data-turn="-1">'
+            'Before</button><span class="place"></span><button type="button" data-turn="1">After'
+            "</button></nav></section>",
+        ]
+    )
+
+
+def _texts(sentences: Sentences) -> list[str]:
+    several = len(sentences.systems) > 1
+    return [
+        '<label>Text <input type="search" name="text" autocomplete="off"></label>',
+        _select("Found in", "in", _sides("any of them", sentences)),
+        _check("whole", "whole words"),
+        _check("changed", "only where changed"),
+        _check("differ", "only where systems differ") if several else "",
+    ]
+
+
+def _errors(sentences: Sentences) -> list[str]:
+    if sentences.errors is None:
+        return []
+    types, main = sentences.types(), sentences.main_types()
+    outcomes = [
+        (f"{outcome} {at}", f"{outcome} by {name}")
+        for outcome in ("missed", "corrected")
+        for at, name in enumerate(sentences.systems)
+    ]
+    shown = {kind: f"{kind} ({main[kind]})" for kind in sorted(main)}
+    if types != main:
+        shown |= {kind: f"{kind} ({types[kind]})" for kind in sorted(types) if kind not in main}
+    return [
+        _select("Error type", "type", {"": "all", **shown}),
+        _select("What became of it", "outcome", {"": "anything", **dict(outcomes)}),
+    ]
+
+
+def _orders(sentences: Sentences) -> list[str]:
+    several, scored = len(sentences.systems) > 1, sentences.scores is not None
+    orders = {name: text for name, text in ORDERS.items() if scored and (several or name == "low")}
+    orders |= UNLIKE if several else {}
+    if not orders:
+        return []
+    numbers = {str(at): name for at, name in enumerate(sentences.systems)}
+    found = [_select("Order", "sort", {"": "as given", **orders})]
+    if several:
+        found.append(_select("System A", "first", numbers, str(len(numbers) - 1)))
+        found.append(_select("System B", "second", numbers, "0"))
+    return found
+
+
+def _shown(sentences: Sentences) -> list[str]:
+    """Return boxes to hide systems by, where there are many."""
+    if len(sentences.systems) <= MANY:
+        return []
+    boxes = "".join(
+        f'<label class="check"><input type="checkbox" name="show" value="{at}" checked>'
+        f"{escape(name)}</label>"
+        for at, name in enumerate(sentences.systems)
+    )
+    return [
+        "<details><summary>Systems shown</summary>"
+        f'<fieldset><legend class="heard">Systems shown</legend>{boxes}</fieldset></details>'
+    ]
+
+
+def _note(sentences: Sentences) -> str:
+    """Return what the numbers beside systems are, and whose outputs."""
+    shown = []
+    if sentences.scores is not None:
+        shown.append(f"Beside each system: {escape(sentences.metric)} of the sentence.")
+    if sentences.has_seeds:
+        shown.append("Of several seeds, the output of the first is shown.")
+    return f'<p class="faint">{" ".join(shown)}</p>' if shown else ""
+
+
+def _sides(nothing: str, sentences: Sentences) -> dict[str, str]:
+    names = [*sentences.sides(), *sentences.systems]
+    return {"": nothing, **{name: name for name in names}}
+
+
+def _check(name: str, text: str) -> str:
+    return f'<label class="check"><input type="checkbox" name="{name}">{text}</label>'
+
+
+def _select(label: str, name: str, options: Mapping[str, str], chosen: str = "") -> str:
+    made = "".join(
+        f'<option value="{escape(value)}"{" selected" * (value == chosen)}>{escape(text)}</option>'
+        for value, text in options.items()
+    )
+    return f'<label>{label} <select name="{name}">{made}</select></label>'
+
 
 KINDS = {
     ".png": "image/png",
@@ -25,7 +254,7 @@ KINDS = {
     ".jpeg": "image/jpeg",
 }
 SCRIPTS = ("tables.js", "changes.js", "sentences.js")
-MOST = 20_000
+MAX_SENTENCES = 20_000
 """Characters that are shown of an analysis."""
 
 
@@ -34,8 +263,8 @@ class Page:
     """All that is shown."""
 
     title: str
-    found: Found
-    scores: Table
+    found: ReportFiles
+    scores: ScoreTable
     sentences: Sentences | None
     signature: str
 
@@ -43,7 +272,7 @@ class Page:
         """Return the page as HTML."""
         found, sentences = self.found, self.sentences
         sections = [
-            scores(self.scores),
+            score_html(self.scores),
             *(comparison(one, number) for number, one in enumerate(found.comparisons)),
             *(parts(name, one) for name, one in found.parts.items()),
             _figures(found.figures),
@@ -92,10 +321,14 @@ def _analyses(analyses: Mapping[str, Any]) -> str:
     shown = []
     for name, content in analyses.items():
         text = json.dumps(content, indent=2, ensure_ascii=False)
-        more = f"\n... and {len(text) - MOST} characters more" if len(text) > MOST else ""
+        more = (
+            f"\n... and {len(text) - MAX_SENTENCES} characters more"
+            if len(text) > MAX_SENTENCES
+            else ""
+        )
         region = (
             f'<pre tabindex="0" role="region" aria-label="{escape(name)}">'
-            f"{escape(text[:MOST])}{more}</pre>"
+            f"{escape(text[:MAX_SENTENCES])}{more}</pre>"
         )
         shown.append(f"<details><summary>{escape(name)}</summary>{region}</details>")
     return "\n".join(

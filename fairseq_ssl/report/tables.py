@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairseq_ssl.metrics.significance import SeedRange
-from fairseq_ssl.report.told import Score, direction
+from fairseq_ssl.report.score_files import ReportedScore, direction
 
 Column = tuple[str, str, str]
 """A set, a metric, and the signature of the numbers: what was made otherwise stands apart."""
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """Means over seeds."""
 
     columns: list[Column]
@@ -43,7 +43,7 @@ class Table:
         )
 
 
-def table(scores: Iterable[Score]) -> Table:
+def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Put scores into rows by system, in the order in which they come.
 
     Scores of single values are seeds of one system; a score of several values has all of them.
@@ -59,7 +59,7 @@ def table(scores: Iterable[Score]) -> Table:
             together[:] = score.values
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     columns.sort(key=lambda column: column[0])
-    return Table(
+    return ScoreTable(
         columns,
         {
             system: [
@@ -71,7 +71,7 @@ def table(scores: Iterable[Score]) -> Table:
     )
 
 
-def best(table: Table) -> list[float | None]:
+def best_scores(table: ScoreTable) -> list[float | None]:
     """Return the best mean of each column, if its metric has one."""
     columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
     found: list[float | None] = []

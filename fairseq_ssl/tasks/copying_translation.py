@@ -26,8 +26,7 @@ from fairseq_ssl.generation.copying_search import (
     CopyingScorer,
     copies,
 )
-from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
-from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
+from fairseq_ssl.tasks.translation_mixins import RIGHT_TO_LEFT, RightToLeft, ValidationByAverage
 
 logger = logging.getLogger(__name__)
 

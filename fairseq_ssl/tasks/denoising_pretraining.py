@@ -22,7 +22,7 @@ from fairseq_ssl.data.id_noise import (
     read_lexicon,
 )
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.tasks.validation_by_average import ValidationByAverage
+from fairseq_ssl.tasks.translation_mixins import ValidationByAverage
 
 logger = logging.getLogger(__name__)
 

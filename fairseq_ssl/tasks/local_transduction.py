@@ -9,7 +9,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE, AggressiveGenerator
 from fairseq_ssl.generation.copying_search import copies
-from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
+from fairseq_ssl.tasks.translation_mixins import RIGHT_TO_LEFT, RightToLeft
 
 
 @dataclass

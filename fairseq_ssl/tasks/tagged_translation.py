@@ -16,8 +16,8 @@ from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
-from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, Noise, NoisyGenerator
-from fairseq_ssl.tasks.right_to_left import RIGHT_TO_LEFT, RightToLeft
+from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, BeamNoise, NoisyGenerator
+from fairseq_ssl.tasks.translation_mixins import RIGHT_TO_LEFT, RightToLeft
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class TaggedTranslationTask(RightToLeft, TranslationTask):
         super().__init__(cfg, source, target)
         # fairseq's default is -1, with which it can not combine splits
         cfg.upsample_primary = max(cfg.upsample_primary, 1)
-        self.noise = Noise(cfg.noisy_beam_beta, cfg.noisy_beam_per, cfg.noisy_beam_seed)
+        self.noise = BeamNoise(cfg.noisy_beam_beta, cfg.noisy_beam_per, cfg.noisy_beam_seed)
         self.tags = _tags(cfg.source_tags or "", source)
         self.weights = _weights(cfg.mix_weights or "")
         _check_data_options(cfg, bool(self.tags), bool(self.weights))

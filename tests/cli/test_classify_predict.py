@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ssl.analysis.classification import Classifier, leads_lost
+from fairseq_ssl.analysis.classification import TextClassifierPipeline, leads_lost
 from fairseq_ssl.cli import classify_predict
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
@@ -70,15 +70,15 @@ def test_a_killed_labelling_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(classify_predict, "BLOCK", 7)
-    real, asked = Classifier.probabilities, []
+    real, asked = TextClassifierPipeline.probabilities, []
 
-    def stops(self: Classifier, dataset: object, first: int, *more: int) -> np.ndarray:
+    def stops(self: TextClassifierPipeline, dataset: object, first: int, *more: int) -> np.ndarray:
         asked.append(first)
         if first == 14 and asked.count(14) == 1:
             raise KeyboardInterrupt
         return real(self, dataset, first, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Classifier, "probabilities", stops)
+    monkeypatch.setattr(TextClassifierPipeline, "probabilities", stops)
     assert call(folder, "label", "expert", "-o", tmp_path) == 130
     assert not (tmp_path / "unlabelled.npy").exists()
     assert call(folder, "label", "expert", "-o", tmp_path) == 0
@@ -113,7 +113,7 @@ def test_predictions_are_printed_and_scored(
 
 
 def test_python_gives_the_same(folder: Path) -> None:
-    classifier = Classifier.load(folder / "mixture/checkpoint_last.pt", folder / "data")
+    classifier = TextClassifierPipeline.load(folder / "mixture/checkpoint_last.pt", folder / "data")
     texts = ["the film number 3 is good", "this is poor", ""]
     together = classifier.classify(texts, windows=3)
     for text, one in zip(texts, together, strict=True):

@@ -383,7 +383,7 @@ def test_eval_is_replaced_in_modules_imported_later(monkeypatch: pytest.MonkeyPa
 def test_a_user_dir_within_fairseq_is_covered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairseq_ssl.checkpoint_safety import _EvalFinder
+    from fairseq_ssl.plugin.checkpoint_safety import _EvalFinder
 
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside/plug.py").write_text("VALUE = eval('[1] * 2')\n")

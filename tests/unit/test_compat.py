@@ -22,7 +22,7 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBloc
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.averaging import last_checkpoints
-from fairseq_ssl.compat import _forget_average
+from fairseq_ssl.plugin.patches import _forget_average
 
 fairseq_ssl.register()
 from fairseq import checkpoint_utils  # noqa: E402

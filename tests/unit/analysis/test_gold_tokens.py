@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.analysis.gold_tokens import frequency_ranks, gold_scores, share_higher
-from fairseq_ssl.analysis.trained import Trained
+from fairseq_ssl.analysis.trained_models import TrainedModels
 from tests.conftest import PACKAGE, Run
 
 
 @pytest.fixture(scope="module")
-def model(trained: Path, toy_data: Path) -> Trained:
-    return Trained.load(trained / "checkpoint_last.pt", toy_data, "cpu")
+def model(trained: Path, toy_data: Path) -> TrainedModels:
+    return TrainedModels.load(trained / "checkpoint_last.pt", toy_data, "cpu")
 
 
 def test_scores_are_those_of_score_reference(
-    model: Trained, run: Run, trained: Path, toy_data: Path
+    model: TrainedModels, run: Run, trained: Path, toy_data: Path
 ) -> None:
     shown = run(
         *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--score-reference", "--cpu"),
@@ -35,7 +35,9 @@ def test_scores_are_those_of_score_reference(
         np.testing.assert_allclose(found, theirs[:-1], atol=1e-4)
 
 
-def test_ranks_follow_the_counts_in_the_training_targets(model: Trained, toy_text: Path) -> None:
+def test_ranks_follow_the_counts_in_the_training_targets(
+    model: TrainedModels, toy_text: Path
+) -> None:
     counts = Counter((toy_text / "train.digits").read_text().split())
     ranks = frequency_ranks(model, chunk=7)
     words = model.task.target_dictionary

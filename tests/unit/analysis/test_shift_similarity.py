@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.analysis.shift_similarity import similarities
-from fairseq_ssl.analysis.trained import Trained
+from fairseq_ssl.analysis.trained_models import TrainedModels
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
 from tests.unit.models.test_shape_transformer import EOS, PAD, batch, build, dictionary
@@ -20,7 +20,7 @@ from tests.unit.models.test_shape_transformer import EOS, PAD, batch, build, dic
 SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [13]]
 
 
-class OneBatch(Trained):
+class OneBatch(TrainedModels):
     """A model with one padded batch of the sentences above for a data set."""
 
     def batches(self, dataset: Any, max_tokens: int) -> Any:

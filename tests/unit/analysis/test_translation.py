@@ -8,8 +8,12 @@ import pytest
 import torch
 
 from fairseq_ssl.analysis.swapped import swap
-from fairseq_ssl.analysis.trained import Trained
-from fairseq_ssl.analysis.translation import Search, references, translate
+from fairseq_ssl.analysis.trained_models import (
+    SearchOptions,
+    TrainedModels,
+    reference_lines,
+    translate,
+)
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
@@ -22,12 +26,12 @@ def test_they_are_those_of_fairseq_generate(run: Run, trained: Path, toy_data: P
         *("--path", checkpoint, "--gen-subset", "valid", "--max-len-a", "1.5"),
         *("--max-len-b", "20"),
     ).stdout
-    model = Trained.load(checkpoint, toy_data, "cpu")
+    model = TrainedModels.load(checkpoint, toy_data, "cpu")
     dataset = model.split("valid")
     counted: list[int] = []
-    found = translate(model, dataset, Search(beam=3, max_tokens=200), counted.append)
+    found = translate(model, dataset, SearchOptions(beam=3, max_tokens=200), counted.append)
     assert found == list(read_generated_lines(shown.splitlines(), "H"))
-    assert references(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
+    assert reference_lines(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
     assert sum(counted) == len(found) == 200
     assert len(counted) > 3, "more than one batch"
 
@@ -47,10 +51,10 @@ def test_swapping_moves_the_first_sentence_to_the_end(before: list[int], after: 
 
 def test_what_is_not_there_is_said(trained: Path, toy_data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
-        Trained.load(tmp_path / "none.pt", toy_data, "cpu")
+        TrainedModels.load(tmp_path / "none.pt", toy_data, "cpu")
     with pytest.raises(DataError, match="is not the data of"):
-        Trained.load(trained / "checkpoint_last.pt", tmp_path, "cpu")
-    model = Trained.load(trained / "checkpoint_last.pt", toy_data, "cpu")
+        TrainedModels.load(trained / "checkpoint_last.pt", tmp_path, "cpu")
+    model = TrainedModels.load(trained / "checkpoint_last.pt", toy_data, "cpu")
     with pytest.raises(DataError, match="no split 'dev'"):
         model.split("dev")
     with pytest.raises(DataError, match="--max-tokens is 2"):

@@ -10,8 +10,7 @@ import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_choice import Chosen, EditChoice
-from fairseq_ssl.generation.possible_edits import PossibleEdits
+from fairseq_ssl.generation.edit_choice import Chosen, EditChoice, PossibleEdits
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
 Row = dict[str, float]

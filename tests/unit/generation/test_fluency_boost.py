@@ -58,7 +58,7 @@ SENTENCES = ("a b c", "d", "a", "c c c c c a", "b unheard d", "")
 def test_fluency_is_of_each_sentence_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
     for most in (4000, 8, 1):
-        monkeypatch.setattr(fluency_boost, "MOST", most)
+        monkeypatch.setattr(fluency_boost, "MAX_CANDIDATES", most)
         found = Fluency(MODEL, LM).of(ids).tolist()
         assert found == pytest.approx([plainly(line) for line in SENTENCES], abs=1e-6)
 

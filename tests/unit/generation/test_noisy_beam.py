@@ -12,7 +12,7 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.noisy_beam import PER, Noise, NoisyGenerator
+from fairseq_ssl.generation.noisy_beam import PER, BeamNoise, NoisyGenerator
 
 fairseq_ssl.register()
 from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
@@ -48,7 +48,7 @@ def plain(seed: int, sentence: int, before: list[int], word: int, per: str) -> f
 
 @every_kind
 def test_numbers_are_those_of_the_plain_way(per: str) -> None:
-    noise = Noise(6.0, per, seed=5)
+    noise = BeamNoise(6.0, per, seed=5)
     written = torch.tensor([[EOS, 7, 9], [EOS, 9, 7]])
     found = noise.on_all(torch.tensor([3, 11]), written, 20)
     for row, (sentence, words) in enumerate(zip([3, 11], written.tolist(), strict=True)):
@@ -60,7 +60,7 @@ def test_numbers_are_those_of_the_plain_way(per: str) -> None:
 
 
 def test_numbers_are_uniform_and_unlike() -> None:
-    found = Noise(1.0).on_all(torch.arange(200), torch.full((200, 3), 5), 200)
+    found = BeamNoise(1.0).on_all(torch.arange(200), torch.full((200, 3), 5), 200)
     assert 0 <= found.min() < 1e-3
     assert 1 - 1e-3 < found.max() < 1
     assert abs(found.mean() - 0.5) < 0.005
@@ -93,7 +93,7 @@ def model() -> Any:
 
 @every_kind
 def test_without_noise_it_is_the_plain_beam(per: str) -> None:
-    ours = search(NoisyGenerator, model(), SENTENCES, noise=Noise(0.0, per))
+    ours = search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(0.0, per))
     stock = search(SequenceGenerator, model(), SENTENCES)
     assert words(ours) == words(stock)
     for one, other in zip(ours, stock, strict=True):
@@ -104,7 +104,7 @@ def test_without_noise_it_is_the_plain_beam(per: str) -> None:
 
 @every_kind
 def test_scores_are_the_models_own_and_the_order_is_that_with_noise(per: str) -> None:
-    noise = Noise(6.0, per)
+    noise = BeamNoise(6.0, per)
     found = search(NoisyGenerator, model(), SENTENCES, noise=noise, ids=[3, 5, 7, 9])
     disorder = 0
     for sentence, source, hypotheses in zip([3, 5, 7, 9], SENTENCES, found, strict=True):
@@ -143,7 +143,7 @@ def score(source: list[int], target: Tensor) -> dict[str, Tensor]:
 
 @every_kind
 def test_batches_and_padding_change_nothing(per: str) -> None:
-    options: dict[str, Any] = {"noise": Noise(6.0, per), "max_len_a": 0, "max_len_b": 8}
+    options: dict[str, Any] = {"noise": BeamNoise(6.0, per), "max_len_a": 0, "max_len_b": 8}
     together = words(search(NoisyGenerator, model(), SENTENCES, ids=[4, 1, 0, 2], **options))
     for place, number in enumerate([4, 1, 0, 2]):
         (alone,) = words(
@@ -159,10 +159,12 @@ def test_batches_and_padding_change_nothing(per: str) -> None:
 
 
 def test_other_seeds_and_sentences_have_other_noise() -> None:
-    one = words(search(NoisyGenerator, model(), SENTENCES, noise=Noise(6.0), ids=[0, 1, 2, 3]))
-    other = words(search(NoisyGenerator, model(), SENTENCES, noise=Noise(6.0), ids=[4, 5, 6, 7]))
+    one = words(search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0), ids=[0, 1, 2, 3]))
+    other = words(
+        search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0), ids=[4, 5, 6, 7])
+    )
     seeded = words(
-        search(NoisyGenerator, model(), SENTENCES, noise=Noise(6.0, seed=2), ids=[0, 1, 2, 3])
+        search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0, seed=2), ids=[0, 1, 2, 3])
     )
     assert one != other
     assert one != seeded
@@ -174,4 +176,4 @@ def test_other_seeds_and_sentences_have_other_noise() -> None:
 )
 def test_wrong_settings_are_refused(beta: float, per: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        Noise(beta, per)
+        BeamNoise(beta, per)

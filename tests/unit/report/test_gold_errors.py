@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from fairseq_ssl.report.gold_errors import (
-    GoldError,
-    corrected_by_type,
-    gold_errors,
-    references,
-)
+from fairseq_ssl.report.sentences import GoldError, corrected_by_type, gold_errors, references
 from fairseq_ssl.text.m2 import parsed_m2
 
 GOLD = """S He go to school school yesterday

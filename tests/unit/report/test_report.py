@@ -10,9 +10,8 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.report.found import found_in
-from fairseq_ssl.report.tables import best, table
-from fairseq_ssl.report.told import Comparison, Difference, Score
+from fairseq_ssl.report.score_files import Difference, ReportedScore, ScoreComparison, collect_files
+from fairseq_ssl.report.tables import best_scores, score_table
 
 BLEU = {"name": "BLEU", "signature": "nrefs:1|version:2"}
 
@@ -39,7 +38,7 @@ def runs(folder: Path) -> Path:
 
 
 def test_scores_are_averaged_over_seeds_in_the_order_of_systems(tmp_path: Path) -> None:
-    made = table(found_in([runs(tmp_path / "runs")]).scores)
+    made = score_table(collect_files([runs(tmp_path / "runs")]).scores)
     columns = [
         ("test", "BLEU", BLEU["signature"]),
         ("valid", "GLEU", "gleu|lines:2"),
@@ -53,7 +52,7 @@ def test_scores_are_averaged_over_seeds_in_the_order_of_systems(tmp_path: Path) 
         "tagged-ft": ["33.00", None, None],
     }
     assert list(made.rows) == ["base", "tagged", "tagged-ft"]
-    assert best(made) == [33.0, 50.0, None]  # of a deviation none is best
+    assert best_scores(made) == [33.0, 50.0, None]  # of a deviation none is best
     assert made.signatures() == [BLEU["signature"], "gleu|lines:2"]
     assert made.headings() == [column[:2] for column in columns]
 
@@ -64,16 +63,16 @@ def test_scores_of_several_systems_in_one_file_are_those_of_their_seeds(tmp_path
     content = {"systems": {"ours": {"F_0.5": told}}, "against the baseline": {"ours": against}}
     write(tmp_path / "x/dev.json", {**content, "signature": "m2"})
     write(tmp_path / "x/worth.json", {"weights": [1, 2]})
-    found = found_in([tmp_path / "x"])
+    found = collect_files([tmp_path / "x"])
     (score,) = found.scores
-    assert score == Score("ours", "dev", "m2 F_0.5", (1, 3), "m2")
+    assert score == ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2")
     difference = Difference(1.0, 0.5, 1.5, 0.01)
-    assert found.comparisons == [Comparison("dev: against the baseline", {"ours": difference})]
+    assert found.comparisons == [ScoreComparison("dev: against the baseline", {"ours": difference})]
     assert found.analyses == {"x/worth.json": {"weights": [1, 2]}}
 
 
 def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
-    found = found_in([runs(tmp_path / "one"), runs(tmp_path / "two")])
+    found = collect_files([runs(tmp_path / "one"), runs(tmp_path / "two")])
     assert set(found.systems("test")) == {
         f"{folder}/{name}" for folder in ("one", "two") for name in ("base", "tagged", "tagged-ft")
     }
@@ -82,9 +81,9 @@ def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> 
 def test_what_is_no_json_is_told(tmp_path: Path) -> None:
     write(tmp_path / "a/test.json", "{")
     with pytest.raises(DataError, match="is no JSON"):
-        found_in([tmp_path])
+        collect_files([tmp_path])
     with pytest.raises(DataError, match="is no folder"):
-        found_in([tmp_path / "b"])
+        collect_files([tmp_path / "b"])
 
 
 def test_text_can_not_end_the_script_nor_become_tags(tmp_path: Path) -> None:

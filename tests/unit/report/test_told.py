@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.metrics.significance import SeedRange
-from fairseq_ssl.report.tables import best, table
-from fairseq_ssl.report.told import (
-    Comparison,
+from fairseq_ssl.report.score_files import (
     Difference,
-    Score,
+    ReportedScore,
+    ScoreComparison,
     comparisons_of,
     direction,
     parts_of,
     scores_of,
 )
+from fairseq_ssl.report.tables import best_scores, score_table
 
 CLASSES = {
     "signature": "classify-score|lines:4",
@@ -41,22 +41,22 @@ def test_the_same_number_by_several_methods_is_not_one_number() -> None:
     """MaxMatch and ERRANT both call theirs F_0.5; they were averaged as if they were seeds."""
     m2 = {"F_0.5": 60.0, "signature": "m2|lines:2"}
     errant = {"F_0.5": 50.0, "signature": "errant|lines:2"}
-    found = table([*scores_of(m2, "test", "ours"), *scores_of(errant, "test", "ours")])
+    found = score_table([*scores_of(m2, "test", "ours"), *scores_of(errant, "test", "ours")])
     assert found.headings() == [("test", "m2 F_0.5"), ("test", "errant F_0.5")]
     assert found.rows == {"ours": [SeedRange((60.0,)), SeedRange((50.0,))]}
 
 
 def test_numbers_made_in_another_way_are_no_seeds() -> None:
     plain, lower = ({"name": "BLEU", "score": 1, "signature": s} for s in ("case:mixed", "case:lc"))
-    found = table([*scores_of(plain, "test", "a"), *scores_of(lower, "test", "a")])
+    found = score_table([*scores_of(plain, "test", "a"), *scores_of(lower, "test", "a")])
     assert found.headings() == [("test", "BLEU [1]"), ("test", "BLEU [2]")]
 
 
 def test_seeds_that_two_files_tell_are_counted_once() -> None:
-    single = [Score("ours", "test", "GLEU", (value,), "gleu") for value in (1.0, 3.0)]
-    together = Score("ours", "test", "GLEU", (1.0, 3.0), "gleu")
+    single = [ReportedScore("ours", "test", "GLEU", (value,), "gleu") for value in (1.0, 3.0)]
+    together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
     for scores in ([*single, together], [together, *single], [single[0], together]):
-        assert table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
+        assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
 
 
 def test_several_metrics_of_sacrebleu_are_told() -> None:
@@ -69,9 +69,9 @@ def test_several_metrics_of_sacrebleu_are_told() -> None:
 
 def test_scores_of_classes_are_told_and_less_error_is_better() -> None:
     assert shown(CLASSES) == [("alone", "error", (9, 11)), ("mixed", "error", (7, 9))]
-    assert best(table(scores_of(CLASSES, "test", "x"))) == [8]
+    assert best_scores(score_table(scores_of(CLASSES, "test", "x"))) == [8]
     (comparison,) = comparisons_of(CLASSES, "x")
-    assert comparison == Comparison(
+    assert comparison == ScoreComparison(
         "x: error against alone", {"mixed": Difference(-2, -3, -1, 0.004)}, less_is_better=True
     )
 

@@ -25,7 +25,7 @@ MODULES = (
     "fairseq_ssl.criterions.reconstruction_loss",
     "fairseq_ssl.optim.adam",
     "fairseq_ssl.optim.adam",
-    "fairseq_ssl.tasks.edit_labelling",
+    "fairseq_ssl.tasks.edit_labeling",
     "fairseq_ssl.tasks.copying_translation",
     "fairseq_ssl.tasks.denoising_pretraining",
     "fairseq_ssl.tasks.local_transduction",
@@ -47,10 +47,10 @@ def register_all() -> None:
             "fairseq", "Training and decoding", "bash scripts/setup.sh (see README, Install)"
         ) from error
 
-    from fairseq_ssl.compat import mend_fairseq
     from fairseq_ssl.data.binarized import check_datasets
+    from fairseq_ssl.plugin.patches import apply_patches
 
-    mend_fairseq()
+    apply_patches()
     check_datasets()
     for module in MODULES:
         importlib.import_module(module)

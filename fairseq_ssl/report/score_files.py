@@ -1,13 +1,17 @@
-"""What files of scores tell: numbers of systems, differences between them, tables of parts."""
+"""Score files that recipes and `fairseq-ssl score` write: collected from folders and parsed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.metrics.significance import SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
@@ -28,7 +32,7 @@ PARTS = {
 
 
 @dataclass(frozen=True)
-class Score:
+class ReportedScore:
     """A number that some text got."""
 
     system: str
@@ -51,7 +55,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ScoreComparison:
     """Systems against one of them."""
 
     title: str
@@ -70,7 +74,7 @@ def direction(metric: str) -> int:
     return -1 if LOWER.search(metric) else 1
 
 
-def scores_of(content: Any, of_set: str, system: str) -> Iterator[Score]:
+def scores_of(content: Any, of_set: str, system: str) -> Iterator[ReportedScore]:
     """Yield what a file of scores tells; of other JSON, nothing.
 
     It is sacreBLEU's JSON, of one metric or several, or that of `fairseq-ssl score` or `classify
@@ -83,7 +87,7 @@ def scores_of(content: Any, of_set: str, system: str) -> Iterator[Score]:
         return
     signature = str(content["signature"])
     for name, metric, values in _values(content, system):
-        yield Score(name, of_set, named(metric, signature), values, signature)
+        yield ReportedScore(name, of_set, named(metric, signature), values, signature)
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -100,13 +104,13 @@ def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tu
                 yield system, metric, (float(value),)
 
 
-def comparisons_of(content: Any, name: str) -> Iterator[Comparison]:
+def comparisons_of(content: Any, name: str) -> Iterator[ScoreComparison]:
     """Yield what a file tells of systems against a baseline."""
     if not isinstance(content, dict):
         return
     found = _differences(content.get("against the baseline"))
     if found:
-        yield Comparison(f"{name}: against the baseline", found)
+        yield ScoreComparison(f"{name}: against the baseline", found)
     against = {
         system: told["against"]
         for system, told in _items(content.get("systems"))
@@ -115,7 +119,7 @@ def comparisons_of(content: Any, name: str) -> Iterator[Comparison]:
     for baseline in dict.fromkeys(str(told.get("baseline")) for told in against.values()):
         of_it = {name: told for name, told in against.items() if told.get("baseline") == baseline}
         if found := _differences(of_it):
-            yield Comparison(f"{name}: error against {baseline}", found, less_is_better=True)
+            yield ScoreComparison(f"{name}: error against {baseline}", found, less_is_better=True)
 
 
 def parts_of(content: Any, name: str) -> Iterator[tuple[str, Parts]]:
@@ -174,3 +178,119 @@ def _differences(content: Any) -> dict[str, Difference]:
         if all(map(_is_number, numbers)):
             found[system] = Difference(*map(float, numbers))
     return found
+
+
+SEED_PATTERN = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
+OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
+
+
+@dataclass
+class ReportFiles:
+    """All of some folders."""
+
+    scores: list[ReportedScore] = field(default_factory=list)
+    outputs: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
+    """By system and set, those of its seeds."""
+    analyses: dict[str, Any] = field(default_factory=dict)
+    """What other JSON files hold, by their names."""
+    figures: dict[str, Path] = field(default_factory=dict)
+    """By their names."""
+    left_out: list[Path] = field(default_factory=list)
+    """Figures that a page can not show."""
+    links: list[Path] = field(default_factory=list)
+    """Links to files outside the folder; a page may be published, and so might what they name."""
+    comparisons: list[ScoreComparison] = field(default_factory=list)
+    parts: dict[str, Parts] = field(default_factory=dict)
+    """Scores by type or by level, by what they are called."""
+
+    def names(self) -> set[str]:
+        """Return all systems."""
+        return {score.system for score in self.scores} | {system for system, _ in self.outputs}
+
+    def sets(self) -> list[str]:
+        """Return the sets that there are outputs of."""
+        return sorted({name for _, name in self.outputs})
+
+    def systems(self, of_set: str) -> dict[str, list[Path]]:
+        """Return the outputs of a set by system."""
+        return {system: paths for (system, name), paths in self.outputs.items() if name == of_set}
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to show."""
+        return not (self.scores or self.outputs or self.figures)
+
+
+def collect_files(folders: Sequence[Path]) -> ReportFiles:
+    """Look through folders and what is in them, in the order of names.
+
+    Systems of one name in several folders have that of the folder before theirs.
+    """
+    each = [_found_in(folder) for folder in folders]
+    names = Counter(name for one in each for name in one.names())
+    whole = ReportFiles()
+    for folder, one in zip(folders, each, strict=True):
+
+        def named(system: str, folder: Path = folder) -> str:
+            return system if names[system] == 1 else f"{folder.name}/{system}"
+
+        whole.scores += [replace(score, system=named(score.system)) for score in one.scores]
+        whole.outputs |= {(named(system), of): paths for (system, of), paths in one.outputs.items()}
+        whole.analyses |= {f"{folder.name}/{name}": found for name, found in one.analyses.items()}
+        whole.figures |= {f"{folder.name}/{name}": path for name, path in one.figures.items()}
+        whole.parts |= one.parts
+        whole.comparisons += one.comparisons
+        whole.left_out += one.left_out
+        whole.links += one.links
+    return whole
+
+
+def _found_in(folder: Path) -> ReportFiles:
+    found = ReportFiles()
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder} is no folder. Expected one with outputs or scores, or an output with the "
+            "name of its system: NAME=FILE."
+        )
+    whole = folder.resolve()
+    for path in sorted(_files(folder), key=lambda path: (*system_of(path.parent), path)):
+        name = path.relative_to(folder)
+        if not path.resolve().is_relative_to(whole):
+            found.links.append(path)
+            continue
+        suffix = path.suffix.lower()
+        if suffix == OUTPUT:
+            system, _ = system_of(path.parent)
+            found.outputs.setdefault((system, path.stem), []).append(path)
+        elif suffix == ".json":
+            _take_json(found, path, name)
+        elif suffix in FIGURES:
+            found.figures[str(name.with_suffix(""))] = path
+        elif suffix == ".pdf":
+            found.left_out.append(path)
+    return found
+
+
+def system_of(folder: Path) -> tuple[str, str]:
+    """Return the system and the seed that a folder's name tells, as in tagged.1."""
+    name = folder.resolve().name
+    parts = SEED_PATTERN.fullmatch(name)
+    return (name, "") if parts is None else (parts["system"], parts["seed"])
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def _take_json(found: ReportFiles, path: Path, name: Path) -> None:
+    try:
+        content = parse_json(path.read_bytes())
+    except (OSError, ValueError):
+        raise DataError(f"{path} is no JSON. Take it away, or make it again.") from None
+    system, _ = system_of(path.parent)
+    shown = str(name.with_suffix(""))
+    scores = list(scores_of(content, path.name.split(".")[0], system))
+    found.scores += scores
+    found.comparisons += comparisons_of(content, shown)
+    found.parts |= parts_of(content, shown)
+    if not scores:
+        found.analyses[str(name)] = content

@@ -1,8 +1,9 @@
-"""Trained models on a data folder, ready to be asked."""
+"""Trained models on a data folder: their sentences, states and translations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,18 +12,50 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq import utils
+from torch import Tensor
 
-from fairseq_ssl.analysis.checked_lines import CheckedLines
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.text.batches import padded_batches
+
+Unread = Callable[[str], DataError]
+
+
+class CheckedLines:
+    """One side of a data set of fairseq's, whose ids are all in its dictionary."""
+
+    def __init__(self, lines: Any, dictionary: Any, unread: Unread) -> None:
+        self.lines = lines
+        self.dictionary = dictionary
+        self.unread = unread
+
+    def __getitem__(self, place: int) -> Tensor:
+        """Return a sentence [time]."""
+        try:
+            ids: Tensor = self.lines[place]
+        except (IndexError, OSError, OverflowError, ValueError) as error:
+            raise self.unread(str(error)) from error
+        if not ids.numel():
+            raise self.unread("a line without an end.")
+        only_copied = getattr(self.dictionary, "surfaces", ())
+        least, most = map(int, ids.aminmax())
+        if least < 0 or most >= len(self.dictionary) + len(only_copied):
+            raise self.unread("an id that its dictionary has not.")
+        return ids
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lines, name)
+
 
 Sample = dict[str, Any]
 """A batch as fairseq collates it: id, net_input, target."""
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModels:
     """A model of a checkpoint, and the task that knows its data."""
 
     path: Path
@@ -31,7 +64,7 @@ class Trained:
     device: torch.device
 
     @classmethod
-    def load(cls, path: Path, data: Path, device: str) -> Trained:
+    def load(cls, path: Path, data: Path, device: str) -> TrainedModels:
         """Read a checkpoint to be used on the binarised corpus `data`."""
         if not data.exists():
             raise DataError(f"{data} does not exist.")
@@ -99,3 +132,46 @@ class Trained:
         """Make a data set of sources [time] alone, each ended by </s>."""
         lengths = np.array([len(source) for source in sources])
         return self.task.build_dataset_for_inference(list(sources), lengths)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search for a translation; the names are those of fairseq-generate."""
+
+    beam: int = 4
+    lenpen: float = 1.0
+    max_len_a: float = 1.5
+    max_len_b: int = 20
+    max_tokens: int = 4000
+
+
+def translate(
+    trained: TrainedModels, dataset: Any, search: SearchOptions, done: Callable[[int], object]
+) -> list[str]:
+    """Translate each source of `dataset`; `done` is told how many more there are."""
+    options = Namespace(
+        beam=search.beam,
+        lenpen=search.lenpen,
+        max_len_a=search.max_len_a,
+        max_len_b=search.max_len_b,
+    )
+    generator = trained.task.build_generator([trained.model], options)
+    lines = [""] * len(dataset)
+    with torch.inference_mode():
+        for sample in trained.batches(dataset, search.max_tokens):
+            found = generator.generate([trained.model], sample)
+            for line, candidates in zip(sample["id"].tolist(), found, strict=True):
+                lines[line] = text(trained, candidates[0]["tokens"])
+            done(len(found))
+    return lines
+
+
+def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
+    """Return the targets of `dataset` as lines."""
+    return [text(trained, dataset.tgt[i]) for i in range(len(dataset))]
+
+
+def text(trained: TrainedModels, tokens: torch.Tensor) -> str:
+    """Spell out target tokens, without </s>; what is unknown shows as <unk>."""
+    line: str = trained.task.target_dictionary.string(tokens.cpu())
+    return line

@@ -1,7 +1,4 @@
-"""What fairseq leaves undone with today's torch, mended in one place.
-
-Each function changes one thing in fairseq, says why, and does nothing the second time.
-"""
+"""Patches for fairseq bugs and for recent PyTorch versions."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fairseq_ssl.checkpoint_safety import protect_fairseq
 from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.plugin.checkpoint_safety import protect_fairseq
 
 logger = logging.getLogger(__name__)
 
 
-def mend_fairseq() -> None:
+def apply_patches() -> None:
     """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly.
 
     And let its moving average of tied weights be what it says, and say where it is kept in half
@@ -45,14 +42,14 @@ def mend_fairseq() -> None:
 
     protect_fairseq()
     _name_long()
-    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_well)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint_safely)
     _replace(checkpoint_utils, "save_checkpoint", _save_each_interval)
     _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
     _replace(FairseqTask, "get_batch_iterator", _batch_well)
     _replace(BufferedIterator, "_create_consumer", _end_reading)
     for dictionary in (MaskedLMDictionary, BertDictionary):
         _replace(dictionary, "__init__", _accept_special_symbols)
-    _replace(TransformerEncoderLayerBase, "__init__", _fuse_nothing)
+    _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
     _replace(EMA, "__init__", _warn_of_halves)
     _replace(EMA, "_step_internal", _average_once)
     _replace(Trainer, "load_checkpoint", _forget_average)
@@ -81,7 +78,7 @@ def _name_long() -> None:
         setattr(np, "compat", SimpleNamespace(long=int))  # noqa: B010
 
 
-def _load_well(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Report a damaged checkpoint in a line, and let a moving average begin where there is none.
 
     With --store-ema fairseq fails on a checkpoint without an average, such as most that one
@@ -165,7 +162,7 @@ def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
     return copy
 
 
-def _fuse_nothing(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Outside training 0.12.2 fuses encoder layers, which fails on torch 2 where there is a pad.
 
     Its message is "Mask Type should be defined". And attention of one's own would be gone round.

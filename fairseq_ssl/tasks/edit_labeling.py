@@ -1,5 +1,7 @@
 """Correct text by labelling its tokens with edits (PIE)."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,8 +19,7 @@ from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.generation.edit_corrector import EditCorrector
-from fairseq_ssl.generation.edit_decoding import EditDecodingConfig, edit_generator
-from fairseq_ssl.generation.edit_rounds import EditRounds
+from fairseq_ssl.generation.edit_rounds import EditDecodingConfig, EditRounds, edit_generator
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ EDITS, NONE = "edits", "None"
 
 
 @dataclass
-class EditLabellingConfig(EditDecodingConfig):
+class EditLabelingConfig(EditDecodingConfig):
     """Where the data is, how the sentences without an error come, and how to correct."""
 
     data: str = field(
@@ -59,8 +60,8 @@ class EditLabellingConfig(EditDecodingConfig):
     seed: int = II("common.seed")
 
 
-@register_task("edit_labelling", dataclass=EditLabellingConfig)
-class EditLabellingTask(FairseqTask):
+@register_task("edit_labelling", dataclass=EditLabelingConfig)
+class EditLabelingTask(FairseqTask):
     """From the tokens of a sentence to the edits that correct it.
 
     Its data is that of a translation of the text into what it should be, binarised with one
@@ -72,10 +73,10 @@ class EditLabellingTask(FairseqTask):
     Binarised text has lost them, and <unk> stands in their place.
     """
 
-    cfg: EditLabellingConfig
+    cfg: EditLabelingConfig
 
     def __init__(
-        self, cfg: EditLabellingConfig, dictionary: OovDictionary, edits: EditDictionary
+        self, cfg: EditLabelingConfig, dictionary: OovDictionary, edits: EditDictionary
     ) -> None:
         super().__init__(cfg)
         if not 0 <= cfg.edit_unchanged_share <= 1:
@@ -87,7 +88,7 @@ class EditLabellingTask(FairseqTask):
         self.state.merge_state_dict({"edit_dictionary": edits.text()})
 
     @classmethod
-    def setup_task(cls, cfg: EditLabellingConfig, **options: Any) -> "EditLabellingTask":
+    def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> EditLabellingTask:
         """Load the dictionaries."""
         folder = Path(utils.split_paths(cfg.data)[0])
         _find_sides(cfg, folder)
@@ -209,7 +210,7 @@ class EditLabellingTask(FairseqTask):
         return None
 
 
-def _find_sides(cfg: EditLabellingConfig, folder: Path) -> None:
+def _find_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     """Find out what the sides are called where it is not told."""
     if cfg.source_lang is not None:
         return
@@ -224,7 +225,7 @@ def _find_sides(cfg: EditLabellingConfig, folder: Path) -> None:
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)
 
 
-def _dictionary(folder: Path, cfg: EditLabellingConfig) -> OovDictionary:
+def _dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
     """Load the dictionary of the tokens; both sides must have the same."""
     paths = [folder / f"dict.{side}.txt" for side in (cfg.source_lang, cfg.target_lang)]
     there = [path for path in paths if path == paths[0] or path.exists()]

@@ -1,0 +1,1 @@
+"""The plug-in: what is registered with fairseq, and patches of fairseq."""
