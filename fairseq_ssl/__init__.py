@@ -31,7 +31,7 @@ Everything it adds to fairseq, by the flag that selects it:
         fairseq's translation for models that copy, words outside the vocabulary too (PoDA).
     denoising_pretraining
         Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).
-    edit_labelling
+    edit_labeling
         Correct text by labelling its tokens with edits, in rounds (PIE).
     local_transduction
         fairseq's translation, which can decode with the source as a draft (--aggressive).
@@ -53,12 +53,12 @@ Everything it adds to fairseq, by the flag that selects it:
         Cross-entropy over edits, with a weight of its own for those that keep a token (PIE).
     reconstruction_loss
         Cross-entropy both ways, and how well text survives being translated there and back.
-    touched_cross_entropy
+    denoising_cross_entropy
         Cross-entropy over the words that noise touched and a few of the others (PoDA).
 --optimizer
     bert_adam
         Adam without weight decay of LayerNorm weights and biases, as BERT was trained (PIE).
-    touched_adam
+    lazy_adam
         Adam that moves only those rows of a table of embeddings that a batch has touched (MEIN).
 
 ``--user-dir`` registers all of it. A program that imports this package before

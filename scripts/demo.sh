@@ -79,7 +79,7 @@ model() { # SYSTEM
     pretrained) MODEL=(--task copying_translation "${pointer[@]}"
       --finetune-from-model "$DEMO/denoiser/final.pt") ;;
     scratch) MODEL=(--task copying_translation "${pointer[@]}") ;;
-    tagger) MODEL=(--task edit_labelling --arch edit_tagger_small --encoder-embed-dim 64
+    tagger) MODEL=(--task edit_labeling --arch edit_tagger_small --encoder-embed-dim 64
       --encoder-ffn-embed-dim 128 --max-source-positions 60) ;;
     pbd) MODEL=(--task translation --arch pseudo_bidirectional_transformer_small
       --encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-normalize-before) ;;
@@ -100,7 +100,7 @@ corrector() { # SYSTEM CRITERION FLAGS...
 }
 pretrained() {
   build "$DEMO/denoiser" train "$DEMO/denoiser" "$DEMO/plain" "$((3 * UPDATES))" --task denoising_pretraining \
-    --noise denoise --criterion touched_cross_entropy --denoise-keep-rate 1 "${pointer[@]}"
+    --noise denoise --criterion denoising_cross_entropy --denoise-keep-rate 1 "${pointer[@]}"
   corrector pretrained cross_entropy
 }
 spawn pretrained

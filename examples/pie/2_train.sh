@@ -9,7 +9,7 @@ words_flags() { # TASK KIND
   local updates
   if [[ "$2" != transformer ]]; then
     updates="$(updates "$1" "$2")"
-    FLAGS=(--task edit_labelling --source-lang src --target-lang trg --arch edit_tagger_small
+    FLAGS=(--task edit_labeling --source-lang src --target-lang trg --arch edit_tagger_small
       --encoder-layers "$LAYERS" --encoder-embed-dim "$DIM"
       --encoder-ffn-embed-dim "$INNER_DIM" --encoder-attention-heads "$HEADS"
       --max-source-positions "$POSITIONS" --dropout "$DROPOUT" --attention-dropout "$DROPOUT"
@@ -78,7 +78,7 @@ stage() { # MODEL DATA TEXT LINES-IN-A-DRY-RUN FOLDER FLAGS...
   updates="$((GEC_EPOCHS * ((lines + GEC_BATCH - 1) / GEC_BATCH)))"
   # shellcheck disable=SC2086  # words apart
   quietly "$5/train.log" launch_train "$2" --user-dir "$USER_DIR" \
-    --task edit_labelling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:6}" \
+    --task edit_labeling --source-lang src --target-lang trg --arch "$GEC_ARCH" "${@:6}" \
     --criterion edit_cross_entropy --edit-copy-weight "$GEC_COPY_WEIGHT" --sentence-avg \
     --optimizer bert_adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0.01 \
     --clip-norm 1 --batch-size "$GEC_SHARE" --skip-invalid-size-inputs-valid-test --max-epoch "$GEC_EPOCHS" \

@@ -10,7 +10,7 @@ decode() { # TASK FOLD KIND SET ROUNDS
   out="$(output "$@")"
   if [[ "$3" != transformer ]]; then
     # shellcheck disable=SC2206  # words apart
-    flags=(--task edit_labelling --edit-iterations "$5" ${DECODING_FLAGS:-})
+    flags=(--task edit_labeling --edit-iterations "$5" ${DECODING_FLAGS:-})
   else
     flags=(--task translation --beam "$BEAM" --max-len-a 2 --max-len-b 10)
   fi

@@ -69,8 +69,8 @@ class TextClassifierPipeline:
             or options.get("classification_stage") == "imitate"
         ):
             raise DataError(
-                f"{path} holds no classifier. Expected a checkpoint of --task {CLASSIFICATION_TASK}, trained with "
-                "--classification-stage supervised or mixture."
+                f"{path} is not a classifier. Expected a checkpoint of the task "
+                f"{CLASSIFICATION_TASK}, trained in the stage supervised or mixture."
             )
         models, _, task = load_models([path], data=str(data))
         return cls(models[0], task, data, device)

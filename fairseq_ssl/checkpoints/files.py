@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq: read without running their code, written, and their languages and data."""
+"""Checkpoints of fairseq: read without running their code, written; their languages and data."""
 
 from __future__ import annotations
 

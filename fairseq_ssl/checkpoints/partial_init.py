@@ -82,8 +82,9 @@ def classifier_encoder_weights(
     ]
     if wrong:
         raise DataError(
-            f"{path}, a {architecture(dict(state))}, has no weight {ENCODER_PREFIX}{wrong[0]} as its "
-            "options tell. Take another checkpoint of the run."
+            f"{path}, a {architecture(dict(state))}, has no weight "
+            f"{ENCODER_PREFIX}{wrong[0]}, which its options require. "
+            "Use another checkpoint of the run."
         )
     known = symbols_of(dictionary, path, "--classifier-encoder-dict")
     rows, count = rows_by_symbol(found[embedding], known, symbols, start[embedding])

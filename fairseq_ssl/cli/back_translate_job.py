@@ -77,9 +77,11 @@ class BackTranslationJob(BlockJob):
     @classmethod
     def of(cls, wanted: Wanted, engine: Executor, afresh: bool) -> BackTranslationJob:
         """Return the run that the command line asks for."""
-        decoder = ctranslate2_decoder if wanted.decoder == "ctranslate2" else fairseq_decoder
+        check = fairseq_decoder.check_fairseq_model
+        if wanted.decoder == "ctranslate2":
+            check = ctranslate2_decoder.check_ctranslate2_model
         for model in wanted.decoding.models:
-            decoder.check_model(model)
+            check(model)
         outputs = list(wanted.outputs.values())
         stdin = wanted.input.path is None
         return cls(

@@ -69,5 +69,5 @@ def _corrector(settings: Mapping[str, Any]) -> Any:
     paths = [Path(path) for path in utils.split_paths(str(settings["model"]))]
     models, cfg, task = load_models(paths, data=str(settings["data"]))
     if not hasattr(task, "build_corrector"):
-        raise DataError(f"{paths[0]} is no edit tagger; expected one of --task edit_labelling.")
+        raise DataError(f"{paths[0]} is no edit tagger; expected one of --task edit_labeling.")
     return task.build_corrector(models, cfg).to(device)

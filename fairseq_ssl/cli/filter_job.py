@@ -21,7 +21,7 @@ from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.resumable import file_fingerprint, temporary_path
-from fairseq_ssl.io.text_files import open_bytes, open_text, stdin_text
+from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, stdin_text
 from fairseq_ssl.signature import Signature
 
 
@@ -161,7 +161,9 @@ class FilterJob(GrowingJob):
                 done = done.without(self._seen.add(done.hashes), wanted.examples)
             self._totals.add(done, wanted.examples)
             tell(done.rows, done.share)
-            pieces = [compressed(data, gz) for data, gz in zip(done.kept, compressed, strict=True)]
+            pieces = [
+                compress_chunk(data, gz) for data, gz in zip(done.kept, compressed, strict=True)
+            ]
             yield pieces, asdict(self._totals)
         if not self._totals.rows:
             raise DataError(f"{wanted.names[0]} is empty. Expected a line or more.")

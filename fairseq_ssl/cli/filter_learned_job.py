@@ -23,7 +23,7 @@ from fairseq_ssl.io.atomic import atomic_folder
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor
 from fairseq_ssl.io.resumable import file_fingerprint
-from fairseq_ssl.io.text_files import open_text, read_parallel
+from fairseq_ssl.io.text_files import compress_chunk, open_text, read_parallel
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
@@ -64,7 +64,7 @@ class Fit:
         clean = [(source, target) for source, target in read_parallel(self.clean)]
         if len(clean) < SVM_FOLDS:  # told before hours of counting
             raise DataError(
-                f"{self.clean[0]} has {len(clean)} lines; expected {SVM_FOLDS} or more to learn from."
+                f"{self.clean[0]} has {len(clean)} lines. Training needs {SVM_FOLDS} or more."
             )
         with atomic_folder(self.output) as folder:
             counts = self._counts()
@@ -286,7 +286,7 @@ class KeptPairs(GrowingJob):
                 self.kept += len(places)
                 at = self.positions, self.lines, self.kept, self.equals
                 yield (
-                    [compressed(data, gz) for data, gz in zip(made, compressed, strict=True)],
+                    [compress_chunk(data, gz) for data, gz in zip(made, compressed, strict=True)],
                     {"at": at},
                 )
 

@@ -61,17 +61,19 @@ class MaxMatchMetric(EditMetric):
 
     def count(self, name: str, lines: list[str]) -> Output:
         """Find the edits of each sentence that agree best with an annotator."""
-        from fairseq_ssl.metrics.maxmatch.scores import MaxMatch
+        from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, choose_gold
 
         check_lengths(self.settings["gold"], len(self._gold), name, len(lines))
         beta = self.settings["beta"]
         work = MaxMatch(self.settings["max_unchanged_words"], beta, self.settings["ignore_case"])
         found = self.spread(work, list(zip(self._gold, lines, strict=True)), name)
-        return Output(name, lines, np.array(choose_annotator(found, beta), dtype=np.float64))
+        return Output(name, lines, np.array(choose_gold(found, beta), dtype=np.float64))
 
     def values(self, rows: SentenceStatistics) -> Values:
         """Return the numbers of the authors' script, in percent."""
-        return self.named(errant_scores(rows.sum(0).tolist(), self.settings["beta"]))
+        from fairseq_ssl.metrics.maxmatch.scores import match_scores
+
+        return self.named(match_scores(rows.sum(0).tolist(), self.settings["beta"]))
 
     def parameters(self) -> dict[str, Any]:
         """Return how edits were taken."""

@@ -1,7 +1,5 @@
 """Disturbances of embeddings, of a given length (Miyato et al., 2017)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

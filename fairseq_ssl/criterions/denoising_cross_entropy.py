@@ -1,7 +1,5 @@
 """PoDA's masked loss: what noise touched counts, and a few of the other words (equation 2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +39,7 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
     )
 
 
-@register_criterion("touched_cross_entropy", dataclass=DenoisingCrossEntropyConfig)
+@register_criterion("denoising_cross_entropy", dataclass=DenoisingCrossEntropyConfig)
 class DenoisingCrossEntropy(Criterion):
     """Cross-entropy over what noise touched, a few of the other words and sentence ends.
 
@@ -60,7 +58,7 @@ class DenoisingCrossEntropy(Criterion):
         super().__init__(task)
         if sentence_avg:
             raise ConfigurationError(
-                "--criterion touched_cross_entropy divides by the positions kept, not by "
+                "--criterion denoising_cross_entropy divides by the positions kept, not by "
                 "sentences. Leave --sentence-avg out."
             )
         for flag, rate in (
@@ -79,8 +77,8 @@ class DenoisingCrossEntropy(Criterion):
         """Return the summed loss, the number of positions kept, and what is to be logged."""
         if "touched" not in sample:
             raise ConfigurationError(
-                "--criterion touched_cross_entropy has to know which words noise touched, and the "
-                "batches of this task do not tell. Use it with --task denoising_pretraining, or "
+                "--criterion denoising_cross_entropy needs to know which words are noised, but the "
+                "batches of this task do not say so. Use it with --task denoising_pretraining, or "
                 "train with --criterion label_smoothed_cross_entropy."
             )
         late = _has_late_output(model)

@@ -81,7 +81,7 @@ class EditCrossEntropy(Criterion):
         if "labels" not in sample:
             raise ConfigurationError(
                 "--criterion edit_cross_entropy needs the labels of edits. Use it with --task "
-                "edit_labelling, on data with labels for this split."
+                "edit_labeling, on data with labels for this split."
             )
         logits = model(**sample["net_input"])
         labels = sample["labels"]

@@ -1,7 +1,5 @@
 """A weight that may change while a model is trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

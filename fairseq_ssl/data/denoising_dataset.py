@@ -19,7 +19,7 @@ FIXED = 0
 """The epoch of data whose noise stays the same; that of training counts from 1."""
 
 
-class DenoisingDataset(LanguagePairDataset):
+class OnlineDenoisingDataset(LanguagePairDataset):
     """Pairs of noisy and clean text, with noise that is another one in each epoch.
 
     What a sentence becomes depends on the seed, the epoch and its number alone: not on its

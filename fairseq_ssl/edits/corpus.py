@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Extracted, Extraction, Gram, Label, apply_labels, parse_label
+from fairseq_ssl.edits.extraction import Extracted, Extraction, apply_labels
+from fairseq_ssl.edits.labels import Gram, Label, parse_label
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import PairBlock
 

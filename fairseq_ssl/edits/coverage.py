@@ -9,7 +9,7 @@ from typing import Any
 
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Extracted
+from fairseq_ssl.edits.extraction import Extracted
 
 EDIT_KINDS = ("delete", "append", "replace", "suffix", "case")
 BETA_SQUARED = 0.25

@@ -75,8 +75,8 @@ def _parsed(lines: Iterable[str], name: str) -> list[SuffixPair]:
         left, right = ("" if word == NO_SUFFIX else word for word in [*words, "", ""][:2])
         if len(words) < 2 or left == right:
             raise DataError(
-                f"{name}:{number} is {line!r}; expected two suffixes, {NO_SUFFIX} for none, and words "
-                "that keep the first: e ing"
+                f"{name}:{number} is {line!r}. Expected two suffixes, {NO_SUFFIX} for none, and "
+                "words that keep the first suffix, for example: e ing"
             )
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:

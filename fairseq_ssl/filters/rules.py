@@ -17,7 +17,7 @@ Row = tuple[str, ...]
 A byte that is not UTF-8 stands in it as a lone surrogate.
 """
 
-RowScore = TypeVar("Score")
+RowScore = TypeVar("RowScore")
 
 
 class Filter(Protocol[RowScore]):

@@ -48,7 +48,7 @@ class EditCorrector(nn.Module):
         for name, value in options.items():
             if not hasattr(self.task.cfg, name):
                 raise ConfigurationError(
-                    f"edit_labelling has no option {name}.{nearest(name, self.task.cfg)}"
+                    f"edit_labeling has no option {name}.{nearest(name, self.task.cfg)}"
                 )
             setattr(self.task.cfg, name, value)
         self.rounds = self.task.build_generator(list(self.models), self.cfg.generation)

@@ -1,7 +1,5 @@
 """The generator of edit taggers: sentences corrected in rounds until nothing changes (PIE)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
@@ -328,12 +326,11 @@ def _refuse(options: Any, print_edits: bool, language_model: Any) -> None:
     for name, value in asked.items():
         if value:
             raise ConfigurationError(
-                f"{flag(name)} does not go with --task edit_labelling. "
-                f"{reasons[name]} Leave it out."
+                f"{flag(name)} does not go with --task edit_labeling. {reasons[name]} Leave it out."
             )
     alignment = getattr(options, "print_alignment", None)
     if alignment and not (print_edits and str(alignment) == "hard"):
         raise ConfigurationError(
-            "--print-alignment does not go with --task edit_labelling. There is no attention to "
+            "--print-alignment does not go with --task edit_labeling. There is no attention to "
             "show; --print-edits prints the edits instead."
         )

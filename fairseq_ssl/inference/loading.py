@@ -105,8 +105,8 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
         kind = TASKS.get(str(name), TRANSLATION)
         if kind != scoring.kind:
             raise UsageError(
-                f"{path} was trained with --task {name}, so it goes with {MODEL_FLAGS[kind]}, not with "
-                f"{MODEL_FLAGS[scoring.kind]}."
+                f"{path} was trained with --task {name}, so it goes with "
+                f"{MODEL_FLAGS[kind]}, not with {MODEL_FLAGS[scoring.kind]}."
             )
     if scoring.kind == TRANSLATION:
         data = training_data(states[0], scoring.data_dir, *scoring.languages)

@@ -12,7 +12,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.blocks import RowBlock
 from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.resumable import file_fingerprint
-from fairseq_ssl.io.text_files import compressed, read_lines
+from fairseq_ssl.io.text_files import compress_chunk, read_lines
 from fairseq_ssl.rerank.length_norms import PENALTY
 from fairseq_ssl.text.nbest import Candidate, candidate_line, read_candidate
 from fairseq_ssl.text.subwords.model import cutter
@@ -138,7 +138,7 @@ class NBestScoring:
             + "\n"
             for (number, candidate), row in zip(known, found.values, strict=True)
         )
-        output = compressed(text.encode("utf-8"), self.compressed)
+        output = compress_chunk(text.encode("utf-8"), self.compressed)
         return ScoredBlock(output, block.ends, len(lines), found.tokens, found.cut, block.share)
 
     def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:

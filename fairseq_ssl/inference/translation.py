@@ -11,6 +11,7 @@ from typing import Protocol
 
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.io.executors import worker_number
+from fairseq_ssl.io.text_files import compress_chunk
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Translation:
                 counts["written"] += len(text.split())
         counts.update(lines=len(lines), pairs=len(columns[MADE]))
         pieces = tuple(
-            compressed(b"".join(line + b"\n" for line in columns[name]), compressed)
+            compress_chunk(b"".join(line + b"\n" for line in columns[name]), compressed)
             for name, compressed in zip(self.outputs, self.compressed, strict=True)
         )
         return TranslatedBlock(pieces, block.end, counts)

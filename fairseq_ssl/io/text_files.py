@@ -212,7 +212,7 @@ def line_writer(path: Path) -> Iterator[TextIO]:
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 
-def compressed(data: bytes, compressed: bool) -> bytes:
+def compress_chunk(data: bytes, compressed: bool) -> bytes:
     """Compress a piece of a file, if it is to be; such pieces can be joined as they are."""
     return gzip.compress(data, compresslevel=6, mtime=0) if compressed else data
 

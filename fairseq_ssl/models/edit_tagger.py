@@ -145,7 +145,7 @@ class EditTagger(BaseFairseqModel):
         """Make the model for a task of edit labelling."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
-                "An edit_tagger needs a dictionary of edits. Use it with --task edit_labelling."
+                "An edit_tagger needs a dictionary of edits. Use it with --task edit_labeling."
             )
         if cfg.encoder_embed_dim % cfg.encoder_attention_heads:
             raise ConfigurationError(

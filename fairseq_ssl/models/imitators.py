@@ -1,7 +1,5 @@
 """Imitators of an expert, and the expert trained with its imitators (MEIN)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,7 +59,7 @@ class ImitatorsConfig(FairseqDataclass):
         default=False,
         metadata={
             "help": "update only the embeddings of subwords that a batch has, for --optimizer "
-            "touched_adam: where the vocabulary is large an update is cheaper; in one process, "
+            "lazy_adam: where the vocabulary is large an update is cheaper; in one process, "
             "not with --fp16 (default: all)"
         },
     )
@@ -78,7 +76,7 @@ class ImitatorNetworks(BaseFairseqModel):
         self.imitators = make_imitators(cfg, task)
 
     @classmethod
-    def build_model(cls, cfg: ImitatorsConfig, task: Any) -> ImitatorNetworks:
+    def build_model(cls, cfg: ImitatorsConfig, task: Any) -> "ImitatorNetworks":
         """Make the model for a task of classification."""
         require_task(task, "imitators")
         return cls(cfg, task)
@@ -198,7 +196,7 @@ class ExpertAndImitators(TextClassifier):
         """(lambda - start) / rate: Adam's steps are of one size, whatever the gradient's."""
 
     @classmethod
-    def build_model(cls, cfg: ExpertAndImitatorsConfig, task: Any) -> ExpertAndImitators:
+    def build_model(cls, cfg: ExpertAndImitatorsConfig, task: Any) -> "ExpertAndImitators":
         """Make the model of what the parts' checkpoints, or its own, tell of them."""
         require_task(task, "expert_and_imitators")
         _check(cfg)

@@ -1,7 +1,5 @@
 """Recurrent models: the LSTM classifier (an expert) and its language model (MEIN)."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,7 +128,7 @@ class RecurrentLanguageModel(FairseqLanguageModel):
     """Predicts each word from those before it; for --task language_modeling."""
 
     @classmethod
-    def build_model(cls, cfg: Any, task: Any) -> RecurrentLanguageModel:
+    def build_model(cls, cfg: Any, task: Any) -> "RecurrentLanguageModel":
         """Make the model of the task's dictionary."""
         return cls(RecurrentDecoder(cfg, task.source_dictionary))
 
@@ -192,7 +190,7 @@ class LstmClassifier(TextClassifier):
         self.output = nn.Linear(cfg.classifier_mlp_dim, classes)
 
     @classmethod
-    def build_model(cls, cfg: LstmClassifierConfig, task: Any) -> LstmClassifier:
+    def build_model(cls, cfg: LstmClassifierConfig, task: Any) -> "LstmClassifier":
         """Make the model for a task of classification; start it from a language model if told."""
         require_task(task, "lstm_classifier")
         model = cls(cfg, task.source_dictionary, len(task.classes))

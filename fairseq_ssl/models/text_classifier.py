@@ -1,7 +1,5 @@
 """Text classifiers: the interface of an expert, pooling over states, loading a trained one."""
 
-from __future__ import annotations
-
 import json
 from abc import abstractmethod
 from dataclasses import dataclass, field

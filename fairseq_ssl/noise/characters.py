@@ -78,7 +78,7 @@ def misspell(word: str, at: int, slip: int, letter: str) -> str:
 SUBSTITUTE, SWAP_WORDS, DELETE_WORD, INSERT_WORD = range(4)
 SHARES = (0.7, 0.1, 0.1, 0.1)
 """How often each of the four happens to a chosen word, or to a letter of one."""
-OF_LETTERS = (REPLACE, SWAP_WORDS, DELETE_WORD, INSERT_WORD)
+OF_LETTERS = (REPLACE, SWAP, DELETE, INSERT)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.io.blocks import ByteBlock, read_block
+from fairseq_ssl.io.text_files import compress_chunk
 from fairseq_ssl.noise import registry
 from fairseq_ssl.noise.batch import Noise, Random, TokenBatch, Tokens
 
@@ -249,7 +250,7 @@ class CorpusNoise:
         """Make the outputs asked for; compressed ones can be joined as they are, too."""
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
-            outputs.append(compressed(made[name](), compressed))
+            outputs.append(compress_chunk(made[name](), compressed))
         lines = block.data.removesuffix(b"\n").count(b"\n") + 1
         counts = lines, bad, len(touched), int(touched.sum())
         return NoisedBlock(tuple(outputs), block.end, *counts)

@@ -1,7 +1,5 @@
 """Adam without weight decay of biases and norms, and Adam of the embedding rows in a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -104,7 +102,7 @@ class RowAdam(Adam):
             state[name][rows.numbers] = moved[name].to(state[name])
 
 
-@register_optimizer("touched_adam", dataclass=LazyAdamConfig)
+@register_optimizer("lazy_adam", dataclass=LazyAdamConfig)
 class LazyAdam(FairseqAdam):
     """For models whose embeddings have sparse gradients, as --imitator-touched-rows makes them."""
 

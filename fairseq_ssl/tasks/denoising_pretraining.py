@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
-from fairseq_ssl.data.denoising_dataset import DenoisingDataset
+from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
 from fairseq_ssl.data.id_noise import (
     IdNoise,
     WordBoundaries,
@@ -106,7 +106,7 @@ class DenoisingPretrainingTask(ValidationByAverage, TranslationTask):
         """Load a split as translation does, and put noise on its text."""
         noise = self.noise
         text, sizes = self._text(split, epoch, combine, **options)
-        self.datasets[split] = DenoisingDataset(
+        self.datasets[split] = OnlineDenoisingDataset(
             *(text, sizes, self.target_dictionary, noise, self.noise_seed),
             anew=split == self.cfg.train_subset,
             shuffle=split != "test",

@@ -1,7 +1,5 @@
 """Correct text by labelling its tokens with edits (PIE)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,7 +58,7 @@ class EditLabelingConfig(EditDecodingConfig):
     seed: int = II("common.seed")
 
 
-@register_task("edit_labelling", dataclass=EditLabelingConfig)
+@register_task("edit_labeling", dataclass=EditLabelingConfig)
 class EditLabelingTask(FairseqTask):
     """From the tokens of a sentence to the edits that correct it.
 
@@ -88,7 +86,7 @@ class EditLabelingTask(FairseqTask):
         self.state.merge_state_dict({"edit_dictionary": edits.text()})
 
     @classmethod
-    def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> EditLabellingTask:
+    def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> "EditLabelingTask":
         """Load the dictionaries."""
         folder = Path(utils.split_paths(cfg.data)[0])
         _find_sides(cfg, folder)

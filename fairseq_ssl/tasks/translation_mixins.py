@@ -1,7 +1,5 @@
 """Parts of several translation tasks: right-to-left models, validation with averaged weights."""
 
-from __future__ import annotations
-
 import json
 import logging
 from argparse import Namespace

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, cast
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import read_parallel, write_parallel
 
-Sentence = TypeVar("Item")
+Sentence = TypeVar("Sentence")
 
 
 def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:

@@ -15,21 +15,21 @@ from fairseq.data import LanguagePairDataset, ListDataset, PrependTokenDataset
 from fairseq.data.denoising_dataset import DenoisingDataset
 from fairseq.data.noising import NoisingDataset, UnsupervisedMTNoising
 
-from fairseq_ssl.data.denoising_dataset import DenoisingDataset
+from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
 from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, noise_of_ids, read_lexicon
 
 VOCABULARY = 8000
 GOAL = 6.0
 
 
-def ours(text: Any, words: Any, args: Any) -> DenoisingDataset:
+def ours(text: Any, words: Any, args: Any) -> OnlineDenoisingDataset:
     """Return the data set of the task denoising_pretraining."""
     mask = words.index("<mask>")
     boundaries = WordBoundaries.of(words.symbols, args.subwords)
     special = [*range(words.nspecial), mask]
     lexicon = read_lexicon(text, text.sizes, boundaries, special, mask)
     noise = IdNoise.of(noise_of_ids(args.noise), boundaries, lexicon, mask, longest=1023)
-    return DenoisingDataset(text, text.sizes, words, noise, seed=1, anew=True)
+    return OnlineDenoisingDataset(text, text.sizes, words, noise, seed=1, anew=True)
 
 
 def noising(text: Any, words: Any) -> LanguagePairDataset:

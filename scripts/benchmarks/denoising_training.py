@@ -2,7 +2,7 @@
 
 Both train one model of one size with --num-workers 2, on the same sentences in as many
 batches; one run is an epoch. Ours makes its noise meanwhile and has the loss
-touched_cross_entropy, translation reads noisy text from the disk and has the loss
+denoising_cross_entropy, translation reads noisy text from the disk and has the loss
 label_smoothed_cross_entropy.
 """
 
@@ -64,7 +64,7 @@ def configuration(folder: Path, args: Any, task: tuple[str, ...]) -> Any:
     """Return what fairseq makes of a command line."""
     words = [str(folder), *task, "--label-smoothing", "0.1", "--criterion"]
     if task == PRETRAINING:
-        words += ["touched_cross_entropy", "--noise", args.noise]
+        words += ["denoising_cross_entropy", "--noise", args.noise]
     else:
         words += ["label_smoothed_cross_entropy"]
     words += ["--arch", args.arch, "--share-all-embeddings", "--optimizer", "adam"]

@@ -26,7 +26,7 @@ def folder() -> Path:
     """
     sys.path.insert(0, str(ROOT))
     from tests import pretrained
-    from tests.unit.engines import random_models
+    from tests.unit.inference import random_models
 
     made = Path(tempfile.mkdtemp(prefix="fuzz-models-"))
     atexit.register(shutil.rmtree, made)
@@ -52,7 +52,7 @@ def folder() -> Path:
 
 
 def _classifier(made: Path) -> None:
-    from tests.unit.engines import random_models
+    from tests.unit.inference import random_models
 
     labelled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
     (made / "labelled").write_text("".join(labelled))

@@ -18,7 +18,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from tests.conftest import ROOT, environment
 
-FAKE = ROOT / "tests/unit/text/noise/fake_aspell.py"
+FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
 TEXT = "their house is there\n\nthe houses are theirs , 3rd of them\nTheir house is in London\n"
 
 

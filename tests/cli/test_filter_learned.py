@@ -14,7 +14,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
 from fairseq_ssl.learned_filter.pair_filter import PairFilter, PairScoring
 from tests.cli.rewriting import refused
-from tests.unit.engines import random_models
+from tests.unit.inference import random_models
 
 pytest.importorskip("sklearn")
 

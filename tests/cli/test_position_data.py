@@ -244,7 +244,7 @@ def test_force_replaces_what_this_command_made(write: Write, tmp_path: Path) -> 
 KILLED = """
 import os, signal, sys
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.text.parallel_text import TextSplit
+from fairseq_ssl.text.parallel_folder import TextSplit
 write = TextSplit.write
 def write_and_die(self, pairs, folder):
     write(self, pairs, folder)

@@ -16,8 +16,8 @@ from fairseq_ssl.text.nbest import read_nbest
 from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
 from tests.cli.rewriting import given, refused, shown
-from tests.unit.engines import random_models
-from tests.unit.engines.random_models import SOURCE_WORDS, TARGET_WORDS
+from tests.unit.inference import random_models
+from tests.unit.inference.random_models import SOURCE_WORDS, TARGET_WORDS
 
 SENTENCES = 60
 

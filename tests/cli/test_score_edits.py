@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from tests.unit.scoring.small_pipeline import small_pipeline
+from tests.unit.metrics.small_pipeline import small_pipeline
 
 GOLD = """\
 S the cat sit on mat .

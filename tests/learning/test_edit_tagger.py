@@ -13,7 +13,7 @@ from tests.conftest import PACKAGE, Run
 from tests.learning.learner_sentences import RAIN_STEPS, write
 
 TRAINING = (
-    *("--task", "edit_labelling", "--criterion", "edit_cross_entropy", "--arch", "edit_tagger"),
+    *("--task", "edit_labeling", "--criterion", "edit_cross_entropy", "--arch", "edit_tagger"),
     *("--encoder-layers", "2", "--encoder-embed-dim", "64", "--encoder-ffn-embed-dim", "128"),
     *("--encoder-attention-heads", "4", "--max-source-positions", "32", "--dropout", "0"),
     *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.002"),
@@ -51,7 +51,7 @@ def model(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def test_it_corrects_sentences_it_has_never_seen(run: Run, data: Path, model: Path) -> None:
-    words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--task", "edit_labelling")
+    words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--task", "edit_labeling")
     shown = run(*words, "--path", model, "--cpu", "--batch-size", "50").stdout
     sides = [dict(re.findall(rf"^{kind}-(\d+)\t(.*)$", shown, re.M)) for kind in "ST"]
     made = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", shown, re.M))
@@ -63,7 +63,7 @@ def test_it_corrects_sentences_it_has_never_seen(run: Run, data: Path, model: Pa
 
 def test_what_one_round_can_not_do_more_rounds_do(run: Run, data: Path, model: Path) -> None:
     """Of three words that are missing in one place, one edit puts in one."""
-    words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--task", "edit_labelling")
+    words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--task", "edit_labeling")
     for rounds in range(1, 5):
         flags = ("--path", model, "--cpu", "--edit-iterations", str(rounds))
         shown = run(*words, *flags, text="they walk the rain .\n").stdout

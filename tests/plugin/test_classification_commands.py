@@ -74,7 +74,7 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
 
 
 def test_rows_that_no_batch_touches_stay(data: Path, expert: Path, tmp_path: Path) -> None:
-    flags = ("--imitator-touched-rows", "--optimizer", "touched_adam", "--clip-norm", "1")
+    flags = ("--imitator-touched-rows", "--optimizer", "lazy_adam", "--clip-norm", "1")
     name = "imitators.embeddings.0.weight"
     start = weights(made.imitators(data, tmp_path / "start", expert, *flags, "--lr", "0"))[name]
     path = made.imitators(data, tmp_path / "run", expert, *flags, "--max-update", "1")

@@ -21,7 +21,7 @@ OLD_HYDRA = version("hydra-core").startswith("1.0.")
 TASK = ("--task", "denoising_pretraining", "-s", "digits", "-t", "words", "--noise")
 NOISE = "direct:keep=0.7:mask=0.1,denoise"
 PRETRAIN = (
-    *(*TASK, NOISE, "--criterion", "touched_cross_entropy", "--dropout", "0.1"),
+    *(*TASK, NOISE, "--criterion", "denoising_cross_entropy", "--dropout", "0.1"),
     *("--arch", "transformer_tiny", "--no-epoch-checkpoints"),
 )
 
@@ -150,7 +150,7 @@ def test_hydra_train_takes_the_task_and_the_criterion_inline(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
         *("+task._name=denoising_pretraining", "+task.source_lang=digits"),
         *("+task.target_lang=words", "+task.noise='direct:keep=0.5,denoise'"),
-        *("criterion._name=touched_cross_entropy", "+criterion.denoise_keep_rate=0.1"),
+        *("criterion._name=denoising_cross_entropy", "+criterion.denoise_keep_rate=0.1"),
         *("+model._name=transformer_tiny", "+model.share_all_embeddings=true"),
         *("optimizer=adam", "optimization.lr=[0.001]", "optimization.max_update=2"),
         *("dataset.max_tokens=500", "common.cpu=true", f"checkpoint.save_dir={tmp_path / 'run'}"),
@@ -171,6 +171,6 @@ def test_the_loss_says_what_it_needs_where_a_task_does_not_tell(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
     words = ("fairseq-train", toy_data, "--user-dir", PACKAGE, *TINY, "--save-dir", tmp_path)
-    stock = ("--arch", "transformer_tiny", "--criterion", "touched_cross_entropy")
+    stock = ("--arch", "transformer_tiny", "--criterion", "denoising_cross_entropy")
     shown = run(*words, *stock, "--max-update", "1", code=1).stderr
     assert "Use it with --task denoising_pretraining" in shown

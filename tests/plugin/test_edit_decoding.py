@@ -24,7 +24,7 @@ pytestmark = [  # of Hydra, the loader and fairseq on today's torch
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labelling")
+TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
 MODEL = (
     *("--arch", "edit_tagger_small", "--encoder-layers", "1", "--encoder-embed-dim", "32"),
     *("--encoder-ffn-embed-dim", "32", "--max-source-positions", "20", "--edit-detection"),

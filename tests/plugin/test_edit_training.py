@@ -30,7 +30,7 @@ pytestmark = [  # of Hydra, the loader and fairseq on today's torch
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 OLD_HYDRA = version("hydra-core").startswith("1.0.")
-TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labelling")
+TASK = ("--user-dir", str(PACKAGE), "--task", "edit_labeling")
 TRAINING = (
     *(*TASK, "--criterion", "edit_cross_entropy", "--arch", "edit_tagger_small"),
     *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "32"),
@@ -226,7 +226,7 @@ def test_validate_says_what_training_said(run: Run, data: Path, model: Path) -> 
 def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
-        *("+task._name=edit_labelling", "+task.edit_unchanged_share=0.5"),
+        *("+task._name=edit_labeling", "+task.edit_unchanged_share=0.5"),
         *("criterion._name=edit_cross_entropy", "+criterion.edit_copy_weight=0.7"),
         *("+model._name=edit_tagger", "+model.encoder_layers=1", "+model.encoder_embed_dim=24"),
         *("optimizer=adam", "optimization.lr=[0.001]", "optimization.max_update=2"),

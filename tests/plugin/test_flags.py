@@ -105,7 +105,7 @@ FLAGS = {
         "--imitator-channels": "default: 512",
         "--imitator-separate-embeddings": "default: one table",
         "--imitator-form": "default: auto",
-        "--imitator-touched-rows": "touched_adam",
+        "--imitator-touched-rows": "lazy_adam",
     },
     "expert_and_imitators": {
         "--mixture-expert": "it is trained on",
@@ -171,7 +171,7 @@ FLAGS = {
         "--aggressive": "the source is the draft",
         "--right-to-left": "from their last word to their first",
     },
-    "edit_labelling": {
+    "edit_labeling": {
         "--source-lang": "side to correct",
         "--target-lang": "side that is corrected",
         "--edit-unchanged-share": "default: 1",
@@ -195,7 +195,7 @@ FLAGS = {
         "--noise-subwords": "default: none",
         "--noise-mask-token": "default: <mask>",
     },
-    "touched_cross_entropy": {
+    "denoising_cross_entropy": {
         "--label-smoothing": "default: 0",
         "--denoise-keep-rate": "default: 0.03",
     },
@@ -240,7 +240,7 @@ def test_a_value_given_on_the_command_line_arrives() -> None:
 
 def test_values_of_the_task_and_the_criterion_arrive() -> None:
     words = ["data-bin", "--task", "denoising_pretraining", "--arch", "transformer"]
-    words += ["--criterion", "touched_cross_entropy", "--denoise-keep-rate", "0.5"]
+    words += ["--criterion", "denoising_cross_entropy", "--denoise-keep-rate", "0.5"]
     words += ["--noise", "direct:keep=0.4,denoise", "--noise-seed", "7"]
     parsed = options.parse_args_and_arch(options.get_training_parser(), words)
     assert (parsed.noise, parsed.noise_seed) == ("direct:keep=0.4,denoise", 7)

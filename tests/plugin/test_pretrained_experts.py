@@ -19,13 +19,13 @@ from fairseq import models as fairseq_models  # noqa: E402
 from fairseq.data import Dictionary  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 
-from fairseq_ssl.checkpoints.partial_init import symbols_of
+from fairseq_ssl.checkpoints.partial_init import symbols_of  # noqa: E402
 from fairseq_ssl.cli.main import main  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError  # noqa: E402
 from tests import pretrained  # noqa: E402
 from tests.conftest import weights  # noqa: E402
 from tests.plugin import classification as made  # noqa: E402
-from tests.unit.engines import random_models  # noqa: E402
+from tests.unit.inference import random_models  # noqa: E402
 
 WORDS = tuple("abcdefg")
 SMALL = {

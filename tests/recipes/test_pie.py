@@ -263,7 +263,7 @@ def test_each_training_command_of_each_scale_is_understood_by_fairseq() -> None:
         for words in commands:
             args = training(words)
             assert args.user_dir == PACKAGE.name
-            assert (args.task == "edit_labelling") == (args.criterion == "edit_cross_entropy")
+            assert (args.task == "edit_labeling") == (args.criterion == "edit_cross_entropy")
 
 
 def test_words_are_corrected_as_in_tables_12_and_13() -> None:

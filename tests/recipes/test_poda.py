@@ -72,7 +72,7 @@ def test_pretraining_is_the_papers() -> None:
         *("denoising_pretraining", "denoise"),
         0.03,
     )
-    assert (args.criterion, args.optimizer, args.lr) == ("touched_cross_entropy", "nag", [2e-3])
+    assert (args.criterion, args.optimizer, args.lr) == ("denoising_cross_entropy", "nag", [2e-3])
     assert (args.lr_scheduler, args.lr_shrink) == ("reduce_lr_on_plateau", 0.5)
     assert (args.stop_min_lr, args.clip_norm, args.dropout) == (1e-4, 2, 0.2)
     assert (args.store_ema, args.ema_decay, args.copy_vocabulary) == (True, 0.9995, 50_000)

@@ -141,7 +141,7 @@ def test_an_epoch_of_mixed_data_is_a_part_of_it() -> None:
 
 
 def test_checkpoints_are_saved_and_averaged_by_update() -> None:
-    """fairseq saves them all with the plug-in (tests/unit/test_compat.py)."""
+    """fairseq saves them all with the plug-in (tests/unit/plugin/test_patches.py)."""
     settings = {"MEMBERS": "1", "R2L": "", "ROWS": "c"}
     for words in called(dry("system", **settings), "fairseq-train"):
         tuned = "fixed" in words

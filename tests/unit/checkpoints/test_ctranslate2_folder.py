@@ -17,7 +17,7 @@ pytest.importorskip("ctranslate2")
 from fairseq_ssl.checkpoints.ctranslate2 import CHECKSUMS, check_ctranslate2_folder, write_checksums
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
-from tests.unit.engines import random_models
+from tests.unit.inference import random_models
 
 QUANTIZATIONS = ("float32", "int8", "float16", "bfloat16", "int8_float16", "int16")
 Damage = Callable[[Path], None]

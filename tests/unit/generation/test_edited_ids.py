@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
-from fairseq_ssl.edits.labels import apply_labels
+from fairseq_ssl.edits.extraction import apply_labels
 from fairseq_ssl.generation.edit_choice import EditedIds
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 

@@ -1,4 +1,4 @@
-"""All text goes through `lines`, so that marks and line ends are treated alike everywhere."""
+"""All text is read by `io.text_files`, so that marks and line ends are treated alike everywhere."""
 
 from __future__ import annotations
 
@@ -15,34 +15,32 @@ READS = {
 COMMON = {"open_text"}
 REVIEWED = {
     # the common functions themselves
-    "text/lines.py": {"open", "open_bytes", "decoded_lines", "stdin"},
-    "text/row_blocks.py": {"byte_blocks"},
-    "text/byte_blocks.py": {"open", "byte_blocks"},
+    "io/text_files.py": {"open", "open_bytes", "decoded_lines", "stdin"},
+    "io/blocks.py": {"open", "byte_blocks"},
     # blocks of what open_text opened
     "cli/block_input.py": {"byte_blocks"},
     "cli/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
     # JSON and YAML
     "analysis/classification.py": {"read_bytes"},
     "learned_filter/pair_filter.py": {"read_bytes"},
-    "report/found.py": {"read_bytes"},
-    "text/filters/config.py": {"open_bytes", "safe_load"},
-    "text/noise/learner_words.py": {"read_bytes"},
+    "report/score_files.py": {"read_bytes"},
+    "filters/chain.py": {"open_bytes", "safe_load"},
+    "noise/learner_errors.py": {"read_bytes"},
     "text/subwords/model.py": {"read_bytes"},
     # files of the package's own, written by the same process or an interrupted run
     "cli/filter_job.py": {"open_bytes"},
     "cli/position_data.py": {"read_text"},
-    "text/growing_files.py": {"open", "read_text"},
+    "io/resumable.py": {"open", "read_text"},
     # not text of users: devices, pictures, the page's parts, fairseq's source, ids, models
-    "atomic_output.py": {"open"},  # of os
+    "io/atomic.py": {"open"},  # of os
     "cli/stdout.py": {"open"},  # of os
     "text/subwords/sentencepiece_model.py": {"open_bytes"},
     "cli/doctor.py": {"read_text"},
-    "data/binarised.py": {"read_bytes"},
-    "checkpoints/ctranslate2_folder.py": {"open", "read_bytes"},
-    "checkpoints/untrusted_folder.py": {"read_bytes"},
+    "data/binarized.py": {"read_bytes"},
+    "checkpoints/ctranslate2.py": {"open", "read_bytes"},
+    "checkpoints/hugging_face.py": {"read_bytes"},
     "report/page.py": {"read_text", "read_bytes"},
-    "rerank/fasttext_binary.py": {"open"},
-    "rerank/word_vectors.py": {"open_bytes"},
+    "rerank/word_vectors.py": {"open", "open_bytes"},
 }
 """What reads files without `open_text`, by module, and why it may."""
 

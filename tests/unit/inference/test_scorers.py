@@ -19,8 +19,8 @@ from fairseq_ssl.inference.scoring import (
     ScoringConfig,
     TokenPair,
 )
-from tests.unit.engines import random_models
-from tests.unit.engines.random_models import TARGET_WORDS
+from tests.unit.inference import random_models
+from tests.unit.inference.random_models import TARGET_WORDS
 
 PAIRS: list[TokenPair] = [
     (source.split(), target.split())

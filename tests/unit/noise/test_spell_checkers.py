@@ -14,7 +14,7 @@ from fairseq_ssl.errors import DataError, MissingPackageError
 from fairseq_ssl.noise.confusion_sets import Aspell, SymSpell
 from tests.conftest import ROOT
 
-FAKE = ROOT / "tests/unit/text/noise/fake_aspell.py"
+FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
 
 
 def distance(one: str, other: str) -> int:

@@ -47,7 +47,7 @@ def test_memory_does_not_grow_with_the_vocabulary(monkeypatch: pytest.MonkeyPatc
 
 LEFT_OUT = """
 import sys
-from fairseq_ssl.text.noise.verb_forms import VerbForms
+from fairseq_ssl.noise.learner_errors import VerbForms
 
 assert VerbForms()["goes"]
 assert not {"spacy", "torch"} & set(sys.modules)

@@ -154,9 +154,9 @@ def test_suffixes_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- s\ning\n", r"suffixes:2 is 'ing'; expected two suffixes, - for none"),
-        ("- -\n", r"suffixes:1 is '- -'; expected two"),
-        ("e e\n", "expected two suffixes"),
+        ("- s\ning\n", r"suffixes:2 is 'ing'. Expected two suffixes, - for none"),
+        ("- -\n", r"suffixes:1 is '- -'. Expected two"),
+        ("e e\n", "Expected two suffixes"),
         ("e ing use bed\n", "suffixes:1: 'bed' does not end in 'e'"),
         ("e ing\n- s\ning e\n", "suffixes:3: 'ing e' is there twice. Every pair goes both ways"),
         ("\n \n", "suffixes holds no suffixes"),

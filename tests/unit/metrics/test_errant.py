@@ -25,7 +25,7 @@ from fairseq_ssl.metrics.errant import (
     packages,
 )
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, m2_lines
-from tests.unit.scoring.small_pipeline import small_pipeline
+from tests.unit.metrics.small_pipeline import small_pipeline
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ fairseq_ssl.register()
 from fairseq import options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
-from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.transforms import Transforms
+from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
+from fairseq_ssl.edits.transforms import Transforms  # noqa: E402
 
 SOURCE_WORDS = tuple("abcdefg")
 TARGET_WORDS = tuple("uvwxyz")
@@ -59,7 +59,7 @@ def encoding(path: Path, data: Path, arch: str, *flags: str) -> Path:
     task = ("--task", "translation", "-s", "src", "-t", "trg")
     if arch.startswith("edit_tagger"):
         EditDictionary.of_counts({("a",): 3}, 2, 1, Transforms()).write(data / "edits.txt")
-        task = ("--task", "edit_labelling", "-s", "src", "-t", "src")
+        task = ("--task", "edit_labeling", "-s", "src", "-t", "src")
     _written(path, data, 1, arch, *task, *flags)
     state = torch.load(path, weights_only=False)
     for name, weight in state["model"].items():

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from fairseq_ssl.data.denoising_dataset import DenoisingDataset
+from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
 from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, noise_of_ids, read_lexicon
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
@@ -43,7 +43,7 @@ def dataset(
     seed: int = 3,
     subwords: str = "subword-nmt",
     **options: Any,
-) -> DenoisingDataset:
+) -> OnlineDenoisingDataset:
     """A dataset of these lines, with a noise by name or a function."""
     lines = sentences() if lines is None else lines
     sizes = np.array([len(line) for line in lines])
@@ -55,7 +55,7 @@ def dataset(
         on_ids = IdNoise.of(noise_of_ids(noise), boundaries, lexicon, mask, 1000)
     else:
         on_ids = IdNoise(noise, boundaries, lexicon, 1000)
-    return DenoisingDataset(text, sizes, words, on_ids, seed, anew, **options)
+    return OnlineDenoisingDataset(text, sizes, words, on_ids, seed, anew, **options)
 
 
 Rows = dict[int, tuple[list[int], list[bool], list[int]]]
@@ -76,7 +76,7 @@ def rows(batch: dict[str, Any]) -> Rows:
     return found
 
 
-def batch_of(data: DenoisingDataset, *numbers: int) -> Rows:
+def batch_of(data: OnlineDenoisingDataset, *numbers: int) -> Rows:
     return rows(data.collater([data[number] for number in numbers]))
 
 

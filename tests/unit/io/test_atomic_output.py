@@ -18,12 +18,12 @@ WRITER = """
 import sys
 from pathlib import Path
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.text.whole_file import whole_file
+from fairseq_ssl.io.atomic import atomic_lines
 
 output, text = Path(sys.argv[1]), sys.argv[2]
 for _ in range(40):
     try:
-        with whole_file(output) as file:
+        with atomic_lines(output) as file:
             for _ in range(50):
                 file.write(text * 1000)
                 file.flush()
@@ -61,10 +61,10 @@ def test_what_a_killed_run_left_blocks_nobody_and_is_removed(tmp_path: Path) -> 
 
 
 def test_another_process_is_rejected_by_each_kind_of_output(tmp_path: Path) -> None:
-    kinds = ("atomic_output import atomic_path", "text.whole_folder import whole_folder")
+    kinds = ("atomic_path", "atomic_folder")
     for kind in kinds:
         code = (
-            f"from fairseq_ssl.{kind} as writer; from pathlib import Path; "
+            f"from fairseq_ssl.io.atomic import {kind} as writer; from pathlib import Path; "
             f"writer(Path({str(tmp_path / 'out')!r})).__enter__()"
         )
         with atomic_folder(tmp_path / "out"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.edits import alignment
 from fairseq_ssl.edits.alignment import Change, align_tokens
-from tests.unit.text.edits.plain_edits import Part, plain_diff
+from tests.unit.edits.plain_edits import Part, plain_diff
 
 WORDS = ("a", "bb", "ccc", "dddddd", "ee")
 

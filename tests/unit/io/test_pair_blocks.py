@@ -73,7 +73,7 @@ def test_bytes_that_are_not_utf8_are_found(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_blocks, "LONGEST", 10)
+    monkeypatch.setattr(row_blocks, "MAX_LINE_BYTES", 10)
     paths = tmp_path / "left", tmp_path / "right"
     paths[0].write_text("a\n")
     paths[1].write_text("a" * 11)

@@ -85,8 +85,8 @@ def test_lost_bytes_and_broken_notes_are_told(paths: list[Path]) -> None:
 
 def test_two_runs_do_not_write_the_same_file(paths: list[Path]) -> None:
     second = (
-        "from pathlib import Path; from fairseq_ssl.io.resumable import GrowingFiles; "
-        f"GrowingFiles([Path({str(paths[0])!r})], {{}}, afresh=True)"
+        "from pathlib import Path; from fairseq_ssl.io.resumable import ResumableFiles; "
+        f"ResumableFiles([Path({str(paths[0])!r})], {{}}, afresh=True)"
     )
     with ResumableFiles(paths, TASK, afresh=False):
         done = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True)

@@ -54,6 +54,6 @@ def test_reading_can_go_on_after_any_block(text: bytes, after: int) -> None:
 
 
 def test_what_is_no_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "LONGEST", 100)
+    monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 100)
     with pytest.raises(DataError, match="byte 3 is longer than 100 bytes"):
         list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from fairseq_ssl.edits import alignment
 from fairseq_ssl.edits.alignment import Change, align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Extraction, apply_labels, parse_label
+from fairseq_ssl.edits.extraction import Extraction, apply_labels
+from fairseq_ssl.edits.labels import parse_label
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
-from tests.unit.text.edits.plain_edits import figure_1, plain_diff
+from tests.unit.edits.plain_edits import figure_1, plain_diff
 
 GRAMS = [("could",), ("the",), ("However", ","), (".",), ("Then", ","), ("he",), ("of", "the")]
 ENGLISH = Transforms.of(english_suffixes(), cases=True)

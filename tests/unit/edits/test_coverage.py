@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Extraction
+from fairseq_ssl.edits.extraction import Extraction
 from fairseq_ssl.edits.transforms import Transforms
 
 EDITS = EditDictionary.of_counts(

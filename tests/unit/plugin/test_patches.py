@@ -182,7 +182,7 @@ import os
 import sys
 import torch
 from fairseq.data.iterators import BufferedIterator
-from fairseq_ssl.compat import mend_fairseq
+from fairseq_ssl.plugin.patches import apply_patches
 
 class Batches:
     def __len__(self):
@@ -193,7 +193,7 @@ class Batches:
             batch = torch.zeros(50, 400)
             yield sum(torch.cat([batch, batch]) for _ in range(20))
 
-mend_fairseq()
+apply_patches()
 for number in range(1, 7):
     run = os.fork()
     if not run:

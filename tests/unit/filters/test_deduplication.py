@@ -71,8 +71,8 @@ def test_memory_grows_with_the_hashes() -> None:
     script = """
 import resource
 import numpy as np
-from fairseq_ssl.text.filters.seen_table import SeenTable
-table, draw = SeenTable(2**30), np.random.default_rng(1)
+from fairseq_ssl.filters.deduplication import BoundedHashSet
+table, draw = BoundedHashSet(2**30), np.random.default_rng(1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for _ in range(100):
     table.add(draw.integers(1, 2**64 - 1, 2_000, dtype=np.uint64))

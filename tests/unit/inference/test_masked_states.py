@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils
 
 from fairseq_ssl.inference.masked_models import MaskedStates
 from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig
-from tests.unit.engines import random_models
+from tests.unit.inference import random_models
 
 SENTENCES = [line.split() for line in ("u v w", "x", "", "z y x w v u u u", "v unheard")]
 
