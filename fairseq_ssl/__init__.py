@@ -32,7 +32,7 @@ Everything it adds to fairseq, by the flag that selects it:
     denoising_pretraining
         Rebuild text from what noise has left of it, noise that changes in each epoch (PoDA).
     edit_labeling
-        Correct text by labelling its tokens with edits, in rounds (PIE).
+        Correct text by labeling its tokens with edits, in rounds (PIE).
     local_transduction
         fairseq's translation, which can decode with the source as a draft (--aggressive).
     reconstruction_translation

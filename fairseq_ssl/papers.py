@@ -86,7 +86,7 @@ PAPERS = (
     Paper(
         key="pie",
         title="PIE: Parallel Iterative Edit Models (Awasthi et al., 2019)",
-        brings="parallel edit labelling, refined in rounds",
+        brings="parallel edit labeling, refined in rounds",
         tasks=("edit_labeling",),
         archs=("edit_tagger", "edit_tagger_base", "edit_tagger_large", "edit_tagger_small"),
         criterions=("edit_cross_entropy",),
@@ -109,7 +109,7 @@ PAPERS = (
     Paper(
         key="mein",
         title="MEIN: Mixture of Expert/Imitator Networks (Kiyono et al., 2019)",
-        brings="text classification from unlabelled text, by an expert and its imitators",
+        brings="text classification from unlabeled text, by an expert and its imitators",
         tasks=("semi_supervised_classification",),
         archs=(
             *("lstm_classifier", "lstm_classifier_categories", "recurrent_lm", "imitators"),

@@ -49,7 +49,7 @@ sentences() {
 build "$text" sentences
 paste "$text/train.src" "$text/train.trg" | awk -F '\t' '$1 != $2 && shown++ < 3 {print $1 "\n   -> " $2}'
 
-headline "2/5 binarised, and labelled with edits"
+headline "2/5 binarized, and labeled with edits"
 preprocess() { quietly "$DEMO/preprocess.log" run fairseq-preprocess "$@"; }
 binarize() {
   local words edits split

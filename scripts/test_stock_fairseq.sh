@@ -21,4 +21,4 @@ export PATH="$PWD/$venv/bin:$PATH" OMP_NUM_THREADS=1
 [[ "$venv" == /* ]] && export PATH="$venv/bin:$PATH"
 # The layers that touch fairseq; text, scoring and rerank never do.
 exec python -m pytest tests/plugin tests/unit/plugin/test_patches.py \
-  tests/unit/{analysis,checkpoints,criterions,data,engines,generation,models,modules,optimisers} "$@"
+  tests/unit/{analysis,checkpoints,criterions,data,engines,generation,models,modules,optimizers} "$@"

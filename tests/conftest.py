@@ -147,7 +147,7 @@ def toy_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def toy_data(toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy corpus, binarised with one dictionary for both sides."""
+    """The toy corpus, binarized with one dictionary for both sides."""
     folder = tmp_path_factory.mktemp("bin")
     prefixes = [f"--{split}pref={toy_text / split}" for split in ("train", "valid", "test")]
     run_command(

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Text in WORK/text, binarised with one dictionary for both languages in WORK/data; text without
+# Text in WORK/text, binarized with one dictionary for both languages in WORK/data; text without
 # translations in WORK/data/NAME.mono.AMOUNT or NAME/mono.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-binarise() { # DESTINATION DICTIONARY SOURCE TARGET FLAGS...
+binarize() { # DESTINATION DICTIONARY SOURCE TARGET FLAGS...
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$3" -t "$4" --srcdict "$2" \
     --tgtdict "$2" --destdir "$1" "${@:5}"
 }
-binarise_alone() { # DESTINATION DICTIONARY LANGUAGE TEXT
+binarize_alone() { # DESTINATION DICTIONARY LANGUAGE TEXT
   quietly "$WORK/preprocess.log" run fairseq-preprocess --only-source -s "$3" --srcdict "$2" \
     --trainpref "$4" --destdir "$1"
 }
 
-digits() { # LABELLED SEED
+digits() { # LABELED SEED
   local text="$WORK/text/digits.$1.$2" data amount
   data="$(digit_data "$1" "$2")"
-  build "$text" run python "$HERE/digits.py" "$text" --run "$2" --labelled "$1" --unlabelled 1024 \
+  build "$text" run python "$HERE/digits.py" "$text" --run "$2" --labeled "$1" --unlabeled 1024 \
     --test "$TEST"
   build "$data" digits_pairs "$text" "$data"
-  for amount in $UNLABELLED; do
+  for amount in $UNLABELED; do
     if ((amount)); then
       build "$(digit_mono "$1" "$2" "$amount")" digits_text "$text" "$(digit_mono "$1" "$2" "$amount")" "$amount"
     fi
@@ -27,13 +27,13 @@ digits() { # LABELLED SEED
 }
 
 digits_pairs() { # TEXT DESTINATION
-  binarise "$2" "$1/dict.txt" words digits --trainpref "$1/train" \
+  binarize "$2" "$1/dict.txt" words digits --trainpref "$1/train" \
     --testpref "$1/test,$1/unseen,$1/final"
 }
 
 digits_text() { # TEXT DESTINATION AMOUNT
   into "$1.mono.$3.words" head -n "$3" "$1/mono.words"
-  binarise_alone "$2" "$1/dict.txt" words "$1.mono.$3"
+  binarize_alone "$2" "$1/dict.txt" words "$1.mono.$3"
 }
 
 # Characters, _ between words.
@@ -98,10 +98,10 @@ subwords() {
 
 text() {
   local text="$WORK/subwords" language
-  binarise "$DATA/text" "$text/dict.txt" "$SOURCE" "$TARGET" --trainpref "$text/train" \
+  binarize "$DATA/text" "$text/dict.txt" "$SOURCE" "$TARGET" --trainpref "$text/train" \
     --validpref "$text/valid" --testpref "$text/test" --workers "$(nproc)"
   for language in "$SOURCE" "$TARGET"; do
-    binarise_alone "$DATA/text/mono" "$text/dict.txt" "$language" "$text/mono"
+    binarize_alone "$DATA/text/mono" "$text/dict.txt" "$language" "$text/mono"
   done
 }
 
@@ -120,11 +120,11 @@ text_characters() {
 }
 
 for task in $TASKS; do
-  headline "1/4 $task ($SCALE): text, binarised"
+  headline "1/4 $task ($SCALE): text, binarized"
   case "$task" in
     digits)
-      for labelled in $LABELLED; do
-        for seed in $SEEDS; do digits "$labelled" "$seed"; done
+      for labeled in $LABELED; do
+        for seed in $SEEDS; do digits "$labeled" "$seed"; done
       done
       ;;
     memorise) build "$DATA/memorise" memorise ;;

@@ -11,7 +11,7 @@ train() { # DATA FOLDER FLAGS...
 }
 
 # Both directions learn, with text or without: what is compared differs in the text alone.
-digits() { # ARCH LABELLED UNLABELLED WEIGHT SEED
+digits() { # ARCH LABELED UNLABELED WEIGHT SEED
   local data folder text=()
   data="$(digit_data "$2" "$5")" folder="$(digit_run "$@")"
   [[ "$3" == 0 ]] || text=(--reconstruction-source-text "$(digit_mono "$2" "$5" "$3")/train"

@@ -3,10 +3,10 @@
     z e r o _ t w o    ->    0 2
 
 Two or three digits each, drawn as the slides' author draws them, with his seeds: of run i, 10 i
-for the labelled pairs, 10 i + 1 for the unlabelled words, 10 i + 2 for the pairs of `test`, which
+for the labeled pairs, 10 i + 1 for the unlabeled words, 10 i + 2 for the pairs of `test`, which
 he looked at in training. The numbers that he published are of `final`, one set for all runs, with
 the seed 2. There are but 1,100 strings, so that many of both are in training too. Therefore
-`unseen` holds all that are neither among the labelled ones nor among the first 1,024 unlabelled
+`unseen` holds all that are neither among the labeled ones nor among the first 1,024 unlabeled
 ones, however few of those are asked for.
 """
 
@@ -24,7 +24,7 @@ SPACE = "_"
 SHORTEST, LONGEST = 2, 3
 FINAL_SEED = 2
 TEXT = 1024
-"""As many unlabelled strings are known in `unseen` at least: the author's largest text."""
+"""As many unlabeled strings are known in `unseen` at least: the author's largest text."""
 
 Digits = tuple[int, ...]
 
@@ -73,8 +73,8 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--run", type=int, default=1, metavar="I", help="i above (default: 1)")
-    parser.add_argument("--labelled", type=int, default=128, metavar="N", help="(default: 128)")
-    parser.add_argument("--unlabelled", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--labeled", type=int, default=128, metavar="N", help="(default: 128)")
+    parser.add_argument("--unlabeled", type=int, default=0, metavar="N", help="(default: 0)")
     parser.add_argument("--valid", type=int, default=128, metavar="N", help="(default: 128)")
     parser.add_argument(
         "--test", type=int, default=1024, metavar="N", help="and of final (default: 1024)"
@@ -82,14 +82,14 @@ def main() -> None:
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     pairs = ("words", "digits")
-    labelled = drawn(args.labelled, 10 * args.run)
-    unlabelled = drawn(max(args.unlabelled, TEXT), 10 * args.run + 1)
-    write(args.folder, "train", labelled, pairs)
-    write(args.folder, "mono", unlabelled[: args.unlabelled], pairs)
+    labeled = drawn(args.labeled, 10 * args.run)
+    unlabeled = drawn(max(args.unlabeled, TEXT), 10 * args.run + 1)
+    write(args.folder, "train", labeled, pairs)
+    write(args.folder, "mono", unlabeled[: args.unlabeled], pairs)
     write(args.folder, "test", drawn(args.test, 10 * args.run + 2), pairs)
     write(args.folder, "final", drawn(args.test, FINAL_SEED), pairs)
     write(args.folder, "valid", drawn(args.valid, 10 * args.run + 3), pairs)
-    known = {*labelled, *unlabelled}
+    known = {*labeled, *unlabeled}
     write(args.folder, "unseen", (one for one in every_string() if one not in known), pairs)
     symbols = sorted({SPACE, *"".join(NAMES), *map(str, range(len(NAMES)))})
     entries = "".join(f"{symbol} 1\n" for symbol in symbols)

@@ -21,33 +21,33 @@ BYTENET = {
     **{("256", "1024", "0.01"): 0.1338, ("256", "1024", "0.1"): 0.1038},
     **{("256", "1024", "0.2"): 0.0949},
 }
-"""The author's, from his results, by labelled, unlabelled and lambda: 5 runs each, on `final`."""
+"""The author's, from his results, by labeled, unlabeled and lambda: 5 runs each, on `final`."""
 
 ATTENTION = {"64": 0.5552, "128": 0.5102, "256": 0.3318}
-"""His recurrent model with attention, by labelled: one run of each, on `test` of seed 1."""
+"""His recurrent model with attention, by labeled: one run of each, on `test` of seed 1."""
 
 Setting = tuple[str, str, str, str]
-"""Architecture, labelled, unlabelled, lambda."""
+"""Architecture, labeled, unlabeled, lambda."""
 
 
 def collect(runs: Path, name: str) -> dict[Setting, list[float]]:
-    """Read RUNS/ARCH-LABELLED-UNLABELLED-LAMBDA-SEED/NAME.json."""
+    """Read RUNS/ARCH-LABELED-UNLABELED-LAMBDA-SEED/NAME.json."""
     found: dict[Setting, list[float]] = defaultdict(list)
     for path in sorted(runs.glob(f"*/{name}.json")):
-        arch, labelled, unlabelled, weight, _ = path.parent.name.rsplit("-", 4)
+        arch, labeled, unlabeled, weight, _ = path.parent.name.rsplit("-", 4)
         score = json.loads(path.read_text(encoding="utf-8"))["misclassification"]
-        found[arch, labelled, unlabelled, weight].append(score)
+        found[arch, labeled, unlabeled, weight].append(score)
     return found
 
 
 def published(setting: Setting) -> str:
     """Return the author's number of the same model, if he has one."""
-    arch, labelled, unlabelled, weight = setting
+    arch, labeled, unlabeled, weight = setting
     found = None
     if arch == "bytenet_digits":
-        found = BYTENET.get((labelled, unlabelled, weight))
-    elif arch.startswith("lstm") and unlabelled == "0":
-        found = ATTENTION.get(labelled)
+        found = BYTENET.get((labeled, unlabeled, weight))
+    elif arch.startswith("lstm") and unlabeled == "0":
+        found = ATTENTION.get(labeled)
     return "" if found is None else f"{found:.4f}"
 
 
@@ -59,7 +59,7 @@ def main() -> None:
     args = parser.parse_args()
     scores = {name: collect(args.runs, name) for name in args.sets}
     settings = {setting for found in scores.values() for setting in found}
-    heads = ["model", "labelled", "unlabelled", "lambda", "the author's", *args.sets]
+    heads = ["model", "labeled", "unlabeled", "lambda", "the author's", *args.sets]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for setting in sorted(settings, key=lambda one: (one[0], *map(float, one[1:]))):
         shown = [cell(scores[name].get(setting, []), 3) for name in args.sets]

@@ -16,7 +16,7 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
-CHOICES="TASKS KINDS SEEDS ARCHS LABELLED UNLABELLED WEIGHTS SETS MEMORISE_ARCHS BYTENET_ARCHS"
+CHOICES="TASKS KINDS SEEDS ARCHS LABELED UNLABELED WEIGHTS SETS MEMORISE_ARCHS BYTENET_ARCHS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/bytenet/$SCALE}"
 SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # of memorise and text
@@ -24,7 +24,7 @@ expect SCALE "tiny small paper" "$SCALE"
 prepared
 case "$SCALE" in
   tiny)
-    TASKS="${TASKS:-digits}" LABELLED="${LABELLED:-16}" UNLABELLED="${UNLABELLED:-0 16}"
+    TASKS="${TASKS:-digits}" LABELED="${LABELED:-16}" UNLABELED="${UNLABELED:-0 16}"
     WEIGHTS="${WEIGHTS:-0.2}" SEEDS="${SEEDS:-1}" EPOCHS="${EPOCHS:-3}" TEST="${TEST:-32}"
     ;;
   small)
@@ -52,8 +52,8 @@ expect TASKS "digits memorise text" $TASKS
 # Digits. The grid, d = 20, batches of 8, Adam at 1e-3, 300 epochs, greedy search: the author's.
 ARCHS="${ARCHS:-bytenet_digits}"              # of any kind; their flags in ARCH_FLAGS
 ARCH_FLAGS="${ARCH_FLAGS:-}"
-LABELLED="${LABELLED:-64 128 256}"
-UNLABELLED="${UNLABELLED:-0 512 1024}"
+LABELED="${LABELED:-64 128 256}"
+UNLABELED="${UNLABELED:-0 512 1024}"
 WEIGHTS="${WEIGHTS:-0.01 0.1 0.2}"            # lambda
 EPOCHS="${EPOCHS:-300}" BATCH="${BATCH:-8}" LR="${LR:-0.001}" BEAM="${BEAM:-5}"
 TEST="${TEST:-1024}"
@@ -61,9 +61,9 @@ SETS="${SETS:-final test unseen}"             # final: what his numbers are of; 
 # at in training; unseen: strings that are in no training text
 # shellcheck disable=SC2086
 expect SETS "final test unseen" $SETS
-for amount in $UNLABELLED; do
+for amount in $UNLABELED; do
   if [[ ! "$amount" =~ ^[0-9]+$ ]] || ((amount > 1024)); then
-    echo "UNLABELLED has '$amount'; expected 0 to 1024, for \`unseen\` knows of no more." >&2
+    echo "UNLABELED has '$amount'; expected 0 to 1024, for \`unseen\` knows of no more." >&2
     exit 2
   fi
 done
@@ -111,17 +111,17 @@ text_models() { # KIND
 }
 
 DATA="$WORK/data" RUNS="$WORK/runs" FIGURES="$WORK/figures"
-digit_data() { echo "$DATA/digits.$1.$2"; } # LABELLED SEED
-digit_mono() { echo "$(digit_data "$1" "$2").mono.$3"; } # LABELLED SEED AMOUNT
-# All settings of digits, one a line: ARCH LABELLED UNLABELLED WEIGHT SEED. Without text there is no
+digit_data() { echo "$DATA/digits.$1.$2"; } # LABELED SEED
+digit_mono() { echo "$(digit_data "$1" "$2").mono.$3"; } # LABELED SEED AMOUNT
+# All settings of digits, one a line: ARCH LABELED UNLABELED WEIGHT SEED. Without text there is no
 # lambda.
 digit_runs() {
-  local arch labelled unlabelled weight seed
+  local arch labeled unlabeled weight seed
   for arch in $ARCHS; do
-    for labelled in $LABELLED; do
-      for unlabelled in $UNLABELLED; do
-        for weight in $([[ "$unlabelled" == 0 ]] && echo 0 || echo "$WEIGHTS"); do
-          for seed in $SEEDS; do echo "$arch $labelled $unlabelled $weight $seed"; done
+    for labeled in $LABELED; do
+      for unlabeled in $UNLABELED; do
+        for weight in $([[ "$unlabeled" == 0 ]] && echo 0 || echo "$WEIGHTS"); do
+          for seed in $SEEDS; do echo "$arch $labeled $unlabeled $weight $seed"; done
         done
       done
     done

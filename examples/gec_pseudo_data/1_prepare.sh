@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Genuine pairs, seed corpora in portions, held-out sets and their gold, subwords; the genuine pairs
-# binarised (4.4.1).
+# binarized (4.4.1).
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 words="$WORK/words" # train.src and train.trg; at smaller scales also valid, test and CORPUS.txt
@@ -155,6 +155,6 @@ for set in $(held_out); do
   [[ "$set" == valid ]] || encode "$set.src" "$(held_out_set "$set").src"
 done
 
-headline "1/8 the genuine pairs, binarised; the held-out sets as text"
+headline "1/8 the genuine pairs, binarized; the held-out sets as text"
 build "$DATA/genuine" genuine
 for set in $(held_out); do build "$DATA/held-out/$set" decodable "$set"; done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The labelled and unlabelled texts of each task in both views, in WORK/data.
+# The labeled and unlabeled texts of each task in both views, in WORK/data.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -23,8 +23,8 @@ prepare() { # TASK
   if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=($(held_out "$1" valid)); fi
   # shellcheck disable=SC2207
   if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=($(held_out "$1" test)); fi
-  if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabelled "$text/unlabelled.txt"); fi
-  if has_extra "$1"; then more+=(--extra-unlabelled "$text/extra.txt"); fi
+  if [[ -e "$text/unlabelled.txt" ]]; then more+=(--unlabeled "$text/unlabelled.txt"); fi
+  if has_extra "$1"; then more+=(--extra-unlabeled "$text/extra.txt"); fi
   if [[ "$1" == pros ]]; then labels="${LABELS:-1000}"; fi
   if [[ -n "$labels" ]]; then more+=(--train-lines "$labels"); fi
   quietly "$WORK/prepare.log" run fairseq-ssl classify prepare "$text/train.tsv" "${more[@]}" \

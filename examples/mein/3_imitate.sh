@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Step 2 of algorithm 1: each expert labels the unlabelled texts once, WORK/teachers, and
+# Step 2 of algorithm 1: each expert labels the unlabeled texts once, WORK/teachers, and
 # imitators learn that, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 label() { # TASK EXPERT SEED
-  local folder split splits=(unlabelled valid)
+  local folder split splits=(unlabeled valid)
   folder="$(teacher_of "$@")"
   if has_extra "$1"; then splits+=(extra); fi
   for split in "${splits[@]}"; do
@@ -19,9 +19,9 @@ imitators() { # TASK EXPERT SEED KIND
   folder="$(imitators_of "$@")"
   case "$4" in
     windows.*) windows="${4#windows.}" ;;
-    lines.*) lines=(--classification-unlabelled-lines "${4#lines.}" --classification-full-epochs) ;;
-    extra.*) lines=(--classification-unlabelled-lines "${4#extra.}"
-      --classification-unlabelled unlabelled:extra) ;;
+    lines.*) lines=(--classification-unlabeled-lines "${4#lines.}" --classification-full-epochs) ;;
+    extra.*) lines=(--classification-unlabeled-lines "${4#extra.}"
+      --classification-unlabeled unlabeled:extra) ;;
   esac
   if [[ -n "$IMITATOR_UPDATES" ]]; then ends=(--max-update "$IMITATOR_UPDATES"); fi
   # shellcheck disable=SC2086  # words apart

@@ -2,7 +2,7 @@
 
 The split is this script's own: drawn by --seed, with as many texts to train, validate and test
 on as the recipe's README tells. Films: no sentence of the long reviews that are the text without
-labels stands among the labelled ones, case, spaces and punctuation apart. Electronics: of equal
+labels stands among the labeled ones, case, spaces and punctuation apart. Electronics: of equal
 texts one is kept, and none that is called both a pro and a con.
 """
 
@@ -47,12 +47,12 @@ def decoded(data: bytes) -> str:
 
 def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
     """Return review snippets, 1 for a good one, and the sentences of other reviews."""
-    labelled = [
+    labeled = [
         LabeledText(label, line)
         for label, name in (("1", "rt-polarity.pos"), ("0", "rt-polarity.neg"))
         for line in lines_of(corpora / "sentence_polarity" / name)
     ]
-    known = {mark(one.text) for one in labelled}
+    known = {mark(one.text) for one in labeled}
     reviews = corpora / "movie_reviews"
     files = [path for side in ("neg", "pos") for path in sorted((reviews / side).glob("*.txt"))]
     if not files:
@@ -61,7 +61,7 @@ def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
             f"python -m nltk.downloader -d FOLDER {PACKAGES}"
         )
     sentences = (line for path in files for line in lines_of(path))
-    return labelled, [line for line in sentences if mark(line) not in known]
+    return labeled, [line for line in sentences if mark(line) not in known]
 
 
 def electronics(corpora: Path) -> list[LabeledText]:
@@ -91,18 +91,18 @@ def cut(texts: Sequence[LabeledText], numbers: Iterable[int], seed: int) -> list
 
 
 def write(
-    folder: Path, splits: dict[str, list[LabeledText]], unlabelled: Sequence[str] | None = None
+    folder: Path, splits: dict[str, list[LabeledText]], unlabeled: Sequence[str] | None = None
 ) -> None:
     """Write SPLIT.tsv and unlabelled.txt, all of them or none."""
     with atomic_folder(folder) as aside:
         for name, texts in splits.items():
             rows = "".join(f"{one.label}\t{one.text}\n" for one in texts)
             (aside / f"{name}.tsv").write_text(rows, encoding="utf-8")
-        if unlabelled is not None:
-            rows = "".join(f"{line}\n" for line in unlabelled)
+        if unlabeled is not None:
+            rows = "".join(f"{line}\n" for line in unlabeled)
             (aside / "unlabelled.txt").write_text(rows, encoding="utf-8")
     told = [f"{name} {len(texts)}" for name, texts in splits.items()]
-    told += [] if unlabelled is None else [f"unlabelled {len(unlabelled)}"]
+    told += [] if unlabeled is None else [f"unlabeled {len(unlabeled)}"]
     print(f"wrote {folder}: {', '.join(told)}")
 
 

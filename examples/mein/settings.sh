@@ -10,7 +10,7 @@
 #           extra.N below, extra.txt
 # EXPERTS   lstm; lm: from a language model; adv: with adversarial training too; vat: virtual
 # KINDS     alone: the expert; imitators: with those; random: with random vectors, table 3.3;
-#           lines.N: imitators of N unlabelled texts, figure 3.3; extra.N: of all unlabelled texts
+#           lines.N: imitators of N unlabeled texts, figure 3.3; extra.N: of all unlabeled texts
 #           and texts of extra.txt, N together, with the expert unchanged; windows.1-2: of windows
 #           1 and 2, figure 3.4 and table 3.5; continued: the expert, trained on for as many
 #           updates without imitators, which is always among them
@@ -60,15 +60,15 @@ DROPOUT="${DROPOUT:-0.5}"                     # table 3.2
 LR="${LR:-0.001}" FINE_LR="${FINE_LR:-0.0001}" DECAY="${DECAY:-0.9998}" BATCH="${BATCH:-32}" # table 3.2
 EPOCHS="${EPOCHS:-30}" FINE_EPOCHS="${FINE_EPOCHS:-30}" # table 3.2: at most, the best on dev is taken
 IMITATOR_LR="${IMITATOR_LR:-0.001}" IMITATOR_DECAY="${IMITATOR_DECAY:-$DECAY}" # table 3.2
-IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # of all unlabelled texts, of lines.N as many updates
+IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # of all unlabeled texts, of lines.N as many updates
 IMITATOR_UPDATES="${IMITATOR_UPDATES:-}"      # of all kinds, extra.N too, in place of epochs
 LM_LR="${LM_LR:-0.001}" LM_EPOCHS="${LM_EPOCHS:-10}" LM_TOKENS="${LM_TOKENS:-100}" # in a row
 LAMBDA="${LAMBDA:-0 1 3}"                     # initial values; the best on dev is chosen for each model
 LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda, as a multiple of the others'
 EPSILON="${EPSILON:-5}"                       # of adv and vat, Miyato et al. (2017)
-NORMALISE="${NORMALISE---recurrent-normalise-embeddings}" # of all experts alike; NORMALISE= : off
+NORMALIZE="${NORMALIZE---recurrent-normalize-embeddings}" # of all experts alike; NORMALIZE= : off
 LONGEST="${LONGEST:-400}"                     # words of a text that an expert reads, the last ones
-LABELS="${LABELS:-}"                          # that are kept, the other training texts are then unlabelled;
+LABELS="${LABELS:-}"                          # that are kept, the other training texts are then unlabeled;
 # without: 1,000 of pros, all of the other tasks
 TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # where there is no test.tsv, no dev.tsv,
 # at the small scale; the paper's scale takes as many texts as table 3.1 has
@@ -84,12 +84,12 @@ criterion_of() { # EXPERT: the loss it is trained by, of each stage; it sets CRI
   case "$1" in
     adv) CRITERION=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
     vat) CRITERION=(--criterion virtual_adversarial_cross_entropy --adversarial-epsilon "$EPSILON"
-      --classification-others 1) ;;
+      --unlabeled-per-labeled 1) ;;
   esac
   if [[ "$1" == adv || "$1" == vat ]]; then CRITERION+=(--ddp-backend legacy_ddp); fi
 }
 SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent-dropout "$DROPOUT")
-[[ -n "$NORMALISE" ]] && SIZES+=("$NORMALISE")
+[[ -n "$NORMALIZE" ]] && SIZES+=("$NORMALIZE")
 mlp() { if [[ "$1" == rcv1 ]]; then echo 128; else echo 30; fi; } # TASK: M of table 3.2
 kinds() { # TASK: figure 3.3 is drawn of pros at the small scale, of elec and rcv1 at the paper's
   local found="${KINDS:-}" default="alone continued random imitators"

@@ -86,10 +86,10 @@ def draw(path: Path, systems: Systems, found: list[Point], axis: str, is_amount:
         legend_above(ax, columns=3)
 
 
-def unlabelled(data: Path, task: str) -> str:
-    """Return how many unlabelled texts a task has, without the extra ones."""
+def unlabeled(data: Path, task: str) -> str:
+    """Return how many unlabeled texts a task has, without the extra ones."""
     told = json.loads((data / f"{task}.json").read_text(encoding="utf-8"))
-    return str(told["unlabelled"])
+    return str(told["unlabeled"])
 
 
 def main() -> None:
@@ -107,10 +107,10 @@ def main() -> None:
         for row in rows(path.stem, systems, args.runs):
             print(row)
         task = path.stem.partition(".")[0]
-        amounts = points(systems, (LINES, EXTRA), unlabelled(args.data, task))
+        amounts = points(systems, (LINES, EXTRA), unlabeled(args.data, task))
         if amounts:
             name = args.figures / f"{path.stem}.{LINES}png"
-            draw(name, systems, amounts, "unlabelled texts", is_amount=True)
+            draw(name, systems, amounts, "unlabeled texts", is_amount=True)
         windows = points(systems, (WINDOWS,), args.windows.replace(",", "-"))
         if windows:
             name = args.figures / f"{path.stem}.{WINDOWS}png"

@@ -1,8 +1,8 @@
 """Toy reviews: short phrases carry the label, each text has a few, and most are rare.
 
 A text is what its phrases mostly are: of PHRASES invented ones, half good and half bad, it has
-5, most of them of its own kind, among words that say nothing. Few labelled texts show few
-of the phrases; the others stand beside them in unlabelled texts.
+5, most of them of its own kind, among words that say nothing. Few labeled texts show few
+of the phrases; the others stand beside them in unlabeled texts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     options.add_argument("folder", type=Path)
     options.add_argument("--train", type=int, default=300)
     options.add_argument("--held-out", type=int, default=500, help="texts of dev and of test")
-    options.add_argument("--unlabelled", type=int, default=4000)
+    options.add_argument("--unlabeled", type=int, default=4000)
     options.add_argument("--phrases", type=int, default=300)
     options.add_argument("--seed", type=int, default=1)
     args = options.parse_args()
@@ -52,9 +52,9 @@ def main() -> None:
         texts = [review(draw, phrases, fillers) for _ in range(count)]
         lines = [f"{'good' if label else 'bad'}\t{text}\n" for label, text in texts]
         (args.folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
-    texts = [review(draw, phrases, fillers) for _ in range(args.unlabelled)]
-    unlabelled = "".join(f"{text}\n" for _, text in texts)
-    (args.folder / "unlabelled.txt").write_text(unlabelled, encoding="utf-8")
+    texts = [review(draw, phrases, fillers) for _ in range(args.unlabeled)]
+    unlabeled = "".join(f"{text}\n" for _, text in texts)
+    (args.folder / "unlabelled.txt").write_text(unlabeled, encoding="utf-8")
 
 
 if __name__ == "__main__":

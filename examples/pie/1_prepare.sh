@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Text in WORK/text, its edits, what they cover of the dev set in WORK/stats, binarised in WORK/data.
+# Text in WORK/text, its edits, what they cover of the dev set in WORK/stats, binarized in WORK/data.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-binarise() { build "$WORK/data/$1" build_data "$@"; } # NAME EDITS DICTIONARY-FLAGS...
+binarize() { build "$WORK/data/$1" build_data "$@"; } # NAME EDITS DICTIONARY-FLAGS...
 
-# Binarise WORK/text/NAME with the edits of WORK/edits/EDITS.
+# Binarize WORK/text/NAME with the edits of WORK/edits/EDITS.
 build_data() { # NAME EDITS DICTIONARY-FLAGS...
   local text="$WORK/text/$1" edits="$WORK/edits/$2" data="$WORK/data/$1" split side
   local test=(--testpref "$text/test")
@@ -23,7 +23,7 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
     --srcdict "$edits/labels.txt" --trainpref "$text/train" --validpref "$text/valid" \
     --destdir "$data.tmp" --workers "$(nproc)"
   run cp "$edits/edits.txt" "$data.tmp"
-  # Text that fairseq finds beside what is binarised comes first. In it unknown tokens are not
+  # Text that fairseq finds beside what is binarized comes first. In it unknown tokens are not
   # lost, so that the tagger can copy them.
   for split in valid test; do
     [[ "$split" == test && "$1" == gec* ]] && continue
@@ -51,11 +51,11 @@ words() { # TASK FOLD
   local name="$1.$2" dictionary
   word_text "$1" "$2"
   count_edits "$name" --transforms none
-  binarise "$name" "$name" --joined-dictionary
+  binarize "$name" "$name" --joined-dictionary
   if [[ " $KINDS " == *" augmented "* ]]; then
     more_words "$1" "$2" "$COPIES" "$SEED"
     dictionary="$WORK/data/$name/dict.src.txt"
-    binarise "$name.augmented" "$name" --srcdict "$dictionary" --tgtdict "$dictionary"
+    binarize "$name.augmented" "$name" --srcdict "$dictionary" --tgtdict "$dictionary"
   fi
 }
 
@@ -100,14 +100,14 @@ grammar() {
   [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: the sets are not spell-checked, as in the paper"
   build "$text" real_text
   count_edits gec --transforms "$TRANSFORMS"
-  binarise gec gec "${vocabulary[@]}"
+  binarize gec gec "${vocabulary[@]}"
   build "$raw/words.json" run fairseq-ssl learner-words "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
     -o "$raw/words.json"
   [[ -n "$SYNTHETIC" ]] || return 0
   for number in $GEC_MODELS; do
     headline "1/4 gec: synthetic errors for model $number"
     build "$text.$number" synthetic_text "$number"
-    binarise "gec.$number" gec "${vocabulary[@]}"
+    binarize "gec.$number" gec "${vocabulary[@]}"
   done
 }
 
@@ -118,7 +118,7 @@ for task in $TASKS; do
     continue
   fi
   for fold in $FOLDS; do
-    headline "1/4 $task, fold $fold ($SCALE): text, edits, binarised"
+    headline "1/4 $task, fold $fold ($SCALE): text, edits, binarized"
     words "$task" "$fold"
   done
 done

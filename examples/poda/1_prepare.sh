@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Text in WORK/text; binarised with all its words to pre-train on in WORK/data/pretrain; and pairs as
+# Text in WORK/text; binarized with all its words to pre-train on in WORK/data/pretrain; and pairs as
 # they are, for each task and amount, in WORK/data/TASK.AMOUNT; held-out sets in WORK/held-out/TASK.SET.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"

@@ -71,7 +71,7 @@ case "$SCALE" in
     ;;
 esac
 TASKS="${TASKS:-learner}"
-KEEP_RATE="${KEEP_RATE:-0.03}"                # of words not touched, section 2.2
+KEEP_RATE="${KEEP_RATE:-0.03}"                # of words not changed, section 2.2
 ENSEMBLE="${ENSEMBLE:-0}"
 STARTS="${STARTS:-1}"
 OPTIMIZER="${OPTIMIZER:-adam}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Text in WORK/text, binarised with one dictionary for both sides in WORK/data.
+# Text in WORK/text, binarized with one dictionary for both sides in WORK/data.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-binarise() { build "$WORK/data/$1" build_data "$@"; } # NAME DICTIONARY-FLAGS...
+binarize() { build "$WORK/data/$1" build_data "$@"; } # NAME DICTIONARY-FLAGS...
 
-# Binarise WORK/text/NAME: its training pairs, dev set and, of words, test set.
+# Binarize WORK/text/NAME: its training pairs, dev set and, of words, test set.
 build_data() { # NAME DICTIONARY-FLAGS...
   local text="$WORK/text/$1" data="$WORK/data/$1" test=()
   [[ "$1" == gec* ]] || test=(--testpref "$text/test")
@@ -53,27 +53,27 @@ grammar() {
     "$DATA_DIR/train.src" "$DATA_DIR/train.trg" -o "$WORK/bpe" --size "$VOCABULARY" --force
   build "$WORK/dict.txt" into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
   build "$WORK/text/gec" real_text
-  binarise gec "${dictionary[@]}"
+  binarize gec "${dictionary[@]}"
   for set in $GEC_SETS; do build "$WORK/data/gec.$set" held_out_text "$set"; done
   [[ "$PRETRAIN" == 1 ]] || return 0
   build "$WORK/text/gec.synthetic" synthetic_text
-  binarise gec.synthetic "${dictionary[@]}"
+  binarize gec.synthetic "${dictionary[@]}"
 }
 
 for task in $TASKS; do
   if [[ "$task" == gec ]]; then
-    headline "1/4 gec: subwords, synthetic pairs, binarised"
+    headline "1/4 gec: subwords, synthetic pairs, binarized"
     grammar
     continue
   fi
   for fold in $FOLDS; do
-    headline "1/4 $task, fold $fold ($SCALE): text, binarised"
+    headline "1/4 $task, fold $fold ($SCALE): text, binarized"
     word_text "$task" "$fold"
-    binarise "$task.$fold" --joined-dictionary
+    binarize "$task.$fold" --joined-dictionary
     if [[ " $KINDS " == *" augmented "* ]]; then
       more_words "$task" "$fold" "$COPIES" "$SEED"
       words="$WORK/data/$task.$fold/dict.src.txt"
-      binarise "$task.$fold.augmented" --srcdict "$words" --tgtdict "$words"
+      binarize "$task.$fold.augmented" --srcdict "$words" --tgtdict "$words"
     fi
   done
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The corpus, its subwords, and the three data sets of section 6.3.1, binarised in WORK/data.
+# The corpus, its subwords, and the three data sets of section 6.3.1, binarized in WORK/data.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -72,7 +72,7 @@ vanilla() {
 headline "1/5 the corpus ($SCALE)"
 build "$WORK/text" "$SCALE"
 
-headline "1/5 vanilla: binarised, with one dictionary for both sides"
+headline "1/5 vanilla: binarized, with one dictionary for both sides"
 build "$WORK/data/vanilla" vanilla
 
 headline "1/5 extrapolate: no training pair longer than $LIMIT on either side"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The corpora: filtered, truecased, in subwords, the genuine pairs binarised (5.2, 5.3.2).
+# The corpora: filtered, truecased, in subwords, the genuine pairs binarized (5.2, 5.3.2).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -164,7 +164,7 @@ for language in "$SOURCE" "$TARGET"; do
   done
 done
 
-headline "1/9 in subwords, binarised"
+headline "1/9 in subwords, binarized"
 in_subwords ''
 for system in $SYSTEMS; do
   if [[ "$system" == base@* ]]; then in_subwords "$system"; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Synthetic pairs: back-translations of the monolingual target, plain and noisy, and
-# forward-translations of the source; filtered, sampled, binarised (5.3.3, 5.5.2, 4.3.1).
+# forward-translations of the source; filtered, sampled, binarized (5.3.3, 5.5.2, 4.3.1).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

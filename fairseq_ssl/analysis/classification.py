@@ -78,7 +78,7 @@ class TextClassifierPipeline:
     def split(self, name: str) -> TwoViewDataset:
         """Return the texts of a split of the data folder, in its order."""
         try:
-            dataset: TwoViewDataset = self.task.unlabelled(name, self._views())
+            dataset: TwoViewDataset = self.task.unlabeled(name, self._views())
         except FairseqSslError:
             raise
         except FileNotFoundError as error:

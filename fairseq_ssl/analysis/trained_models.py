@@ -65,7 +65,7 @@ class TrainedModels:
 
     @classmethod
     def load(cls, path: Path, data: Path, device: str) -> TrainedModels:
-        """Read a checkpoint to be used on the binarised corpus `data`."""
+        """Read a checkpoint to be used on the binarized corpus `data`."""
         if not data.exists():
             raise DataError(f"{data} does not exist.")
         models, _, task = load_models([path], data=str(data))

@@ -37,7 +37,7 @@ class TaggerSizes:
     heads: int
     positions: int
     epsilon: float
-    factorised: bool
+    factorized: bool
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def initial_weights(
     }
     for layer in range(sizes.layers):
         found |= _layer(source, layer, sizes)
-    if sizes.factorised:
+    if sizes.factorized:
         found |= _head(source, kind, sizes.dim)
         source.check_tied(f"{kind.head}.decoder.weight", words)
-    source.check_rest(None if sizes.factorised else f"{kind.head}.")
+    source.check_rest(None if sizes.factorized else f"{kind.head}.")
     return found
 
 
@@ -222,7 +222,7 @@ def _tokens(
         raise DataError(
             f"{len(lacking)} of the dictionary's {len(symbols)} symbols are unknown to the "
             f"language model in {folder}: {shown}. Tokenise the text with its own tokeniser, and "
-            "binarise it with --srcdict and a dictionary that is made of its symbols."
+            "binarize it with --srcdict and a dictionary that is made of its symbols."
         )
     ids = [number for number, name in enumerate(names) if name in rows]
     tokens = start.detach().clone()
@@ -267,7 +267,7 @@ def _head(source: _Source, kind: Kind, dim: int) -> dict[str, Tensor]:
         raise DataError(
             f"{source.folder} has no weight {first}: it is a language model without its head for "
             "masked tokens, which scores edits. Take a folder that was saved with the head, or "
-            "pass --edit-unfactorised."
+            "pass --edit-unfactorized."
         )
     return {
         **source.linear_or_norm(kind.transform, "scores.transform", dim, dim),
@@ -313,7 +313,7 @@ class _Source:
         if not weight.is_floating_point():
             raise DataError(
                 f"{self.folder}: the weight {stored} is of type {weight.dtype}; expected numbers "
-                "with a point. Take the model as it was before it was quantised."
+                "with a point. Take the model as it was before it was quantized."
             )
         if not torch.isfinite(weight).all():
             raise DataError(f"{self.folder}: the weight {stored} holds values that are no numbers.")
@@ -332,7 +332,7 @@ class _Source:
         if name in self.weights and not torch.equal(self.weights[name].float(), words):
             raise DataError(
                 f"{self.folder}: the weight {self.stored[name]} is not that of {WORDS}, and edits "
-                "are compared with the latter. Take another model, or pass --edit-unfactorised."
+                "are compared with the latter. Take another model, or pass --edit-unfactorized."
             )
 
     def check_rest(self, unused_prefix: str | None) -> None:

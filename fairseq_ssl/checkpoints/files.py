@@ -130,7 +130,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-BINARISED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx")
+BINARIZED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx")
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,11 @@ def training_data(
     for dictionary in data.dictionaries:
         if not dictionary.is_file():
             raise DataError(
-                f"{dictionary} does not exist. Pass --data-dir with the folder of binarised data "
+                f"{dictionary} does not exist. Pass --data-dir with the folder of binarized data "
                 f"that holds dict.{source}.txt and dict.{target}.txt."
             )
     return data
 
 
 def _named(path: Path) -> re.Match[str] | None:
-    return BINARISED.fullmatch(path.name)
+    return BINARIZED.fullmatch(path.name)

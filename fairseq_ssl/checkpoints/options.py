@@ -70,7 +70,7 @@ PATHS = _names("""
 """Options that name a file, a folder or code, and are None where there is none."""
 
 NAMES = _names("""
-    _name arch bpe channels classification_unlabelled config_yaml criterion eval_bleu_detok labels
+    _name arch bpe channels classification_unlabeled config_yaml criterion eval_bleu_detok labels
     lang_pairs langs lr_scheduler mono_langs monolingual_langs multitask_config_yaml optimizer
     scoring source_lang target_lang task tokenizer
 """)

@@ -26,7 +26,7 @@ Named = dict[str, list[Path]]
 
 def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool = False) -> None:
     """Declare the data, with one or several splits, the checkpoints, the device and the output."""
-    parser.add_argument("data", type=Path, metavar="DATA", help="a binarised corpus (data-bin)")
+    parser.add_argument("data", type=Path, metavar="DATA", help="a binarized corpus (data-bin)")
     parser.add_argument(
         "-c",
         "--checkpoint",

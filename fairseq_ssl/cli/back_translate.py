@@ -152,7 +152,7 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
         "0 to 1000 (default: 0, none); fairseq alone",
     )
     search.add_argument(
-        "--noisy-beam-per",
+        "--noisy-beam-granularity",
         choices=("candidate", "hypothesis"),
         default="candidate",
         help="what gets noise of its own (default: %(default)s)",
@@ -271,7 +271,12 @@ def _decoding(args: argparse.Namespace) -> DecodingConfig:
     options = shlex.split(args.fairseq_options)
     if args.noisy_beam_beta:
         options += ["--noisy-beam-beta", str(args.noisy_beam_beta)]
-        options += ["--noisy-beam-per", args.noisy_beam_per, "--noisy-beam-seed", str(args.seed)]
+        options += [
+            "--noisy-beam-granularity",
+            args.noisy_beam_granularity,
+            "--noisy-beam-seed",
+            str(args.seed),
+        ]
     if args.fluency_boost_lm:
         options += ["--fluency-boost-lm", str(args.fluency_boost_lm)]
         options += ["--fluency-boost-ratio", str(args.fluency_boost_ratio)]

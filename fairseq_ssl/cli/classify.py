@@ -10,9 +10,9 @@ from fairseq_ssl.cli.sub_verbs import Steps, run_step
 SUMMARY = "make data for classifiers of texts, label texts for imitators, and classify texts"
 EXAMPLES = """\
   fairseq-ssl classify prepare train.tsv --valid dev.tsv --test-share 0.1 \\
-      --unlabelled reviews.txt.gz -o data
+      --unlabeled reviews.txt.gz -o data
   fairseq-ssl classify label --model expert/checkpoint_best.pt -o teacher --shard 1/4
-  fairseq-ssl classify predict data/text/test.tsv --labelled --model run/checkpoint_best.pt \\
+  fairseq-ssl classify predict data/text/test.tsv --labeled --model run/checkpoint_best.pt \\
       --windows 3 -o test.predicted
   fairseq-ssl classify score data/text/test.tsv expert=expert.predicted both=test.predicted \\
       --baseline expert"""

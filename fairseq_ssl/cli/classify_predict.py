@@ -46,7 +46,7 @@ def add(steps: Steps) -> None:
         "Killed, it goes on when the command is given again",
     )
     label.add_argument(
-        "--split", default="unlabelled", help="of the data folder (default: %(default)s)"
+        "--split", default="unlabeled", help="of the data folder (default: %(default)s)"
     )
     label.add_argument(
         "--shard",
@@ -63,7 +63,7 @@ def add(steps: Steps) -> None:
     _add_model(predict)
     add_file(predict, "texts, one a line")
     predict.add_argument(
-        "--labelled",
+        "--labeled",
         action="store_true",
         help="lines are a label, a tab and a text",
     )
@@ -191,12 +191,12 @@ def _predictions(args: argparse.Namespace, classifier: Any) -> Iterator[str]:
     lines = stream(args.file)
     count = 0
     while block := list(islice(lines, BLOCK)):
-        if args.labelled:
+        if args.labeled:
             for number, line in enumerate(block, count + 1):
                 if "\t" not in line:
                     raise DataError(f"{args.file or 'stdin'}:{number} has no tab after a label.")
         count += len(block)
-        texts = [line.partition("\t")[2] if args.labelled else line for line in block]
+        texts = [line.partition("\t")[2] if args.labeled else line for line in block]
         for one in classifier.classify(texts, args.windows, args.batch_size):
             named = " ".join(f"{name}={value:.4f}" for name, value in one.probabilities.items())
             shown = [f"{window.text} ({window.weight:.3f})" for window in one.windows]

@@ -1,4 +1,4 @@
-"""``fairseq-ssl classify prepare``: labelled and unlabelled text becomes a data folder."""
+"""``fairseq-ssl classify prepare``: labeled and unlabeled text becomes a data folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSE, DROP, KEEP = "refuse", "drop", "keep"
 HELD_OUT = ("valid", "test")
 SUMMARY = (
     "make the data folder of --task semi_supervised_classification from a file of labels and "
-    "texts, and unlabelled text"
+    "texts, and unlabeled text"
 )
 
 
@@ -41,16 +41,16 @@ def add(steps: Steps) -> None:
     """Declare the step."""
     parser = steps.add("prepare", SUMMARY, run)
     parser.add_argument(
-        "labelled",
+        "labeled",
         type=Path,
-        metavar="LABELLED",
+        metavar="LABELED",
         help="training texts, each line a label, a tab and a text; .gz by suffix",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FOLDER", help="what to make"
     )
     parser.add_argument(
-        "--unlabelled",
+        "--unlabeled",
         type=Path,
         nargs="+",
         default=[],
@@ -58,7 +58,7 @@ def add(steps: Steps) -> None:
         help="texts without labels, one a line; .gz by suffix (default: none)",
     )
     parser.add_argument(
-        "--extra-unlabelled",
+        "--extra-unlabeled",
         type=Path,
         nargs="+",
         default=[],
@@ -71,8 +71,8 @@ def add(steps: Steps) -> None:
         "--train-lines",
         type=int,
         metavar="N",
-        help="keep the labels of so many texts of LABELLED, drawn by the same hash; the others "
-        "become unlabelled ones; 1 or more (default: all)",
+        help="keep the labels of so many texts of LABELED, drawn by the same hash; the others "
+        "become unlabeled ones; 1 or more (default: all)",
     )
     parser.add_argument(
         "--text-first", action="store_true", help="a line is a text, a tab and a label"
@@ -82,7 +82,7 @@ def add(steps: Steps) -> None:
         "--leaks",
         choices=(REFUSE, DROP, KEEP),
         default=REFUSE,
-        help="what to do where unlabelled or training texts stand in the valid or test texts too, "
+        help="what to do where unlabeled or training texts stand in the valid or test texts too, "
         "case, spaces and punctuation apart (default: %(default)s)",
     )
     add_replace(parser, "FOLDER")
@@ -91,20 +91,20 @@ def add(steps: Steps) -> None:
 def _add_held_out(parser: argparse.ArgumentParser) -> None:
     for name in HELD_OUT:
         parser.add_argument(
-            f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, as LABELLED"
+            f"--{name}", type=Path, metavar="FILE", help=f"{name} texts, as LABELED"
         )
         parser.add_argument(
             f"--{name}-share",
             type=float,
             metavar="SHARE",
-            help=f"take the {name} texts out of LABELLED: a share of them, above 0 and below 1, "
+            help=f"take the {name} texts out of LABELED: a share of them, above 0 and below 1, "
             "chosen by a hash of the text, so that they are always the same",
         )
         parser.add_argument(
             f"--{name}-lines",
             type=int,
             metavar="N",
-            help=f"number of {name} texts to take out of LABELLED by the same hash, 1 or more",
+            help=f"number of {name} texts to take out of LABELED by the same hash, 1 or more",
         )
 
 
@@ -122,7 +122,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         "--least-count",
         type=int,
         metavar="N",
-        help="rarer words, of labelled and unlabelled texts together, are unknown; 1 or more "
+        help="rarer words, of labeled and unlabeled texts together, are unknown; 1 or more "
         "(default: 2, as in the thesis; 1 with --cut bert:)",
     )
     parser.add_argument(
@@ -134,7 +134,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         default=20000,
         metavar="N",
         help="subwords, for the imitators: pieces of sentencepiece's byte-pair encoding, learned "
-        "on training and unlabelled texts; 1 or more (default: %(default)s; the thesis has as "
+        "on training and unlabeled texts; 1 or more (default: %(default)s; the thesis has as "
         "many merges)",
     )
 
@@ -145,24 +145,24 @@ def run(args: argparse.Namespace) -> int:
     if args.least_count is None:
         args.least_count = 1 if args.cut.startswith("bert:") else 2
     _check(args)
-    splits = _labelled_splits(args)
-    unlabelled = [line.strip() for path in args.unlabelled for line in read_lines(path)]
-    unlabelled += splits.pop("rest_texts")
+    splits = _labeled_splits(args)
+    unlabeled = [line.strip() for path in args.unlabeled for line in read_lines(path)]
+    unlabeled += splits.pop("rest_texts")
     if args.lower:
-        unlabelled = [text.lower() for text in unlabelled]
+        unlabeled = [text.lower() for text in unlabeled]
     held = {mark(one.text): name for name in HELD_OUT for one in splits.get(name, [])}
-    leaks = _without_leaks(args, splits, unlabelled, held)
+    leaks = _without_leaks(args, splits, unlabeled, held)
     for name in ("train", *HELD_OUT):
         if splits.get(name) == []:
             raise DataError(f"There are no {name} texts. Expected one or more.")
     with atomic_folder(args.output) as folder:
-        extra = _ExtraTexts(args.extra_unlabelled, args.leaks, args.lower, held)
-        report = _write(args, folder, splits, unlabelled, extra)
+        extra = _ExtraTexts(args.extra_unlabeled, args.leaks, args.lower, held)
+        report = _write(args, folder, splits, unlabeled, extra)
         counts = {name: len(texts) for name, texts in splits.items()}
         parameters = {
-            "labelled": str(args.labelled),
+            "labeled": str(args.labeled),
             **counts,
-            "unlabelled": len(unlabelled),
+            "unlabeled": len(unlabeled),
             **({"extra": len(extra)} if extra else {}),
             "cut": args.cut,
             "lower": args.lower,
@@ -197,9 +197,9 @@ def _check(args: argparse.Namespace) -> None:
     check_new(args.output, args.force)
 
 
-def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the labelled texts by split, and under rest_texts those that lose their labels."""
-    splits: dict[str, Any] = {"train": list(read_labeled_text(args.labelled, args.text_first))}
+def _labeled_splits(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the labeled texts by split, and under rest_texts those that lose their labels."""
+    splits: dict[str, Any] = {"train": list(read_labeled_text(args.labeled, args.text_first))}
     for name in HELD_OUT:
         if getattr(args, name):
             splits[name] = list(read_labeled_text(getattr(args, name), args.text_first))
@@ -214,7 +214,7 @@ def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
         elif count:
             if count >= len(texts):
                 raise DataError(
-                    f"{args.labelled} has {len(texts)} texts for training and {name}, and "
+                    f"{args.labeled} has {len(texts)} texts for training and {name}, and "
                     f"{flag(f'{name}_lines')} is {count}. Expected fewer."
                 )
             splits[name], splits["train"] = take(texts, count)
@@ -231,18 +231,18 @@ def _labelled_splits(args: argparse.Namespace) -> dict[str, Any]:
 def _without_leaks(
     args: argparse.Namespace,
     splits: dict[str, list[LabeledText]],
-    unlabelled: list[str],
+    unlabeled: list[str],
     held: dict[bytes, str],
 ) -> int:
-    """Find training and unlabelled texts that are valid or test texts; drop them or refuse."""
-    leaked = [text for text in unlabelled if mark(text) in held]
+    """Find training and unlabeled texts that are valid or test texts; drop them or refuse."""
+    leaked = [text for text in unlabeled if mark(text) in held]
     trained = [one.text for one in splits["train"] if mark(one.text) in held]
     both = leaked + trained
     if both and args.leaks == REFUSE:
-        found = f"{len(leaked)} unlabelled and {len(trained)} training texts are"
+        found = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
         raise _leak(found, both[0], held)
     if both and args.leaks == DROP:
-        unlabelled[:] = [text for text in unlabelled if mark(text) not in held]
+        unlabeled[:] = [text for text in unlabeled if mark(text) not in held]
         splits["train"] = [one for one in splits["train"] if mark(one.text) not in held]
     return len(both)
 
@@ -260,7 +260,7 @@ def _cased(text: str, lower: bool) -> str:
 
 
 class _ExtraTexts:
-    """The texts of --extra-unlabelled, read again for each view: they may be millions."""
+    """The texts of --extra-unlabeled, read again for each view: they may be millions."""
 
     def __init__(
         self, paths: Sequence[Path], leaks: str, lower: bool, held: dict[bytes, str]
@@ -285,7 +285,7 @@ def _write(
     args: argparse.Namespace,
     folder: Path,
     splits: dict[str, list[LabeledText]],
-    unlabelled: list[str],
+    unlabeled: list[str],
     extra: _ExtraTexts,
 ) -> dict[str, Any]:
     """Write all views; return what a signature tells of them."""
@@ -295,9 +295,9 @@ def _write(
     texts: dict[str, Iterable[str]] = {
         name: [_cased(one.text, args.lower) for one in found] for name, found in splits.items()
     }
-    if unlabelled:
-        texts[views.UNLABELLED] = unlabelled
-    learned = [*texts["train"], *texts.get(views.UNLABELLED, [])]
+    if unlabeled:
+        texts[views.UNLABELED] = unlabeled
+    learned = [*texts["train"], *texts.get(views.UNLABELED, [])]
     counts = _counts(view_of_words(learned, cut))
     words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
@@ -336,7 +336,7 @@ def _write(
 def _write_text(
     args: argparse.Namespace, folder: Path, splits: dict[str, list[LabeledText]], views_file: str
 ) -> None:
-    """Write the labelled splits as text too, and how words were cut."""
+    """Write the labeled splits as text too, and how words were cut."""
     for name, found in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{one.label}\t{one.text}\n" for one in found)

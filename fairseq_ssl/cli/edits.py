@@ -118,7 +118,7 @@ def _add_dictionary(group: argparse._ArgumentGroup) -> None:
         "--label-dict",
         type=Path,
         metavar="FILE",
-        help="also write the labels as fairseq's dictionary, to binarise what `label` writes: "
+        help="also write the labels as fairseq's dictionary, to binarize what `label` writes: "
         "fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
 
@@ -155,7 +155,7 @@ def _add_tune(group: argparse._ArgumentGroup) -> None:
         "--model", metavar="FILE", help="a trained tagger, or several with : between, an ensemble"
     )
     group.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="binarised data that it was trained on"
+        "--data", type=Path, metavar="FOLDER", help="binarized data that it was trained on"
     )
     group.add_argument(
         "--metric",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.edits.corpus import Applying, Drop, GramCount, Labelling, Measuring, Rewritten
+from fairseq_ssl.edits.corpus import Applying, Drop, GramCount, Labeling, Measuring, Rewritten
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Gram
@@ -86,7 +86,7 @@ class EditsJob:
         drop: Drop = "long" if self.settings["strict"] else "never"
         drop = "lost" if self.settings["exact"] else drop
         coverage = Coverage()
-        totals = self._rewrite("label", Labelling(dictionary, drop), coverage)
+        totals = self._rewrite("label", Labeling(dictionary, drop), coverage)
         share = _percent(coverage.kept.total(), coverage.edits)
         with_label = f", {share} with a label" if coverage.edits else ""
         self._tell(

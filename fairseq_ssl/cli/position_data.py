@@ -164,7 +164,7 @@ def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
         from fairseq_ssl.data.binarized import BinarizedFolder
     except ImportError as error:
         raise MissingPackageError(
-            "fairseq", "Binarised data", "bash scripts/setup.sh (see README, Install)"
+            "fairseq", "Binarized data", "bash scripts/setup.sh (see README, Install)"
         ) from error
     return BinarizedFolder(args.input, *languages)
 

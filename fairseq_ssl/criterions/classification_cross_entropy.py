@@ -220,7 +220,7 @@ class VirtualAdversarialCrossEntropy(_Disturbing):
     """Adds KL(p(y|e) || p(y|e + r)) of texts that need no label (Miyato et al., 2017).
 
     r is the direction in which the divergence grows most, found in one step from a random one.
-    The texts are those of --classification-others; without, the labelled ones.
+    The texts are those of --unlabeled-per-labeled; without, the labeled ones.
     """
 
     def __init__(

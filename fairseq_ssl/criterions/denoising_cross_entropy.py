@@ -1,4 +1,4 @@
-"""PoDA's masked loss: what noise touched counts, and a few of the other words (equation 2)."""
+"""PoDA's masked loss: what noise changed counts, and a few of the other words (equation 2)."""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
         default=0.03,
         metadata={
             "help": "share, 0 to 1, of the words that noise did not touch to train on as well; "
-            "those it touched and the end of the sentence always are (default: 0.03, PoDA, "
+            "those it changed and the end of the sentence always are (default: 0.03, PoDA, "
             "section 2.2)"
         },
     )
@@ -41,11 +41,11 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
 
 @register_criterion("denoising_cross_entropy", dataclass=DenoisingCrossEntropyConfig)
 class DenoisingCrossEntropy(Criterion):
-    """Cross-entropy over what noise touched, a few of the other words and sentence ends.
+    """Cross-entropy over what noise changed, a few of the other words and sentence ends.
 
     L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions kept: over
     all processes and accumulated batches, as that is the sample size. Outside training
-    mask(i) is `denoise_keep_rate` for each word not touched, which is its mean in training.
+    mask(i) is `denoise_keep_rate` for each word not changed, which is its mean in training.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class DenoisingCrossEntropy(Criterion):
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, float, dict[str, Any]]:
         """Return the summed loss, the number of positions kept, and what is to be logged."""
-        if "touched" not in sample:
+        if "changed" not in sample:
             raise ConfigurationError(
                 "--criterion denoising_cross_entropy needs to know which words are noised, but the "
                 "batches of this task do not say so. Use it with --task denoising_pretraining, or "
@@ -84,11 +84,11 @@ class DenoisingCrossEntropy(Criterion):
         late = _has_late_output(model)
         net_output = model(**sample["net_input"], **({"features_only": True} if late else {}))
         target = model.get_targets(sample, net_output).flatten()
-        touched = sample["touched"].flatten()
-        weight = self._weight(target, touched, training=model.training)
+        changed = sample["changed"].flatten()
+        weight = self._weight(target, changed, training=model.training)
         kept = weight.nonzero().squeeze(1)
         lprobs = _log_probabilities(model, net_output, kept, late)
-        target, touched, weight = target[kept], touched[kept], weight[kept]
+        target, changed, weight = target[kept], changed[kept], weight[kept]
         each, each_nll = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
         loss, nll_loss = (weight * each).sum(), (weight * each_nll).sum()
         sample_size = float(len(kept)) if model.training else float(weight.sum())
@@ -102,14 +102,14 @@ class DenoisingCrossEntropy(Criterion):
                 "ntokens": sample["ntokens"],
                 "nsentences": sample["target"].size(0),
                 "sample_size": sample_size,
-                "touched": touched.sum(),
-                "touched_right": (right & touched).sum(),
+                "changed": changed.sum(),
+                "changed_right": (right & changed).sum(),
             },
         )
 
-    def _weight(self, target: Tensor, touched: Tensor, training: bool) -> Tensor:
+    def _weight(self, target: Tensor, changed: Tensor, training: bool) -> Tensor:
         """Return mask(i) of equation 2 for each position [batch * time]."""
-        is_kept = touched | target.eq(self.eos)
+        is_kept = changed | target.eq(self.eos)
         if training:
             drawn = torch.rand(target.shape, device=target.device) < self.keep_rate
             weight = (is_kept | drawn).float()
@@ -119,22 +119,22 @@ class DenoisingCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, and in percent the words touched and those of them right."""
+        """Log the loss in bits, and in percent the words changed and those of them right."""
         total = totals(logging_outputs)
         size = total("sample_size")
         for key in ("loss", "nll_loss"):
             metrics.log_scalar(key, total(key) / size / math.log(2), size, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
         words = total("ntokens") - total("nsentences")
-        for key, count in (("_words", words), ("_touched", total("touched"))):
+        for key, count in (("_words", words), ("_changed", total("changed"))):
             metrics.log_scalar(key, count, weight=1)
-        metrics.log_scalar("_touched_right", total("touched_right"), weight=1)
+        metrics.log_scalar("_changed_right", total("changed_right"), weight=1)
         metrics.log_derived(
-            "touched_share", lambda meters: percent(meters, "_touched", "_words", math.nan)
+            "changed_share", lambda meters: percent(meters, "_changed", "_words", math.nan)
         )
         metrics.log_derived(
-            "touched_accuracy",
-            lambda meters: percent(meters, "_touched_right", "_touched", math.nan),
+            "changed_accuracy",
+            lambda meters: percent(meters, "_changed_right", "_changed", math.nan),
         )
 
 

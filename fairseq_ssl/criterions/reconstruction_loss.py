@@ -104,7 +104,7 @@ class ReconstructionLossConfig(CriterionConfig):
             "which is back-translation (default: marginal)"
         },
     )
-    reconstruction_renormalise: bool = field(
+    reconstruction_renormalize: bool = field(
         default=False,
         metadata={
             "help": "with marginal, let the probabilities of the candidates sum to 1; the slides "
@@ -132,7 +132,7 @@ class ReconstructionLoss(Criterion):
         reconstruction_target_weight: Optional[str],  # noqa: UP045
         reconstruction_start_update: int,
         reconstruction_weighting: Any,
-        reconstruction_renormalise: bool,
+        reconstruction_renormalize: bool,
         label_smoothing: float,
     ) -> None:
         super().__init__(task)
@@ -159,7 +159,7 @@ class ReconstructionLoss(Criterion):
             name: WeightSchedule(weight, flag, reconstruction_start_update)
             for name, (flag, weight) in given.items()
         }
-        self.renormalise = reconstruction_renormalise
+        self.renormalize = reconstruction_renormalize
         self.smoothing = label_smoothing
 
     def weight(self, text: str, update: int) -> float:
@@ -240,7 +240,7 @@ class ReconstructionLoss(Criterion):
         """Return the loss of each sentence, from the likelihoods of all ways."""
         shape = candidates["count"], candidates["beam"]
         scores = [by_sentence(one, candidates["slots"], *shape) for one in made]
-        return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalise)
+        return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalize)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""fairseq's data: folders that it binarised, and datasets that wrap its own.
+"""fairseq's data: folders that it binarized, and datasets that wrap its own.
 
 Noise in training: `noised_dataset` asks `id_noise`, which cuts ids into words by `spans`,
 `word_boundaries` and `lexicon`. Edits: `edit_dataset`. Mixed and tagged data: `mixing`. Both

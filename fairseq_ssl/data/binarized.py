@@ -54,7 +54,7 @@ def _checked(stock: Callable[..., None]) -> Callable[..., None]:
         except Exception:  # struct, numpy and asserts, on whatever bytes there are
             is_whole = False
         if not is_whole:
-            raise DataError(f"{path} is damaged, or not of its .bin file. Binarise the data again.")
+            raise DataError(f"{path} is damaged, or not of its .bin file. Binarize the data again.")
 
     return init
 
@@ -166,7 +166,7 @@ class BinarizedSplit(Split[IdArray]):
         if len(source) != len(target):
             raise DataError(
                 f"{source.path} has {len(source)} sentences and {target.path} {len(target)}. "
-                "Parallel files must have equally many; binarise both again."
+                "Parallel files must have equally many; binarize both again."
             )
         return zip(source, target, strict=True)
 
@@ -186,7 +186,7 @@ class BinarizedSplit(Split[IdArray]):
 class BinarizedFolder(ParallelFolder[IdArray]):
     """All splits of one language pair, and their two dictionaries."""
 
-    form = "binarised"
+    form = "binarized"
 
     def __init__(self, folder: Path, source: str | None = None, target: str | None = None) -> None:
         found = _splits(folder)
@@ -269,7 +269,7 @@ def _checked_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
     check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
         raise DataError(
-            f"{index} is not an index of fairseq's form mmap. Binarise again with "
+            f"{index} is not an index of fairseq's form mmap. Binarize again with "
             "fairseq-preprocess and without --dataset-impl."
         )
     try:

@@ -1,4 +1,4 @@
-"""A folder of labelled and unlabelled texts in two views, binarised as fairseq-preprocess does."""
+"""A folder of labeled and unlabeled texts in two views, binarized as fairseq-preprocess does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 
 LABEL, LANGUAGE_MODEL = "label", "lm"
-UNLABELLED = "unlabelled"
+UNLABELED = "unlabeled"
 EXTRA = "extra"
 """Extra unlabeled texts, not counted in vocabularies or used for language models."""
 VIEWS_FILE = "views.json"
@@ -70,13 +70,13 @@ class ViewWriter:
 
 
 def link_language_model(folder: Path) -> None:
-    """Make what --task language_modeling trains on: the words, labelled or not, without copies.
+    """Make what --task language_modeling trains on: the words, labeled or not, without copies.
 
     fairseq takes train and train1 for one training set.
     """
     target = folder / LANGUAGE_MODEL
     target.mkdir()
-    names = {"train": "train", "train1": UNLABELLED, "valid": "valid", "test": "test"}
+    names = {"train": "train", "train1": UNLABELED, "valid": "valid", "test": "test"}
     (target / "dict.txt").symlink_to(Path("..") / WORDS / "dict.txt")
     for name, split in names.items():
         for suffix in ("bin", "idx"):
@@ -88,7 +88,7 @@ __all__ = [
     "EXTRA",
     "LABEL",
     "PIECES",
-    "UNLABELLED",
+    "UNLABELED",
     "VIEWS_FILE",
     "WORDS",
     "ViewWriter",

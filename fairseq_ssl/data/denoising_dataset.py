@@ -74,7 +74,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         batch would take.
 
         Returns:
-            a batch of fairseq's, longest sources first, with `touched` [batch, target time]:
+            a batch of fairseq's, longest sources first, with `changed` [batch, target time]:
             whether noise has hit the word there. False where a sentence ends and on padding.
         """
         if not samples:
@@ -85,7 +85,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         order = np.argsort(-noisy.lines.lengths, kind="stable")
         source = noisy.lines.taken(order).with_last(self.eos)
         target = clean.taken(order)
-        touched = noisy.touched.taken(order).with_last(False)
+        changed = noisy.changed.taken(order).with_last(False)
         # each sentence ends with eos, so that the one before it, or the last, gives the first id
         before = Spans(np.roll(target.ids, 1), target.lengths)
         lengths = pad_to_length or {"source": 0, "target": 0}
@@ -102,7 +102,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
                 "prev_output_tokens": torch.from_numpy(before.padded(pad, *to_target)),
             },
             "target": torch.from_numpy(target.padded(pad, *to_target)),
-            "touched": torch.from_numpy(touched.padded(False, *to_target)),
+            "changed": torch.from_numpy(changed.padded(False, *to_target)),
         }
 
     def _noised(self, clean: Spans, numbers: Ids) -> NoisyIds:

@@ -23,7 +23,7 @@ SPECIAL = len(RESERVED)
 class EditDataset(LanguagePairDataset):
     """Sentences between <s> and </s>, with labels to train on or without.
 
-    A pair that was left out when it was labelled has none, and comes in no batch.
+    A pair that was left out when it was labeled has none, and comes in no batch.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class EditDataset(LanguagePairDataset):
         self.seed = seed
         self.unchanged_share = unchanged_share
         self.epoch = 1
-        self.labelled = self._labelled(label_sizes)
+        self.labeled = self._labeled(label_sizes)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
@@ -75,7 +75,7 @@ class EditDataset(LanguagePairDataset):
     def ordered_indices(self) -> Ids:
         """Return the sentences that come, shorter ones first."""
         order: Ids = super().ordered_indices()
-        keep = self.labelled.copy()
+        keep = self.labeled.copy()
         if self.unchanged_share < 1:
             drawn = Random.of((self.seed, self.epoch), len(self)).lines()
             keep &= self.changed | (drawn < self.unchanged_share)
@@ -140,7 +140,7 @@ class EditDataset(LanguagePairDataset):
             text = Spans(np.where(symbols, words.unk(), text.ids), text.lengths)
         return text.with_first(words.bos()).with_last(words.eos())
 
-    def _labelled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
+    def _labeled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
         """Tell which sentences have labels; raise DataError where they are not as many as tokens.
 
         Without labels all may come.
@@ -150,24 +150,24 @@ class EditDataset(LanguagePairDataset):
         if len(sizes) != len(self):
             raise DataError(
                 f"There are labels of {len(sizes)} sentences for {len(self)} sentences of text. "
-                "Label the lines that the text was binarised from: fairseq-ssl edits label."
+                "Label the lines that the text was binarized from: fairseq-ssl edits label."
             )
-        labelled = np.asarray(sizes) > 1
-        wrong = np.flatnonzero(labelled & (np.asarray(sizes) != self.src_sizes))
+        labeled = np.asarray(sizes) > 1
+        wrong = np.flatnonzero(labeled & (np.asarray(sizes) != self.src_sizes))
         if len(wrong):
             one = wrong[0]
             raise DataError(
                 f"Line {one + 1} of the data has {self.src_sizes[one] - 2} tokens and "
                 f"{sizes[one] - 1} labels; expected one for the start and one for each token. "
-                "Label the lines that the text was binarised from, cut into the same tokens."
+                "Label the lines that the text was binarized from, cut into the same tokens."
             )
-        return labelled
+        return labeled
 
 
 def _known(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
     if labels.min(initial=SPECIAL) < SPECIAL:
         raise DataError(
             f"Labels among those of the lines {sorted(sentences.tolist())} (from 0) are not in "
-            "the edit dictionary. Binarise the labels with the dictionary they were made with."
+            "the edit dictionary. Binarize the labels with the dictionary they were made with."
         )
     return labels - SPECIAL

@@ -95,7 +95,7 @@ class Lexicon:
         if not len(keys):
             raise DataError(
                 "The training text holds no word to draw from: all that was read is <unk> or "
-                "another special symbol. Binarise it with the dictionary of its own subwords."
+                "another special symbol. Binarize it with the dictionary of its own subwords."
             )
         lexicon = cls(known.taken(first), counts)
         return lexicon if mask is None else lexicon._with(mask)
@@ -143,7 +143,7 @@ def read_lexicon(
     if lines.ids.max(initial=0) >= known:
         raise DataError(
             f"The training data holds the id {lines.ids.max()} and its dictionary only {known} "
-            "symbols. Expected the dictionary that the data was binarised with."
+            "symbols. Expected the dictionary that the data was binarized with."
         )
     words, _ = boundaries.cut(lines)
     return Lexicon.counted(words, special, mask)
@@ -155,10 +155,10 @@ ON_IDS = tuple(kind for kind in NOISES if kind not in WITHIN_WORDS)
 
 @dataclass(frozen=True)
 class NoisyIds:
-    """Noisy lines, and what noise touched of the clean ones."""
+    """Noisy lines, and what noise changed of the clean ones."""
 
     lines: Spans
-    touched: Spans
+    changed: Spans
     """Of each id of each clean line whether its word is gone, another, or out of its place."""
 
 
@@ -193,9 +193,9 @@ class IdNoise:
         found = self._found(words, noisy)
         if len(found):
             noisy, found = self._shortened(noisy, found)
-        touched = np.repeat(noisy.touched(clean), words.lengths)
+        changed = np.repeat(noisy.touched(clean), words.lengths)
         lengths = noisy.block.lengths_of(found.lengths)
-        return NoisyIds(Spans(found.ids, lengths), Spans(touched, lines.lengths))
+        return NoisyIds(Spans(found.ids, lengths), Spans(changed, lines.lengths))
 
     def _found(self, clean: Spans, noisy: NoisedBatch) -> Spans:
         """Return the words of the noisy lines: of the clean lines, or else of the lexicon."""

@@ -23,7 +23,7 @@ GROWTH = 1.1
 
 @dataclass(frozen=True)
 class View:
-    """One way to cut texts, as fairseq-preprocess binarised it: each is ended by </s>."""
+    """One way to cut texts, as fairseq-preprocess binarized it: each is ended by </s>."""
 
     name: str
     texts: Any
@@ -94,7 +94,7 @@ class TwoViewDataset(FairseqDataset):
             longest: words of a text at most, </s> among them; the end is kept
             shuffle: whether the order changes from epoch to epoch
             seed: of the order, and of what is drawn from `others`
-            others: unlabelled texts to go with each of these
+            others: unlabeled texts to go with each of these
             others_per_text: how many of them are drawn for each
         """
         _check_lengths(views, labels, teacher)
@@ -165,7 +165,7 @@ class TwoViewDataset(FairseqDataset):
 
         Its `net_input` has src_tokens [batch, time] and src_lengths [batch] of the words,
         piece_tokens [batch, time] of the pieces; beside it are `target` [batch], `teacher`
-        [batch, classes], and `others`, the net_input of unlabelled texts.
+        [batch, classes], and `others`, the net_input of unlabeled texts.
         """
         if not samples:
             return {}

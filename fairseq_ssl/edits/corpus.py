@@ -73,7 +73,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
-class Labelling:
+class Labeling:
     """Writes the names of a pair's labels as a line, and an empty one for a pair dropped."""
 
     dictionary: EditDictionary

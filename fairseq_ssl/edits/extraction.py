@@ -21,7 +21,7 @@ class Extracted(NamedTuple):
     ids: list[int]
     """The labels of the start and of each token."""
     changes: list[Change]
-    """The edits; those whose place is labelled to be kept have no label in the dictionary."""
+    """The edits; those whose place is labeled to be kept have no label in the dictionary."""
 
     @property
     def lost(self) -> list[Change]:

@@ -304,7 +304,7 @@ def edit_generator(
     )
     if config.edit_int8:
         for model in models:
-            model.quantise_()
+            model.quantize_()
     rounds = EditRounds(models, dictionary, edits, settings)
     if config.print_edits:
         options.print_alignment = "hard"

@@ -38,7 +38,9 @@ class BeamNoise:
         if beta < 0:
             raise ConfigurationError(f"--noisy-beam-beta is {beta}; expected 0 or more.")
         if per not in PER:
-            raise ConfigurationError(f"--noisy-beam-per is {per!r}; expected {', '.join(PER)}.")
+            raise ConfigurationError(
+                f"--noisy-beam-granularity is {per!r}; expected {', '.join(PER)}."
+            )
         self.beta = beta
         self.per = per
         self.seed = seed

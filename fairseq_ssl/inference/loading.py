@@ -119,7 +119,7 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
     folder = require_folder(scoring.data_dir)
     if not (folder / "dict.txt").is_file():
         raise DataError(
-            f"{folder / 'dict.txt'} does not exist. Pass --data-dir with the folder of binarised "
+            f"{folder / 'dict.txt'} does not exist. Pass --data-dir with the folder of binarized "
             "data that the model was trained on."
         )
     return {"data": str(folder)}

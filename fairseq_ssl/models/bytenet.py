@@ -376,7 +376,7 @@ def bytenet_no_norm(args: Any) -> None:
 
 @register_model_architecture("bytenet", "bytenet_selu")
 def bytenet_selu(args: Any) -> None:
-    """The slides' ByteNet without norms, with SELU and the initialisation that goes with it."""
+    """The slides' ByteNet without norms, with SELU and the initialization that goes with it."""
     fill_defaults(args, bytenet_activation="selu", bytenet_init="lecun")
     bytenet_no_norm(args)
 

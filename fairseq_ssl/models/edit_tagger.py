@@ -1,4 +1,4 @@
-"""Parallel edit labelling: an encoder that tells for each token what is to become of it (PIE)."""
+"""Parallel edit labeling: an encoder that tells for each token what is to become of it (PIE)."""
 
 import logging
 import warnings
@@ -21,7 +21,7 @@ from fairseq_ssl.modules.edit_layers import (
     EditScores,
     EncoderSizes,
     TokenEncoder,
-    initialise,
+    initialize,
 )
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class EditTaggerConfig(FairseqDataclass):
     attention_dropout: float = field(
         default=0.1, metadata={"help": "dropout of attention, 0 to 1 (default: 0.1)"}
     )
-    edit_unfactorised: bool = field(
+    edit_unfactorized: bool = field(
         default=False,
         metadata={
             "help": "score edits from the states of the tokens alone, without the units for what "
@@ -92,11 +92,11 @@ class EditTaggerConfig(FairseqDataclass):
             "can do so about twice as fast (there, fairseq's own --bf16 asks for a TPU)"
         },
     )
-    edit_cold_updates: int = field(
+    edit_freeze_encoder_updates: int = field(
         default=0,
         metadata={
             "help": "train only the scores in the first updates, and leave the encoder as it was "
-            "initialised; 0 or more; on several GPUs add --find-unused-parameters (default: 0)"
+            "initialized; 0 or more; on several GPUs add --find-unused-parameters (default: 0)"
         },
     )
 
@@ -121,8 +121,8 @@ class EditTagger(BaseFairseqModel):
         self.known = len(dictionary)
         self.special = {"pad": dictionary.pad(), "eos": dictionary.eos(), "unk": dictionary.unk()}
         sizes = _sizes(cfg, self.known)
-        factorised = not cfg.edit_unfactorised
-        self.encoder = EditEncoder(sizes, dictionary.pad(), factorised)
+        factorized = not cfg.edit_unfactorized
+        self.encoder = EditEncoder(sizes, dictionary.pad(), factorized)
         self.scores = EditScores(
             sizes.dim,
             len(edits.labels),
@@ -130,19 +130,19 @@ class EditTagger(BaseFairseqModel):
             dictionary.pad(),
             cfg.dropout,
             cfg.edit_layer_norm_eps,
-            factorised,
+            factorized,
             cfg.edit_gap_inserts,
         )
         self.errors = nn.Linear(sizes.dim, 1) if cfg.edit_detection else None
         if self.errors is not None:
-            initialise(self.errors)
-        self.is_cold = cfg.edit_cold_updates > 0
+            initialize(self.errors)
+        self.is_cold = cfg.edit_freeze_encoder_updates > 0
         self.is_decoding = False
-        self.is_quantised = False
+        self.is_quantized = False
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
-        """Make the model for a task of edit labelling."""
+        """Make the model for a task of edit labeling."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
                 "An edit_tagger needs a dictionary of edits. Use it with --task edit_labeling."
@@ -215,18 +215,18 @@ class EditTagger(BaseFairseqModel):
     def set_num_updates(self, num_updates: int) -> None:
         """Leave the encoder as it is in the first updates, where that is asked for."""
         super().set_num_updates(num_updates)
-        self.is_cold = num_updates < self.cfg.edit_cold_updates
+        self.is_cold = num_updates < self.cfg.edit_freeze_encoder_updates
 
     def prepare_for_inference_(self, cfg: Any) -> None:
         """Get ready to decode, where sentences may be of any length."""
         self.is_decoding = True
         self.scores.keep_grams(self.encoder.tokens.weight)
 
-    def quantise_(self) -> None:
+    def quantize_(self) -> None:
         """Let the layers multiply in int8, on a CPU: for use, and not to be trained again."""
-        if self.is_quantised:
+        if self.is_quantized:
             return
-        self.is_quantised = True
+        self.is_quantized = True
         if self.encoder.mask.device.type != "cpu" or self.encoder.mask.dtype != torch.float32:
             raise ConfigurationError(
                 "Products in int8 are for a CPU and a model in float32. Pass --cpu, leave --fp16 "
@@ -275,7 +275,7 @@ def _start_from(origin: str, model: EditTagger, symbols: list[str]) -> None:
         heads=cfg.encoder_attention_heads,
         positions=cfg.max_source_positions,
         epsilon=cfg.edit_layer_norm_eps,
-        factorised=not cfg.edit_unfactorised,
+        factorized=not cfg.edit_unfactorized,
     )
     state = model.state_dict()
     for key, weight in initial_weights(folder, sizes, symbols, state).items():

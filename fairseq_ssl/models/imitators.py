@@ -55,7 +55,7 @@ class ImitatorsConfig(FairseqDataclass):
             "batch once; convolution: each place; auto: what is faster (default: auto)"
         },
     )
-    imitator_touched_rows: bool = field(
+    imitator_sparse_gradients: bool = field(
         default=False,
         metadata={
             "help": "update only the embeddings of subwords that a batch has, for --optimizer "
@@ -116,7 +116,7 @@ def make_imitators(cfg: Any, task: Any) -> modules.Imitators:
         cfg.imitator_embed_dim,
         cfg.imitator_channels,
         cfg.imitator_separate_embeddings,
-        bool(getattr(cfg, "imitator_touched_rows", False)),
+        bool(getattr(cfg, "imitator_sparse_gradients", False)),
     )
     found.by_types = IMITATOR_FORMS[cfg.imitator_form]
     return found

@@ -173,7 +173,7 @@ def _check(args: Any, task: Any) -> None:
     if task.source_dictionary != task.target_dictionary:
         raise ConfigurationError(
             "Copying needs the same words on both sides, and source and target have other "
-            "dictionaries. Binarise with fairseq-preprocess --joined-dictionary."
+            "dictionaries. Binarize with fairseq-preprocess --joined-dictionary."
         )
     if args.copy_vocabulary is None:
         args.copy_vocabulary = words

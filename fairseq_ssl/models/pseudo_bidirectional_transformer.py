@@ -319,7 +319,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
     if task.source_dictionary != task.target_dictionary:
         raise ConfigurationError(
             "Source and target have other dictionaries, and this model has one for both. "
-            "Binarise with fairseq-preprocess --joined-dictionary."
+            "Binarize with fairseq-preprocess --joined-dictionary."
         )
     if cfg.encoder_embed_dim % cfg.encoder_attention_heads:
         raise ConfigurationError(

@@ -44,7 +44,7 @@ class RecurrentConfig(FairseqDataclass):
         default=False,
         metadata={"help": "leave out the same dimensions of all words of a text"},
     )
-    recurrent_normalise_embeddings: bool = field(
+    recurrent_normalize_embeddings: bool = field(
         default=False,
         metadata={
             "help": "give embeddings mean 0 and variance 1, each word counted as often as the "
@@ -81,7 +81,7 @@ def recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
         dropout=cfg.recurrent_dropout,
         same_for_all_words=cfg.recurrent_dropout_by_text,
     )
-    counts = list(dictionary.count) if cfg.recurrent_normalise_embeddings else None
+    counts = list(dictionary.count) if cfg.recurrent_normalize_embeddings else None
     return RecurrentEncoder(sizes, dictionary.pad(), counts)
 
 

@@ -73,7 +73,7 @@ class Attention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise as fairseq does."""
+        """Initialize as fairseq does."""
         for part in self.in_proj.weight.chunk(3):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)

@@ -73,7 +73,7 @@ class RowBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(dim))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Normalise [rows, dim], in training by the statistics of these rows."""
+        """Normalize [rows, dim], in training by the statistics of these rows."""
         by_rows = self.training and len(rows) > 1
         learns = self.learns_statistics or not by_rows
         mean, var = (self.running_mean, self.running_var) if learns else (None, None)

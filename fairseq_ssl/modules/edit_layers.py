@@ -35,7 +35,7 @@ class EditStates(NamedTuple):
     tokens: Tensor
     """h of the paper."""
     replacing: Tensor | None
-    """r: what could stand in each token's place; none in an unfactorised encoder."""
+    """r: what could stand in each token's place; none in an unfactorized encoder."""
     following: Tensor | None
     """a: what could stand after each token."""
 
@@ -119,17 +119,17 @@ class EditEncoder(nn.Module):
     the T tokens and to themselves, and the tokens to no unit.
     """
 
-    def __init__(self, sizes: EncoderSizes, padding: int, factorised: bool = True) -> None:
+    def __init__(self, sizes: EncoderSizes, padding: int, factorized: bool = True) -> None:
         super().__init__()
         self.padding = padding
-        self.factorised = factorised
+        self.factorized = factorized
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.dim, padding_idx=padding)
         self.positions = nn.Embedding(sizes.positions, sizes.dim)
         self.mask = nn.Parameter(torch.empty(sizes.dim))
         self.norm = nn.LayerNorm(sizes.dim, sizes.epsilon)
         self.layers = nn.ModuleList(EditLayer(sizes) for _ in range(sizes.layers))
         self.dropout = nn.Dropout(sizes.dropout)
-        self.apply(initialise)
+        self.apply(initialize)
         nn.init.trunc_normal_(self.mask, std=INITIAL_DEVIATION)
 
     def forward(self, tokens: Tensor) -> EditStates:
@@ -138,10 +138,10 @@ class EditEncoder(nn.Module):
         time = tokens.size(1)
         states = self.embedded(tokens, is_padding)
         seen = None if not is_padding.any() else ~is_padding[:, None, None, :]
-        seen_by_units = _seen_by_units(time, seen, tokens.device) if self.factorised else None
+        seen_by_units = _seen_by_units(time, seen, tokens.device) if self.factorized else None
         for layer in self.layers:
             states = layer(states, time, seen, seen_by_units)
-        if not self.factorised:
+        if not self.factorized:
             return EditStates(states, None, None)
         return EditStates(*states.chunk(3, dim=1))
 
@@ -150,7 +150,7 @@ class EditEncoder(nn.Module):
         places = (~is_padding).cumsum(1).sub(1).clamp(min=0)
         at = self.positions(places)
         parts = [self.tokens(tokens) + at]
-        if self.factorised:
+        if self.factorized:
             after = self.positions((places + 1).clamp(max=self.positions.num_embeddings - 1))
             parts += [self.mask + at, self.mask + (at + after) / 2]
         states: Tensor = self.dropout(self.norm(torch.cat(parts, dim=1)))
@@ -161,7 +161,7 @@ class TokenEncoder(EditEncoder):
     """Encodes tokens alone, and is asked as the encoder of a translation model is."""
 
     def __init__(self, sizes: EncoderSizes, padding: int) -> None:
-        super().__init__(sizes, padding, factorised=False)
+        super().__init__(sizes, padding, factorized=False)
         self.mask.requires_grad_(False)  # it stands for units, and there are none
 
     @property
@@ -191,8 +191,8 @@ def _seen_by_units(time: int, seen: Tensor | None, device: torch.device) -> Tens
     return functional.pad(tokens, (0, 1), value=True)
 
 
-def initialise(module: nn.Module) -> None:
-    """Initialise as BERT does."""
+def initialize(module: nn.Module) -> None:
+    """Initialize as BERT does."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION)
     if isinstance(module, nn.Linear) and module.bias is not None:
@@ -232,7 +232,7 @@ class EditScores(nn.Module):
         padding: int,
         dropout: float = 0.1,
         epsilon: float = 1e-12,
-        factorised: bool = True,
+        factorized: bool = True,
         gap_inserts: bool = False,
     ) -> None:
         """Make the head of a dictionary.
@@ -244,24 +244,24 @@ class EditScores(nn.Module):
             padding: an id that counts as nothing where a q-gram is shorter than others
             dropout: of the states from which theta scores
             epsilon: of the norm
-            factorised: whether to use more than theta
+            factorized: whether to use more than theta
             gap_inserts: whether insertions are decided apart from the edits of tokens
         """
         super().__init__()
-        self.factorised = factorised
+        self.factorized = factorized
         self.padding = padding
         self.register_buffer("kept_grams", None, persistent=False)
         self.edits = nn.Linear(dim, labels)
         self.dropout = nn.Dropout(dropout)
         self.appends = slice(2, 2 + len(grams))
         self.no_insert = nn.Linear(dim, 1) if gap_inserts else None
-        if factorised:
+        if factorized:
             self.transform = nn.Linear(dim, dim)
             self.transform_norm = nn.LayerNorm(dim, epsilon)
             longest = max(map(len, grams), default=1)
             rows = [gram + [padding] * (longest - len(gram)) for gram in grams]
             self.register_buffer("grams", torch.tensor(rows).view(len(grams), longest).long())
-        self.apply(initialise)
+        self.apply(initialize)
 
     def forward(
         self,
@@ -277,11 +277,11 @@ class EditScores(nn.Module):
             embeddings: of all tokens [vocabulary, dim]
             tokens: ids of the tokens to edit [n]
             states: h [n, dim]
-            replacing: r [n, dim], needed if factorised
+            replacing: r [n, dim], needed if factorized
             following: a [n, dim], likewise
         """
         scores: Tensor = self.edits(self.dropout(states))
-        if not self.factorised:
+        if not self.factorized:
             return scores if self.no_insert is None else self._decisions(scores, states)
         assert replacing is not None
         assert following is not None
@@ -324,7 +324,7 @@ class EditScores(nn.Module):
 
     def keep_grams(self, embeddings: Tensor) -> None:
         """Compute phi of the q-grams once, for a model that is not trained any more."""
-        if self.factorised:
+        if self.factorized:
             with torch.no_grad():
                 self.kept_grams = self.gram_embeddings(embeddings)
 

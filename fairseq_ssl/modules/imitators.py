@@ -41,7 +41,7 @@ class Imitators(nn.Module):
         dim: int = 512,
         channels: int = 512,
         separate_embeddings: bool = False,
-        touched_rows: bool = False,
+        sparse_gradients: bool = False,
     ) -> None:
         """Make them, at random.
 
@@ -53,7 +53,7 @@ class Imitators(nn.Module):
             dim: of the embeddings
             channels: N of the thesis
             separate_embeddings: one table for each imitator, in place of one for all
-            touched_rows: whether the gradient of a table has only the rows that a batch has
+            sparse_gradients: whether the gradient of a table has only the rows that a batch has
         """
         super().__init__()
         self.windows = tuple(windows)
@@ -62,7 +62,7 @@ class Imitators(nn.Module):
         """Whether to project each distinct subword once; None: where that is faster."""
         tables = len(self.windows) if separate_embeddings else 1
         self.embeddings = nn.ModuleList(
-            nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=touched_rows)
+            nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)
             for _ in range(tables)
         )
         self.convolutions = nn.ModuleList(

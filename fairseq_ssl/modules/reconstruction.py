@@ -44,9 +44,9 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 
 
 def reconstruction_loss(
-    there: Tensor, back: Tensor, weighting: str = MARGINAL, renormalise: bool = False
+    there: Tensor, back: Tensor, weighting: str = MARGINAL, renormalize: bool = False
 ) -> Tensor:
-    """Return what is to be minimised for each sentence x [batch].
+    """Return what is to be minimized for each sentence x [batch].
 
     marginal: - log sum_k P(y_k | x) P(x | y_k), whose gradient weights each candidate by its share
     of the sum. top1: - log P(x | y_1) of the first candidate, which is back-translation. reinforce:
@@ -57,7 +57,7 @@ def reconstruction_loss(
         there: log P(y_k | x) [batch, beam], the best first; minus infinity where there is none
         back: log P(x | y_k) [batch, beam]; the same
         weighting: marginal, reinforce or top1
-        renormalise: with marginal, take the candidates for all that y can be
+        renormalize: with marginal, take the candidates for all that y can be
     """
     if weighting == TOP1:
         return -back[:, 0]
@@ -68,16 +68,16 @@ def reconstruction_loss(
         there, back = (scores.masked_fill(~is_there, 0) for scores in (there, back))
         return -(reward * there + back).sum(1) / counts
     total = torch.logsumexp(there + back, 1)
-    return torch.logsumexp(there, 1) - total if renormalise else -total
+    return torch.logsumexp(there, 1) - total if renormalize else -total
 
 
 def _rewards(back: Tensor, is_there: Tensor) -> Tensor:
     """Return rewards of mean 0 and variance 1 over the candidates of a sentence [batch, beam]."""
     back = back.masked_fill(~is_there, 0)
     counts = is_there.sum(1, keepdim=True)
-    centred = (back - back.sum(1, keepdim=True) / counts).masked_fill(~is_there, 0)
-    deviation = (centred.square().sum(1, keepdim=True) / counts).sqrt()
-    return centred / deviation.clamp(min=1e-6)
+    centered = (back - back.sum(1, keepdim=True) / counts).masked_fill(~is_there, 0)
+    deviation = (centered.square().sum(1, keepdim=True) / counts).sqrt()
+    return centered / deviation.clamp(min=1e-6)
 
 
 def by_sentence(scores: Tensor, slots: Tensor, sentences: int, beam: int) -> Tensor:

@@ -30,11 +30,11 @@ class RecurrentSizes:
     """Whether dropout leaves out the same dimensions of every word of a text."""
 
 
-class NormalisedEmbedding(ExactBuffers, nn.Embedding):
+class NormalizedEmbedding(ExactBuffers, nn.Embedding):
     """Embeddings of mean 0 and variance 1 over the words of the corpus (Miyato et al., 2017).
 
     Their length is fixed by that, and so a disturbance of a given length has a meaning that a
-    training can not evade by making the embeddings longer. The weight itself is not normalised.
+    training can not evade by making the embeddings longer. The weight itself is not normalized.
     All is computed in float32, whatever the weight's type: the share of a rare word is 0 in half
     precision.
     """
@@ -52,7 +52,7 @@ class NormalisedEmbedding(ExactBuffers, nn.Embedding):
         self.register_buffer("shares", shares / shares.sum())
 
     def forward(self, input: Tensor) -> Tensor:
-        """Look up ids [batch, time] and normalise; the padding stays 0."""
+        """Look up ids [batch, time] and normalize; the padding stays 0."""
         weight = self.weight.float()
         with torch.autocast(weight.device.type, enabled=False):
             mean = self.shares @ weight
@@ -68,14 +68,14 @@ class RecurrentEncoder(nn.Module):
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None
     ) -> None:
-        """Make one; with the `counts` of the words in the corpus its embeddings are normalised."""
+        """Make one; with the `counts` of the words in the corpus its embeddings are normalized."""
         super().__init__()
         self.sizes = sizes
         self.padding = padding
         self.embedding = (
             nn.Embedding(sizes.vocabulary, sizes.embed_dim, padding_idx=padding)
             if counts is None
-            else NormalisedEmbedding(counts, sizes.embed_dim, padding)
+            else NormalizedEmbedding(counts, sizes.embed_dim, padding)
         )
         self.lstm = nn.LSTM(
             sizes.embed_dim,
@@ -84,9 +84,9 @@ class RecurrentEncoder(nn.Module):
             batch_first=True,
             dropout=sizes.dropout if sizes.layers > 1 else 0.0,
         )
-        self._initialise()
+        self._initialize()
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()

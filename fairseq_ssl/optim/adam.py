@@ -104,7 +104,7 @@ class RowAdam(Adam):
 
 @register_optimizer("lazy_adam", dataclass=LazyAdamConfig)
 class LazyAdam(FairseqAdam):
-    """For models whose embeddings have sparse gradients, as --imitator-touched-rows makes them."""
+    """Adam for embeddings with sparse gradients (--imitator-sparse-gradients)."""
 
     def __init__(self, cfg: LazyAdamConfig, params: Any) -> None:
         super().__init__(cfg, params)

@@ -1,4 +1,4 @@
-"""Translation, correction or summarising by models that copy words they do not know (PoDA)."""
+"""Translation, correction or summarizing by models that copy words they do not know (PoDA)."""
 
 import logging
 from dataclasses import dataclass, field
@@ -75,8 +75,8 @@ class CopyingTranslationTask(RightToLeft, ValidationByAverage, TranslationTask):
     """fairseq's translation for a model that copies.
 
     A word that is not in the dictionary has an id of its own, from the lines that
-    fairseq-interactive reads and from text as it is (--dataset-impl raw); binarised text has
-    lost it, unless it was binarised with all its words (see --copy-vocabulary). With
+    fairseq-interactive reads and from text as it is (--dataset-impl raw); binarized text has
+    lost it, unless it was binarized with all its words (see --copy-vocabulary). With
     --store-ema the averaged weights are validated.
     """
 
@@ -169,7 +169,7 @@ class CopyingTranslationTask(RightToLeft, ValidationByAverage, TranslationTask):
         if lost:
             logger.warning(
                 f"the first {len(looked)} sources hold {lost} <unk>, which can not be copied as "
-                "the words that they were. Binarise with a dictionary of all words (and set "
+                "the words that they were. Binarize with a dictionary of all words (and set "
                 "--copy-vocabulary), or train on text as it is (--dataset-impl raw)."
             )
 
@@ -199,7 +199,7 @@ def _check(cfg: CopyingTranslationConfig, joined: bool) -> None:
     if not joined:
         raise ConfigurationError(
             "Copying needs the same words on both sides, and source and target have other "
-            "dictionaries. Binarise with fairseq-preprocess --joined-dictionary."
+            "dictionaries. Binarize with fairseq-preprocess --joined-dictionary."
         )
     cuts = {
         "--truncate-source-words": cfg.truncate_source_words,

@@ -91,7 +91,7 @@ class DenoisingPretrainingTask(ValidationByAverage, TranslationTask):
             cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(folder)
         if cfg.source_lang is None or cfg.target_lang is None:
             raise ConfigurationError(
-                f"{folder} holds no binarised text. Expected what fairseq-preprocess writes, as "
+                f"{folder} holds no binarized text. Expected what fairseq-preprocess writes, as "
                 "train.en-None.en.idx with --only-source, or train.de-en.en.idx."
             )
         # fairseq's default is -1, with which it can not combine splits
@@ -167,5 +167,5 @@ def _check(cfg: DenoisingPretrainingConfig, seed: int, masked: bool) -> None:
     if cfg.truncate_source and cfg.target_lang != NO_LANGUAGE:
         raise ConfigurationError(
             "--truncate-source cuts the source side of parallel data, and the text to denoise is "
-            "the target side. Binarise that alone: fairseq-preprocess --only-source."
+            "the target side. Binarize that alone: fairseq-preprocess --only-source."
         )

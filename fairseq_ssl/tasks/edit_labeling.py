@@ -1,4 +1,4 @@
-"""Correct text by labelling its tokens with edits (PIE)."""
+"""Correct text by labeling its tokens with edits (PIE)."""
 
 import logging
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 EDITS_FILE = "edits.txt"
 EDITS, NONE = "edits", "None"
-"""What fairseq-preprocess calls the labels, binarised alone, and the side that is not there."""
+"""What fairseq-preprocess calls the labels, binarized alone, and the side that is not there."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class EditLabelingConfig(EditDecodingConfig):
     data: str = field(
         default="",
         metadata={
-            "help": "folder of the binarised text and its labels, with edits.txt, which `edits "
+            "help": "folder of the binarized text and its labels, with edits.txt, which `edits "
             "dictionary` wrote; several, with : between them, are taken in turn in the epochs"
         },
     )
@@ -62,13 +62,13 @@ class EditLabelingConfig(EditDecodingConfig):
 class EditLabelingTask(FairseqTask):
     """From the tokens of a sentence to the edits that correct it.
 
-    Its data is that of a translation of the text into what it should be, binarised with one
+    Its data is that of a translation of the text into what it should be, binarized with one
     dictionary, so that a Transformer can be trained on the same folder; beside it are the
-    labels, binarised alone, and the edit dictionary.
+    labels, binarized alone, and the edit dictionary.
 
     Words that are not in the dictionary are copied as they were written: from the lines that
     fairseq-interactive reads, and by fairseq-generate from text as it is (--dataset-impl raw).
-    Binarised text has lost them, and <unk> stands in their place.
+    Binarized text has lost them, and <unk> stands in their place.
     """
 
     cfg: EditLabelingConfig
@@ -130,7 +130,7 @@ class EditLabelingTask(FairseqTask):
         if is_training and labels is None:
             raise ConfigurationError(
                 f"{folder} has no labels for {split}. Make them with fairseq-ssl edits label, and "
-                f"binarise them with fairseq-preprocess --only-source --source-lang {EDITS}."
+                f"binarize them with fairseq-preprocess --only-source --source-lang {EDITS}."
             )
         self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),
@@ -215,7 +215,7 @@ def _find_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     pairs = {pair for _, pair, side, *_ in names if side in pair.split("-") and side != EDITS}
     if len(pairs) != 1:
-        found = f"holds {' and '.join(sorted(pairs))}" if pairs else "holds no binarised text"
+        found = f"holds {' and '.join(sorted(pairs))}" if pairs else "holds no binarized text"
         raise ConfigurationError(
             f"{folder} {found}. Expected one pair of sides, as in train.src-trg.src.idx; name it "
             "with --source-lang and --target-lang."
@@ -231,11 +231,11 @@ def _dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
         loaded: list[OovDictionary] = [OovDictionary.load(str(path)) for path in there]
     except FileNotFoundError:
         raise DataError(
-            f"{paths[0]} is missing. Expected the dictionary that the text was binarised with."
+            f"{paths[0]} is missing. Expected the dictionary that the text was binarized with."
         ) from None
     if any(one.symbols != loaded[0].symbols for one in loaded):
         raise ConfigurationError(
-            f"{paths[0].name} and {paths[1].name} in {folder} differ. Edits copy tokens: binarise "
+            f"{paths[0].name} and {paths[1].name} in {folder} differ. Edits copy tokens: binarize "
             "with fairseq-preprocess --joined-dictionary."
         )
     return loaded[0]

@@ -49,7 +49,7 @@ class LocalTransductionTask(RightToLeft, TranslationTask):
             if self.source_dictionary != self.target_dictionary:
                 raise ConfigurationError(
                     "--aggressive takes the source for a draft, and source and target have other "
-                    "dictionaries. Binarise with fairseq-preprocess --joined-dictionary."
+                    "dictionaries. Binarize with fairseq-preprocess --joined-dictionary."
                 )
             replaced = getattr(args, "replace_unk", None) is not None
             if replaced or getattr(args, "print_alignment", None):

@@ -125,7 +125,7 @@ class ReconstructionTranslationTask(TranslationTask):
         own = path.parent / f"dict.{language}.txt"
         if own.exists() and Dictionary.load(str(own)) != dictionary:
             raise ConfigurationError(
-                f"{own} is another dictionary than that of the pairs. Binarise the text again with "
+                f"{own} is another dictionary than that of the pairs. Binarize the text again with "
                 f"--srcdict {self.cfg.data}/dict.{language}.txt."
             )
         longest = min(self.max_positions())

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = ChoiceEnum([SUPERVISED, IMITATE, MIXTURE])
 SUBSET_SEED = 1
-"""Of which unlabelled lines a part of them has; smaller parts are in larger ones."""
+"""Of which unlabeled lines a part of them has; smaller parts are in larger ones."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     data: str = field(
         default="",
         metadata={
-            "help": "folder with words/, pieces/ and label/, each with dict.txt and binarised "
+            "help": "folder with words/, pieces/ and label/, each with dict.txt and binarized "
             "splits of the same lines, as `fairseq-ssl classify prepare` makes it"
         },
     )
@@ -54,7 +54,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
         default=STAGES.supervised,
         metadata={
             "help": "supervised: train an expert on labels; imitate: train imitators on what an "
-            "expert says of unlabelled texts; mixture: train the expert again with its imitators "
+            "expert says of unlabeled texts; mixture: train the expert again with its imitators "
             "beside it (default: supervised)"
         },
     )
@@ -65,17 +65,17 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
             "more (default: all)"
         },
     )
-    classification_unlabelled: str = field(
-        default="unlabelled",
+    classification_unlabeled: str = field(
+        default="unlabeled",
         metadata={
-            "help": "split without labels, or several with : between, such as unlabelled:extra "
-            "(default: unlabelled)"
+            "help": "split without labels, or several with : between, such as unlabeled:extra "
+            "(default: unlabeled)"
         },
     )
-    classification_unlabelled_lines: Optional[int] = field(  # noqa: UP045
+    classification_unlabeled_lines: Optional[int] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "how many of the unlabelled lines to use, drawn so that fewer are among more, "
+            "help": "how many of the unlabeled lines to use, drawn so that fewer are among more, "
             "those of the first split before those of the next; 1 or more (default: all)"
         },
     )
@@ -83,13 +83,13 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
         default=False,
         metadata={
             "help": "imitate: repeat the chosen lines until an epoch has as many texts as there "
-            "are unlabelled lines, so that an epoch of fewer lines has as many updates"
+            "are unlabeled lines, so that an epoch of fewer lines has as many updates"
         },
     )
-    classification_others: int = field(
+    unlabeled_per_labeled: int = field(
         default=0,
         metadata={
-            "help": "texts drawn for each labelled one, unlabelled and labelled ones alike, for "
+            "help": "texts drawn for each labeled one, unlabeled and labeled ones alike, for "
             "the criterion virtual_adversarial_cross_entropy; 0 or more (default: 0)"
         },
     )
@@ -203,7 +203,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
             self.datasets[split] = self._taught(split, is_training)
             return
         views = self._views(split, [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES])
-        others = self._others(split) if is_training and self.cfg.classification_others else None
+        others = self._others(split) if is_training and self.cfg.unlabeled_per_labeled else None
         self.datasets[split] = TwoViewDataset(
             views,
             labels=self.labels(split),
@@ -211,10 +211,10 @@ class SemiSupervisedClassificationTask(FairseqTask):
             shuffle=is_training,
             seed=self.cfg.seed,
             others=others,
-            others_per_text=self.cfg.classification_others,
+            others_per_text=self.cfg.unlabeled_per_labeled,
         )
 
-    def unlabelled(self, split: str, view_names: list[str]) -> TwoViewDataset:
+    def unlabeled(self, split: str, view_names: list[str]) -> TwoViewDataset:
         """Return the texts of a split, in its order, without their labels."""
         views = self._views(split, view_names)
         return TwoViewDataset(views, longest=self.cfg.classification_longest, shuffle=False)
@@ -276,7 +276,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     def _taught(self, split: str, is_training: bool) -> TwoViewDataset:
         """Return texts with what the teacher says of them; where it is silent, their labels."""
-        names = self._unlabelled_splits() if is_training else [split]
+        names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
         teacher = None if online else self._labels_of_teacher(folder, names)
@@ -297,11 +297,11 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return the teacher's labels of splits; None for a labelled split without any."""
+        """Return the teacher's labels of splits; None for a labeled split without any."""
         parts = []
         for name in names:
             found = teacher_labels(folder, name, len(self.classes))
-            if found is None and name in self._unlabelled_splits():
+            if found is None and name in self._unlabeled_splits():
                 raise DataError(
                     f"{folder} has no {name}.npy or {name}.txt. Expected probabilities of its "
                     "lines, as `fairseq-ssl classify label` writes them."
@@ -312,39 +312,39 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TeacherLabels(parts)
 
     def _others(self, split: str) -> TwoViewDataset:
-        """Return texts to draw from whose labels do not count: unlabelled ones, and a split's."""
+        """Return texts to draw from whose labels do not count: unlabeled ones, and a split's."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = joined_views(
-            [self._views(one, names) for one in (*self._unlabelled_splits(), split)]
+            [self._views(one, names) for one in (*self._unlabeled_splits(), split)]
         )
-        counts = self._counts_unlabelled(WORDS)
+        counts = self._counts_unlabeled(WORDS)
         some = self._some_lines(counts)
-        labelled = np.arange(sum(counts), len(views[0].texts))
+        labeled = np.arange(sum(counts), len(views[0].texts))
         return TwoViewDataset(
             views,
-            lines=np.concatenate([some, labelled]),
+            lines=np.concatenate([some, labeled]),
             longest=self.cfg.classification_longest,
             shuffle=False,
         )
 
-    def _unlabelled_splits(self) -> list[str]:
-        return str(self.cfg.classification_unlabelled).split(":")
+    def _unlabeled_splits(self) -> list[str]:
+        return str(self.cfg.classification_unlabeled).split(":")
 
-    def _counts_unlabelled(self, view: str) -> list[int]:
-        return [len(self._indexed(view, name)) for name in self._unlabelled_splits()]
+    def _counts_unlabeled(self, view: str) -> list[int]:
+        return [len(self._indexed(view, name)) for name in self._unlabeled_splits()]
 
     def _lines_of_epoch(self) -> ViewIds:
-        """Return the chosen unlabelled lines, repeated if epochs are to be full."""
-        counts = self._counts_unlabelled(PIECES)
+        """Return the chosen unlabeled lines, repeated if epochs are to be full."""
+        counts = self._counts_unlabeled(PIECES)
         lines = self._some_lines(counts)
         is_full = self.cfg.classification_full_epochs
         return np.sort(np.resize(lines, sum(counts))) if is_full else lines
 
     def _some_lines(self, counts: list[int]) -> ViewIds:
-        wanted = self.cfg.classification_unlabelled_lines
+        wanted = self.cfg.classification_unlabeled_lines
         if wanted is not None and wanted > sum(counts):
             raise ConfigurationError(
-                f"--classification-unlabelled-lines is {wanted}, and there are {sum(counts)} lines."
+                f"--classification-unlabeled-lines is {wanted}, and there are {sum(counts)} lines."
             )
         return drawn_lines(counts, wanted, SUBSET_SEED)
 
@@ -374,14 +374,14 @@ def _mark(symbols: list[str]) -> str:
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     """Refuse values out of their range, and what goes with another stage."""
-    for name in ("classification_longest", "classification_unlabelled_lines"):
+    for name in ("classification_longest", "classification_unlabeled_lines"):
         value = getattr(cfg, name)
         if value is not None and value < 1:
             option = flag(name)
             raise ConfigurationError(f"{option} is {value}; expected 1 or more.")
-    if cfg.classification_others < 0:
+    if cfg.unlabeled_per_labeled < 0:
         raise ConfigurationError(
-            f"--classification-others is {cfg.classification_others}; expected 0 or more."
+            f"--unlabeled-per-labeled is {cfg.unlabeled_per_labeled}; expected 0 or more."
         )
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(

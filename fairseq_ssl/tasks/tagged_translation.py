@@ -61,7 +61,7 @@ class TaggedTranslationConfig(TranslationConfig):
             "beam)"
         },
     )
-    noisy_beam_per: str = field(
+    noisy_beam_granularity: str = field(
         default=CANDIDATE,
         metadata={
             "help": f"{CANDIDATE}: an r for each word that may follow a hypothesis; {HYPOTHESIS}: "
@@ -103,7 +103,7 @@ class TaggedTranslationTask(RightToLeft, TranslationTask):
         super().__init__(cfg, source, target)
         # fairseq's default is -1, with which it can not combine splits
         cfg.upsample_primary = max(cfg.upsample_primary, 1)
-        self.noise = BeamNoise(cfg.noisy_beam_beta, cfg.noisy_beam_per, cfg.noisy_beam_seed)
+        self.noise = BeamNoise(cfg.noisy_beam_beta, cfg.noisy_beam_granularity, cfg.noisy_beam_seed)
         self.tags = _tags(cfg.source_tags or "", source)
         self.weights = _weights(cfg.mix_weights or "")
         _check_data_options(cfg, bool(self.tags), bool(self.weights))

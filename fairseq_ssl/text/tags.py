@@ -47,7 +47,7 @@ def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
 def add_to_dictionary(path: Path, tag: str) -> int | None:
     """Append the tag to a dictionary of fairseq's, and return its line, or None if it was there.
 
-    All other entries keep their lines, and with them the ids of data that is binarised already.
+    All other entries keep their lines, and with them the ids of data that is binarized already.
     """
     with exclusive(path, wait=True):
         if any(word == tag for word, _ in read_entries(path)):

@@ -1,9 +1,9 @@
 """How many tokens a second classifiers and imitators train on (thesis, table 3.4).
 
 Random weights, and texts whose tokens are distributed as words are (Zipf). Each of --what is
-measured over a plain LSTM classifier in turn: adv and vat, whose every labelled text comes with
-an unlabelled one, and imitators with windows 1 to the number given. As in the thesis forward and
-backward are counted; with --optimiser the step of Adam as well, and with --touched-rows that of
+measured over a plain LSTM classifier in turn: adv and vat, whose every labeled text comes with
+an unlabeled one, and imitators with windows 1 to the number given. As in the thesis forward and
+backward are counted; with --optimizer the step of Adam as well, and with --sparse-gradients that of
 the imitators' embeddings for the rows that a batch has. The teacher's labels are made before.
 """
 
@@ -59,12 +59,12 @@ def main() -> None:
     options.add_argument(
         "--channels", type=int, default=512, help="N, and the imitators' embeddings"
     )
-    options.add_argument("--optimiser", action="store_true", help="count Adam's step too")
+    options.add_argument("--optimizer", action="store_true", help="count Adam's step too")
     options.add_argument(
-        "--touched-rows", action="store_true", help="which moves no embeddings but those in use"
+        "--sparse-gradients", action="store_true", help="which moves no embeddings but those in use"
     )
     args = harness.parse(options)
-    goal = None if args.optimiser else GOALS[args.what]  # Adam's step is not in it
+    goal = None if args.optimizer else GOALS[args.what]  # Adam's step is not in it
     comparison = harness.Comparison(
         *("classification_training", args.what, "lstm", "tokens/s", goal), vars(args)
     )
@@ -83,7 +83,7 @@ def trainer(what: str, args: Any) -> harness.Run:
     if what.isdigit():
         windows = range(1, int(what) + 1)
         sizes = (args.vocabulary, CLASSES, windows, 1, args.channels, args.channels)
-        imitators = Imitators(*sizes, touched_rows=args.touched_rows)
+        imitators = Imitators(*sizes, sparse_gradients=args.sparse_gradients)
         imitators.by_types = FORMS[args.form]
         model: nn.Module = Pieces(imitators)
         criterion: Any = ImitationCrossEntropy(task, "text")
@@ -97,7 +97,7 @@ def trainer(what: str, args: Any) -> harness.Run:
         if what == "vat":
             batch["others"] = {"src_tokens": texts(args), "src_lengths": lengths}
     model = model.to(args.device).train()
-    adam = RowAdam(model.parameters(), 1e-3) if args.optimiser else None
+    adam = RowAdam(model.parameters(), 1e-3) if args.optimizer else None
 
     def run() -> int:
         for _ in range(args.steps):
@@ -115,7 +115,7 @@ def expert(what: str, args: Any, task: Any) -> tuple[nn.Module, Any]:
     cfg = LstmClassifierConfig(
         recurrent_embed_dim=args.dim,
         recurrent_hidden_dim=args.hidden,
-        recurrent_normalise_embeddings=what != "lstm",
+        recurrent_normalize_embeddings=what != "lstm",
     )
     kinds: dict[str, Any] = {
         "lstm": lambda: losses.ClassificationCrossEntropy(task),

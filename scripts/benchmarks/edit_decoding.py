@@ -68,7 +68,7 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
     model = EditTagger.build_model(EditTaggerConfig(**vars(sizes)), task)
     model.to(args.device).eval().prepare_for_inference_(None)
     if args.kind == "int8":
-        model.quantise_()
+        model.quantize_()
     elif args.kind == "bf16":
         model.bfloat16()
     settings = RoundsSettings(iterations=args.rounds)

@@ -237,7 +237,7 @@ SUITE = (
         "classification_training",
         "--what 1",
         "13.3 (thesis, table 3.4, GPU)",
-        note="20.2 on an Intel Xeon; an eighth is the gradient's zeros: --touched-rows.",
+        note="20.2 on an Intel Xeon; an eighth is the gradient's zeros: --sparse-gradients.",
     ),
     Entry(
         "classification.imitators.2",
@@ -264,13 +264,13 @@ SUITE = (
         "classification.adam",
         "window 1, with Adam's step in both",
         "classification_training",
-        "--what 1 --optimiser",
+        "--what 1 --optimizer",
     ),
     Entry(
-        "classification.touched",
+        "classification.sparse_gradients",
         "the same, of no embeddings but those a batch has",
         "classification_training",
-        "--what 1 --optimiser --touched-rows",
+        "--what 1 --optimizer --sparse-gradients",
     ),
     Entry(
         "classification.adv",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from targets import EDITS, JOINED, LABELLED, NBEST, OTHER, TEXT, TWO_LINES, Target
+from targets import EDITS, JOINED, LABELED, NBEST, OTHER, TEXT, TWO_LINES, Target
 
 READ = b"a b c\nd e\n\nf g a b\n"
 WRITTEN = b"u v\nw x y\n\nz\n"
@@ -15,7 +15,7 @@ LIST = (
 )
 DATA = "--data-dir {models}/data"
 ALONE = "--device cpu --jobs 1 --threads 1"
-BINARISED = {
+BINARIZED = {
     f"folder/{name}": f"data/{name}"
     for name in (
         *("dict.src.txt", "dict.trg.txt"),
@@ -92,24 +92,24 @@ MODEL_TARGETS = {
     "length-bleu": Target(
         "length-bleu {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test --beam 1 "
         "--subwords none --device cpu -o {out}",
-        BINARISED,
+        BINARIZED,
         ("--ends", "--max-tokens"),
     ),
     "token-wins": Target(
         "token-wins {folder} -c m={models}/t.pt -c n={models}/t.pt --subset test "
         "--device cpu -o {out}",
-        BINARISED,
+        BINARIZED,
         ("--ranks", "--positions"),
     ),
     "swapped-bleu": Target(
         "swapped-bleu {folder} -c m={models}/t.pt --subset test --separator a --beam 1 "
         "--subwords none --device cpu -o {out}",
-        BINARISED,
+        BINARIZED,
         ("--lines", "--seed"),
     ),
-    "position-data.binarised": Target(
+    "position-data.binarized": Target(
         "position-data interpolate {folder} {out} --sentences 2",
-        BINARISED,
+        BINARIZED,
         ("--sentences",),
     ),
     "position-data.swapped": Target(
@@ -117,7 +117,7 @@ MODEL_TARGETS = {
         {"folder/train.en": JOINED, "folder/train.de": JOINED},
     ),
     "position-data.extrapolate": Target(
-        "position-data extrapolate {folder} {out}", BINARISED, ("--limit",)
+        "position-data extrapolate {folder} {out}", BINARIZED, ("--limit",)
     ),
     "export.ctranslate2": Target(
         f"export {{one.pt}} --to ctranslate2 {DATA} -o {{out}}", {"one.pt": "t.pt"}
@@ -149,11 +149,11 @@ MODEL_TARGETS = {
     ),
     "classify.prepare.bert": Target(
         "classify prepare {one} --valid-share 0.2 --pieces 60 --cut bert:{folder} -o {out}",
-        {"one": LABELLED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
+        {"one": LABELED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
     "shift-similarity": Target(
         "shift-similarity {folder} -c m={models}/shape.pt --subset test --device cpu -o {out}",
-        BINARISED,
+        BINARIZED,
         ("--offsets", "--max-tokens"),
     ),
     "rerank.vectors": Target(
@@ -165,18 +165,18 @@ MODEL_TARGETS = {
     "classify.predict": Target(
         "classify predict {text} --model {models}/classifier.pt --data {models}/texts --device cpu "
         "-o {out}",
-        {"text": LABELLED},
+        {"text": LABELED},
         ("--batch-size", "--windows"),
-        ("--labelled",),
+        ("--labeled",),
     ),
     "classify.predict.model": Target(
         "classify predict {text} --model {one.pt} --data {models}/texts --device cpu -o {out}",
-        {"text": LABELLED, "one.pt": "classifier.pt"},
+        {"text": LABELED, "one.pt": "classifier.pt"},
     ),
     "classify.predict.data": Target(
         "classify predict {text} --model {models}/classifier.pt --data {folder} --device cpu "
         "-o {out}",
-        {"text": LABELLED, **TEXTS},
+        {"text": LABELED, **TEXTS},
     ),
     "classify.label": Target(
         "classify label --model {models}/classifier.pt --data {folder} --split valid --device cpu "

@@ -25,7 +25,7 @@ try:
     import atheris
 except ImportError:
     sys.exit("This needs the package atheris: pip install atheris")
-from targets import CASE, COUNTS, EDITS, FILTERS, FOUND, LABELLED, M2, NBEST, TEXT, VECTORS, WEIGHTS
+from targets import CASE, COUNTS, EDITS, FILTERS, FOUND, LABELED, M2, NBEST, TEXT, VECTORS, WEIGHTS
 
 LEARNED = json.dumps(
     {
@@ -122,7 +122,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "learner-words": (LearnerErrors.read, LEARNED),
     "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
     "counts": (read_counts, COUNTS),
-    "labelled": (lambda path: list(read_labeled_text(path)), LABELLED[:60]),
+    "labeled": (lambda path: list(read_labeled_text(path)), LABELED[:60]),
     "case": (truecaser, CASE),
     "it.vec": (lambda path: read_vectors(path, {"one", "two"}), VECTORS),
     "weights": (read_weights, WEIGHTS),

@@ -46,17 +46,17 @@ def folder() -> Path:
     (made / "text").write_text("the cat sat on the mat\na hat\n" * 9)
     _run(*pieces, "--size", "20", str(made / "text"))
     for split in ("train", "test"):
-        _binarise(data, f"{split}.src-trg", "src", "b a c\nd a e\nf g a b\n")
-        _binarise(data, f"{split}.src-trg", "trg", "u v\nw x y\nz\n")
+        _binarize(data, f"{split}.src-trg", "src", "b a c\nd a e\nf g a b\n")
+        _binarize(data, f"{split}.src-trg", "trg", "u v\nw x y\nz\n")
     return made
 
 
 def _classifier(made: Path) -> None:
     from tests.unit.inference import random_models
 
-    labelled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
-    (made / "labelled").write_text("".join(labelled))
-    words = ("classify", "prepare", str(made / "labelled"), "--valid-share", "0.2")
+    labeled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
+    (made / "labeled").write_text("".join(labeled))
+    words = ("classify", "prepare", str(made / "labeled"), "--valid-share", "0.2")
     _run(*words, "--leaks", "keep", "--pieces", "60", "-o", str(made / "texts"))
     random_models.classifier(made / "classifier.pt", made / "texts")
 
@@ -80,7 +80,7 @@ def _run(*words: str) -> None:
         raise RuntimeError(f"`fairseq-ssl {' '.join(words)}` did not work")
 
 
-def _binarise(data: Path, split: str, side: str, text: str) -> None:
+def _binarize(data: Path, split: str, side: str, text: str) -> None:
     from fairseq.data import Dictionary, indexed_dataset
 
     dictionary = Dictionary.load(str(data / f"dict.{side}.txt"))

@@ -26,7 +26,7 @@ NBEST = (
     b"0 ||| der Hund ||| l2r= -0.7 lm= -2 ||| -2.7 ||| from= l2r\n"
     b"1 ||| ja ||| l2r= -0.1 lm= -1 ||| -1.1 ||| from= l2r\n"
 )
-LABELLED = b"".join(b"pos\ta good film %d\nneg\ta bad film %d\n" % (n, n) for n in range(20))
+LABELED = b"".join(b"pos\ta good film %d\nneg\ta bad film %d\n" % (n, n) for n in range(20))
 CASE = b"the (5/7) The (2)\nCat (3/3)\n"
 EDITS = (
     b"fairseq-ssl edit dictionary, form 1\nlongest 2\ngram the 5\ngram a_z 2\n"
@@ -178,14 +178,14 @@ TARGETS |= {
         {"one": TEXT, "two": TEXT, "three": OTHER, "vectors.vec": VECTORS},
     ),
     "classify.prepare": Target(
-        "classify prepare {one} --unlabelled {two} --valid-share 0.2 --test-share 0.2 "
+        "classify prepare {one} --unlabeled {two} --valid-share 0.2 --test-share 0.2 "
         "--pieces 60 -o {out}",
-        {"one": LABELLED, "two": TEXT},
+        {"one": LABELED, "two": TEXT},
         ("--least-count", "--train-lines", "--valid-share"),
         ("--leaks=drop", "--lower", "--drop-unknown"),
     ),
     "classify.score": Target(
-        "classify score {one} {two}", {"one": LABELLED, "two": LABELLED}, ("--samples",)
+        "classify score {one} {two}", {"one": LABELED, "two": LABELED}, ("--samples",)
     ),
     "subwords.dictionary": Target(
         "subwords dictionary {model.model}", {"model.model": "pieces.model"}

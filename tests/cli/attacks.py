@@ -100,7 +100,7 @@ def filter_json(**changes: Any) -> Content:
 
 
 def index(**changes: int) -> Content:
-    """An index of binarised data with another number."""
+    """An index of binarized data with another number."""
 
     def made(_: Path) -> bytes:
         data = (models() / "data/test.src-trg.src.idx").read_bytes()

@@ -20,7 +20,7 @@ TOKENS = ("--ranks", "6", "--positions", "2,4")
 
 @pytest.fixture(scope="module")
 def joined(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Joined sentences, three in one, binarised."""
+    """Joined sentences, three in one, binarized."""
     folder = tmp_path_factory.mktemp("joined") / "data"
     words = ["position-data", "interpolate", str(toy_data), str(folder), "--sentences", "3"]
     assert main(words) == 0

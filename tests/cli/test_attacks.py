@@ -97,7 +97,7 @@ WITH_CHECKPOINT = {
     "edits tune": "edits tune {text} {other} --model {a.pt} --data {models}/data --device cpu",
 }
 WITH_BERT = {
-    "classify prepare": "classify prepare {labelled} --valid-share 0.2 --pieces 60 "
+    "classify prepare": "classify prepare {labeled} --valid-share 0.2 --pieces 60 "
     "--cut bert:{folder} -o {out}",
     "rerank, masked model": "rerank features {list} --masked-model {folder} --device cpu -o {out}",
 }
@@ -271,7 +271,7 @@ def places(tmp_path: Path, canary: Path) -> Callable[[Mapping[str, Content]], di
         given: dict[str, Content] = {
             "text": TEXT,
             "other": OTHER,
-            "labelled": b"".join(b"good\ta %d\nbad\tb %d\n" % (n, n) for n in range(20)),
+            "labeled": b"".join(b"good\ta %d\nbad\tb %d\n" % (n, n) for n in range(20)),
             "list": b"0 ||| u v ||| l2r= -0.5 ||| -0.5\n1 ||| w ||| l2r= -0.1 ||| -0.1\n",
             **files,
         }

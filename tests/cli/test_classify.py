@@ -23,7 +23,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def prepare(folder: Path, *words: str) -> int:
-    files = ["--unlabelled", str(folder / "more"), "-o", str(folder / "data"), "--pieces", "60"]
+    files = ["--unlabeled", str(folder / "more"), "-o", str(folder / "data"), "--pieces", "60"]
     return main(["classify", "prepare", str(folder / "train"), *files, *words])
 
 
@@ -43,7 +43,7 @@ def test_prepare_makes_two_views_and_labels(text: Path, capsys: pytest.CaptureFi
     assert not set(lines(data, "pieces", "test")) & set(lines(data, "pieces", "train"))
     valid = lines(data, "words", "valid")
     assert valid == ["<unk> <unk> <unk> film", "number"], "A, Fine and the comma are rare"
-    assert lines(data, "words", "unlabelled") == [
+    assert lines(data, "words", "unlabeled") == [
         "<unk> film unseen",
         "unseen is this",
         "",
@@ -51,36 +51,35 @@ def test_prepare_makes_two_views_and_labels(text: Path, capsys: pytest.CaptureFi
     ]
     assert lines(data, "label", "valid") == ["good", "bad"]
     pieces = [
-        "".join(one.split()).replace("▁", " ").strip()
-        for one in lines(data, "pieces", "unlabelled")
+        "".join(one.split()).replace("▁", " ").strip() for one in lines(data, "pieces", "unlabeled")
     ]
     assert pieces == ["a film unseen", "unseen is this", "", "this number"]
-    assert (data / "lm/train1.bin").samefile(data / "words/unlabelled.bin")
+    assert (data / "lm/train1.bin").samefile(data / "words/unlabeled.bin")
     told = json.loads((text / "data.json").read_text())
-    assert (told["classes"], told["valid"], told["unlabelled"]) == (2, 2, 4)
+    assert (told["classes"], told["valid"], told["unlabeled"]) == (2, 2, 4)
 
 
-def test_test_texts_among_the_unlabelled_are_refused_unless_told(
+def test_test_texts_among_the_unlabeled_are_refused_unless_told(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (text / "more").open("a") as file:
         file.write("a fine FILM !\n")
     assert prepare(text, "--valid", str(text / "valid")) == 1
-    assert "1 unlabelled and 0 training texts are among the valid" in capsys.readouterr().err
+    assert "1 unlabeled and 0 training texts are among the valid" in capsys.readouterr().err
     assert not (text / "data").exists()
     assert prepare(text, "--valid", str(text / "valid"), "--leaks", "drop") == 0
-    assert len(lines(text / "data", "words", "unlabelled")) == 4
+    assert len(lines(text / "data", "words", "unlabeled")) == 4
     assert prepare(text, "--valid", str(text / "valid"), "--leaks", "keep", "--force") == 0
-    assert len(lines(text / "data", "words", "unlabelled")) == 5
+    assert len(lines(text / "data", "words", "unlabeled")) == 5
 
 
 def test_labels_can_be_taken_from_some(text: Path) -> None:
-    """Fewer are among more, and the others become unlabelled."""
+    """Fewer are among more, and the others become unlabeled."""
     kept: list[set[str]] = []
     for count in (5, 12):
         assert prepare(text, "--train-lines", str(count), "--force", "--least-count", "1") == 0
         kept.append(set(lines(text / "data", "words", "train")))
-        assert len(lines(text / "data", "words", "unlabelled")) == 4 + 40 - count
+        assert len(lines(text / "data", "words", "unlabeled")) == 4 + 40 - count
         assert len(lines(text / "data", "label", "train")) == count
     assert kept[0] < kept[1]
 
@@ -113,7 +112,7 @@ def test_extra_texts_change_neither_vocabularies_nor_the_language_model(text: Pa
     before = {path.name: path.read_bytes() for path in (text / "data").glob("*/dict.txt")}
     kept = (text / "data/pieces.model").read_bytes()
     (text / "extra").write_text("unseen extra words unseen\nA Fine film!\nthis film\n")
-    assert prepare(text, *flags, "--extra-unlabelled", str(text / "extra"), "--force") == 0
+    assert prepare(text, *flags, "--extra-unlabeled", str(text / "extra"), "--force") == 0
     after = {path.name: path.read_bytes() for path in (text / "data").glob("*/dict.txt")}
     assert (after, (text / "data/pieces.model").read_bytes()) == (before, kept)
     found = lines(text / "data", "words", "extra")
@@ -127,7 +126,7 @@ def test_extra_texts_that_are_valid_texts_are_refused(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (text / "extra").write_text("new\nA Fine film!\n")
-    flags = ("--valid", str(text / "valid"), "--extra-unlabelled", str(text / "extra"))
+    flags = ("--valid", str(text / "valid"), "--extra-unlabeled", str(text / "extra"))
     assert prepare(text, *flags) == 1
     assert "extra:2 is among the valid texts" in capsys.readouterr().err
     assert not (text / "data").exists()

@@ -43,7 +43,7 @@ def labels(path: Path) -> np.ndarray:
 def expected(folder: Path) -> np.ndarray:
     """The expert's probabilities, text by text."""
     model, task = made.loaded(folder / "expert/checkpoint_last.pt", folder / "data")
-    texts = task.unlabelled("unlabelled", [WORDS])
+    texts = task.unlabeled("unlabeled", [WORDS])
     rows = []
     with torch.no_grad():
         for number in range(len(texts)):
@@ -54,19 +54,19 @@ def expected(folder: Path) -> np.ndarray:
 
 def test_labels_are_those_of_the_expert_whole_or_in_parts(folder: Path, tmp_path: Path) -> None:
     assert call(folder, "label", "expert", "-o", tmp_path) == 0
-    whole = labels(tmp_path / "unlabelled.npy")
+    whole = labels(tmp_path / "unlabeled.npy")
     assert whole.dtype == np.float16
     np.testing.assert_allclose(whole, expected(folder), atol=1e-3)
     for part in ("1/3", "2/3", "3/3"):
         assert call(folder, "label", "expert", "-o", tmp_path / "parts", "--shard", part) == 0
-    names = [f"unlabelled.{part}-of-3.npy" for part in (1, 2, 3)]
+    names = [f"unlabeled.{part}-of-3.npy" for part in (1, 2, 3)]
     parts = np.concatenate([labels(tmp_path / "parts" / name) for name in names])
     np.testing.assert_allclose(parts, whole, atol=1e-3)
-    told = json.loads((tmp_path / "unlabelled.npy.json").read_text())
+    told = json.loads((tmp_path / "unlabeled.npy.json").read_text())
     assert (told["classes"], told["lines"]) == (["bad", "good"], [0, 30])
 
 
-def test_a_killed_labelling_goes_on(
+def test_a_killed_labeling_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(classify_predict, "BLOCK", 7)
@@ -80,10 +80,10 @@ def test_a_killed_labelling_goes_on(
 
     monkeypatch.setattr(TextClassifierPipeline, "probabilities", stops)
     assert call(folder, "label", "expert", "-o", tmp_path) == 130
-    assert not (tmp_path / "unlabelled.npy").exists()
+    assert not (tmp_path / "unlabeled.npy").exists()
     assert call(folder, "label", "expert", "-o", tmp_path) == 0
     assert asked == [0, 7, 14, 14, 21, 28]
-    np.testing.assert_allclose(labels(tmp_path / "unlabelled.npy"), expected(folder), atol=1e-3)
+    np.testing.assert_allclose(labels(tmp_path / "unlabeled.npy"), expected(folder), atol=1e-3)
 
 
 def test_predictions_are_printed_and_scored(
@@ -92,7 +92,7 @@ def test_predictions_are_printed_and_scored(
     gold = folder / "data/text/valid.tsv"
     for model, words in (("expert", ()), ("mixture", ("--windows", "2"))):
         output = tmp_path / f"{model}.txt"
-        assert call(folder, "predict", model, gold, "--labelled", "-o", output, *words) == 0
+        assert call(folder, "predict", model, gold, "--labeled", "-o", output, *words) == 0
     wanted = [line.partition("\t")[0] for line in gold.read_text().splitlines()]
     rows = [line.split("\t") for line in (tmp_path / "mixture.txt").read_text().splitlines()]
     assert len(rows) == len(wanted) == 9
@@ -169,7 +169,7 @@ def test_damaged_texts_are_told(
 ) -> None:
     data = tmp_path / "data"
     shutil.copytree(folder / "data", data)
-    index, ids = (data / f"words/unlabelled.{kind}" for kind in ("idx", "bin"))
+    index, ids = (data / f"words/unlabeled.{kind}" for kind in ("idx", "bin"))
     if damage == "index":
         index.write_bytes(index.read_bytes()[:-9])
     elif damage == "head":

@@ -298,4 +298,4 @@ def test_text_needs_neither_torch_nor_fairseq(write: Write, tmp_path: Path) -> N
     (tmp_path / "text" / "train.en-de.en.idx").touch()
     words[-1] += "2"
     shown = run_command(sys.executable, "-c", ALONE, *words, code=1).stderr
-    assert "Binarised data needs the package fairseq" in shown
+    assert "Binarized data needs the package fairseq" in shown

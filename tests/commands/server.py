@@ -28,7 +28,7 @@ import fairseq.checkpoint_utils
 import fairseq.options
 import fairseq.sequence_generator
 import fairseq.trainer
-import torch._dynamo  # which every optimiser imports when it is made
+import torch._dynamo  # which every optimizer imports when it is made
 
 import fairseq_ssl  # as --user-dir does
 

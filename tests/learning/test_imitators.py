@@ -19,7 +19,7 @@ IMITATORS = ("--imitator-embed-dim", "32", "--imitator-channels", "32", "--lr", 
 
 def error(checkpoint: Path, data: Path) -> float:
     model, task = made.loaded(checkpoint, data)
-    texts, labels = task.unlabelled("test", [WORDS, PIECES]), task.labels("test")
+    texts, labels = task.unlabeled("test", [WORDS, PIECES]), task.labels("test")
     batch = texts.collater([texts[number] for number in range(len(texts))])["net_input"]
     with torch.no_grad():
         said = model(**batch).argmax(-1).numpy()
@@ -30,9 +30,9 @@ def test_imitators_lower_the_error_and_random_vectors_do_not(run: Run, tmp_path:
     """200 labels show few of the 300 phrases; the expert's labels of 4,000 texts show all."""
     text, data = tmp_path / "text", tmp_path / "data"
     maker = ROOT / "examples/mein/toy_reviews.py"
-    run(sys.executable, maker, text, "--train", "200", "--unlabelled", "4000")
+    run(sys.executable, maker, text, "--train", "200", "--unlabeled", "4000")
     files = ["--valid", text / "dev.tsv", "--test", text / "test.tsv"]
-    files += ["--unlabelled", text / "unlabelled.txt", "--pieces", "800", "-o", data]
+    files += ["--unlabeled", text / "unlabelled.txt", "--pieces", "800", "-o", data]
     assert main(["classify", "prepare", *map(str, [text / "train.tsv", *files])]) == 0
     expert = made.expert(data, tmp_path / "expert", *EXPERT, epochs=4)
     batches = ("--batch-size", "32")

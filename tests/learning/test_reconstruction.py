@@ -30,7 +30,7 @@ LEARNING = ("--arch", "bytenet_digits", "--bytenet-sets", "1", "--reconstruction
 @pytest.fixture(scope="module")
 def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
-    digit_pairs.write(run, folder, labelled=128, unlabelled=512, valid=1, test=300)
+    digit_pairs.write(run, folder, labeled=128, unlabeled=512, valid=1, test=300)
     return folder
 
 

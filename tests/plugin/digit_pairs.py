@@ -1,4 +1,4 @@
-"""Digits in words and as digits, binarised, with monolingual words and digits beside them."""
+"""Digits in words and as digits, binarized, with monolingual words and digits beside them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.conftest import ROOT, Run
 LANGUAGES = ("words", "digits")
 
 
-def write(run: Run, folder: Path, labelled: int, unlabelled: int, valid: int, test: int) -> None:
+def write(run: Run, folder: Path, labeled: int, unlabeled: int, valid: int, test: int) -> None:
     """Write FOLDER/bin with pairs, and FOLDER/mono with text of both languages."""
-    sizes = {"labelled": labelled, "unlabelled": unlabelled, "valid": valid, "test": test}
+    sizes = {"labeled": labeled, "unlabeled": unlabeled, "valid": valid, "test": test}
     flags = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
     run(sys.executable, ROOT / "examples/bytenet/digits.py", folder, *flags)
     names = folder / "dict.txt"

@@ -23,7 +23,7 @@ LANGUAGES = ("-s", "digits", "-t", "words")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Digits in words, from digits."""
     folder = tmp_path_factory.mktemp("digits")
-    sizes = ("--labelled", "300", "--valid", "20", "--test", "40")
+    sizes = ("--labeled", "300", "--valid", "20", "--test", "40")
     run(sys.executable, ROOT / "examples/bytenet/digits.py", folder, *sizes)
     splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     dictionary = ("--srcdict", folder / "dict.txt", "--tgtdict", folder / "dict.txt")

@@ -50,7 +50,7 @@ def test_each_step_trains_its_part_and_leaves_the_other(
     assert all(moved)
     assert last["lambda_steps"].ne(0).all()
     state = torch.load(mixture, weights_only=False)["last_optimizer_state"]["state"]
-    assert len(state) == len(first) + 1, "imitators are in no optimiser"
+    assert len(state) == len(first) + 1, "imitators are in no optimizer"
 
 
 def test_a_finished_checkpoint_needs_none_of_those_before(
@@ -64,7 +64,7 @@ def test_a_finished_checkpoint_needs_none_of_those_before(
     finally:
         for path in hidden:
             path.rename(path.with_suffix(".pt"))
-    texts = task.unlabelled("unlabelled", [WORDS, PIECES])
+    texts = task.unlabeled("unlabeled", [WORDS, PIECES])
     batch = texts.collater([texts[index] for index in range(6)])["net_input"]
     with torch.no_grad():
         found = model(**batch)
@@ -86,7 +86,7 @@ def test_without_weight_the_mixture_is_its_expert(
     flags = ("--mixture-imitators", imitators, "--mixture-lambda=-inf", "--lr", "0")
     mixture, task = made.loaded(made.mixture(data, tmp_path / "run", expert, *flags), data)
     alone, _ = made.loaded(expert, data)
-    texts = task.unlabelled("unlabelled", [WORDS, PIECES])
+    texts = task.unlabeled("unlabeled", [WORDS, PIECES])
     batch = texts.collater([texts[index] for index in range(6)])["net_input"]
     assert torch.equal(mixture(**batch), alone(**batch))
 
@@ -110,36 +110,36 @@ def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_p
     """It says of each text what its label is, which imitators learn."""
     teacher = tmp_path / "teacher"
     teacher.mkdir()
-    np.save(teacher / "unlabelled.npy", np.array([[0.0, 1.0], [1.0, 0.0]] * 15, np.float16))
-    flags = ("--max-epoch", "15", "--classification-unlabelled-lines", "26")
+    np.save(teacher / "unlabeled.npy", np.array([[0.0, 1.0], [1.0, 0.0]] * 15, np.float16))
+    flags = ("--max-epoch", "15", "--classification-unlabeled-lines", "26")
     checkpoint = made.imitators(data, tmp_path / "run", teacher, *flags)
     model, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
     task.stage = "supervised"
-    texts = task.unlabelled("unlabelled", [PIECES])
+    texts = task.unlabeled("unlabeled", [PIECES])
     batch = texts.collater([texts[index] for index in range(30)])["net_input"]
     said = sum(model.imitators.alphas(batch["piece_tokens"])).argmax(-1)
     assert (said == torch.tensor([1, 0] * 15)).float().mean() > 0.9
-    np.save(teacher / "unlabelled.npy", np.full((29, 2), 0.5))
+    np.save(teacher / "unlabeled.npy", np.full((29, 2), 0.5))
     with pytest.raises(DataError, match="30 lines of pieces and 29 of probabilities"):
         made.imitators(data, tmp_path / "other", teacher)
 
 
 def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path: Path) -> None:
-    """And extra texts follow the unlabelled ones."""
+    """And extra texts follow the unlabeled ones."""
     teacher = tmp_path / "teacher"
     teacher.mkdir()
-    for split in ("unlabelled", "valid"):
+    for split in ("unlabeled", "valid"):
         np.save(teacher / f"{split}.npy", np.full((30 if split[0] == "u" else 9, 2), 0.5))
     found = {}
     for name, flags in (
         ("all", ()),
-        ("few", ("--classification-unlabelled-lines", "8")),
-        ("full", ("--classification-unlabelled-lines", "8", "--classification-full-epochs")),
+        ("few", ("--classification-unlabeled-lines", "8")),
+        ("full", ("--classification-unlabeled-lines", "8", "--classification-full-epochs")),
         (
             "extra",
             (
-                *("--classification-unlabelled", "unlabelled:valid"),
-                *("--classification-unlabelled-lines", "34"),
+                *("--classification-unlabeled", "unlabeled:valid"),
+                *("--classification-unlabeled-lines", "34"),
             ),
         ),
     ):
@@ -155,7 +155,7 @@ def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path
     line = int(found["extra"].lines[33]) - 30
     checkpoint = tmp_path / "extra/checkpoint_last.pt"
     _, task = made.loaded(checkpoint, data, imitator_teacher=teacher)
-    ids = task.unlabelled("valid", [PIECES])[line][PIECES]
+    ids = task.unlabeled("valid", [PIECES])[line][PIECES]
     assert torch.equal(found["extra"][33][PIECES], ids)
     updates = []
     for name in ("all", "few", "full"):
@@ -191,8 +191,8 @@ def test_an_expert_starts_from_a_language_model_by_the_names_of_words(
 
 @pytest.mark.parametrize("criterion", ["adversarial", "virtual_adversarial"])
 def test_adversarial_trainings_learn(data: Path, criterion: str, tmp_path: Path) -> None:
-    flags = ("--criterion", f"{criterion}_cross_entropy", "--recurrent-normalise-embeddings")
-    more = ("--classification-others", "2", "--clip-norm", "5", "--lr", "0.03")
+    flags = ("--criterion", f"{criterion}_cross_entropy", "--recurrent-normalize-embeddings")
+    more = ("--unlabeled-per-labeled", "2", "--clip-norm", "5", "--lr", "0.03")
     found = made.expert(data, tmp_path / "run", *flags, *more, epochs=20)
     model, task = made.loaded(found, data)
     task.load_dataset("valid")
@@ -220,7 +220,7 @@ def test_a_mixture_trains_adversarially_and_asks_its_imitators_once_of_each_text
 
     monkeypatch.setattr(ExpertAndImitators, "alphas", counted)
     flags = ("--mixture-imitators", imitators, "--criterion", f"{criterion}_cross_entropy")
-    more = ("--adversarial-epsilon", "1", "--classification-others", "2", "--max-update", "3")
+    more = ("--adversarial-epsilon", "1", "--unlabeled-per-labeled", "2", "--max-update", "3")
     found = weights(made.mixture(data, tmp_path / "run", expert, *flags, *more))
     assert len(calls) == 3 * asked
     for name, weight in weights(expert).items():
@@ -255,4 +255,4 @@ def test_what_does_not_fit_is_refused_before_the_first_batch(
     with pytest.raises(ConfigurationError, match="--imitator-windows is '1,0'"):
         made.imitators(data, tmp_path, expert, "--imitator-windows", "1,0")
     with pytest.raises(ConfigurationError, match="there are 30 lines"):
-        made.imitators(data, tmp_path, expert, "--classification-unlabelled-lines", "31")
+        made.imitators(data, tmp_path, expert, "--classification-unlabeled-lines", "31")

@@ -28,7 +28,7 @@ def expert(data: Path) -> Path:
 
 def test_a_resumed_training_is_the_unbroken_one(data: Path, expert: Path, tmp_path: Path) -> None:
     """Of each step; texts are shuffled anew in each epoch, and other ones drawn for VAT."""
-    vat = ("--criterion", "virtual_adversarial_cross_entropy", "--classification-others", "2")
+    vat = ("--criterion", "virtual_adversarial_cross_entropy", "--unlabeled-per-labeled", "2")
 
     def steps(folder: Path, updates: str) -> list[Path]:
         """Train all until so many updates; what they start from does not change."""
@@ -74,7 +74,7 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
 
 
 def test_rows_that_no_batch_touches_stay(data: Path, expert: Path, tmp_path: Path) -> None:
-    flags = ("--imitator-touched-rows", "--optimizer", "lazy_adam", "--clip-norm", "1")
+    flags = ("--imitator-sparse-gradients", "--optimizer", "lazy_adam", "--clip-norm", "1")
     name = "imitators.embeddings.0.weight"
     start = weights(made.imitators(data, tmp_path / "start", expert, *flags, "--lr", "0"))[name]
     path = made.imitators(data, tmp_path / "run", expert, *flags, "--max-update", "1")
@@ -86,7 +86,7 @@ def test_rows_that_no_batch_touches_stay(data: Path, expert: Path, tmp_path: Pat
     assert all(torch.is_tensor(one["exp_avg"]) for one in kept.values())
 
 
-@pytest.mark.parametrize("embeddings", [(), ("--recurrent-normalise-embeddings",)])
+@pytest.mark.parametrize("embeddings", [(), ("--recurrent-normalize-embeddings",)])
 def test_half_precision_says_the_same(
     data: Path, embeddings: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_half_precision_says_the_same(
     imitators = made.imitators(data, tmp_path / "imitators", expert)
     path = made.mixture(data, tmp_path / "mixture", expert, "--mixture-imitators", imitators)
     model, task = made.loaded(path, data)
-    texts = task.unlabelled("unlabelled", ["words", "pieces"])
+    texts = task.unlabeled("unlabeled", ["words", "pieces"])
     batch = texts.collater([texts[index] for index in range(9)])["net_input"]
     with torch.no_grad():
         wanted = model(**batch)

@@ -51,9 +51,9 @@ def test_what_is_logged_and_that_it_learns(pretrained: tuple[Path, str]) -> None
     _, shown = pretrained
     losses = [float(loss) for loss in re.findall(r"on 'valid' subset \| loss ([\d.]+)", shown)]
     assert losses[-1] < 0.75 * losses[0]
-    shares = [float(share) for share in re.findall(r"touched_share[ =]([\d.]+)", shown)]
+    shares = [float(share) for share in re.findall(r"changed_share[ =]([\d.]+)", shown)]
     assert all(40 < share < 60 for share in shares)
-    right = [float(right) for right in re.findall(r"touched_accuracy[ =]([\d.]+)", shown)]
+    right = [float(right) for right in re.findall(r"changed_accuracy[ =]([\d.]+)", shown)]
     assert right[-1] > right[0]
     assert "can only test a child process" not in shown, "workers are not to be forked anew"
 

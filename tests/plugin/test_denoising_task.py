@@ -59,12 +59,12 @@ Row = tuple[int, list[int], list[bool]]
 
 
 def rows(batches: Iterator[dict[str, Any]]) -> list[Row]:
-    """Each sentence's number, its source and what is touched, in the order they come."""
+    """Each sentence's number, its source and what is changed, in the order they come."""
     return [
-        (number, source[source != 1].tolist(), touched.tolist())
+        (number, source[source != 1].tolist(), changed.tolist())
         for batch in batches
-        for number, source, touched in zip(
-            batch["id"].tolist(), batch["net_input"]["src_tokens"], batch["touched"], strict=True
+        for number, source, changed in zip(
+            batch["id"].tolist(), batch["net_input"]["src_tokens"], batch["changed"], strict=True
         )
     ]
 
@@ -102,9 +102,9 @@ def test_the_noise_of_a_task_is_that_of_its_flags(mono: Path) -> None:
     masked = int((source == mask).sum())
     assert abs(masked - 0.2 * total) < 4 * (0.2 * 0.8 * total) ** 0.5
     # gone: the masked ones and those deleted, but for lines of one word, which keep it
-    assert 0.3 < int(batch["touched"].sum()) / total < 0.36
-    assert batch["touched"].shape == batch["target"].shape
-    assert not batch["touched"][batch["target"].le(EOS)].any()
+    assert 0.3 < int(batch["changed"].sum()) / total < 0.36
+    assert batch["changed"].shape == batch["target"].shape
+    assert not batch["changed"][batch["target"].le(EOS)].any()
     special = {0, 1, 3, *range(len(dataset.tgt_dict), 99)}
     assert not special & set(source.flatten().tolist()) - {1}
 
@@ -120,7 +120,7 @@ def test_seeds_and_epochs(mono: Path) -> None:
 def test_the_noise_of_validation_stays(mono: Path) -> None:
     found = epochs(task(mono), "valid", 1, 2, 7)
     assert found[0] == found[1] == found[2]
-    assert any(touched for _, _, touched in found[0])
+    assert any(changed for _, _, changed in found[0])
 
 
 def test_workers_make_what_one_process_makes_in_every_epoch(mono: Path) -> None:
@@ -149,7 +149,7 @@ def write_split(folder: Path, name: str, lines: list[list[int]]) -> None:
 
 
 def corpus(folder: Path, **splits: list[list[int]]) -> Path:
-    """A binarised corpus of ids 4 to 9."""
+    """A binarized corpus of ids 4 to 9."""
     folder.mkdir()
     (folder / "dict.en.txt").write_text("".join(f"w{i} 1\n" for i in range(6)))
     for split, lines in splits.items():
@@ -238,7 +238,7 @@ def test_bad_rates_and_missing_data_are_refused_before_a_batch(
     with pytest.raises(ConfigurationError, match="--truncate-source cuts the source side"):
         task(toy_data, "--truncate-source")
     (tmp_path / "none").mkdir()
-    with pytest.raises(ConfigurationError, match="holds no binarised text"):
+    with pytest.raises(ConfigurationError, match="holds no binarized text"):
         task(tmp_path / "none")
     only_test = tmp_path / "test-only"
     only_test.mkdir()

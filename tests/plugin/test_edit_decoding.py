@@ -52,7 +52,7 @@ def wrong_and_right(draw: random.Random) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus as text and binarised, and two taggers trained on it."""
+    """A corpus as text and binarized, and two taggers trained on it."""
     folder = tmp_path_factory.mktemp("edits")
     draw = random.Random(1)
     for split, count in (("train", 1500), ("valid", 30)):
@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        binarise()
+        binarize()
         for seed, name in (("1", "a"), ("2", "b")):
             words = ["bin", *TASK, *MODEL, *TRAINING, "--seed", seed, "--save-dir", name]
             parsed = options.parse_args_and_arch(options.get_training_parser(), words)
@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def binarise() -> None:
+def binarize() -> None:
     """Make bin/ with edits, and raw/ with valid as text, in the working folder."""
     both = ["train.src", "train.trg"]
     fairseq_ssl_command(["edits", "dictionary", *both, "-o", "bin/edits.txt"])

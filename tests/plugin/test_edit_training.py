@@ -42,7 +42,7 @@ TRAINING = (
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of 400 sentences, binarised with its labels."""
+    """A corpus of 400 sentences, binarized with its labels."""
     folder = tmp_path_factory.mktemp("corpus")
     write(folder, "train", 400, seed=1)
     write(folder, "valid", 60, seed=2)
@@ -97,7 +97,14 @@ def test_a_checkpoint_holds_its_edits_and_refuses_others(
 
 def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path, run: Run) -> None:
     """Over epochs of other sentences each, with workers, and with the encoder frozen at first."""
-    flags = ("--edit-unchanged-share", "0.5", "--num-workers", "2", "--edit-cold-updates", "5")
+    flags = (
+        "--edit-unchanged-share",
+        "0.5",
+        "--num-workers",
+        "2",
+        "--edit-freeze-encoder-updates",
+        "5",
+    )
 
     def until(updates: str, folder: Path) -> Path:
         words = [*TRAINING, *flags, "--max-update", updates, "--save-dir", folder]
@@ -111,7 +118,7 @@ def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path, run:
 
 def test_a_cold_encoder_stays_as_it_was(data: Path, tmp_path: Path) -> None:
     begun = weights(trained(data, tmp_path / "begun", "--max-update", "1", "--lr", "0"))
-    flags = ("--edit-cold-updates", "6", "--max-update")
+    flags = ("--edit-freeze-encoder-updates", "6", "--max-update")
     cold = weights(trained(data, tmp_path / "cold", *flags, "6"))
     warm = weights(trained(data, tmp_path / "warm", *flags, "8"))
     for name, weight in begun.items():
@@ -122,7 +129,7 @@ def test_a_cold_encoder_stays_as_it_was(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--edit-unfactorised", "--edit-gap-inserts", "--edit-autocast", "--sentence-avg"]
+    "flag", ["--edit-unfactorized", "--edit-gap-inserts", "--edit-autocast", "--sentence-avg"]
 )
 def test_other_ways_to_train_learn(flag: str, data: Path, tmp_path: Path) -> None:
     losses = [
@@ -253,7 +260,7 @@ def test_data_that_does_not_fit_is_refused(data: Path, tmp_path: Path) -> None:
         dictionary.write("one_more 1\n")
     with pytest.raises(ConfigurationError, match="joined-dictionary"):
         task(apart)
-    with pytest.raises(ConfigurationError, match="holds no binarised text"):
+    with pytest.raises(ConfigurationError, match="holds no binarized text"):
         task(tmp_path)
     with pytest.raises(ConfigurationError, match="expected a share"):
         task(data, "--edit-unchanged-share", "1.5")

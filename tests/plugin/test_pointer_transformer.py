@@ -203,7 +203,7 @@ def test_one_side_alone_starts_from_a_checkpoint(data: Path, trained: Path, side
         assert weight.equal(there[name] if begun else none[name]), name
 
 
-def test_binarised_with_all_words_nothing_is_lost(
+def test_binarized_with_all_words_nothing_is_lost(
     run: Run, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     task, model = built(preprocess(run, text, tmp_path), "--copy-vocabulary", "40")

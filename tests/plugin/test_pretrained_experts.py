@@ -224,7 +224,7 @@ def test_a_bert_scores_as_it_does_in_transformers(kind: str, folders: dict[str, 
     finally:
         away.rename(folder)
     tokeniser = transformers.AutoTokenizer.from_pretrained(folder)
-    texts = for_task.unlabelled("unlabelled", ["words"])
+    texts = for_task.unlabeled("unlabeled", ["words"])
     batch = texts.collater([texts[index] for index in range(4)])["net_input"]
     lines = (data.parent / "unlabelled.txt").read_text().splitlines()[:4]
     with torch.no_grad():

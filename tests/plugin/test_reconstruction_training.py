@@ -38,7 +38,7 @@ every_arch = pytest.mark.parametrize("arch", SMALL)
 @pytest.fixture(scope="module")
 def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
-    digit_pairs.write(run, folder, labelled=24, unlabelled=60, valid=8, test=8)
+    digit_pairs.write(run, folder, labeled=24, unlabeled=60, valid=8, test=8)
     return folder
 
 

@@ -95,7 +95,7 @@ def test_options_that_fairseq_evaluates_are_checked_when_a_checkpoint_is_read() 
 def test_every_option_that_may_hold_text_was_reviewed() -> None:
     """An option of a new version may name a file: list it in `checkpoints.options`, or as text."""
     found = find_text_options(FAIRSEQ, skipped="examples")
-    for folder in ("models", "tasks", "criterions", "optimisers"):
+    for folder in ("models", "tasks", "criterions", "optimizers"):
         found |= find_text_options(PACKAGE / folder)
     assert {"data", "encoder_embed_path", "mixture_expert"} <= found
     text = set((HERE / "reviewed_options.txt").read_text("utf-8").split())

@@ -31,7 +31,7 @@ def backwards(line: str) -> str:
 def reversed_data(
     run: Run, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The toy corpus with its target text reversed before it is binarised."""
+    """The toy corpus with its target text reversed before it is binarized."""
     folder = tmp_path_factory.mktemp("reversed")
     for split in ("train", "valid"):
         words, digits = ((toy_text / f"{split}.{side}").read_text() for side in ("words", "digits"))

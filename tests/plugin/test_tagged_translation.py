@@ -169,7 +169,10 @@ def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) ->
         (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
         (("--mix-epoch-pairs", "5"), "goes with --mix-weights"),
         (("--noisy-beam-beta", "-1"), "expected 0 or more"),
-        (("--noisy-beam-beta", "6", "--noisy-beam-per", "word"), "expected candidate, hypothesis"),
+        (
+            ("--noisy-beam-beta", "6", "--noisy-beam-granularity", "word"),
+            "expected candidate, hypothesis",
+        ),
     ],
 )
 def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], told: str) -> None:

@@ -25,7 +25,7 @@ def generated(run: Run, data: Path, path: Path, *flags: str | Path) -> list[tupl
 @pytest.fixture(scope="module")
 def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
-    digit_pairs.write(run, folder, labelled=24, unlabelled=30, valid=8, test=8)
+    digit_pairs.write(run, folder, labeled=24, unlabeled=30, valid=8, test=8)
     return folder
 
 

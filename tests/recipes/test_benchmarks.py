@@ -46,7 +46,7 @@ BENCHMARKS = {
     "reconstruction_training": ("--arch", "transformer_tiny", "--batch", "2", "--steps", "1"),
     "classification_training": (
         *("--what", "vat", "--batch", "2", "--vocabulary", "50", "--dim", "4", "--hidden", "4"),
-        "--optimiser",
+        "--optimizer",
     ),
     "rerank_search": (
         *("--sentences", "20", "--candidates", "3", "--features", "3", "--parts", "4"),

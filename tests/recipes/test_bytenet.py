@@ -39,13 +39,13 @@ def digits(folder: Path, *flags: str) -> dict[str, list[str]]:
 
 
 def test_digits_are_those_of_the_authors_seeds_and_the_unseen_ones_unseen(tmp_path: Path) -> None:
-    files = digits(tmp_path / "one", "--unlabelled", "512", "--test", "5")
+    files = digits(tmp_path / "one", "--unlabeled", "512", "--test", "5")
     # numpy.random.RandomState(10) drew them; longer sets begin as shorter ones do
     assert files["train.digits"][:4] == ["4 5 2", "1 9", "4 8 4", files["train.digits"][3]]
     assert files["train.words"][1] == "o n e _ n i n e"
     sizes = {name: len(files[f"{name}.digits"]) for name in ("train", "mono", "test", "valid")}
     assert sizes == {"train": 128, "mono": 512, "test": 5, "valid": 128}
-    whole = digits(tmp_path / "whole", "--unlabelled", "1024")
+    whole = digits(tmp_path / "whole", "--unlabeled", "1024")
     assert whole["mono.digits"][:512] == files["mono.digits"]
     known = {*files["train.digits"], *whole["mono.digits"]}
     unseen = set(files["unseen.digits"])
@@ -53,7 +53,7 @@ def test_digits_are_those_of_the_authors_seeds_and_the_unseen_ones_unseen(tmp_pa
     assert not known & unseen
     assert len(known | unseen) == 1100
     assert {len(line.split()) for line in unseen} <= {2, 3}
-    more = digits(tmp_path / "more", "--labelled", "256")
+    more = digits(tmp_path / "more", "--labeled", "256")
     assert more["train.digits"][:128] == files["train.digits"]
     other = digits(tmp_path / "two", "--run", "2", "--test", "5")
     assert other["train.digits"] != files["train.digits"]
@@ -118,7 +118,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         (3, {"LR": "0.01"}, "LR was '0.001', is '0.01'; $WORK/runs/digits/bytenet_digits-16-0-0-1"),
     ):
         assert shown_change in step(STEPS[number], settings | changed, 2).stderr
-    step(STEPS[0], {**settings, "UNLABELLED": "0 16 24"})
+    step(STEPS[0], {**settings, "UNLABELED": "0 16 24"})
     sizes = {amount: _lines(tmp_path / f"data/digits.16.1.mono.{amount}") for amount in (16, 24)}
     assert sizes == {16: 16, 24: 24}, "a grid can be widened later"
 
@@ -276,7 +276,7 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
         ({"TASKS": "digit"}, 2, "TASKS has 'digit'; expected digits, memorise, text."),
         ({"KINDS": "bt"}, 2, "KINDS has 'bt'"),
         ({"SETS": "train"}, 2, "SETS has 'train'; expected final, test, unseen."),
-        ({"UNLABELLED": "0 2048"}, 2, "UNLABELLED has '2048'; expected 0 to 1024"),
+        ({"UNLABELED": "0 2048"}, 2, "UNLABELED has '2048'; expected 0 to 1024"),
         ({"SCALE": "small", "TASKS": "text", "DATA_DIR": ""}, 2, "folder with multi30k"),
     ],
 )

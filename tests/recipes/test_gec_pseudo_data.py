@@ -229,7 +229,7 @@ def test_the_chain_for_your_data_trains_as_the_thesis() -> None:
     chain = page.partition("fairseq-ssl subwords train train.trg")[2].partition("```")[0]
     stubs = "fairseq-train() { printf '%s\n' \"$*\" >&3; }; fairseq-preprocess() { :; }\n"
     stubs += "fairseq-ssl() { [[ $1 != user-dir ]] || echo fairseq_ssl; }\n"
-    trainings = "binarise=" + chain.partition("binarise=")[2]
+    trainings = "binarize=" + chain.partition("binarize=")[2]
     words = ["bash", "-ec", f"exec 3>&1 >/dev/null\n{stubs}{trainings}"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     first, second = (

@@ -76,7 +76,7 @@ def test_the_paper_scale_is_that_of_table_3_2() -> None:
         assert (args.batch_size, args.max_epoch) == (32, 30)
         assert hasattr(args, "classifier_lm") == (args is not experts[0])
     assert experts[2].adversarial_epsilon == 5
-    assert experts[3].classification_others == 1
+    assert experts[3].unlabeled_per_labeled == 1
 
 
 def test_imitators_and_mixtures_of_the_paper_scale() -> None:
@@ -100,25 +100,25 @@ def test_imitators_and_mixtures_of_the_paper_scale() -> None:
 
 
 def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
-    """Texts beyond the unlabelled ones are in no vocabulary and no language model."""
+    """Texts beyond the unlabeled ones are in no vocabulary and no language model."""
     settings = {"TASKS": "elec", "SEEDS": "1", "EXPERTS": "adv"}
     found = [training(one) for one in called(dry("imitate", **settings), "fairseq-train")]
-    lines = [one for one in found if getattr(one, "classification_unlabelled_lines", None)]
-    assert [one.classification_unlabelled_lines for one in lines] == [
+    lines = [one for one in found if getattr(one, "classification_unlabeled_lines", None)]
+    assert [one.classification_unlabeled_lines for one in lines] == [
         *(5_000, 20_000, 50_000, 100_000, 2_000_000, 4_000_000, 6_000_000),
     ]
     assert all(hasattr(one, "classification_full_epochs") for one in lines[:4])
-    assert {one.classification_unlabelled for one in lines[4:]} == {"unlabelled:extra"}
+    assert {one.classification_unlabeled for one in lines[4:]} == {"unlabeled:extra"}
     assert {one.max_epoch for one in found} == {1}
     more = called(dry("imitate", **settings, IMITATOR_UPDATES="187500"), "fairseq-train")
     assert {(one.max_update, one.max_epoch) for one in map(training, more)} == {(187_500, 0)}
     (words,) = called(dry("prepare", **settings), "fairseq-ssl")
-    assert dict(pairwise(words))["--extra-unlabelled"] == "/data/elec/extra.txt"
-    labelled = [words[3] for words in called(dry("imitate", **settings), "fairseq-ssl")]
-    assert labelled == ["unlabelled", "valid", "extra"]
+    assert dict(pairwise(words))["--extra-unlabeled"] == "/data/elec/extra.txt"
+    labeled = [words[3] for words in called(dry("imitate", **settings), "fairseq-ssl")]
+    assert labeled == ["unlabeled", "valid", "extra"]
     other = {**settings, "TASKS": "imdb"}
     (words,) = called(dry("prepare", **other), "fairseq-ssl")
-    assert "--extra-unlabelled" not in words, "only where there are such texts"
+    assert "--extra-unlabeled" not in words, "only where there are such texts"
 
 
 def test_splits_have_the_sizes_of_table_3_1() -> None:
@@ -192,7 +192,7 @@ def test_the_axis_of_figure_3_3_is_logarithmic(
     monkeypatch.setattr(table, "legend_above", kept)
     systems = {"alone": {"error": {"mean": 5.0}}, "continued": {"error": {"mean": 4.5}}}
     found = [("5000", 5.0, 0.1), ("200000", 4.0, 0.1), ("2000000", 3.0, 0.1)]
-    table.draw(tmp_path / "one.png", systems, found, "unlabelled texts", is_amount=True)
+    table.draw(tmp_path / "one.png", systems, found, "unlabeled texts", is_amount=True)
     (ax,) = drawn
     assert ax.get_xscale() == "log"
     assert [label.get_text() for label in ax.get_xticklabels()] == ["5,000", "200,000", "2,000,000"]
@@ -259,7 +259,7 @@ def test_corpora_of_nltk_become_the_folders_of_the_small_scale(
     corpora: Path, tmp_path: Path
 ) -> None:
     assert made_of(corpora, "data").splitlines() == [
-        "wrote data/rotten_tomatoes: train 81, dev 9, test 10, unlabelled 2",
+        "wrote data/rotten_tomatoes: train 81, dev 9, test 10, unlabeled 2",
         "wrote data/pros_cons: train 56, test 7",
     ]
     films, phrases = tmp_path / "data/rotten_tomatoes", tmp_path / "data/pros_cons"

@@ -145,7 +145,7 @@ def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
     assert stats["exact_share"] == 1
 
 
-def test_text_and_labels_are_binarised_into_one_folder(tiny: tuple[Path, list[str]]) -> None:
+def test_text_and_labels_are_binarized_into_one_folder(tiny: tuple[Path, list[str]]) -> None:
     data, text = tiny[0] / "data/ocr.0", tiny[0] / "text/ocr.0"
     labels = tiny[0] / "edits/ocr.0/labels.txt"
     assert (data / "dict.edits.txt").read_text() == labels.read_text()
@@ -327,8 +327,8 @@ def test_the_rows_of_table_6_are_settings() -> None:
     (alone,) = trained(SYNTHETIC="")  # row 2, which the next four change
     assert alone.edit_init == "bert:/bert"
     assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
-    (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorised")
-    assert unfactorized.edit_unfactorised
+    (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorized")
+    assert unfactorized.edit_unfactorized
     (gaps,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-gap-inserts")
     assert gaps.edit_gap_inserts
     prepared = dry("paper", "prepare", TASKS="gec", SYNTHETIC="", TRANSFORMS="none")

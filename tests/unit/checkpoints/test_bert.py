@@ -110,19 +110,19 @@ def test_fillers_of_a_dictionary_keep_their_weights(tmp_path: Path) -> None:
     assert found["encoder.tokens.weight"][-1].tolist() == [9.0] * 4
 
 
-def test_without_a_head_only_an_unfactorised_tagger_starts(tmp_path: Path) -> None:
+def test_without_a_head_only_an_unfactorized_tagger_starts(tmp_path: Path) -> None:
     bare: dict[str, Tensor | None] = {
         name: None for name in weights() if name.startswith("cls.predictions")
     }
     folder = save(tmp_path, changed=bare)
-    with pytest.raises(DataError, match=f"no weight {TRANSFORM}.*--edit-unfactorised"):
+    with pytest.raises(DataError, match=f"no weight {TRANSFORM}.*--edit-unfactorized"):
         taken(folder)
-    found = taken(folder, replace(SIZES, factorised=False))
+    found = taken(folder, replace(SIZES, factorized=False))
     assert not any(name.startswith("scores") for name in found)
 
 
-def test_an_unfactorised_tagger_leaves_the_head_alone(tmp_path: Path) -> None:
-    assert taken(save(tmp_path), replace(SIZES, factorised=False)).keys() == {
+def test_an_unfactorized_tagger_leaves_the_head_alone(tmp_path: Path) -> None:
+    assert taken(save(tmp_path), replace(SIZES, factorized=False)).keys() == {
         name for name in taken(save(tmp_path)) if name.startswith("encoder.")
     }
 

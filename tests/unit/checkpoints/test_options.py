@@ -125,7 +125,7 @@ def test_options_as_fairseq_writes_them_stay() -> None:
         "encoder_layers": 6,
         "lang_pairs": "de-en,fr-en",
         "source_lang": "zh-Hans",
-        "classification_unlabelled": "unlabelled:valid",
+        "classification_unlabeled": "unlabeled:valid",
         "lr": [0.001],
         "post_process": "@@ ",
         "eval_bleu_args": '{"beam": 4, "lenpen": 0.6}',

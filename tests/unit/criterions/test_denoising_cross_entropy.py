@@ -66,14 +66,14 @@ class OwnProbabilities(FixedModel):
 
 
 TARGET = torch.tensor([[5, 6, 7, 8, 9, EOS], [4, 5, 6, EOS, PAD, PAD], [EOS, *[PAD] * 5]])
-TOUCHED = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], dtype=torch.bool)
+CHANGED = torch.tensor([[0, 1, 1, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], dtype=torch.bool)
 
 
-def sample(target: Tensor = TARGET, touched: Tensor = TOUCHED) -> dict[str, Any]:
+def sample(target: Tensor = TARGET, changed: Tensor = CHANGED) -> dict[str, Any]:
     return {
         "net_input": {},
         "target": target,
-        "touched": touched,
+        "changed": changed,
         "ntokens": int(target.ne(PAD).sum()),
         "nsentences": len(target),
     }
@@ -135,7 +135,7 @@ def test_it_is_the_loss_of_a_loop_over_positions(
     assert logged["loss"] == loss
     assert not logged["loss"].requires_grad
     assert size == logged["sample_size"] == pytest.approx(sum(map(sum, weights)))
-    assert (logged["touched"], logged["ntokens"], logged["nsentences"]) == (3, 11, 3)
+    assert (logged["changed"], logged["ntokens"], logged["nsentences"]) == (3, 11, 3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -154,23 +154,23 @@ def test_of_the_others_a_random_share_is_kept_and_seeded_as_fairseq_seeds() -> N
     target[:, -1] = EOS
     target[20:, 250:] = PAD
     target[20:, 249] = EOS
-    touched = torch.zeros_like(target, dtype=torch.bool)
-    touched[:, :50] = True
+    changed = torch.zeros_like(target, dtype=torch.bool)
+    changed[:, :50] = True
     model = FixedModel(dictionary(), torch.zeros(40, 500, SIZE))
     kept = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
         model.zero_grad()
-        loss, size, _ = criterion()(model, sample(target, touched))
+        loss, size, _ = criterion()(model, sample(target, changed))
         loss.backward()
         kept.append(gradient(model).abs().sum(-1) > 0)
         assert size == kept[-1].sum()
         assert loss.item() == pytest.approx(size * math.log(SIZE), rel=1e-5)
     assert kept[0].equal(kept[1])
     assert not kept[0].equal(kept[2])
-    assert kept[0][touched | target.eq(EOS)].all()
+    assert kept[0][changed | target.eq(EOS)].all()
     assert not kept[0][target.eq(PAD)].any()
-    others = ~touched & target.ne(EOS) & target.ne(PAD)
+    others = ~changed & target.ne(EOS) & target.ne(PAD)
     expected = 0.03 * 20 * (449 + 199)
     assert abs(int(kept[0][others].sum()) - expected) < 4 * (expected * 0.97) ** 0.5
 
@@ -183,20 +183,20 @@ def test_two_halves_of_a_batch_are_the_whole() -> None:
     sizes = 0.0
     for part in (slice(0, 1), slice(1, 3)):
         model = FixedModel(dictionary(), logits()[part])
-        loss, size, _ = criterion(0.0, 0.1)(model, sample(TARGET[part], TOUCHED[part]))
+        loss, size, _ = criterion(0.0, 0.1)(model, sample(TARGET[part], CHANGED[part]))
         loss.backward()
         halves.decoder.logits.data[part] = gradient(model)
         sizes += size
     torch.testing.assert_close(halves.decoder.logits.data / sizes, gradient(whole))
 
 
-def test_a_batch_that_noise_has_not_touched_trains_to_end() -> None:
+def test_a_batch_that_noise_has_not_changed_trains_to_end() -> None:
     model = FixedModel(dictionary(), logits())
-    loss, size, logged = criterion(0.0)(model, sample(touched=torch.zeros_like(TOUCHED)))
+    loss, size, logged = criterion(0.0)(model, sample(changed=torch.zeros_like(CHANGED)))
     loss.backward()
     assert size == 3
     assert (gradient(model).abs().sum(-1) > 0).equal(TARGET.eq(EOS))
-    assert (logged["touched"], logged["touched_right"]) == (0, 0)
+    assert (logged["changed"], logged["changed_right"]) == (0, 0)
 
 
 def test_only_kept_positions_go_through_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_a_transformer_has_the_loss_of_its_log_probabilities(options: dict[str, 
 
 def test_what_is_logged() -> None:
     scores = torch.zeros(3, 6, SIZE)
-    # right are a word not touched and a touched one, not the second of the sentence
+    # right are a word not changed and a changed one, not the second of the sentence
     scores[0, 0, 5] = scores[0, 1, 6] = 9.0
     model = FixedModel(dictionary(), scores).eval()
     _, _, logged = criterion(0.5)(model, sample())
@@ -270,19 +270,19 @@ def test_what_is_logged() -> None:
         DenoisingCrossEntropy.reduce_metrics([logged, logged])
     values = shown.get_smoothed_values()
     certain = -math.log2(math.exp(9) / (math.exp(9) + SIZE - 1))
-    # besides the certain ones: 2 touched, 3 ends, and half of 4 others
+    # besides the certain ones: 2 changed, 3 ends, and half of 4 others
     bits = (7 * math.log2(SIZE) + 1.5 * certain) / 8.5
     assert values["loss"] == values["nll_loss"] == pytest.approx(bits, abs=1e-3)
     assert values["ppl"] == pytest.approx(2**bits, rel=1e-2)
-    assert values["touched_share"] == pytest.approx(100 * 3 / 8, abs=0.01)
-    assert values["touched_accuracy"] == pytest.approx(100 / 3, abs=0.01)
+    assert values["changed_share"] == pytest.approx(100 * 3 / 8, abs=0.01)
+    assert values["changed_accuracy"] == pytest.approx(100 / 3, abs=0.01)
     assert not any(name.startswith("_") for name in values)
     assert DenoisingCrossEntropy.logging_outputs_can_be_summed()
 
 
 def test_batches_that_do_not_tell_and_bad_shares_are_refused() -> None:
     untold = sample()
-    del untold["touched"]
+    del untold["changed"]
     with pytest.raises(ConfigurationError, match="--task denoising_pretraining"):
         criterion()(FixedModel(dictionary(), logits()), untold)
     with pytest.raises(ConfigurationError, match=r"--denoise-keep-rate is 3\.0; expected a share"):

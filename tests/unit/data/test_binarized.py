@@ -1,4 +1,4 @@
-"""Binarised folders: read, written with the same ids and types, and refused when damaged."""
+"""Binarized folders: read, written with the same ids and types, and refused when damaged."""
 
 from __future__ import annotations
 

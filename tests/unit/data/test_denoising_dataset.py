@@ -62,15 +62,15 @@ Rows = dict[int, tuple[list[int], list[bool], list[int]]]
 
 
 def rows(batch: dict[str, Any]) -> Rows:
-    """Of each sentence its source and what is touched, without padding, and its target."""
+    """Of each sentence its source and what is changed, without padding, and its target."""
     found = {}
-    columns = (batch["net_input"]["src_tokens"], batch["touched"], batch["target"])
-    for number, source, touched, target in zip(batch["id"].tolist(), *columns, strict=True):
+    columns = (batch["net_input"]["src_tokens"], batch["changed"], batch["target"])
+    for number, source, changed, target in zip(batch["id"].tolist(), *columns, strict=True):
         real = target != PAD
-        assert not touched[~real].any()
+        assert not changed[~real].any()
         found[number] = (
             source[source != PAD].tolist(),
-            touched[real].tolist(),
+            changed[real].tolist(),
             target[real].tolist(),
         )
     return found
@@ -88,17 +88,17 @@ def test_a_sentence_of_a_batch_is_what_it_is_alone(subwords: str) -> None:
     for number in range(60):
         assert batch_of(data, number) == {number: together[number]}
     assert batch_of(data, 59, 3, 17) == {number: together[number] for number in (59, 3, 17)}
-    for number, (source, touched, target) in together.items():
+    for number, (source, changed, target) in together.items():
         assert target == data.tgt[number].tolist()
-        assert (source[-1], touched[-1]) == (EOS, False)
+        assert (source[-1], changed[-1]) == (EOS, False)
         assert EOS not in source[:-1]
     assert sum(source != target for source, _, target in together.values()) > 40
 
 
-def test_what_is_not_touched_stands_in_the_source_in_its_order() -> None:
-    for source, touched, target in batch_of(dataset(), *range(200)).values():
+def test_what_is_not_changed_stands_in_the_source_in_its_order() -> None:
+    for source, changed, target in batch_of(dataset(), *range(200)).values():
         left = iter(source)
-        for word, hit in zip(target, touched, strict=True):
+        for word, hit in zip(target, changed, strict=True):
             assert hit or word in left
 
 
@@ -156,7 +156,7 @@ def drop_second_and_double_third(clean: TokenBatch, draws: Random) -> NoisedBatc
     return noisy
 
 
-def test_touched_follows_the_order_and_the_padding_by_hand() -> None:
+def test_changed_follows_the_order_and_the_padding_by_hand() -> None:
     # 5, 8, 11 are words; 4+5 is one of two subwords. The second line has the longest source.
     lines = [[5, 4, 5], [5, 8, 11, 11], [8, 4, 5, 11], []]
     ended = [torch.tensor([*line, EOS]) for line in lines]
@@ -174,18 +174,18 @@ def test_touched_follows_the_order_and_the_padding_by_hand() -> None:
     assert source[number[3]].tolist() == [PAD, PAD, PAD, PAD, EOS]
     assert batch["net_input"]["src_lengths"].tolist() == [5, 4, 2, 1]
     yes, no = True, False
-    assert batch["touched"].dtype == torch.bool
-    assert batch["touched"][number[0]].tolist() == [no, yes, yes, no, no]
-    assert batch["touched"][number[1]].tolist() == [no, yes, no, no, no]
-    assert batch["touched"][number[2]].tolist() == [no, yes, yes, no, no]
-    assert batch["touched"][number[3]].tolist() == [no] * 5
+    assert batch["changed"].dtype == torch.bool
+    assert batch["changed"][number[0]].tolist() == [no, yes, yes, no, no]
+    assert batch["changed"][number[1]].tolist() == [no, yes, no, no, no]
+    assert batch["changed"][number[2]].tolist() == [no, yes, yes, no, no]
+    assert batch["changed"][number[3]].tolist() == [no] * 5
     assert batch["target"][number[0]].tolist() == [5, 4, 5, EOS, PAD]
     assert batch["net_input"]["prev_output_tokens"][number[0]].tolist() == [EOS, 5, 4, 5, PAD]
     assert batch["ntokens"] == 4 + 5 + 5 + 1
 
     batch = left([data[i] for i in range(4)])
     number = {i: row for row, i in enumerate(batch["id"].tolist())}
-    assert batch["touched"][number[0]].tolist() == [no, no, yes, yes, no]
+    assert batch["changed"][number[0]].tolist() == [no, no, yes, yes, no]
     assert batch["target"][number[0]].tolist() == [PAD, 5, 4, 5, EOS]
 
 
@@ -209,7 +209,7 @@ def test_a_batch_is_laid_out_as_fairseq_lays_out_pairs(
     targets = [data.tgt[number] for number in range(40)]
     pairs = LanguagePairDataset(sources, sizes, words, targets, sizes, words, **options)
     stock = pairs.collater([pairs[number] for number in range(40)], lengths)
-    del batch["touched"]
+    del batch["changed"]
     assert batch.keys() == stock.keys()
     assert batch["net_input"].keys() == stock["net_input"].keys()
     assert (batch["ntokens"], batch["nsentences"]) == (stock["ntokens"], stock["nsentences"])
@@ -226,10 +226,10 @@ def test_a_batch_is_laid_out_as_fairseq_lays_out_pairs(
 def test_batches_can_be_padded_further_and_be_empty() -> None:
     data = dataset(pad_to_multiple=8)
     batch = data.collater([data[i] for i in range(5)])
-    assert batch["touched"].shape == batch["target"].shape
+    assert batch["changed"].shape == batch["target"].shape
     assert batch["target"].shape[1] % 8 == 0
     batch = dataset().collater([data[0]], {"source": 30, "target": 40})
-    assert batch["touched"].shape == batch["target"].shape == (1, 40)
+    assert batch["changed"].shape == batch["target"].shape == (1, 40)
     assert data.collater([]) == {}
 
 
@@ -256,9 +256,9 @@ def test_batches_show_the_rates_of_the_noise() -> None:
     mask = 4 + WORDS
     data.set_epoch(1)
     masked = kept = longer = 0
-    for source, touched, _ in batch_of(data, *range(600)).values():
+    for source, changed, _ in batch_of(data, *range(600)).values():
         masked += source.count(mask)
-        kept += WORDS - sum(touched)
+        kept += WORDS - sum(changed)
         longer += len(source) - 1 - WORDS
     total = 600 * WORDS
     # half of 0.5 is deleted; the other half stays, with a word put in after it

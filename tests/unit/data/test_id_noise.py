@@ -70,7 +70,7 @@ def test_it_is_the_noise_of_the_words_as_text(
     expected = as_text(text, Random.of((seed,), len(lines)))
     assert [written(line) for line in lines_of(noisy)] == expected.block.to_lines()
     pieces = [word.count("+") + 1 for word in text.tokens]
-    assert noisy.touched.ids.tolist() == np.repeat(expected.touched(text), pieces).tolist()
+    assert noisy.changed.ids.tolist() == np.repeat(expected.touched(text), pieces).tolist()
 
 
 MARKED = {
@@ -93,8 +93,8 @@ def test_a_word_is_hidden_whole_by_one_mask_and_all_of_it_is_touched(
     chosen = IdNoise.of(noise_of_ids("direct:keep=0:mask=1"), boundaries, known, 8, 99)
     noisy = chosen(laid([[4, 5, 6, 7], [7]]), Random.of((1,), 2))
     assert lines_of(noisy) == [[8] * hidden, [8]]
-    assert noisy.touched.ids.all()
-    assert len(noisy.touched.ids) == 5
+    assert noisy.changed.ids.all()
+    assert len(noisy.changed.ids) == 5
 
 
 @pytest.mark.parametrize("words", NOISES)
@@ -107,7 +107,7 @@ def test_a_line_gets_what_it_would_get_alone(words: str) -> None:
         for place, line in enumerate(lines)
     ]
     assert lines_of(together) == [line for one in alone for line in lines_of(one)]
-    assert together.touched.ids.tolist() == [t for one in alone for t in one.touched.ids.tolist()]
+    assert together.changed.ids.tolist() == [t for one in alone for t in one.changed.ids.tolist()]
 
 
 def test_a_word_that_is_replaced_by_itself_is_not_touched() -> None:
@@ -116,7 +116,7 @@ def test_a_word_that_is_replaced_by_itself_is_not_touched() -> None:
     on_ids = IdNoise.of(replacing, BOUNDARIES, only_c, None, 1000)
     noisy = on_ids(laid([[6, 4, 5, 6]]), Random.of((1,), 1))
     assert lines_of(noisy) == [[6, 6, 6]]
-    assert noisy.touched.ids.tolist() == [False, True, True, False]
+    assert noisy.changed.ids.tolist() == [False, True, True, False]
 
 
 def test_what_noise_adds_beyond_the_longest_line_is_cut_off_in_whole_words() -> None:
@@ -143,7 +143,7 @@ def test_noises_that_look_into_words_are_refused_by_name() -> None:
 def test_every_other_noise_works_on_ids(kind: str) -> None:
     noisy = noise(kind)(laid([[4, 5, 6, 7, 8, 9]] * 50), Random.of((1,), 50))
     assert set(noisy.lines.ids.tolist()) <= set(range(4, 11))
-    assert 0 < noisy.touched.ids.sum() < 300
+    assert 0 < noisy.changed.ids.sum() < 300
 
 
 def test_only_a_noise_that_hides_words_needs_the_mask() -> None:

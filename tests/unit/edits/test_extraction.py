@@ -25,7 +25,7 @@ def dictionary(grams: list[tuple[str, ...]], transforms: Transforms = ENGLISH) -
     return EditDictionary.of_counts(Counter(grams), 1000, 2, transforms)
 
 
-def labelled(source: str, target: str, known: EditDictionary) -> str:
+def labeled(source: str, target: str, known: EditDictionary) -> str:
     found = Extraction(known)(source.split(), target.split())
     assert found is not None
     return " ".join(known.names[label] for label in found.ids)
@@ -68,7 +68,7 @@ def labelled(source: str, target: str, known: EditDictionary) -> str:
     ],
 )
 def test_labels_by_hand(source: str, target: str, expected: str) -> None:
-    assert labelled(source, target, dictionary(GRAMS)) == expected
+    assert labeled(source, target, dictionary(GRAMS)) == expected
 
 
 def test_what_is_lost_is_told() -> None:

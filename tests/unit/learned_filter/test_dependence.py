@@ -1,4 +1,4 @@
-"""PHSIC beside the mean over a corpus of products of centred kernels, worked out pair by pair."""
+"""PHSIC beside the mean over a corpus of products of centered kernels, worked out pair by pair."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def cosine(one: Values, other: Values) -> float:
     return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
 
 
-def centred(rows: Values, one: int, point: Values) -> float:
-    """Return the cosine of a row and a point, both centred by all rows."""
+def centered(rows: Values, one: int, point: Values) -> float:
+    """Return the cosine of a row and a point, both centered by all rows."""
     own = [cosine(rows[one], row) for row in rows]
     its = [cosine(point, row) for row in rows]
     every = [cosine(row, other) for row in rows for other in rows]
@@ -30,8 +30,8 @@ def centred(rows: Values, one: int, point: Values) -> float:
 
 
 def plain(sources: Values, targets: Values, x: Values, y: Values) -> float:
-    """Return the mean of products of centred kernels (Yokoi et al., 2018)."""
-    products = [centred(sources, n, x) * centred(targets, n, y) for n in range(len(sources))]
+    """Return the mean of products of centered kernels (Yokoi et al., 2018)."""
+    products = [centered(sources, n, x) * centered(targets, n, y) for n in range(len(sources))]
     return sum(products) / len(products)
 
 

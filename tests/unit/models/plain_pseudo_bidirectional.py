@@ -106,6 +106,6 @@ class Plain:
         return states + change if self.before else self.norm(name, states + change)
 
     def norm(self, name: str, states: Tensor) -> Tensor:
-        centred = states - states.mean(-1, keepdim=True)
-        deviation = (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
-        return centred / deviation * self.weights[name + "weight"] + self.weights[name + "bias"]
+        centered = states - states.mean(-1, keepdim=True)
+        deviation = (centered.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
+        return centered / deviation * self.weights[name + "weight"] + self.weights[name + "bias"]

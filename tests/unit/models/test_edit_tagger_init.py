@@ -132,15 +132,15 @@ def their_states(model: Any, tokens: Tensor, mask: Tensor) -> Tensor:
     return states
 
 
-@pytest.mark.parametrize("factorised", [True, False])
+@pytest.mark.parametrize("factorized", [True, False])
 @pytest.mark.parametrize("form", ["safetensors", "shards", "bin"])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_of_tokens_are_those_of_transformers(
-    kind: str, form: str, factorised: bool, tmp_path: Path
+    kind: str, form: str, factorized: bool, tmp_path: Path
 ) -> None:
     theirs = language_model(kind)
-    cfg = config(kind, saved(theirs, kind, tmp_path, form), edit_unfactorised=not factorised)
+    cfg = config(kind, saved(theirs, kind, tmp_path, form), edit_unfactorized=not factorized)
     ours = tagger(cfg).encoder(batch()).tokens
     real = batch().ne(PAD)
     wanted = their_states(theirs, in_theirs(batch(), kind), real)
@@ -190,17 +190,17 @@ def test_in_one_layer_what_replaces_a_token_is_the_state_of_a_mask_there(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factorised", [True, False])
+@pytest.mark.parametrize("factorized", [True, False])
 def test_all_of_the_encoder_and_the_head_is_replaced(
-    kind: str, factorised: bool, tmp_path: Path
+    kind: str, factorized: bool, tmp_path: Path
 ) -> None:
     folder = saved(language_model(kind), kind, tmp_path)
-    same = {"edit_unfactorised": not factorised, "edit_detection": True}
+    same = {"edit_unfactorized": not factorized, "edit_detection": True}
     fresh = tagger(config(kind, None, **same)).state_dict()
     started = tagger(config(kind, folder, **same)).state_dict()
     kept = {name for name, weight in fresh.items() if torch.equal(weight, started[name])}
     ours_alone = {"scores.edits.weight", "scores.edits.bias", "errors.weight", "errors.bias"}
-    assert kept == ours_alone | ({"scores.grams"} if factorised else set())
+    assert kept == ours_alone | ({"scores.grams"} if factorized else set())
 
 
 def test_symbols_that_fill_a_dictionary_keep_their_random_embeddings(tmp_path: Path) -> None:

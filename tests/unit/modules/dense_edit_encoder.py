@@ -1,4 +1,4 @@
-"""The edit-factorised encoder, slow and plain: one attention of 3T by 3T with figure 2's mask."""
+"""The edit-factorized encoder, slow and plain: one attention of 3T by 3T with figure 2's mask."""
 
 from __future__ import annotations
 

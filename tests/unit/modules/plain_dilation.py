@@ -29,7 +29,7 @@ def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:
 def batch_normed(
     sentences: list[Tensor], scale: Tensor, shift: Tensor, eps: float = 1e-5
 ) -> list[Tensor]:
-    """Normalise each channel by the mean and variance over the positions of all sentences."""
+    """Normalize each channel by the mean and variance over the positions of all sentences."""
     out = [torch.zeros_like(states) for states in sentences]
     for channel in range(len(shift)):
         values = [float(state[channel]) for states in sentences for state in states]
@@ -44,7 +44,7 @@ def batch_normed(
 def layer_normed(
     sentences: list[Tensor], scale: Tensor, shift: Tensor, eps: float = 1e-5
 ) -> list[Tensor]:
-    """Normalise each position by the mean and variance over its channels."""
+    """Normalize each position by the mean and variance over its channels."""
 
     def normed(state: Tensor) -> Tensor:
         return (state - state.mean()) / (state.var(unbiased=False) + eps) ** 0.5

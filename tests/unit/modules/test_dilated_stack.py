@@ -133,7 +133,7 @@ def test_one_position_alone_can_be_trained_on() -> None:
 
 
 @pytest.mark.parametrize(("init", "variance"), [("he", 2.0), ("lecun", 1.0)])
-def test_weights_have_the_variance_of_their_initialisation(init: str, variance: float) -> None:
+def test_weights_have_the_variance_of_their_initialization(init: str, variance: float) -> None:
     sizes = StackSizes(200, 3, 1, (1,), is_causal=True, norm="none", init=init)
     for module in DilatedStack(sizes).modules():
         if isinstance(module, torch.nn.Linear):

@@ -1,4 +1,4 @@
-"""The factorised encoder and its scores against a dense, plain reference."""
+"""The factorized encoder and its scores against a dense, plain reference."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SIZES = EncoderSizes(vocabulary=12, layers=3, dim=8, inner_dim=16, heads=2, posi
 GRAMS = [[5], [6, 7], [4, 4]]
 
 
-def encoder(factorised: bool = True, sizes: EncoderSizes = SIZES) -> EditEncoder:
+def encoder(factorized: bool = True, sizes: EncoderSizes = SIZES) -> EditEncoder:
     torch.manual_seed(3)
-    made = EditEncoder(sizes, PAD, factorised).double()
+    made = EditEncoder(sizes, PAD, factorized).double()
     _scatter(made)
     return made.eval()
 
@@ -66,10 +66,10 @@ def test_padding_on_either_side_changes_nothing(left: bool) -> None:
 
 
 def test_tokens_do_not_know_of_units() -> None:
-    factorised, plain = encoder(), encoder(factorised=False)
-    plain.load_state_dict(factorised.state_dict())
+    factorized, plain = encoder(), encoder(factorized=False)
+    plain.load_state_dict(factorized.state_dict())
     tokens = torch.tensor([SENTENCE])
-    torch.testing.assert_close(factorised(tokens).tokens, plain(tokens).tokens)
+    torch.testing.assert_close(factorized(tokens).tokens, plain(tokens).tokens)
     assert plain(tokens).replacing is None
 
 
@@ -141,31 +141,31 @@ def test_phi_that_is_kept_for_use_is_the_same_and_not_taken_in_training() -> Non
     assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.kept_grams)
 
 
-def test_unfactorised_scores_are_those_of_equation_2() -> None:
-    head = EditScores(8, 12, GRAMS, PAD, factorised=False).eval()
+def test_unfactorized_scores_are_those_of_equation_2() -> None:
+    head = EditScores(8, 12, GRAMS, PAD, factorized=False).eval()
     states = torch.randn(3, 8)
     found = head(torch.randn(12, 8), torch.tensor([7, 9, 4]), states, None, None)
     torch.testing.assert_close(found, states @ head.edits.weight.T + head.edits.bias)
 
 
-@pytest.mark.parametrize("factorised", [True, False])
-def test_insertions_at_gaps_are_decided_apart_from_the_edits_of_tokens(factorised: bool) -> None:
+@pytest.mark.parametrize("factorized", [True, False])
+def test_insertions_at_gaps_are_decided_apart_from_the_edits_of_tokens(factorized: bool) -> None:
     """Each label is a pair of choices; what is inserted does not depend on the token's edit."""
     grams, labels = len(GRAMS), 12
     torch.manual_seed(1)
-    head = EditScores(8, labels, GRAMS, PAD, factorised=factorised, gap_inserts=True)
+    head = EditScores(8, labels, GRAMS, PAD, factorized=factorized, gap_inserts=True)
     head = head.double().eval()
     embeddings = torch.randn(12, 8, dtype=torch.double)
     states, *others = (torch.randn(3, 8, dtype=torch.double) for _ in range(3))
     tokens = torch.tensor([7, 9, 4])
     found = head(embeddings, tokens, states, *others)
-    plain = EditScores(8, labels, GRAMS, PAD, factorised=factorised).double().eval()
+    plain = EditScores(8, labels, GRAMS, PAD, factorized=factorized).double().eval()
     plain.load_state_dict(head.state_dict(), strict=False)
     assert head.no_insert is not None
     for place in range(3):
         one = plain(embeddings, tokens, states, *others)[place].tolist()
         state, kept = states[place], 0.0
-        if factorised:
+        if factorized:
             state = head._head(others[1][place])
             kept = float((embeddings[tokens[place]] @ head._head(states[place])).detach())
         nothing = float(head.no_insert(state).detach())

@@ -33,9 +33,9 @@ def test_the_marginal_is_the_sum_and_its_gradient_the_shares() -> None:
         torch.testing.assert_close(back.grad[row], shares)
 
 
-def test_renormalised_the_candidates_are_all_there_is() -> None:
+def test_renormalized_the_candidates_are_all_there_is() -> None:
     there, back = scores()
-    lost = reconstruction_loss(there, back, renormalise=True)
+    lost = reconstruction_loss(there, back, renormalize=True)
     first = [math.exp(value) for value in THERE[0]]
     expected = sum(p / sum(first) * math.exp(b) for p, b in zip(first, BACK[0], strict=True))
     assert math.isclose(float(lost[0].detach()), -math.log(expected), rel_tol=1e-6)

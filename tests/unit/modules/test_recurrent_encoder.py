@@ -1,4 +1,4 @@
-"""Word embeddings, normalised or not, the LSTM's last state, and disturbances."""
+"""Word embeddings, normalized or not, the LSTM's last state, and disturbances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from fairseq_ssl.criterions.classification_cross_entropy import scale_to_norm
 from fairseq_ssl.modules.recurrent_encoder import (
-    NormalisedEmbedding,
+    NormalizedEmbedding,
     RecurrentEncoder,
     RecurrentSizes,
 )
@@ -38,9 +38,9 @@ def test_the_gate_that_forgets_begins_open_by_one() -> None:
     assert not model.lstm.get_parameter("bias_hh_l0").any()
 
 
-def test_normalised_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> None:
+def test_normalized_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> None:
     torch.manual_seed(1)
-    embedding = NormalisedEmbedding(COUNTS, 6, PAD)
+    embedding = NormalizedEmbedding(COUNTS, 6, PAD)
     words = [word for word, count in enumerate(COUNTS) if word != PAD for _ in range(count)]
     found = embedding(torch.tensor([words]))[0]
     torch.testing.assert_close(found.mean(0), torch.zeros(6), atol=1e-5, rtol=0)
@@ -51,12 +51,12 @@ def test_normalised_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> N
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_normalised_embeddings_in_half_precision_are_those_of_the_rounded_weights(
+def test_normalized_embeddings_in_half_precision_are_those_of_the_rounded_weights(
     kind: torch.dtype,
 ) -> None:
     """To the last digit, where a hundred million words are rare ones: their shares are tiny."""
     torch.manual_seed(1)
-    embedding = NormalisedEmbedding([1, 1, 1, 1, *(5 * [10**8]), *(500 * [1])], 6, PAD)
+    embedding = NormalizedEmbedding([1, 1, 1, 1, *(5 * [10**8]), *(500 * [1])], 6, PAD)
     embedding.weight.data[9:] += 1e4
     embedding.weight.data = embedding.weight.data.to(kind).float()
     tokens = torch.arange(len(embedding.weight)).unsqueeze(0)

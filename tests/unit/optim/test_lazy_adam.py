@@ -32,10 +32,10 @@ def test_where_all_rows_are_touched_it_is_adam() -> None:
     ours, theirs = network(sparse=True), network(sparse=False)
     fast, slow = RowAdam(ours.parameters(), **SETTINGS), Adam(theirs.parameters(), **SETTINGS)
     for step in range(5):
-        for net, optimiser in ((ours, fast), (theirs, slow)):
+        for net, optimizer in ((ours, fast), (theirs, slow)):
             net.zero_grad()
             loss(net, [*range(ROWS), step, step]).backward()
-            optimiser.step()
+            optimizer.step()
     assert ours["table"].weight.grad.is_sparse
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
     mine, other = fast.state_dict()["state"], slow.state_dict()["state"]
@@ -45,7 +45,7 @@ def test_where_all_rows_are_touched_it_is_adam() -> None:
 def test_a_row_moves_only_where_it_is_touched() -> None:
     """Beside each row by itself, Adam's formula written out."""
     net = network(sparse=True)
-    optimiser = RowAdam(net.parameters(), **SETTINGS)
+    optimizer = RowAdam(net.parameters(), **SETTINGS)
     rate, (first, second), tiny = SETTINGS["lr"], SETTINGS["betas"], SETTINGS["eps"]
     mean, square = torch.zeros(ROWS, DIM), torch.zeros(ROWS, DIM)
     for step, ids in enumerate(([1, 2, 2], [3, 2], [1, 5], [2, 2, 2]), 1):
@@ -53,7 +53,7 @@ def test_a_row_moves_only_where_it_is_touched() -> None:
         net.zero_grad()
         loss(net, ids).backward()
         gradient = net["table"].weight.grad.to_dense()
-        optimiser.step()
+        optimizer.step()
         after = net["table"].weight.detach()
         for row in range(ROWS):
             if row not in ids:
@@ -69,18 +69,18 @@ def test_a_row_moves_only_where_it_is_touched() -> None:
 
 def test_it_goes_on_from_its_state() -> None:
     net = network(sparse=True)
-    optimiser = RowAdam(net.parameters(), **SETTINGS)
+    optimizer = RowAdam(net.parameters(), **SETTINGS)
 
     def advance(of: Any, by: RowAdam, ids: list[int]) -> None:
         of.zero_grad()
         loss(of, ids).backward()
         by.step()
 
-    advance(net, optimiser, [1, 2])
+    advance(net, optimizer, [1, 2])
     other = copy.deepcopy(net)
     resumed = RowAdam(other.parameters(), **SETTINGS)
-    resumed.load_state_dict(copy.deepcopy(optimiser.state_dict()))
-    for one, by in ((net, optimiser), (other, resumed)):
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for one, by in ((net, optimizer), (other, resumed)):
         advance(one, by, [2, 3])
     assert all(map(torch.equal, net.parameters(), other.parameters()))
 

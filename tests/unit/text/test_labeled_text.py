@@ -1,4 +1,4 @@
-"""Labelled lines, and when two texts are one."""
+"""Labeled lines, and when two texts are one."""
 
 from __future__ import annotations
 

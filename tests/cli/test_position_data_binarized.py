@@ -1,4 +1,4 @@
-"""``fairseq-ssl position-data`` on binarised data: the same as on text, binarised afterwards."""
+"""``fairseq-ssl position-data`` on binarized data: the same as on text, binarized afterwards."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def prefixes(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def binarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def binarized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random corpus, text/vanilla and bin/vanilla, and all made of it in both forms.
 
-    Rare words are unknown. What was made as text is binarised with the dictionaries of what was
-    made of binarised data, into again/KIND.
+    Rare words are unknown. What was made as text is binarized with the dictionaries of what was
+    made of binarized data, into again/KIND.
     """
     folder = tmp_path_factory.mktemp("routes")
     text, binary, again = (folder / name for name in ("text", "bin", "again"))
@@ -79,7 +79,7 @@ def binarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def decoded(folder: Path, split: str, language: str) -> list[str]:
-    """Return the sentences of a binarised split as words."""
+    """Return the sentences of a binarized split as words."""
     from fairseq.data import Dictionary, indexed_dataset
 
     words = Dictionary.load(str(folder / f"dict.{language}.txt"))
@@ -89,8 +89,8 @@ def decoded(folder: Path, split: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", FLAGS)
-def test_both_routes_give_the_same_data(kind: str, binarised: Path) -> None:
-    made, again = (binarised / name / kind for name in ("bin", "again"))
+def test_both_routes_give_the_same_data(kind: str, binarized: Path) -> None:
+    made, again = (binarized / name / kind for name in ("bin", "again"))
     names = {path.name for path in again.iterdir()} - {"preprocess.log"}
     assert {path.name for path in made.iterdir()} == names
     assert len(names) == 14
@@ -99,11 +99,11 @@ def test_both_routes_give_the_same_data(kind: str, binarised: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FLAGS)
-def test_binarised_data_says_what_the_text_says(kind: str, binarised: Path) -> None:
+def test_binarized_data_says_what_the_text_says(kind: str, binarized: Path) -> None:
     unknown = 0
     for split, language in product(SPLITS, ("en", "de")):
-        text = (binarised / "text" / kind / f"{split}.{language}").read_text().split("\n")[:-1]
-        shown = decoded(binarised / "bin" / kind, split, language)
+        text = (binarized / "text" / kind / f"{split}.{language}").read_text().split("\n")[:-1]
+        shown = decoded(binarized / "bin" / kind, split, language)
         assert len(shown) == len(text) > 4
         for got, expected in zip(shown, text, strict=True):
             for word, wanted in zip(got.split(), expected.split(), strict=True):
@@ -112,18 +112,18 @@ def test_binarised_data_says_what_the_text_says(kind: str, binarised: Path) -> N
     assert unknown > 10
 
 
-def test_the_separator_is_the_last_word_and_all_others_keep_their_ids(binarised: Path) -> None:
+def test_the_separator_is_the_last_word_and_all_others_keep_their_ids(binarized: Path) -> None:
     for language in ("en", "de"):
-        before = (binarised / "bin/vanilla" / f"dict.{language}.txt").read_text()
-        after = (binarised / "bin/interpolate" / f"dict.{language}.txt").read_text()
+        before = (binarized / "bin/vanilla" / f"dict.{language}.txt").read_text()
+        after = (binarized / "bin/interpolate" / f"dict.{language}.txt").read_text()
         assert after == f"{before}@sep@ 1\n"
         assert "madeupword0000 0\n" in before
 
 
-def test_binarised_faults_are_named(
-    binarised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_binarized_faults_are_named(
+    binarized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vanilla, joined = binarised / "bin/vanilla", binarised / "bin/interpolate"
+    vanilla, joined = binarized / "bin/vanilla", binarized / "bin/interpolate"
     assert make("swapped", vanilla, tmp_path / "out") == 1
     assert "train.en-de.en.bin:1 has no '<sep>'" in capsys.readouterr().err
     flags = ("--separator", "@sep@", "--sentences", "2")
@@ -137,12 +137,12 @@ def test_binarised_faults_are_named(
 
 
 def test_an_added_separator_is_told(
-    binarised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    binarized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert make("interpolate", binarised / "bin/vanilla", tmp_path / "out") == 0
+    assert make("interpolate", binarized / "bin/vanilla", tmp_path / "out") == 0
     shown = capsys.readouterr().err
-    counts = (binarised / "bin/vanilla/dict.en.txt").read_text().count("\n")
+    counts = (binarized / "bin/vanilla/dict.en.txt").read_text().count("\n")
     assert f"dict.en.txt: '<sep>' added as id {4 + counts}\n" in shown
     assert "train: 200 pairs -> 20 (0 left over)\n" in shown
     assert "test: 45 pairs -> 4 (5 left over)\n" in shown
-    assert "|form:binarised|languages:en-de|" in shown
+    assert "|form:binarized|languages:en-de|" in shown
