@@ -9,29 +9,29 @@ from typing import Any
 from unicodedata import category
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Categories of control characters, surrogates and separators of lines and paragraphs."""
+"""Unicode categories: control characters, surrogates, line and paragraph separators."""
 
 
 class FairseqSslError(Exception):
-    """Base of all errors that are the user's to mend; ends a command without a traceback."""
+    """Base class of errors that the user can fix. A command prints them without a traceback."""
 
     exit_code = 1
 
 
 class UsageError(FairseqSslError):
-    """Options that do not fit together, or a value outside its range."""
+    """Incompatible options, or a value outside its range."""
 
     exit_code = 2
 
 
 class ConfigurationError(FairseqSslError, ValueError):
-    """A setting that fairseq passed on and that this package can not work with."""
+    """An invalid or unsupported option among those parsed by fairseq."""
 
     exit_code = 2
 
 
 class DataError(FairseqSslError):
-    """A file that is missing, unreadable or not what it should be."""
+    """A missing, unreadable or malformed file."""
 
 
 class OutputError(DataError):
@@ -39,21 +39,20 @@ class OutputError(DataError):
 
 
 class UnsafeCheckpointError(DataError):
-    """A checkpoint whose pickle asks for code that no checkpoint needs."""
+    """A checkpoint whose pickle calls functions that a checkpoint does not need."""
 
 
 class MissingPackageError(FairseqSslError):
-    """An optional package that a command needs is not installed."""
+    """An optional package that is not installed."""
 
     def __init__(self, package: str, needed_for: str, install: str) -> None:
         super().__init__(f"{needed_for} needs the package {package}. Install it with: {install}")
 
 
 def one_line(text: str) -> str:
-    """Return a message with line ends and control characters escaped.
+    """Escape line ends and control characters in a message.
 
-    Names of files and parts of their content stand in messages, and a terminal acts on some of
-    their characters.
+    Messages contain file names and file content, whose control characters a terminal would obey.
     """
     return "".join(
         char.encode("unicode_escape").decode() if category(char) in UNPRINTABLE else char
@@ -62,22 +61,28 @@ def one_line(text: str) -> str:
 
 
 def flag(name: str) -> str:
-    """Return an option as it is typed."""
+    """Return the command-line flag of an option name."""
     return f"--{name.replace('_', '-')}"
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return ' Did you mean ...?' for the choice closest to `word`, or an empty string."""
+    """Return " Did you mean ...?" with the choice closest to `word`, or an empty string."""
     close = difflib.get_close_matches(word, list(choices), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
-"""What brings a module, where it is called otherwise."""
+"""Distribution names by module name, for those that differ."""
 
 
 def import_optional(module: str, purpose: str, extra: str) -> Any:
-    """Load a module; where its package is missing, say which extra of ours brings it."""
+    """Import a module. If it is not installed, raise an error that names the extra to install.
+
+    Args:
+        module: its name, such as ``sklearn.linear_model``.
+        purpose: what needs the module, as the subject of "... needs the package".
+        extra: the extra of fairseq-ssl that installs it.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""The works this package brings to fairseq: what is there of each, and where.
+"""The papers implemented by this package, with the names registered for each.
 
-This table feeds ``fairseq-ssl papers``, the README and the tests.
+``fairseq-ssl papers``, the README and the tests use this table.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paper:
-    """One work, what it brings, and the names under which fairseq knows it."""
+    """A paper: its contribution and the names registered for it."""
 
     key: str
-    """Name of its folder in examples/, when there is one."""
+    """The name of its folder in examples/."""
     title: str
     brings: str
     tasks: tuple[str, ...] = ()
@@ -21,16 +21,16 @@ class Paper:
     criterions: tuple[str, ...] = ()
     optimizers: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
-    """Of ``fairseq-ssl``, with what belongs to this work."""
+    """Arguments of ``fairseq-ssl``."""
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """All names that fairseq knows it by."""
+        """All names registered with fairseq."""
         return (*self.tasks, *self.archs, *self.criterions, *self.optimizers)
 
     @property
     def uses(self) -> list[str]:
-        """What to type for each thing of it."""
+        """All flags and commands that select a part of the paper."""
         named = {"--task": self.tasks, "--arch": self.archs, "--criterion": self.criterions}
         named["--optimizer"] = self.optimizers
         named["fairseq-ssl"] = self.commands
@@ -41,7 +41,7 @@ PAPERS = (
     Paper(
         key="shape",
         title="SHAPE: Shifted Absolute Position Embedding for Transformers (Kiyono et al., 2021)",
-        brings="shifted, absolute and relative positions",
+        brings="shifted, absolute and relative position embeddings",
         archs=(
             "shape_transformer",
             "shape_transformer_tiny",
@@ -86,7 +86,7 @@ PAPERS = (
     Paper(
         key="pie",
         title="PIE: Parallel Iterative Edit Models (Awasthi et al., 2019)",
-        brings="parallel edit labeling, refined in rounds",
+        brings="parallel edit labeling, applied iteratively",
         tasks=("edit_labeling",),
         archs=("edit_tagger", "edit_tagger_base", "edit_tagger_large", "edit_tagger_small"),
         criterions=("edit_cross_entropy",),
@@ -96,7 +96,7 @@ PAPERS = (
     Paper(
         key="pseudo_bidirectional",
         title="PBD: Pseudo-Bidirectional Decoding (Zhou, Ge and Xu, 2020)",
-        brings="a decoder that sees the source as its future, one stack for both",
+        brings="a decoder with the source as pseudo future; the encoder shares its layers",
         tasks=("local_transduction",),
         archs=(
             "pseudo_bidirectional_transformer",
@@ -109,7 +109,7 @@ PAPERS = (
     Paper(
         key="mein",
         title="MEIN: Mixture of Expert/Imitator Networks (Kiyono et al., 2019)",
-        brings="text classification from unlabeled text, by an expert and its imitators",
+        brings="semi-supervised text classification with an expert and imitators",
         tasks=("semi_supervised_classification",),
         archs=(
             *("lstm_classifier", "lstm_classifier_categories", "recurrent_lm", "imitators"),
@@ -125,7 +125,7 @@ PAPERS = (
     Paper(
         key="bytenet",
         title="Semi-Supervised Neural Machine Translation for small bilingual datasets (ByteNet)",
-        brings="linear-time translation trained on bilingual and monolingual text",
+        brings="linear-time translation, trained on parallel and monolingual text",
         archs=(
             "bytenet",
             "bytenet_simplified",
@@ -142,7 +142,7 @@ PAPERS = (
 
 
 def markdown_table(papers: tuple[Paper, ...] = PAPERS) -> str:
-    """Return the README's table, a row a paper."""
+    """Return the README's table of papers in Markdown."""
     rows = ["| paper | brings | use it with |", "| --- | --- | --- |"]
     rows += [f"| {paper.title} | {paper.brings} | {_use(paper)} |" for paper in papers]
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""What made a file: method, parameters and version, in one line and in a JSON file beside it."""
+"""Signatures: the method, parameters and version that produced a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_ssl.io.atomic import atomic_path
 
 @dataclass(frozen=True)
 class Signature:
-    """A method and its parameters, as sacrebleu writes them down for a score."""
+    """A method and its parameters, in the short form of sacreBLEU's signatures or as JSON."""
 
     method: str
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Signature:
         return "|".join([self.method, *named, f"version:{self.version}"])
 
     def write_beside(self, path: Path) -> Path:
-        """Write all of it to `path` with ``.json`` appended, and return that path."""
+        """Write the signature to `path` with ``.json`` appended. Return the new path."""
         beside = path.with_name(path.name + ".json")
         content = {"method": self.method, "version": self.version, **self.parameters}
         with atomic_path(beside) as temporary:
@@ -34,13 +34,16 @@ class Signature:
 
 
 def json_text(content: Any, indent: int | None = 2) -> str:
-    """Return JSON in UTF-8, also where the locale is not, and Python escapes file names."""
+    """Return JSON that can be encoded as UTF-8, whatever bytes its file names have."""
     text = json.dumps(content, indent=indent, ensure_ascii=False)
-    return decoded(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    return decode_file_name(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def decoded(name: str) -> str:
-    """Return a file name as UTF-8 says it, where Python has escaped its bytes."""
+def decode_file_name(name: str) -> str:
+    """Decode the surrogate escapes in a file name that are valid UTF-8.
+
+    They occur if the locale is not UTF-8.
+    """
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 

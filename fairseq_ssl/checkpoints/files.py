@@ -15,7 +15,7 @@ from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.atomic import atomic_path
-from fairseq_ssl.signature import decoded
+from fairseq_ssl.signature import decode_file_name
 
 State = dict[str, Any]
 """A checkpoint as fairseq writes it: model, cfg, extra_state and more."""
@@ -43,7 +43,7 @@ def read_checkpoint(path: Path) -> State:
     """
     try:
         # What torch wrote before 1.6 cannot be mapped, nor a name that is not text in this locale.
-        mapped = zipfile.is_zipfile(path) and decoded(str(path)) == str(path)
+        mapped = zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
     except OSError:
         mapped = False  # `load_checkpoint` says why
     state = load_checkpoint(path, path, mmap=mapped)

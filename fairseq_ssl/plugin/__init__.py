@@ -1,1 +1,53 @@
-"""The plug-in: what is registered with fairseq, and patches of fairseq."""
+"""The plug-in: the modules that register with fairseq, and the patches of fairseq."""
+
+from __future__ import annotations
+
+import importlib
+
+from fairseq_ssl.errors import MissingPackageError
+
+__all__ = ["REGISTERING_MODULES", "register_all"]
+
+REGISTERING_MODULES = (
+    "fairseq_ssl.models.shape_transformer",
+    "fairseq_ssl.models.edit_tagger",
+    "fairseq_ssl.models.pseudo_bidirectional_transformer",
+    "fairseq_ssl.models.pointer_transformer",
+    "fairseq_ssl.models.bytenet",
+    "fairseq_ssl.models.recurrent_models",
+    "fairseq_ssl.models.encoder_classifier",
+    "fairseq_ssl.models.bert_classifier",
+    "fairseq_ssl.models.imitators",
+    "fairseq_ssl.criterions.classification_cross_entropy",
+    "fairseq_ssl.criterions.imitation_cross_entropy",
+    "fairseq_ssl.criterions.edit_cross_entropy",
+    "fairseq_ssl.criterions.denoising_cross_entropy",
+    "fairseq_ssl.criterions.reconstruction_loss",
+    "fairseq_ssl.optim.adam",
+    "fairseq_ssl.tasks.edit_labeling",
+    "fairseq_ssl.tasks.copying_translation",
+    "fairseq_ssl.tasks.denoising_pretraining",
+    "fairseq_ssl.tasks.local_transduction",
+    "fairseq_ssl.tasks.reconstruction_translation",
+    "fairseq_ssl.tasks.semi_supervised_classification",
+    "fairseq_ssl.tasks.tagged_translation",
+)
+"""Modules with fairseq's ``register_*`` decorators. Add a new module of that kind here."""
+
+
+def register_all() -> None:
+    """Patch fairseq and import all modules in `REGISTERING_MODULES`. Repeated calls do nothing."""
+    try:
+        import fairseq  # noqa: F401
+    except ImportError as error:
+        raise MissingPackageError(
+            "fairseq", "Training and decoding", "bash scripts/setup.sh (see README, Install)"
+        ) from error
+
+    from fairseq_ssl.data.binarized import check_datasets
+    from fairseq_ssl.plugin.patches import apply_patches
+
+    apply_patches()
+    check_datasets()
+    for module in REGISTERING_MODULES:
+        importlib.import_module(module)

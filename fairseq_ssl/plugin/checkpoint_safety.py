@@ -1,6 +1,6 @@
-"""Patches of fairseq by which a checkpoint cannot run code.
+"""Patches of fairseq that keep checkpoints from running code.
 
-Each is done once, in `protect_fairseq`; see `checkpoints.options` for the rule they enforce.
+`protect_fairseq` applies them. `checkpoints.options` describes the rule that they enforce.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairseq_ssl.errors import DataError, FairseqSslError
 
 
 def protect_fairseq() -> None:
-    """Patch fairseq, unless it is patched: evaluation, unpickling, and its commands' errors."""
+    """Patch unpickling, evaluation of options, and error messages of fairseq's commands, once."""
     import fairseq
     from fairseq import checkpoint_utils, options
     from fairseq.dataclass import utils
@@ -34,19 +34,19 @@ def protect_fairseq() -> None:
     if isinstance(checkpoint_utils.torch, _RestrictedTorch):
         return
     checkpoint_utils.torch = _RestrictedTorch()
-    checkpoint_utils.load_model_ensemble_and_task = _with_data(
+    checkpoint_utils.load_model_ensemble_and_task = _require_data_folder(
         checkpoint_utils.load_model_ensemble_and_task
     )
-    options.parse_args_and_arch = _with_memory(options.parse_args_and_arch)
-    utils.override_module_args = _with_check(utils.override_module_args)
+    options.parse_args_and_arch = _remember_data_folder(options.parse_args_and_arch)
+    utils.override_module_args = _check_module_options(utils.override_module_args)
     folders = [Path(fairseq.__file__).resolve().parent]
     folders.append(folders[0].with_name("fairseq_cli"))
     _replace_eval(folders)
-    sys.excepthook = _with_short_errors(sys.excepthook)
+    sys.excepthook = _shorten_user_errors(sys.excepthook)
 
 
 class _RestrictedTorch(ModuleType):
-    """torch as `fairseq.checkpoint_utils` sees it: `load_checkpoint` reads plain values only."""
+    """The torch module for `fairseq.checkpoint_utils`, whose `load` reads plain values only."""
 
     def __init__(self) -> None:
         super().__init__("torch")
@@ -56,12 +56,12 @@ class _RestrictedTorch(ModuleType):
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Read a checkpoint from an open file, on the CPU, and check its options."""
+        """Load a checkpoint from an open file to the CPU and check its options."""
         return load_checkpoint(file, str(getattr(file, "name", "The checkpoint")))
 
 
-def _with_data(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Ask for the data folder where a caller leaves it to the checkpoint, whose own is dropped."""
+def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Raise an error if a caller relies on the data folder in a checkpoint, which is not used."""
 
     @functools.wraps(stock)
     def load_model_ensemble_and_task(
@@ -73,18 +73,18 @@ def _with_data(stock: Callable[..., Any]) -> Callable[..., Any]:
             if task is not None or "data" in (arg_overrides or {}):
                 raise
             raise DataError(
-                f"{', '.join(map(str, filenames))}: pass the data folder, arg_overrides="
-                "{'data': FOLDER}. The folder that a checkpoint names is not read."
+                f"{', '.join(map(str, filenames))}: the data folder is missing. The folder named "
+                "in a checkpoint is not used. Pass arg_overrides={'data': FOLDER}."
             ) from error
 
     return load_model_ensemble_and_task
 
 
-def _with_memory(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember the data folder on a command line.
+def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Remember the data folder of a command line as a folder to trust in checkpoints.
 
-    fairseq_cli.validate.main, called from Python, takes it from the checkpoint, and so does code
-    that loads a model it has just trained.
+    fairseq_cli.validate.main, if called from Python, reads the folder from the checkpoint, as does
+    code that loads a model after training it.
     """
 
     @functools.wraps(stock)
@@ -96,8 +96,8 @@ def _with_memory(stock: Callable[..., Any]) -> Callable[..., Any]:
     return parse_args_and_arch
 
 
-def _with_check(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Name the option whose string cannot be evaluated, before a model is built from it."""
+def _check_module_options(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Report an option whose string cannot be evaluated before a model is built from it."""
 
     @functools.wraps(stock)
     def override_module_args(args: Any) -> Any:
@@ -109,9 +109,9 @@ def _with_check(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace_eval(folders: Sequence[Path]) -> None:
-    """Let `eval` be `evaluate` in all modules of these folders, those imported later too.
+    """Define `eval` as `evaluate` in all modules in these folders, also those imported later.
 
-    A name in a module hides the builtin of that name.
+    The global name in a module hides the builtin.
     """
     roots = tuple(f"{folder}/" for folder in folders)
     for module in list(sys.modules.values()):
@@ -122,7 +122,7 @@ def _replace_eval(folders: Sequence[Path]) -> None:
 
 
 class _EvalFinder(MetaPathFinder):
-    """Finds modules in some folders, and gives them `evaluate` before they are run."""
+    """An import hook that defines `eval` as `evaluate` in the modules in some folders."""
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         self.roots = roots
@@ -130,8 +130,8 @@ class _EvalFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to load a module of these folders; None for every other one."""
-        searched = sys.path[:1] if path is None else path  # --user-dir puts its folder first
+        """Return the spec of a module in these folders. Return None for all other modules."""
+        searched = sys.path[:1] if path is None else path  # --user-dir prepends its folder
         if not any(self._is_inside(folder) for folder in searched):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -150,10 +150,10 @@ class _EvalFinder(MetaPathFinder):
         return f"{Path(path).resolve()}/".startswith(self.roots)
 
 
-def _with_short_errors(
+def _shorten_user_errors(
     stock: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], Any]:
-    """Let fairseq's commands end with a line, not a traceback, where the user can fix it."""
+    """Print errors that the user can fix in one line without a traceback, in fairseq's commands."""
 
     def excepthook(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None

@@ -25,12 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def apply_patches() -> None:
-    """Let fairseq load its checkpoints safely, copy them whole and resume from them exactly.
-
-    And let its moving average of tied weights be what it says, and say where it is kept in half
-    precision; and let its data sets that ask numpy for a name it no longer has be built. And let
-    a run that is done end as done, and the Transformers of 0.12.2 work with the torch of today.
-    """
+    """Apply all patches, each once. The docstring of each wrapper gives its reason."""
     from fairseq import checkpoint_utils
     from fairseq.data.iterators import BufferedIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
@@ -41,48 +36,48 @@ def apply_patches() -> None:
     from fairseq.trainer import Trainer
 
     protect_fairseq()
-    _name_long()
+    _restore_numpy_long()
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint_safely)
-    _replace(checkpoint_utils, "save_checkpoint", _save_each_interval)
-    _replace(PathManager, "copy", _copy_whole, wrap=staticmethod)
-    _replace(FairseqTask, "get_batch_iterator", _batch_well)
-    _replace(BufferedIterator, "_create_consumer", _end_reading)
+    _replace(checkpoint_utils, "save_checkpoint", _save_at_each_interval)
+    _replace(PathManager, "copy", _copy_atomically, decorator=staticmethod)
+    _replace(FairseqTask, "get_batch_iterator", _fix_batch_iterator)
+    _replace(BufferedIterator, "_create_consumer", _stop_readers_at_exit)
     for dictionary in (MaskedLMDictionary, BertDictionary):
         _replace(dictionary, "__init__", _accept_special_symbols)
     _replace(TransformerEncoderLayerBase, "__init__", _disable_encoder_fastpath)
-    _replace(EMA, "__init__", _warn_of_halves)
-    _replace(EMA, "_step_internal", _average_once)
-    _replace(Trainer, "load_checkpoint", _forget_average)
+    _replace(EMA, "__init__", _warn_about_half_precision)
+    _replace(EMA, "_step_internal", _average_tied_weights_once)
+    _replace(Trainer, "load_checkpoint", _release_ema_state)
 
 
 def _replace(
     owner: Any,
     name: str,
-    around: Callable[[Callable[..., Any]], Callable[..., Any]],
-    wrap: Callable[[Any], Any] = lambda function: function,
+    make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]],
+    decorator: Callable[[Any], Any] = lambda function: function,
 ) -> None:
-    """Put `around(stock)` in the place of `owner.name`, unless it stands there already."""
+    """Replace `owner.name` by `make_wrapper(owner.name)`, unless it is replaced already."""
     stock = getattr(owner, name)
-    if getattr(stock, "mended_by", None) != __name__:
-        mended = functools.wraps(stock)(around(stock))
-        mended.mended_by = __name__  # type: ignore[attr-defined]
-        setattr(owner, name, wrap(mended))
+    if getattr(stock, "patched_by", None) != __name__:
+        wrapper = functools.wraps(stock)(make_wrapper(stock))
+        wrapper.patched_by = __name__  # type: ignore[attr-defined]
+        setattr(owner, name, decorator(wrapper))
 
 
-def _name_long() -> None:
-    """Give numpy a name that it dropped in 2.x, and that fairseq calls int by.
+def _restore_numpy_long() -> None:
+    """Define `numpy.compat.long`, which numpy 2 removed.
 
-    Its language models with --sample-break-mode eos need it.
+    fairseq uses it as `int` for language models with --sample-break-mode eos.
     """
     if not hasattr(np, "compat"):
         setattr(np, "compat", SimpleNamespace(long=int))  # noqa: B010
 
 
 def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Report a damaged checkpoint in a line, and let a moving average begin where there is none.
+    """Report a damaged checkpoint in one line, and add a missing moving average.
 
-    With --store-ema fairseq fails on a checkpoint without an average, such as most that one
-    fine-tunes from: it looks for the weights where it has deleted them.
+    With --store-ema, fairseq fails on a checkpoint without an average, as most checkpoints for
+    fine-tuning are: it reads the weights after deleting them.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -90,11 +85,10 @@ def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
             state = stock(path, *args, **kwargs)
         except (FairseqSslError, OSError):
             raise
-        except Exception as error:  # options or a history that are not as fairseq writes them
+        except Exception as error:  # malformed options or history
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(
-                f"{path} cannot be read as a checkpoint of fairseq: {type(error).__name__}: "
-                f"{reason}"
+                f"{path} is not a readable fairseq checkpoint: {type(error).__name__}: {reason}"
             ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
@@ -103,17 +97,17 @@ def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
     return load_checkpoint_to_cpu
 
 
-def _save_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Save a checkpoint at each interval of updates, also where the update ends an epoch.
+def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Save a checkpoint every --save-interval-updates, also if the update ends an epoch.
 
-    fairseq saves such an update under the name of its epoch only, so that it is lost with
-    --no-epoch-checkpoints, and the last n checkpoints are not those of the last n intervals.
-    With epoch checkpoints nothing changes.
+    fairseq gives such a checkpoint the name of its epoch only. With --no-epoch-checkpoints it is
+    lost, and the last n checkpoints do not belong to the last n intervals. Runs with epoch
+    checkpoints are unchanged.
     """
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
         interval = cfg.save_interval_updates
-        # In this order: where no interval is set, configurations may lack the other option.
+        # Check the interval first: without one, a configuration may lack `no_epoch_checkpoints`.
         if interval > 0 and not trainer.get_num_updates() % interval and cfg.no_epoch_checkpoints:
             epoch_itr = _WithinEpoch(epoch_itr)
         return stock(cfg, trainer, epoch_itr, val_loss)
@@ -122,7 +116,7 @@ def _save_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _WithinEpoch:
-    """An iterator over an epoch that does not report the end of the epoch."""
+    """A wrapper of an epoch iterator that does not report the end of the epoch."""
 
     def __init__(self, iterator: Any) -> None:
         self.iterator = iterator
@@ -131,12 +125,12 @@ class _WithinEpoch:
         return getattr(self.iterator, name)
 
     def end_of_epoch(self) -> bool:
-        """Return False, wherever the iterator is."""
+        """Return False at any position."""
         return False
 
 
-def _forget_average(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """fairseq-train keeps what this returns until it ends, loaded weights with it."""
+def _release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Drop the averaged weights from the loaded state, which fairseq-train keeps until it ends."""
 
     def load_checkpoint(*args: Any, **options: Any) -> Any:
         extra_state = stock(*args, **options)
@@ -148,117 +142,121 @@ def _forget_average(stock: Callable[..., Any]) -> Callable[..., Any]:
     return load_checkpoint
 
 
-def _copy_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """fairseq copies into checkpoint_last.pt in place: killed there, it can not be resumed."""
+def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Copy to a temporary file, then rename it.
+
+    fairseq writes checkpoint_last.pt in place, so a run killed during the copy cannot resume.
+    """
 
     def copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
         if "://" in str(dst_path):
             return stock(src_path, dst_path, overwrite=overwrite)
-        aside = f"{dst_path}.tmp"
-        shutil.copyfile(src_path, aside)
-        Path(aside).replace(dst_path)
+        temporary = f"{dst_path}.tmp"
+        shutil.copyfile(src_path, temporary)
+        Path(temporary).replace(dst_path)
         return True
 
     return copy
 
 
 def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Outside training 0.12.2 fuses encoder layers, which fails on torch 2 where there is a pad.
+    """Disable the fused encoder layers of 0.12.2.
 
-    Its message is "Mask Type should be defined". And attention of one's own would be gone round.
+    With torch 2 they fail on padded batches ("Mask Type should be defined"), and they bypass
+    custom attention modules.
     """
 
-    def begin(self: Any, *args: Any, **options: Any) -> None:
+    def init(self: Any, *args: Any, **options: Any) -> None:
         stock(self, *args, **options)
         self.can_use_fastpath = False
 
-    return begin
+    return init
 
 
-def _warn_of_halves(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """fairseq averages weights in their own precision, and half precision loses small steps."""
+def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Warn if --store-ema averages in half precision, which rounds small steps to 0."""
 
-    def begin(self: Any, model: Any, config: Any, *args: Any, **options: Any) -> None:
+    def init(self: Any, model: Any, config: Any, *args: Any, **options: Any) -> None:
         stock(self, model, config, *args, **options)
         if not config.ema_fp32 and any(each.element_size() < 4 for each in model.parameters()):
             logger.warning(
-                "--store-ema averages the weights in half precision, as they are, and an update "
-                f"moves the average by {1 - config.ema_decay:g} of its way: most of that is lost "
-                "in rounding. Give --ema-fp32 too."
+                "--store-ema averages the weights in half precision, but an update moves the "
+                f"average by only {1 - config.ema_decay:g} of the difference, most of which is "
+                "lost in rounding. Add --ema-fp32."
             )
 
-    return begin
+    return init
 
 
-def _average_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """fairseq moves a weight that has three names, as tied embeddings, three times an update."""
+def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Update the average of a tied weight once. fairseq updates it once for each of its names."""
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
-        return stock(self, _EachWeightOnce(new_model), updates)
+        return stock(self, _DedupedTiedWeights(new_model), updates)
 
     return _step_internal
 
 
-class _EachWeightOnce:
-    """A model whose tied weights have but their first names."""
+class _DedupedTiedWeights:
+    """A model whose state lists a tied weight under its first name only."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name; the others of their names load as they are tied."""
+        """Return the weights by first name. Loading one sets its other names, which are tied."""
         seen = set()
-        found = {}
+        weights = {}
         for name, weight in self.model.state_dict().items():
             if isinstance(weight, dict):
                 continue
-            place = (weight.data_ptr(), tuple(weight.shape), weight.stride())
-            if not weight.numel() or place not in seen:
-                found[name] = weight
-            seen.add(place)
-        return found
+            storage = (weight.data_ptr(), tuple(weight.shape), weight.stride())
+            if not weight.numel() or storage not in seen:
+                weights[name] = weight
+            seen.add(storage)
+        return weights
 
 
-def _batch_well(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Let nothing but training lose sentences, and a resumed training keep its batches.
+def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep all sentences outside training, and the batches of a resumed training.
 
-    fairseq after 0.12.2 drops the last batch of a split where it is no multiple of 8, from
-    translations and validation too: only a training, which names its epoch, may do with less
-    than all. And it forms batches from the seed plus the epoch. Where it does so once and
-    shuffles them in later epochs, a resumed run goes on with other batches: there they are
-    formed as epoch 1 forms them, so that an unbroken run is as without this change.
+    fairseq after 0.12.2 drops the remainder of a split whose size is not a multiple of 8, in
+    validation and generation too. Here only training, which passes an epoch, may drop it.
+
+    fairseq forms batches with the seed plus the epoch. If one iterator serves all epochs, its
+    batches are those of the epoch in which it was built, so a resumed run would get different
+    batches. Here they are always those of epoch 1, as in an uninterrupted run.
     """
     signature = inspect.signature(stock)
     seeds_by_epoch = "seed + epoch" in inspect.getsource(stock)
 
     def get_batch_iterator(*args: Any, **options: Any) -> Any:
         call = signature.bind(*args, **options)
-        is_epoch = "epoch" in call.arguments
+        has_epoch = "epoch" in call.arguments
         call.apply_defaults()
-        given = call.arguments
-        if not (is_epoch and _trains_on(given["self"], given["dataset"])):
-            given["required_batch_size_multiple"] = 1
-        seed = given["seed"]
-        if seeds_by_epoch and _forms_batches_once(given):
-            given["seed"] = seed + 1 - given["epoch"]
+        arguments = call.arguments
+        if not (has_epoch and _is_training_split(arguments["self"], arguments["dataset"])):
+            arguments["required_batch_size_multiple"] = 1
+        seed = arguments["seed"]
+        if seeds_by_epoch and _keeps_batches(arguments):
+            arguments["seed"] = seed + 1 - arguments["epoch"]
         iterator = stock(*call.args, **call.kwargs)
         iterator.seed = seed
-        if not _serves_all_epochs(given):
+        if not _keeps_iterator(arguments):
             iterator.reuse_dataloader = iterator.persistent_workers = False
         return iterator
 
     return get_batch_iterator
 
 
-def _end_reading(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """fairseq reads batches ahead in threads that go on while Python ends.
+def _stop_readers_at_exit(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Stop fairseq's prefetching threads before Python exits.
 
-    One that is within torch then ends the process with "terminate called without an active
-    exception" and an error code, after all was saved: a run that stops amid an epoch fails at
-    random.
+    A thread that is still inside torch at exit aborts the process with "terminate called without
+    an active exception". A run that ends within an epoch would fail at random, after saving.
     """
     readers: WeakSet[Any] = WeakSet()
-    atexit.register(_end, readers)
+    atexit.register(_stop_readers, readers)
 
     def _create_consumer(self: Any) -> None:
         stock(self)
@@ -267,42 +265,45 @@ def _end_reading(stock: Callable[..., Any]) -> Callable[..., Any]:
     return _create_consumer
 
 
-def _end(readers: Iterable[Any], seconds: float = 10) -> None:
-    """Let each thread end after the batch that it is at; wait for it, but not for ever."""
-    until = time.monotonic() + seconds
+def _stop_readers(readers: Iterable[Any], timeout: float = 10) -> None:
+    """Stop each thread after its current batch. Wait for all of them at most `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     for reader in readers:
         reader._max_len = 0
     for reader in readers:
-        while reader.is_alive() and time.monotonic() < until:
-            with contextlib.suppress(queue.Empty):  # room for the batch and the end
+        while reader.is_alive() and time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):  # make room for the batch and the end marker
                 reader._queue.get_nowait()
             reader.join(0.01)
 
 
 def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Dictionary.load passes an option after 0.12.2 that fairseq's legacy subclasses lack."""
+    """Accept `add_special_symbols`, which Dictionary.load passes to all subclasses after 0.12.2.
 
-    def begin(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:
+    fairseq's legacy dictionaries do not accept it.
+    """
+
+    def init(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:
         if not add_special_symbols:
-            options["add_special_symbols"] = False  # stock always adds them: let it raise
+            options["add_special_symbols"] = False  # unsupported: raises a TypeError
         stock(self, *args, **options)
 
-    return begin
+    return init
 
 
-def _trains_on(task: Any, dataset: Any) -> bool:
-    """Tell whether `dataset` is one of the splits of `task` to train on."""
+def _is_training_split(task: Any, dataset: Any) -> bool:
+    """Return True if `dataset` is a training split of `task`."""
     return any(
         dataset is split and name.startswith("train") for name, split in task.datasets.items()
     )
 
 
-def _forms_batches_once(given: dict[str, Any]) -> bool:
-    """Tell whether one iterator, with one set of batches, will serve all epochs."""
-    return _serves_all_epochs(given) and not getattr(given["self"].cfg, "rebuild_batches", False)
+def _keeps_batches(call: dict[str, Any]) -> bool:
+    """Return True if all epochs use the same iterator and the same batches."""
+    return _keeps_iterator(call) and not getattr(call["self"].cfg, "rebuild_batches", False)
 
 
-def _serves_all_epochs(given: dict[str, Any]) -> bool:
-    """Tell whether fairseq keeps the iterator for later epochs."""
-    renewed = given["disable_iterator_cache"] or given["update_epoch_batch_itr"]
-    return not renewed and bool(given["self"].can_reuse_epoch_itr(given["dataset"]))
+def _keeps_iterator(call: dict[str, Any]) -> bool:
+    """Return True if fairseq keeps the iterator for later epochs."""
+    is_renewed = call["disable_iterator_cache"] or call["update_epoch_batch_itr"]
+    return not is_renewed and bool(call["self"].can_reuse_epoch_itr(call["dataset"]))

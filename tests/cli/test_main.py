@@ -99,4 +99,4 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_user_dir_prints_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["user-dir"]) == 0
-    assert (Path(capsys.readouterr().out.strip()) / "registration.py").is_file()
+    assert (Path(capsys.readouterr().out.strip()) / "plugin/__init__.py").is_file()
