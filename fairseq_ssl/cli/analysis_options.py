@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.device_options import add_one_device
-from fairseq_ssl.cli.ranges import check_length_penalty
-from fairseq_ssl.cli.rewriting_options import add_rewriting
+from fairseq_ssl.cli.options import add_one_device, add_rewriting, check_length_penalty
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.metrics.significance import SeedRange

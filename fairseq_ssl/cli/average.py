@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli.output_paths import one_writer
+from fairseq_ssl.cli.options import one_writer
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 

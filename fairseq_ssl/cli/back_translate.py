@@ -7,11 +7,19 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli import device_options, work_options
+from fairseq_ssl.cli import options as device_options
+from fairseq_ssl.cli import options as work_options
 from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
-from fairseq_ssl.cli.block_input import BlockInput, add_input, outputs_of, shard_of
-from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
-from fairseq_ssl.cli.ranges import check_length_penalty, check_range
+from fairseq_ssl.cli.options import (
+    QUANTIZATIONS,
+    BlockInput,
+    add_data,
+    add_input,
+    check_length_penalty,
+    check_range,
+    outputs_of,
+    shard_of,
+)
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference import ctranslate2_decoder, loading
 from fairseq_ssl.inference.translation import DecodingConfig
@@ -198,7 +206,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     )
     work_options.add_shard(work)
     work_options.add_address(work)
-    work_options.add_force(work)
+    work_options.add_overwrite(work)
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
@@ -295,7 +303,7 @@ def _decoding(args: argparse.Namespace) -> DecodingConfig:
         top_k=args.sampling_topk,
         temperature=args.temperature,
         longest=args.max_len_b,
-        batch_tokens=device_options.batch_tokens(args, GPUS[_engines(args)[0]]),
+        batch_tokens=device_options.check_batch_tokens(args, GPUS[_engines(args)[0]]),
         compute_type=args.compute_type,
         device=_device(args),
         threads=args.threads,
@@ -304,7 +312,7 @@ def _decoding(args: argparse.Namespace) -> DecodingConfig:
 
 
 def _device(args: argparse.Namespace) -> str:
-    return device_options.device(args, GPUS[_engines(args)[0]])
+    return device_options.chosen_device(args, GPUS[_engines(args)[0]])
 
 
 def _engine(args: argparse.Namespace) -> Executor:
@@ -313,4 +321,4 @@ def _engine(args: argparse.Namespace) -> Executor:
         work_options.check_no_jobs(args)
         gpus = float(_device(args) == "cuda")
         return RayExecutor(args.address, cpus=args.threads, gpus=gpus)
-    return device_options.engine(args, GPUS[decoder])
+    return device_options.model_executor(args, GPUS[decoder])

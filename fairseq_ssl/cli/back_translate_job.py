@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.cli.block_input import BlockInput
+from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import BlockJob
-from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.options import BlockInput
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.inference import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.inference.translation import (

@@ -13,13 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.cli.device_options import add_one_device, one_device
+from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import GrowingJob, Pieces
-from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
-from fairseq_ssl.cli.output_paths import check_output
-from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.options import (
+    add_file,
+    add_one_device,
+    add_output,
+    check_output,
+    input_lines,
+    one_device,
+    parse_shard,
+    write_lines,
+)
 from fairseq_ssl.cli.sub_verbs import Steps
-from fairseq_ssl.cli.work_options import parsed_shard
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.signature import Signature
@@ -112,7 +118,7 @@ def _classifier(args: argparse.Namespace) -> Any:
 
 
 def _label(args: argparse.Namespace) -> int:
-    part, parts = parsed_shard(args.shard)
+    part, parts = parse_shard(args.shard)
     name = args.split if parts == 1 else f"{args.split}.{part}-of-{parts}"
     classifier = _classifier(args)
     dataset = classifier.split(args.split)
@@ -183,12 +189,12 @@ def _predict(args: argparse.Namespace) -> int:
     if args.windows and not classifier.has_imitators:
         raise UsageError(f"--windows is for a model with imitators, and {args.model} has none.")
     signature = Signature("classify-predict", {"model": str(args.model), "windows": args.windows})
-    write(_predictions(args, classifier), args.output, signature)
+    write_lines(_predictions(args, classifier), args.output, signature)
     return 0
 
 
 def _predictions(args: argparse.Namespace, classifier: Any) -> Iterator[str]:
-    lines = stream(args.file)
+    lines = input_lines(args.file)
     count = 0
     while block := list(islice(lines, BLOCK)):
         if args.labeled:

@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.output_paths import add_replace, check_new, one_writer
-from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.console import watched
+from fairseq_ssl.cli.options import add_replace, check_new, one_writer
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.io.atomic import atomic_folder, atomic_lines

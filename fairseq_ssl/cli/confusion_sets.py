@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output, one_writer
-from fairseq_ssl.cli.progress import progress, watched
-from fairseq_ssl.cli.work_options import add_jobs, check_jobs, local_engine
+from fairseq_ssl.cli.console import progress, watched
+from fairseq_ssl.cli.options import (
+    add_jobs,
+    add_replace,
+    check_jobs,
+    check_new,
+    check_output,
+    local_executor,
+    one_writer,
+)
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
@@ -108,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     totals = {"words": sum(map(len, work)), "sets": 0, "confusions": 0}
     tell = progress("confusion sets", "words", totals["words"])
     with atomic_lines(args.output) as file:
-        found = local_engine(args).ordered(Confuser(checker, args.most, among), work)
+        found = local_executor(args).ordered(Confuser(checker, args.most, among), work)
         for piece, sets in zip(work, found, strict=True):
             file.writelines(lines_of(sets))
             totals["sets"] += len(sets)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
-from fairseq_ssl.cli.output_paths import check_output
-from fairseq_ssl.cli.rewriting_options import add_rewriting
+from fairseq_ssl.cli.options import (
+    add_file,
+    add_output,
+    add_rewriting,
+    check_output,
+    input_lines,
+    write_lines,
+)
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from fairseq_ssl.text.tokenization import moses_detokenizer
@@ -39,12 +44,14 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
     named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
     named["subwords"] = args.subwords or "sentencepiece"
-    write(_plain(args), args.output, Signature("detokenise", {"input": str(args.file), **named}))
+    write_lines(
+        _plain(args), args.output, Signature("detokenise", {"input": str(args.file), **named})
+    )
     return 0
 
 
 def _plain(args: argparse.Namespace) -> Iterator[str]:
     plain = moses_detokenizer(args.subwords, args.moses)
-    lines = stream(args.file)
+    lines = input_lines(args.file)
     for line in read_generated_lines(lines, args.field) if args.field else lines:
         yield plain(" ".join(token for token in line.split() if token != args.drop))

@@ -6,12 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.device_options import add_one_device
 from fairseq_ssl.cli.edits_job import EditsJob
 from fairseq_ssl.cli.edits_tune import METRICS, tune
 from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.output_paths import check_output, one_writer
-from fairseq_ssl.cli.work_options import add_jobs, local_engine
+from fairseq_ssl.cli.options import (
+    add_jobs,
+    add_one_device,
+    check_output,
+    local_executor,
+    one_writer,
+)
 from fairseq_ssl.errors import UsageError
 
 SUMMARY = "turn corrected text into edit labels of its tokens, and labels into corrected text"
@@ -180,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what the kind says."""
     settings = chosen_options(args, "edits", args.kind, KINDS, LEAST)
     _check_paths(args, settings)
-    engine = local_engine(args)
+    engine = local_executor(args)
     if args.kind == "tune":
         tune(args.source, args.target, settings)
         return 0

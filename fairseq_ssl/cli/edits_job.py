@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.console import progress
 from fairseq_ssl.edits.corpus import Applying, Drop, GramCount, Labeling, Measuring, Rewritten
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary

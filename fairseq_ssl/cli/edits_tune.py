@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.device_options import one_device
-from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.console import progress
+from fairseq_ssl.cli.options import one_device
 from fairseq_ssl.edits.coverage import agreement
 from fairseq_ssl.errors import DataError, flag
 from fairseq_ssl.io.text_files import read_lines

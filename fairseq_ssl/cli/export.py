@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.model_options import QUANTIZATIONS, add_data
-from fairseq_ssl.cli.output_paths import add_replace, check_new, one_writer
+from fairseq_ssl.cli.options import QUANTIZATIONS, add_data, add_replace, check_new, one_writer
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli import work_options
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.filter_job import FilterJob, Wanted
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters import chain as kinds
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "side: stdout); a run that was killed goes on when the same command is given again",
     )
     _add_filters(parser)
-    work_options.add_jobs(parser)
-    work_options.add_force(parser)
+    options.add_jobs(parser)
+    options.add_overwrite(parser)
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Filter the text, and say what was dropped."""
     wanted = _wanted(args)
-    job = FilterJob.of(wanted, work_options.local_engine(args), afresh=args.force)
+    job = FilterJob.of(wanted, options.local_executor(args), afresh=args.force)
     return job.run(sys.stdout.buffer)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
+from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.filter_report import table
 from fairseq_ssl.cli.growing_job import GrowingJob
-from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.filters.chain import FilterChain
 from fairseq_ssl.filters.corpus import CorpusFilter, CorpusHashes, Dropped, Example, FilteredBlock

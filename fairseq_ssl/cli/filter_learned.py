@@ -6,10 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli import scorer_options, work_options
+from fairseq_ssl.cli import options, scorer_options
 from fairseq_ssl.cli.filter_learned_job import Apply, Fit
-from fairseq_ssl.cli.model_options import add_data
-from fairseq_ssl.cli.output_paths import check_new, one_writer
+from fairseq_ssl.cli.options import add_data, check_new, one_writer
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.errors import flag as option
@@ -68,7 +67,7 @@ def _add_fit(steps: Steps) -> None:
     )
     fit.add_argument("--seed", type=int, default=1, help="of the noise; 0 or more (default: 1)")
     scorer_options.add_device(fit)
-    work_options.add_force(fit)
+    options.add_overwrite(fit)
 
 
 def _add_apply(steps: Steps) -> None:
@@ -103,7 +102,7 @@ def _add_apply(steps: Steps) -> None:
         "is more like a clean one (default: OUTPUT.scores, of the first)",
     )
     scorer_options.add_device(apply)
-    work_options.add_force(apply)
+    options.add_overwrite(apply)
 
 
 def _add_pairs(parser: argparse.ArgumentParser, what: str) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl._version import __version__
+from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import GrowingJob
-from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.cli.scorer_options import loader
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.inference.scoring import ScoringConfig

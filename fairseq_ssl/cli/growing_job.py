@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from fairseq_ssl.cli.block_input import BlockInput
+from fairseq_ssl.cli.options import BlockInput
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.atomic import exclusive, is_device
 from fairseq_ssl.io.resumable import ResumableFiles, complete, is_done, journal, write_chunk

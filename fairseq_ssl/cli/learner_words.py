@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli.output_paths import one_writer
-from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.console import watched
+from fairseq_ssl.cli.options import one_writer
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.noise.learner_errors import ERROR_KINDS, MAX_GRAM_TOKENS, Counting, LearnerErrors

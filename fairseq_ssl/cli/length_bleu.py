@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import analysis_options as options
-from fairseq_ssl.cli.columns import print_table
-from fairseq_ssl.cli.device_options import one_device
-from fairseq_ssl.cli.output_paths import one_writer
-from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.console import print_table, progress
+from fairseq_ssl.cli.options import one_device, one_writer
 from fairseq_ssl.metrics.bleu import Bucket, buckets
 from fairseq_ssl.signature import Signature
 

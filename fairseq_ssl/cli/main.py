@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.cli.stdout import NAME, drop_stdout, flush_stdout, open_stdout
+from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open_stdout
 from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, one_line
 from fairseq_ssl.io.executors import silence_library_warnings
 
@@ -114,11 +114,11 @@ class _Interrupt:
 
 def _failed(error: OSError, called: str) -> int:
     """Print a line about a file that could not be read or written; return the exit code."""
-    if error.filename == NAME:
+    if error.filename == STDOUT_NAME:
         drop_stdout()
     if isinstance(error, BrokenPipeError):
         return 0
-    where = f"{error.filename} could not be written: " if error.filename == NAME else ""
+    where = f"{error.filename} could not be written: " if error.filename == STDOUT_NAME else ""
     name = f": {error.filename}" if error.filename and not where else ""
     text = one_line(f"{where}{error.strerror or error}{name}.")
     print(f"{called}: error: {text}", file=sys.stderr)

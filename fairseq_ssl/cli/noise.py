@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli import work_options
-from fairseq_ssl.cli.block_input import add_input, outputs_of, shard_of
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.noise_input import NoiseInput
 from fairseq_ssl.cli.noise_job import NoiseJob, Wanted
+from fairseq_ssl.cli.options import add_input, outputs_of, shard_of
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.noise import registry
@@ -101,16 +101,16 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("who does the work")
-    work_options.add_jobs(work)
-    work_options.add_shard(work)
+    options.add_jobs(work)
+    options.add_shard(work)
     work.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
         help="ray: all CPUs of a Ray cluster (default: %(default)s)",
     )
-    work_options.add_address(work)
-    work_options.add_force(work)
+    options.add_address(work)
+    options.add_overwrite(work)
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
@@ -140,6 +140,6 @@ def _wanted(args: argparse.Namespace) -> Wanted:
 
 def _engine(args: argparse.Namespace) -> Executor:
     if args.engine == "local":
-        return work_options.local_engine(args)
-    work_options.check_no_jobs(args)
+        return options.local_executor(args)
+    options.check_no_jobs(args)
     return RayExecutor(args.address)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ssl.cli.block_input import BlockInput
+from fairseq_ssl.cli.options import BlockInput
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.noise.corpus import CorpusNoise, FileNoise, NoisedBlock

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ssl._version import __version__
+from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import BlockJob
 from fairseq_ssl.cli.noise_input import NoiseInput
-from fairseq_ssl.cli.progress import progress
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io import blocks as byte_blocks
 from fairseq_ssl.io.atomic import build_once

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli.console import watched
 from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.output_paths import check_new, one_writer
-from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.options import check_new, one_writer
 from fairseq_ssl.errors import MissingPackageError, UsageError
 from fairseq_ssl.io.atomic import atomic_folder
 from fairseq_ssl.signature import Signature

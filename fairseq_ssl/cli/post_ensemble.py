@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_ssl.cli.line_stream import add_output, write
-from fairseq_ssl.cli.output_paths import check_output, one_writer
-from fairseq_ssl.cli.progress import watched
-from fairseq_ssl.cli.ranges import check_range
+from fairseq_ssl.cli.console import watched
+from fairseq_ssl.cli.options import add_output, check_output, check_range, one_writer, write_lines
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.io.text_files import read_parallel
@@ -150,7 +148,7 @@ def _post_ensemble(args: argparse.Namespace) -> int:
         "outputs": [str(path) for path in args.outputs],
         "weights": args.weight,
     }
-    write(lines(), args.output, Signature("post-ensemble", parameters))
+    write_lines(lines(), args.output, Signature("post-ensemble", parameters))
     shares = ", ".join(f"{path} {taken[n]}" for n, path in enumerate(args.outputs))
     print(f"taken: {shares}; {_known(means.known, means.words)}", file=sys.stderr)
     return 0

@@ -9,9 +9,15 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_ssl.cli.line_stream import STDIN, add_file, add_output, stream, write
-from fairseq_ssl.cli.output_paths import check_output
-from fairseq_ssl.cli.rewriting_options import add_rewriting
+from fairseq_ssl.cli.options import (
+    STDIN,
+    add_file,
+    add_output,
+    add_rewriting,
+    check_output,
+    input_lines,
+    write_lines,
+)
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import detruecaser
@@ -102,12 +108,12 @@ def run(args: argparse.Namespace) -> int:
     signature = Signature("postprocess", chosen)
 
     def lines() -> Iterator[str]:
-        for line in _copied(args, copies) if copies else stream(args.file):
+        for line in _copied(args, copies) if copies else input_lines(args.file):
             for rewrite in rewrites:
                 line = rewrite(line)
             yield line
 
-    write(lines(), args.output, signature)
+    write_lines(lines(), args.output, signature)
     if copies:
         print(
             f"{copies.copied} <unk> became source tokens, {copies.left} found none",
@@ -159,7 +165,9 @@ def _copies(args: argparse.Namespace) -> UnknownCopies:
 def _copied(args: argparse.Namespace, copies: UnknownCopies) -> Iterator[str]:
     """Read output and source side by side."""
     name = "stdin" if args.file is None or str(args.file) == STDIN else args.file
-    for number, (line, source) in enumerate(zip_longest(stream(args.file), stream(args.source))):
+    for number, (line, source) in enumerate(
+        zip_longest(input_lines(args.file), input_lines(args.source))
+    ):
         if line is None or source is None:
             ended, longer = (name, args.source) if line is None else (args.source, name)
             raise DataError(

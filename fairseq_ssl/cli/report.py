@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.output_paths import one_writer
+from fairseq_ssl.cli.options import one_writer
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.signature import Signature
 

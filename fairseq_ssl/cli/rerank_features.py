@@ -6,11 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli import scorer_options, work_options
-from fairseq_ssl.cli.line_stream import STDIN
-from fairseq_ssl.cli.model_options import add_data
-from fairseq_ssl.cli.output_paths import check_output
-from fairseq_ssl.cli.ranges import LENGTH_PENALTY, check_length_penalty, check_range
+from fairseq_ssl.cli import options, scorer_options
+from fairseq_ssl.cli.options import (
+    LENGTH_PENALTY,
+    STDIN,
+    add_data,
+    check_length_penalty,
+    check_output,
+    check_range,
+)
 from fairseq_ssl.cli.rerank_features_job import FeaturesJob, Wanted
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError
@@ -163,14 +167,14 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         help="how much of the list is sorted by length and scored at a time, and what a kill may "
         "cost each process (default: %(default)s)",
     )
-    work_options.add_force(work)
+    options.add_overwrite(work)
 
 
 def _features(args: argparse.Namespace) -> int:
     path = None if str(args.nbest_list) == STDIN else args.nbest_list
     check_output(args.output, path, args.source)
     scorer_options.check_numbers(args)
-    work_options.check_block(args.block)
+    options.check_block(args.block)
     wanted = Wanted(
         scoring=_scoring(args),
         nbest_list=path,

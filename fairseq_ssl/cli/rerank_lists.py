@@ -11,9 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.line_stream import add_output, stream, write
-from fairseq_ssl.cli.output_paths import check_output, one_writer
-from fairseq_ssl.cli.rewriting_options import add_rewriting
+from fairseq_ssl.cli.options import (
+    add_output,
+    add_rewriting,
+    check_output,
+    input_lines,
+    one_writer,
+    write_lines,
+)
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.json_files import parse_json
@@ -94,7 +99,7 @@ def add_nbest(parser: argparse.ArgumentParser) -> None:
 
 def groups_of(path: Path) -> Iterator[NBest]:
     """Yield the sentences of a list; each must be there, from 0."""
-    for place, group in enumerate(read_nbest(stream(path), str(path))):
+    for place, group in enumerate(read_nbest(input_lines(path), str(path))):
         if group.number != place:
             raise DataError(
                 f"{path} has sentence {group.number} where {place} was expected. Every sentence "
@@ -106,7 +111,7 @@ def groups_of(path: Path) -> Iterator[NBest]:
 def read_weights(path: Path) -> dict[str, float]:
     """Read what tune wrote."""
     try:
-        content = parse_json("\n".join(stream(path)))
+        content = parse_json("\n".join(input_lines(path)))
         weights = {str(name): float(weight) for name, weight in content["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
@@ -140,13 +145,13 @@ def _merge(args: argparse.Namespace) -> int:
             raise UsageError(f"--right-to-left {name} names no list.{nearest(name, lists)}")
     rewrite = moses_detokenizer(args.subwords, args.moses)
     readers = [
-        read_list(stream(path), str(path), name, rewrite, name in args.right_to_left)
+        read_list(input_lines(path), str(path), name, rewrite, name in args.right_to_left)
         for name, path in lists.items()
     ]
     counts = [0, 0]
     groups = _counted(merged(readers, list(lists), args.best), counts)
     parameters = {"lists": {name: str(path) for name, path in lists.items()}, "best": args.best}
-    write(nbest_lines(groups), args.output, Signature("rerank-merge", parameters))
+    write_lines(nbest_lines(groups), args.output, Signature("rerank-merge", parameters))
     print(
         f"merged {len(lists)} lists: {counts[0]} sentences, {counts[1]} candidates, "
         f"{counts[1] / counts[0]:.1f} each",
@@ -169,7 +174,7 @@ def _apply(args: argparse.Namespace) -> int:
         raise UsageError("apply needs either --weights or --weight.")
     weights = read_weights(args.weights) if args.weights else _weights(args.weight)
     signature = Signature("rerank-apply", {"list": str(args.nbest_list), "weights": weights})
-    write(_chosen(args.nbest_list, weights, args.nbest), args.output, signature)
+    write_lines(_chosen(args.nbest_list, weights, args.nbest), args.output, signature)
     return 0
 
 

@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.cli.line_stream import stream
-from fairseq_ssl.cli.output_paths import check_output, one_writer
-from fairseq_ssl.cli.progress import progress
-from fairseq_ssl.cli.ranges import check_range
+from fairseq_ssl.cli.console import progress
+from fairseq_ssl.cli.options import (
+    add_jobs,
+    add_rewriting,
+    check_output,
+    check_range,
+    input_lines,
+    local_executor,
+    one_writer,
+)
 from fairseq_ssl.cli.rerank_lists import add_nbest, groups_of, read_weights
-from fairseq_ssl.cli.rewriting_options import add_rewriting
 from fairseq_ssl.cli.sub_verbs import Steps
-from fairseq_ssl.cli.work_options import add_jobs, local_engine
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.signature import Signature
@@ -298,7 +302,7 @@ def _search(args: argparse.Namespace) -> WeightSearch:
         raise UsageError(
             f"--step is {args.step}; expected a whole part of 1 from 0.001, as 0.1, 0.05 or 0.25."
         )
-    spread = local_engine(args).ordered
+    spread = local_executor(args).ordered
     return WeightSearch(args.method, parts, args.restarts, args.seed, spread)
 
 
@@ -321,7 +325,7 @@ def _read(
                 f"{args.nbest_list}:1 has no score {name!r}.{nearest(name, known)} It has "
                 f"{', '.join(known) or 'none'}."
             )
-    references = [list(stream(path)) for path in args.reference]
+    references = [list(input_lines(path)) for path in args.reference]
     for path, lines in zip(args.reference, references, strict=True):
         if len(lines) != len(groups):
             raise DataError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.work_options import check_jobs
+from fairseq_ssl.cli.options import check_jobs
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.metrics.errant import TIERS
 
@@ -296,9 +296,9 @@ def _check_bootstrap(args: argparse.Namespace) -> None:
 
 
 def _read(name: str) -> list[str]:
-    from fairseq_ssl.cli.line_stream import stream
+    from fairseq_ssl.cli.options import input_lines
 
-    found = list(stream(Path(name)))
+    found = list(input_lines(Path(name)))
     if not found:
         raise DataError(f"{name} is empty. Expected a line or more.")
     return found

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.console import watched
 from fairseq_ssl.cli.score_metrics import Metric, Output, Settings, Values, check_lengths
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.executors import LocalExecutor

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ssl.cli.columns import print_table
+from fairseq_ssl.cli.console import print_table
 from fairseq_ssl.cli.score_metrics import Metric, Output, check_lengths
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.text_files import read_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_ssl.cli import device_options
+from fairseq_ssl.cli import options
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.loading import gpu_count
 from fairseq_ssl.inference.scoring import (
@@ -19,7 +19,7 @@ from fairseq_ssl.io.executors import Executor
 
 def add_device(work: argparse._ActionsContainer) -> None:
     """Declare on what the models compute, and how much at a time."""
-    device_options.add_device(work)
+    options.add_device(work)
     work.add_argument(
         "--fp16", action="store_true", help="compute in half precision: on GPUs twice as fast"
     )
@@ -27,17 +27,17 @@ def add_device(work: argparse._ActionsContainer) -> None:
 
 def batch_tokens(args: argparse.Namespace) -> int:
     """Return how many tokens make a batch."""
-    return device_options.batch_tokens(args, gpu_count)
+    return options.check_batch_tokens(args, gpu_count)
 
 
 def device(args: argparse.Namespace) -> str:
     """Return what --device asks for, as torch calls it."""
-    return device_options.device(args, gpu_count)
+    return options.chosen_device(args, gpu_count)
 
 
 def engine(args: argparse.Namespace) -> Executor:
     """Return the processes that do the work."""
-    return device_options.engine(args, gpu_count)
+    return options.model_executor(args, gpu_count)
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:

@@ -8,9 +8,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
-from fairseq_ssl.cli.output_paths import add_replace, check_new, check_output, one_writer
-from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.console import watched
+from fairseq_ssl.cli.options import (
+    add_file,
+    add_line_jobs,
+    add_output,
+    add_replace,
+    check_new,
+    check_output,
+    input_lines,
+    one_writer,
+    rewritten,
+    write_lines,
+)
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -49,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(encode, "text, as the model was trained on")
     _add_tags(encode)
     add_output(encode)
-    add_jobs(encode)
+    add_line_jobs(encode)
     decode = steps.add(
         "decode", "join subwords to words; fairseq-ssl detokenise does more", _decode
     )
@@ -161,7 +171,7 @@ def _train(args: argparse.Namespace) -> int:
     package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
     for suffix in (package.SUFFIX, VOCABULARY):
         check_new(beside(args.output, suffix), args.force)
-    lines = watched(chain.from_iterable(map(stream, args.text)), "subwords train", "lines")
+    lines = watched(chain.from_iterable(map(input_lines, args.text)), "subwords train", "lines")
     if args.sample_lines is not None:
         lines = iter(sample_lines(lines, args.sample_lines, args.seed))
     trained = package.train(lines, args.output, args.size, **options)
@@ -200,17 +210,17 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _encode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file, args.model)
-    lines = rewritten(stream(args.file), args.jobs, encoder, args.model, tuple(args.tags))
+    lines = rewritten(input_lines(args.file), args.jobs, encoder, args.model, tuple(args.tags))
     parameters = {"model": str(args.model), "tags": args.tags}
-    write(lines, args.output, Signature("subwords-encode", parameters))
+    write_lines(lines, args.output, Signature("subwords-encode", parameters))
     return 0
 
 
 def _decode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
-    lines = map(subword_joiner(args.kind, "--kind"), stream(args.file))
+    lines = map(subword_joiner(args.kind, "--kind"), input_lines(args.file))
     kind = args.kind or SENTENCEPIECE
-    write(lines, args.output, Signature("subwords-decode", {"kind": kind}))
+    write_lines(lines, args.output, Signature("subwords-decode", {"kind": kind}))
     return 0
 
 
@@ -218,5 +228,5 @@ def _dictionary(args: argparse.Namespace) -> int:
     check_output(args.output, args.model)
     parameters = {"model": str(args.model), "tags": args.tags}
     lines = dictionary(args.model, args.tags)
-    write(lines, args.output, Signature("subwords-dictionary", parameters))
+    write_lines(lines, args.output, Signature("subwords-dictionary", parameters))
     return 0

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_ssl.cli.line_stream import add_file, add_output, stream, write
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.options import add_file, add_output, check_output, input_lines, write_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tags import add_to_dictionary, check_tag, tagged, untagged
@@ -77,12 +76,14 @@ def _rewrite(args: argparse.Namespace) -> None:
 
     def lines() -> Iterator[str]:
         nonlocal had
-        for line in stream(args.file):
+        for line in input_lines(args.file):
             plain = untagged(line, args.tag)
             had += plain != line
             yield plain if args.undo else tagged(line, args.tag)
 
-    count = write(lines(), args.output, Signature("tag", {"tag": args.tag, "undo": args.undo}))
+    count = write_lines(
+        lines(), args.output, Signature("tag", {"tag": args.tag, "undo": args.undo})
+    )
     if args.undo and had < count:
         print(f"{count - had} of {count} lines did not begin with {args.tag}", file=sys.stderr)
     if had and not args.undo:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
-from fairseq_ssl.cli.output_paths import check_output
+from fairseq_ssl.cli.options import (
+    add_file,
+    add_line_jobs,
+    add_output,
+    check_output,
+    input_lines,
+    rewritten,
+    write_lines,
+)
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_tokenizer
 
@@ -41,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="first make quotes, dashes and spaces alike, by Moses' punctuation normaliser",
     )
     add_output(parser)
-    add_jobs(parser)
+    add_line_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
             "normalise": args.normalise,
         },
     )
-    write(
-        rewritten(stream(args.file), args.jobs, moses_tokenizer, *options), args.output, signature
+    write_lines(
+        rewritten(input_lines(args.file), args.jobs, moses_tokenizer, *options),
+        args.output,
+        signature,
     )
     return 0

@@ -7,9 +7,17 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from fairseq_ssl.cli.line_stream import add_file, add_jobs, add_output, rewritten, stream, write
-from fairseq_ssl.cli.output_paths import check_output, one_writer
-from fairseq_ssl.cli.progress import watched
+from fairseq_ssl.cli.console import watched
+from fairseq_ssl.cli.options import (
+    add_file,
+    add_line_jobs,
+    add_output,
+    check_output,
+    input_lines,
+    one_writer,
+    rewritten,
+    write_lines,
+)
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.signature import Signature
@@ -52,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     apply.add_argument("model", type=Path, metavar="MODEL", help="what train, or Moses, wrote")
     add_file(apply, "text in Moses' tokens")
     add_output(apply)
-    add_jobs(apply)
+    add_line_jobs(apply)
     undo = steps.add("undo", "write the first word of each sentence with a capital", _undo)
     add_file(undo, "truecased text in Moses' tokens")
     add_output(undo)
@@ -69,7 +77,7 @@ def _train(args: argparse.Namespace) -> int:
     check_output(args.output, *args.text)
     counts = CaseCounts()
     number = 0
-    lines = chain.from_iterable(map(stream, args.text))
+    lines = chain.from_iterable(map(input_lines, args.text))
     for line in watched(lines, "truecase train", "lines"):
         counts.add(line)
         number += 1
@@ -89,13 +97,13 @@ def _train(args: argparse.Namespace) -> int:
 
 def _apply(args: argparse.Namespace) -> int:
     check_output(args.output, args.file, args.model)
-    lines = rewritten(stream(args.file), args.jobs, truecaser, args.model)
-    write(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
+    lines = rewritten(input_lines(args.file), args.jobs, truecaser, args.model)
+    write_lines(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
     return 0
 
 
 def _undo(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
-    lines = rewritten(stream(args.file), args.jobs, detruecaser)
-    write(lines, args.output, Signature("truecase-undo"))
+    lines = rewritten(input_lines(args.file), args.jobs, detruecaser)
+    write_lines(lines, args.output, Signature("truecase-undo"))
     return 0

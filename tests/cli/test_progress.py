@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.cli.progress import progress
+from fairseq_ssl.cli.console import progress
 
 
 def test_a_line_every_thirty_seconds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ REVIEWED = {
     "io/text_files.py": {"open", "open_bytes", "decoded_lines", "stdin"},
     "io/blocks.py": {"open", "byte_blocks"},
     # blocks of what open_text opened
-    "cli/block_input.py": {"byte_blocks"},
+    "cli/options.py": {"byte_blocks"},
     "cli/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
     # JSON and YAML
     "analysis/classification.py": {"read_bytes"},
@@ -33,7 +33,7 @@ REVIEWED = {
     "io/resumable.py": {"open", "read_text"},
     # not text of users: devices, pictures, the page's parts, fairseq's source, ids, models
     "io/atomic.py": {"open"},  # of os
-    "cli/stdout.py": {"open"},  # of os
+    "cli/console.py": {"open"},  # of os
     "text/subwords/sentencepiece_model.py": {"open_bytes"},
     "cli/doctor.py": {"read_text"},
     "data/binarized.py": {"read_bytes"},

@@ -1,0 +1,151 @@
+"""The terminal: UTF-8 on stdout, progress on stderr, tables."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from tqdm import tqdm
+
+STDOUT_NAME = "stdout"
+"""The file name of the errors."""
+
+
+class StandardOutput(io.FileIO):
+    """The descriptor of stdout. It remembers a failed write, which argparse hides."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            error.filename = STDOUT_NAME
+            raise
+
+
+def open_stdout() -> None:
+    """Let sys.stdout write UTF-8 whatever the locale is, and file names as the disk has them.
+
+    What is not a plain stream, as in a notebook, stays.
+    """
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    raw = getattr(stream.buffer, "raw", stream.buffer)
+    if type(raw) is not io.FileIO:
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+        return
+    stream.flush()
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(StandardOutput(raw.fileno(), "wb", closefd=False)),
+        encoding="utf-8",
+        errors="surrogateescape",
+        line_buffering=stream.line_buffering or stream.write_through,
+    )
+
+
+def flush_stdout() -> None:
+    """Write what is buffered; raise an error of this write or of an earlier one."""
+    sys.stdout.flush()
+    raw = _raw()
+    if raw is not None and raw.failure is not None:
+        raise raw.failure
+
+
+def drop_stdout() -> None:
+    """Forget an error, and let later writes succeed, such as Python's last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raw = _raw()
+    if raw is not None:
+        raw.failure = None
+
+
+def _raw() -> StandardOutput | None:
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw if isinstance(raw, StandardOutput) else None
+
+
+Item = TypeVar("Item")
+SECONDS_BETWEEN_LINES = 30.0
+"""Seconds between lines where there is no terminal."""
+
+
+class Advance(Protocol):
+    """What work calls when it has got on."""
+
+    def __call__(self, count: int, share: float | None = None, note: str = "") -> None:
+        """Tell of so many more units, and what else there is to say.
+
+        `share` of all is done now, where their number is unknown.
+        """
+
+
+def progress(
+    what: str, unit: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
+) -> Advance:
+    """Return what to call with the number of units just done."""
+    if sys.stderr.isatty():
+        bar = tqdm(total=total, desc=what, unit=f" {unit}", leave=False)
+
+        def advance(count: int, share: float | None = None, note: str = "") -> None:
+            if share:
+                bar.total = round((bar.n + count) / share)
+            if note:
+                bar.set_postfix_str(note, refresh=False)
+            bar.update(count)
+            if bar.n == bar.total:
+                bar.close()
+
+        return advance
+
+    begun = told = clock()
+    done = 0
+
+    def tell(count: int, share: float | None = None, note: str = "") -> None:
+        nonlocal told, done
+        done += count
+        now = clock()
+        if now - told >= SECONDS_BETWEEN_LINES:
+            told = now
+            of_all = round(done / share) if share else total
+            line = _line(what, unit, done, of_all, now - begun)
+            print(f"{line}, {note}" if note else line, file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _line(what: str, unit: str, done: int, total: int | None, seconds: float) -> str:
+    """Say how much is done, how fast, and how long the rest will take where that is known."""
+    rate = done / seconds
+    if total is None:
+        return f"{what}: {done} {unit}, {rate:.0f}/s"
+    left = (total - done) / rate if done else 0
+    return (
+        f"{what}: {done} of {total} {unit} ({done / total:.0%}), {rate:.0f}/s, "
+        f"{left / 60:.0f} min left"
+    )
+
+
+def watched(items: Iterable[Item], what: str, unit: str) -> Iterator[Item]:
+    """Pass the items on and tell how many there were."""
+    tell = progress(what, unit)
+    for item in items:
+        yield item
+        tell(1)
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print aligned columns on stdout."""
+    table = [list(header), *map(list, rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    for row in table:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )

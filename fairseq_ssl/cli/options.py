@@ -1,0 +1,493 @@
+"""Options that several verbs share, and checks of their values."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+
+from fairseq_ssl.cli.console import watched
+from fairseq_ssl.errors import UsageError, flag
+from fairseq_ssl.io import blocks as byte_blocks
+from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.blocks import ByteBlock, share_read
+from fairseq_ssl.io.executors import Executor, LocalExecutor, cpu_count
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.text_files import is_converted, open_text, read_lines, stdin_lines, stdin_text
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.specs import parse_integer
+from fairseq_ssl.text.tokenization import SUBWORDS, LineRewriter
+
+LENGTH_PENALTY = 20
+"""A longer sentence's length to a higher power is beyond what a float holds."""
+
+
+def check_range(option: str, value: float, least: float, most: float) -> None:
+    """Refuse a number outside of [least, most], and what is none."""
+    if not least <= value <= most:
+        raise UsageError(f"{option} is {value}; expected {least} to {most}.")
+
+
+def check_length_penalty(value: float, least: float = -LENGTH_PENALTY) -> None:
+    """Refuse a --lenpen that a length can not be raised to."""
+    check_range("--lenpen", value, least, LENGTH_PENALTY)
+
+
+def check_output(output: Path | None, *read: Path | None, option: str = "output") -> None:
+    """Refuse to write where something is read from; stdout (None) is never read."""
+    if output and output.resolve() in {path.resolve() for path in read if path}:
+        raise UsageError(f"{output} is read from. Name another {flag(option)}.")
+
+
+def add_replace(parser: argparse._ActionsContainer, what: str = "the output") -> None:
+    """Declare --force, for what `check_new` refuses."""
+    parser.add_argument("--force", action="store_true", help=f"replace {what} if it is there")
+
+
+def check_new(output: Path, force: bool) -> None:
+    """Refuse to replace what took long to make, unless --force says so."""
+    if output.exists() and not force:
+        raise UsageError(f"{output} exists. Pass --force to replace it, or name another.")
+
+
+def one_writer(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Reject a run of a verb while another run writes the same --output."""
+
+    @functools.wraps(run)
+    def alone(args: argparse.Namespace) -> int:
+        if args.output is None:
+            return run(args)
+        with exclusive(args.output):
+            return run(args)
+
+    return alone
+
+
+def check_all_differ(source: Path | None, outputs: Iterable[Path]) -> None:
+    """Refuse outputs that are one file, or INPUT itself."""
+    paths = [path.resolve() for path in (source, *outputs) if path]
+    if len(set(paths)) < len(paths):
+        raise UsageError("INPUT and the outputs must be different files.")
+
+
+MAX_JOBS = 1000
+MAX_BLOCK = 2**20
+"""KiB of a text that are one piece of work."""
+
+
+def add_shard(work: argparse._ActionsContainer) -> None:
+    """Declare which part of the input is worked on."""
+    work.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="do the I-th of N parts of INPUT, from 1, and write OUTPUT.I-of-N; all of them, "
+        "joined with cat in their order, are what one run writes",
+    )
+
+
+def add_jobs(work: argparse._ActionsContainer, default: str = "one for each core") -> None:
+    """Declare how many processes there are."""
+    work.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"processes of this machine; the result is the same (default: {default}, here "
+        f"{cpu_count()})",
+    )
+
+
+def add_address(work: argparse._ActionsContainer) -> None:
+    """Declare where a Ray cluster is."""
+    work.add_argument(
+        "--address", help="of the Ray cluster (default: $RAY_ADDRESS, or one started here)"
+    )
+
+
+def add_overwrite(work: argparse._ActionsContainer) -> None:
+    """Declare what is done with what is there."""
+    work.add_argument(
+        "--force", action="store_true", help="write anew what is there, finished or not"
+    )
+
+
+def parse_shard(given: str | None) -> tuple[int, int]:
+    """Return what --shard asks for, as its number and how many there are."""
+    if given is None:
+        return 1, 1
+    number, total = (parse_integer(word) for word in given.partition("/")[::2])
+    if number is None or total is None or not 1 <= number <= total:
+        raise UsageError(f"--shard is {given!r}; expected I/N with I from 1 to N, as in 3/8.")
+    return number, total
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Refuse a number of processes that no machine has."""
+    if jobs is not None:
+        check_range("--jobs", jobs, 1, MAX_JOBS)
+
+
+def check_block(kibibytes: int | None) -> None:
+    """Refuse a --block that no text can be cut into."""
+    if kibibytes is not None:
+        check_range("--block", kibibytes, 1, MAX_BLOCK)
+
+
+def local_executor(args: argparse.Namespace, default: int | None = None) -> LocalExecutor:
+    """Return the processes that --jobs asks for."""
+    check_jobs(args.jobs)
+    if getattr(args, "address", None) is not None:
+        raise UsageError("--address goes with --engine ray.")
+    return LocalExecutor(args.jobs or default or cpu_count())
+
+
+def check_no_jobs(args: argparse.Namespace) -> None:
+    """Refuse --jobs beside a cluster."""
+    if args.jobs is not None:
+        raise UsageError("--jobs is for one machine; Ray uses all CPUs of its cluster.")
+
+
+Gpus = Callable[[], int]
+"""How many GPUs what does the work can use."""
+
+
+def add_device(work: argparse._ActionsContainer) -> None:
+    """Declare on what models compute, in how many processes, and how much at a time."""
+    work.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto: the GPUs where there are some (default: %(default)s)",
+    )
+    add_jobs(work, "one for each GPU, or core")
+    work.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="of each process (default: 1)"
+    )
+    work.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="tokens of a batch, padding included (default: 2000 on a CPU, 16000 on a GPU)",
+    )
+
+
+def chosen_device(args: argparse.Namespace, gpus: Gpus) -> str:
+    """Return what --device asks for, as torch calls it."""
+    if args.device == "cpu":
+        return "cpu"
+    found = gpus() > 0
+    if args.device == "cuda" and not found:
+        raise UsageError("--device is cuda, but there is no CUDA device here.")
+    return "cuda" if found else "cpu"
+
+
+def check_batch_tokens(args: argparse.Namespace, gpus: Gpus) -> int:
+    """Return how many tokens make a batch."""
+    return args.max_tokens or (16_000 if chosen_device(args, gpus) == "cuda" else 2_000)
+
+
+def model_executor(args: argparse.Namespace, gpus: Gpus) -> Executor:
+    """Return the processes of this machine that do the work."""
+    if chosen_device(args, gpus) == "cuda":
+        return local_executor(args, gpus())
+    return local_executor(args, max(1, cpu_count() // args.threads))
+
+
+def add_one_device(parser: argparse._ActionsContainer) -> None:
+    """Declare on what the one process computes."""
+    parser.add_argument(
+        "--device", help="cpu, cuda or cuda:1 (default: cuda where there is one, else cpu)"
+    )
+
+
+def one_device(asked: str | None) -> str:
+    """Return this device, or the best there is; let fairseq be silent from now on."""
+    import torch
+
+    logging.disable(logging.INFO)  # fairseq and matplotlib tell about every step
+    warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
+    chosen = asked or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError):
+        raise UsageError(f"--device {chosen} is not there; leave it out or pass cpu.") from None
+    return str(chosen)
+
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
+"""The types of CTranslate2's numbers."""
+
+
+def add_data(parser: argparse._ActionsContainer) -> None:
+    """Declare where the dictionaries are, and the languages of the model."""
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with the model's dictionaries, dict.LANG.txt or dict.txt",
+    )
+    add_languages(parser)
+
+
+def add_languages(options: argparse._ActionsContainer) -> None:
+    """Declare the languages of a model, which many a checkpoint does not name."""
+    what = "language of the model (default: that of the checkpoint, or of the data in the folder)"
+    options.add_argument("-s", "--source-lang", metavar="LANG", help=f"source {what}")
+    options.add_argument("-t", "--target-lang", metavar="LANG", help=f"target {what}")
+
+
+def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = None) -> None:
+    """Declare what turns tokens into text, `subwords` by default; other verbs score such text."""
+    usual = subwords or "sentencepiece, if the first line looks like it"
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default=subwords,
+        help=f"what to join to words (default: {usual})",
+    )
+    parser.add_argument(
+        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
+    )
+
+
+STDIN = "-"
+LINES_AT_A_TIME = 1000
+"""Lines that a process does at a time."""
+
+
+def add_file(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare the text to rewrite."""
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        metavar="FILE",
+        help=f"{what}; .gz by suffix (default, and -: stdin)",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Declare where the lines go."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write; .gz by suffix (default: stdout)",
+    )
+
+
+def add_line_jobs(parser: argparse.ArgumentParser) -> None:
+    """Declare how many processes do the work."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes; the result is the same; 1 or more (default: %(default)s)",
+    )
+
+
+def input_lines(path: Path | None) -> Iterator[str]:
+    """Yield the lines of a file, or of stdin."""
+    if path is None or str(path) == STDIN:
+        return stdin_lines()
+    return read_lines(path)
+
+
+def write_lines(lines: Iterable[str], output: Path | None, signature: Signature) -> int:
+    """Write the lines, with the signature beside a file; returns how many there were."""
+    count = 0
+    if output is None:
+        out = sys.stdout.buffer  # UTF-8 whatever the locale says
+        for line in _watched(lines, signature):
+            out.write(f"{line}\n".encode())
+            count += 1
+        out.flush()
+        return count
+    with exclusive(output):
+        with atomic_lines(output) as file:
+            for line in _watched(lines, signature):
+                file.write(f"{line}\n")
+                count += 1
+        signature.write_beside(output)
+    print(f"{signature}\nwrote {count} lines to {output}", file=sys.stderr)
+    return count
+
+
+def rewritten(
+    lines: Iterable[str], jobs: int, build: Callable[..., LineRewriter], *options: Any
+) -> Iterator[str]:
+    """Rewrite each line by what `build` makes of the options, in so many processes."""
+    check_jobs(jobs)
+    rewrite = build(*options)  # here too: what is wrong with a model is told before there is work
+    if jobs == 1:
+        return map(rewrite, lines)
+    engine, work = LocalExecutor(jobs), _Rewriting(build, options)
+    return chain.from_iterable(engine.ordered(work, _blocks(iter(lines))))
+
+
+@dataclass(frozen=True)
+class _Rewriting:
+    """What a process does with a block of lines; pickled, so it holds how to build the rest."""
+
+    build: Callable[..., LineRewriter]
+    options: tuple[Any, ...]
+
+    def __call__(self, block: list[str]) -> list[str]:
+        return list(map(_built(self.build, self.options), block))
+
+
+@lru_cache(maxsize=1)
+def _built(build: Callable[..., LineRewriter], options: tuple[Any, ...]) -> LineRewriter:
+    return build(*options)
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
+    while block := list(islice(lines, LINES_AT_A_TIME)):
+        yield block
+
+
+def _watched(lines: Iterable[str], signature: Signature) -> Iterable[str]:
+    """Tell how far it is, unless a bar would stand among the lines on a terminal."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        return lines
+    return watched(lines, signature.method, "lines")
+
+
+class BlockDone(Protocol):
+    """What became of a block."""
+
+    @property
+    def end(self) -> int:
+        """Byte after its last."""
+
+
+BlockOutcome = TypeVar("BlockOutcome", bound=BlockDone)
+
+
+@dataclass
+class BlockInput:
+    """A text, or a shard of it; `position` is the byte, unpacked, up to which it is done."""
+
+    path: Path | None
+    shard: tuple[int, int] = (1, 1)
+    position: int = 0
+    size: int | None = None
+    """Bytes from the start of one block to that of the next (default: those of byte_blocks)."""
+
+    def __str__(self) -> str:
+        return "stdin" if self.path is None else str(self.path)
+
+    @property
+    def identity(self) -> list[int] | None:
+        """What tells the file from what it may become: its size and when it was written."""
+        return None if self.path is None else file_fingerprint(self.path)
+
+    def blocks(
+        self, engine: Executor, work: Callable[[ByteBlock], BlockOutcome]
+    ) -> Iterator[tuple[BlockOutcome, float | None]]:
+        """Yield what became of each block, in order, and which share is done, if known."""
+        with ExitStack() as stack:
+            file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
+            start, end = self._place(file)
+            blocks = byte_blocks.byte_blocks(file, start, end, self.size)
+            for done in engine.ordered(work, blocks):
+                yield done, self._share(file, start, end, done.end)
+
+    def lines_before(self) -> int:
+        """Count the lines before the shard."""
+        if self.path is None or self.shard[0] == 1:
+            return 0
+        with open_text(self.path) as file:
+            before = byte_blocks.seek_block(file, self.bounds()[0], self.size)
+            file.seek(0)
+            blocks = byte_blocks.byte_blocks(file, 0, before)
+            return sum(block.data.count(b"\n") for block in blocks)
+
+    @property
+    def can_be_entered(self) -> bool:
+        """Whether one can begin in the middle: a file on the disk that is read as it is."""
+        if self.path is None or self.path.suffix == ".gz" or not self.path.is_file():
+            return False
+        with open_text(self.path) as file:
+            return not is_converted(file)
+
+    def bounds(self) -> tuple[int, int]:
+        """Return the first block of the shard, and the first of the next."""
+        assert self.path is not None
+        return byte_blocks.shard_bounds(self.path.stat().st_size, *self.shard, self.size)
+
+    def _place(self, file: IO[bytes]) -> tuple[int, int | None]:
+        """Go to where the work begins; returns that byte and the one where it ends, if known."""
+        if self.path is None:
+            return 0, None
+        if not self.can_be_entered:
+            if self.position:
+                file.seek(self.position)
+            return self.position, None
+        first, after = self.bounds()
+        end = min(byte_blocks.seek_block(file, after, self.size), self.path.stat().st_size)
+        start = self.position or byte_blocks.seek_block(file, first, self.size)
+        file.seek(start)
+        return start, end
+
+    def _share(self, file: Any, start: int, end: int | None, done: int) -> float | None:
+        if end is None:
+            return share_read(file) or None
+        return (done - start) / (end - start)
+
+
+def add_input(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare the text that is read; the option is None for stdin."""
+    parser.add_argument(
+        "input",
+        type=lambda word: None if word == STDIN else Path(word),
+        nargs="?",
+        metavar="INPUT",
+        help=f"{what}; .gz by suffix (default, and -: stdin)",
+    )
+
+
+def shard_of(args: argparse.Namespace) -> tuple[int, int]:
+    """Return what --shard asks for, as its number and how many there are."""
+    if args.shard is None:
+        return 1, 1
+    shard = parse_shard(args.shard)
+    if args.output is None or args.input is None or args.input.suffix == ".gz":
+        raise UsageError(
+            "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
+            "entered in its middle."
+        )
+    if args.input.is_file() and not BlockInput(args.input).can_be_entered:
+        raise UsageError(
+            f"--shard needs UTF-8 text without byte-order mark and with Unix line ends, and "
+            f"{args.input} has one or the other: it can only be read from its beginning. Convert "
+            f"it: sed '1s/^\\xEF\\xBB\\xBF//; s/\\r$//' {args.input} > NEW"
+        )
+    return shard
+
+
+def outputs_of(
+    args: argparse.Namespace, shard: tuple[int, int], paths: Mapping[str, Path | None]
+) -> dict[str, Path]:
+    """Return the files to write by their names, of this shard; refused is one that is two."""
+    outputs = {name: _of_shard(path, *shard) for name, path in paths.items() if path}
+    check_all_differ(args.input, outputs.values())
+    return outputs
+
+
+def _of_shard(path: Path, number: int, total: int) -> Path:
+    """Put the shard into a file's name, before a .gz; the names sort in the shards' order."""
+    if total == 1:
+        return path
+    stem, gz = (path.name[:-3], ".gz") if path.suffix == ".gz" else (path.name, "")
+    return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")
