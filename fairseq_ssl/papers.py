@@ -56,7 +56,7 @@ PAPERS = (
         brings="noisy back-translation; direct, spell and character noise; right-to-left models",
         tasks=("tagged_translation",),
         commands=(
-            *("noise --noise direct", "noise --noise spell", "noise --noise spelling"),
+            *("noise --method direct", "noise --method spell", "noise --method spelling"),
             *("back-translate --noisy-beam-beta", "score errant --by type"),
         ),
     ),
@@ -66,7 +66,7 @@ PAPERS = (
         brings="filters, tagged back- and forward-translation, re-ranking, post-ensemble",
         tasks=("tagged_translation",),
         commands=(
-            "noise --noise filtering",
+            "noise --method filtering",
             "filter",
             "filter learned",
             "back-translate",
@@ -81,7 +81,7 @@ PAPERS = (
         tasks=("denoising_pretraining", "copying_translation"),
         archs=("pointer_transformer", "pointer_transformer_tiny"),
         criterions=("denoising_cross_entropy",),
-        commands=("noise --noise denoise",),
+        commands=("noise --method denoise",),
     ),
     Paper(
         key="pie",
@@ -91,7 +91,7 @@ PAPERS = (
         archs=("edit_tagger", "edit_tagger_base", "edit_tagger_large", "edit_tagger_small"),
         criterions=("edit_cross_entropy",),
         optimizers=("bert_adam",),
-        commands=("edits", "noise --noise learner", "learner-words"),
+        commands=("edits", "noise --method learner", "learner-errors"),
     ),
     Paper(
         key="pseudo_bidirectional",

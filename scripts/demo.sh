@@ -42,7 +42,7 @@ sentences() {
   part valid.trg 501 600
   part train.trg 601 "$((600 + PAIRS))"
   for split in train valid test; do
-    quietly "$text/noise.log" run fairseq-ssl noise "$text/$split.trg" --noise learner:listed=true --seed 3 \
+    quietly "$text/noise.log" run fairseq-ssl noise "$text/$split.trg" --method learner:listed=true --seed 3 \
       -o "$text/$split.src" --force
   done
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+LONGEST_FILE, LONGEST_FUNCTION = 450, 60
 PARTS = ("fairseq_ssl", "scripts", "examples", "tests")
 BEGIN, END = "<!-- house: begin -->", "<!-- house: end -->"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef

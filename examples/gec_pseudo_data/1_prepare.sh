@@ -10,11 +10,11 @@ corpora() { run python "$HERE/corpora.py" "$@"; }
 errors() { # TEXT...
   local set seed=0
   corpora split "$@" --to "$words" --genuine "$GENUINE" --held-out "$HELD_OUT"
-  corpora learner-words "$WORK/learner_words.json"
+  corpora learner-errors "$WORK/learner_errors.json"
   for set in train valid test; do
     seed=$((seed + 1))
-    quietly "$WORK/prepare.log" run fairseq-ssl noise "$words/$set.clean" --noise "$GENUINE_NOISE" \
-      --learner-words "$WORK/learner_words.json" --seed "$seed" -o "$words/$set.all" --force
+    quietly "$WORK/prepare.log" run fairseq-ssl noise "$words/$set.clean" --method "$GENUINE_NOISE" \
+      --learner-errors "$WORK/learner_errors.json" --seed "$seed" -o "$words/$set.all" --force
   done
   # pairs of equal sides are left out of training (4.4.1)
   quietly "$WORK/prepare.log" run fairseq-ssl filter "$words/train.all" "$words/train.clean" \

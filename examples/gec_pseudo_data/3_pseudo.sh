@@ -49,20 +49,20 @@ direct() { # METHOD CORPUS PORTION SSE: tokens are subwords, as in figure 4.1
     from="$out.bpe"
     encode "$out.misspelled" "$from"
   fi
-  noise "$from" --noise "direct:keep=$keep:mask=${mask:-$MASK}" --counts "$WORK/dict.txt" \
+  noise "$from" --method "direct:keep=$keep:mask=${mask:-$MASK}" --counts "$WORK/dict.txt" \
     --seed "$seed" -o "$out.src"
 }
 
 spell() { # METHOD CORPUS PORTION SSE: on words
   local kind="spell"
   [[ -n "$4" ]] && kind+=",spelling:rate=$SSE_RATE"
-  noise "$words" --noise "$kind" --confusion-sets "$made/$2/confusion_sets.tsv" --seed "$seed" \
+  noise "$words" --method "$kind" --confusion-sets "$made/$2/confusion_sets.tsv" --seed "$seed" \
     -o "$out.words"
   encode "$out.words" "$out.src"
 }
 
 misspell() { # WORDS WORDS
-  noise "$1" --noise "spelling:rate=$SSE_RATE" --seed "$seed" -o "$2"
+  noise "$1" --method "spelling:rate=$SSE_RATE" --seed "$seed" -o "$2"
 }
 
 # The words that spell noise confuses: of the genuine pairs and of the beginning of the seed corpus.

@@ -61,10 +61,10 @@ def gold(prefix: Path) -> None:
     _write(prefix.with_name(f"{prefix.name}.m2"), [line for block in blocks for line in block])
 
 
-def learner_words(path: Path) -> None:
+def learner_errors(path: Path) -> None:
     """Write the list of learner words that genuine errors are made by."""
     words = replace(DEFAULT_ERRORS, errors=ERRORS)
-    words.write(path, Signature("learner-words", {"made": "by hand"}))
+    words.write(path, Signature("learner-errors", {"made": "by hand"}))
 
 
 def split(texts: Sequence[Path], folder: Path, genuine: int, held_out: int) -> None:
@@ -119,7 +119,7 @@ def main() -> None:
     step.add_argument("--held-out", action="store_true", help="keep every sentence")
     step = steps.add_parser("gold", help=gold.__doc__)
     step.add_argument("prefix", type=Path)
-    step = steps.add_parser("learner-words", help=learner_words.__doc__)
+    step = steps.add_parser("learner-errors", help=learner_errors.__doc__)
     step.add_argument("output", type=Path)
     step = steps.add_parser("split", help=(split.__doc__ or "").splitlines()[0])
     step.add_argument("text", type=Path, nargs="+")
@@ -132,8 +132,8 @@ def main() -> None:
             pairs(args.m2, args.to, args.held_out)
         elif args.step == "gold":
             gold(args.prefix)
-        elif args.step == "learner-words":
-            learner_words(args.output)
+        elif args.step == "learner-errors":
+            learner_errors(args.output)
         else:
             split(args.text, args.to, args.genuine, args.held_out)
     except FairseqSslError as error:

@@ -83,8 +83,8 @@ synthetic_text() { # MODEL: WORK/text/gec.MODEL
   local text="$WORK/text/gec" raw="$WORK/raw" from side
   from="$((($1 - 1) * CLEAN_STEP))"
   into "$raw/clean.$1" awk "NR > $from + $CLEAN_LINES { exit } NR > $from" "$DATA_DIR/clean.txt"
-  run fairseq-ssl noise "$raw/clean.$1" --noise "$NOISE" --seed "$1" \
-    --learner-words "$raw/words.json" -o "$raw/noisy.$1" --force
+  run fairseq-ssl noise "$raw/clean.$1" --method "$NOISE" --seed "$1" \
+    --learner-errors "$raw/words.json" -o "$raw/noisy.$1" --force
   pieces "$raw/noisy.$1" "$text.$1/train.src"
   pieces "$raw/clean.$1" "$text.$1/train.trg"
   for side in src trg; do run cp "$text/valid.$side" "$text.$1"; done
@@ -101,7 +101,7 @@ grammar() {
   build "$text" real_text
   count_edits gec --transforms "$TRANSFORMS"
   binarize gec gec "${vocabulary[@]}"
-  build "$raw/words.json" run fairseq-ssl learner-words "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
+  build "$raw/words.json" run fairseq-ssl learner-errors "$DATA_DIR/train.src" "$DATA_DIR/train.trg" \
     -o "$raw/words.json"
   [[ -n "$SYNTHETIC" ]] || return 0
   for number in $GEC_MODELS; do

@@ -28,7 +28,7 @@ learner() {
   run mkdir -p "$pairs"
   for split in train valid test; do
     run cp "$clean/$split.txt" "$pairs/$split.trg"
-    run fairseq-ssl noise "$pairs/$split.trg" --noise "$ERRORS" --seed "$SEED" \
+    run fairseq-ssl noise "$pairs/$split.trg" --method "$ERRORS" --seed "$SEED" \
       -o "$pairs/$split.src" ${FORCE:+--force}
   done
   if [[ "$SCALE" == small ]]; then

@@ -30,7 +30,7 @@ real_text() { # WORK/text/gec
 synthetic_text() { # WORK/text/gec.synthetic
   local more="$WORK/text/gec.synthetic" raw="$WORK/raw" side
   run mkdir -p "$raw"
-  run fairseq-ssl noise "$DATA_DIR/news.txt" --noise "$NOISE" --seed "$SEED" \
+  run fairseq-ssl noise "$DATA_DIR/news.txt" --method "$NOISE" --seed "$SEED" \
     -o "$raw/news.src" ${FORCE:+--force}
   into "$raw/src" cat "$raw/news.src" "$DATA_DIR/backtranslated.src"
   into "$raw/trg" cat "$DATA_DIR/news.txt" "$DATA_DIR/backtranslated.trg"

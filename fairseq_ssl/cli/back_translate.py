@@ -12,18 +12,17 @@ from fairseq_ssl.cli import options as work_options
 from fairseq_ssl.cli.back_translate_job import BackTranslationJob, Wanted
 from fairseq_ssl.cli.options import (
     QUANTIZATIONS,
-    BlockInput,
     add_data,
     add_input,
     check_length_penalty,
     check_range,
-    outputs_of,
-    shard_of,
+    parse_shard,
 )
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference import ctranslate2_decoder, loading
 from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import Executor, RayExecutor
+from fairseq_ssl.io.jobs import TextInput, check_distinct
 from fairseq_ssl.noise.corpus import MAX_TOKENS
 
 SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
@@ -77,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Translate the text, and say what was done."""
-    job = BackTranslationJob.of(_wanted(args), _engine(args), afresh=args.force)
+    job = BackTranslationJob.of(_wanted(args), _engine(args), afresh=args.overwrite)
     return job.run(sys.stdout.buffer)
 
 
@@ -211,15 +210,20 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def _wanted(args: argparse.Namespace) -> Wanted:
     _check(args)
-    shard = shard_of(args)
+    shard = parse_shard(args.shard)
+    if args.output is None and shard != (1, 1):
+        raise UsageError("--shard needs an -o file.")
+    text = TextInput(args.input, shard, size=(args.block or BLOCK[_device(args)]) * 1024)
     paths = {"made": args.output, "given": args.given}
+    outputs = {name: text.shard_path(path) for name, path in paths.items() if path}
+    check_distinct(text.path, outputs.values())
     return Wanted(
         decoder=_engines(args)[0],
         decoding=_decoding(args),
         seed=args.seed,
         most=args.max_source_tokens,
-        input=BlockInput(args.input, shard, size=(args.block or BLOCK[_device(args)]) * 1024),
-        outputs=outputs_of(args, shard, paths),
+        input=text,
+        outputs=outputs,
     )
 
 

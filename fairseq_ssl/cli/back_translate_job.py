@@ -13,7 +13,6 @@ from typing import IO, Any
 from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import BlockJob
-from fairseq_ssl.cli.options import BlockInput
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.inference import ctranslate2_decoder, fairseq_decoder
 from fairseq_ssl.inference.translation import (
@@ -24,6 +23,7 @@ from fairseq_ssl.inference.translation import (
     Translation,
 )
 from fairseq_ssl.io.executors import Executor
+from fairseq_ssl.io.jobs import TextInput
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.signature import Signature
 
@@ -40,7 +40,7 @@ class Wanted:
     seed: int
     most: int
     """Tokens of a line that is translated."""
-    input: BlockInput
+    input: TextInput
     outputs: dict[str, Path]
     """By their names in `translation.OUTPUTS`; empty: what is made goes to stdout."""
 
@@ -57,7 +57,7 @@ class Wanted:
             "seed": self.seed,
             "max_source_tokens": self.most,
             "input": str(self.input),
-            "input_is": self.input.identity,
+            "input_is": self.input.fingerprint,
             "block": self.input.size,
             "outputs": {name: str(path) for name, path in self.outputs.items()},
             "shard": "{}/{}".format(*self.input.shard),
@@ -100,7 +100,7 @@ class BackTranslationJob(BlockJob):
         tell = progress("back-translate", "sentences")
         begun = time.monotonic()
         written = 0
-        for done, share in self.input.blocks(self.engine, work):
+        for done, share in self.input.map_blocks(self.engine, work):
             self.totals.update(done.counts)
             written += done.counts["written"]
             self.seconds = time.monotonic() - begun

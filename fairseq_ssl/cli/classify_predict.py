@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import GrowingJob, Pieces
 from fairseq_ssl.cli.options import (
@@ -60,7 +61,7 @@ def add(steps: Steps) -> None:
         help="label the I-th of N parts of the lines alone, from 1, into SPLIT.I-of-N.npy; a "
         "teacher's folder may hold such parts",
     )
-    label.add_argument("--force", action="store_true", help="begin again")
+    options.add_overwrite(label)
     predict = steps.add(
         "predict",
         "print for each text its label, the probabilities, and with --windows what weighed most",
@@ -131,7 +132,7 @@ def _label(args: argparse.Namespace) -> int:
         "lines": [first, last],
     }
     output = args.output / f"{name}.npy"
-    job = LabelJob([output], task, args.force, False, classifier, dataset, first, last, args)
+    job = LabelJob([output], task, args.overwrite, False, classifier, dataset, first, last, args)
     if job.make(io.BytesIO()):
         told = f"{job.signature()}\nwrote {last - first} lines to {output}"
         print(told, file=sys.stderr)

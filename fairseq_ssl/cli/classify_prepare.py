@@ -194,7 +194,7 @@ def _check(args: argparse.Namespace) -> None:
             )
     if (args.valid_share or 0) + (args.test_share or 0) >= 1:
         raise UsageError("--valid-share and --test-share together leave nothing to train on.")
-    check_new(args.output, args.force)
+    check_new(args.output, args.overwrite)
 
 
 def _labeled_splits(args: argparse.Namespace) -> dict[str, Any]:

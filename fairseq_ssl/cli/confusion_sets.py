@@ -39,7 +39,7 @@ EXAMPLES = """\
   fairseq-ssl confusion-sets clean.en -o sets.tsv
   fairseq-ssl confusion-sets news.*.gz -o sets.tsv --least-count 5 --jobs 8
   fairseq-ssl confusion-sets --counts data-bin/dict.en.txt -o sets.tsv --checker aspell --lang en
-  fairseq-ssl noise clean.en --noise spell --confusion-sets sets.tsv -o noisy.en"""
+  fairseq-ssl noise clean.en --method spell --confusion-sets sets.tsv -o noisy.en"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +139,7 @@ def _check(args: argparse.Namespace) -> None:
             "--lang and --oov go with --checker aspell; symspell knows the words of TEXT alone."
         )
     check_output(args.output, *(args.texts or [args.counts]))
-    check_new(args.output, args.force)
+    check_new(args.output, args.overwrite)
 
 
 def _counts(args: argparse.Namespace) -> Counter[str]:

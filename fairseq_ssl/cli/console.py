@@ -7,9 +7,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
+
+from fairseq_ssl.io.jobs import Progress
 
 STDOUT_NAME = "stdout"
 """The file name of the errors."""
@@ -77,22 +79,12 @@ SECONDS_BETWEEN_LINES = 30.0
 """Seconds between lines where there is no terminal."""
 
 
-class Advance(Protocol):
-    """What work calls when it has got on."""
-
-    def __call__(self, count: int, share: float | None = None, note: str = "") -> None:
-        """Tell of so many more units, and what else there is to say.
-
-        `share` of all is done now, where their number is unknown.
-        """
-
-
 def progress(
-    what: str, unit: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
-) -> Advance:
-    """Return what to call with the number of units just done."""
+    task: str, unit: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
+) -> Progress:
+    """Return a function that reports units of work: a bar, or a line every 30 seconds."""
     if sys.stderr.isatty():
-        bar = tqdm(total=total, desc=what, unit=f" {unit}", leave=False)
+        bar = tqdm(total=total, desc=task, unit=f" {unit}", leave=False)
 
         def advance(count: int, share: float | None = None, note: str = "") -> None:
             if share:
@@ -115,7 +107,7 @@ def progress(
         if now - told >= SECONDS_BETWEEN_LINES:
             told = now
             of_all = round(done / share) if share else total
-            line = _line(what, unit, done, of_all, now - begun)
+            line = _line(task, unit, done, of_all, now - begun)
             print(f"{line}, {note}" if note else line, file=sys.stderr, flush=True)
 
     return tell
@@ -149,3 +141,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         )
+
+
+def print_lines(*lines: object) -> None:
+    """Print lines on stderr, where a verb reports what it did."""
+    print(*lines, sep="\n", file=sys.stderr)

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @one_writer
 def run(args: argparse.Namespace) -> int:
     """Convert, write the result and its signature."""
-    check_new(args.output, args.force)
+    check_new(args.output, args.overwrite)
     if args.to != "ctranslate2" and (args.data_dir or args.quantization != "float32"):
         raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
     from fairseq_ssl.checkpoints import files

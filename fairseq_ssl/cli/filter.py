@@ -95,7 +95,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Filter the text, and say what was dropped."""
     wanted = _wanted(args)
-    job = FilterJob.of(wanted, options.local_executor(args), afresh=args.force)
+    job = FilterJob.of(wanted, options.local_executor(args), afresh=args.overwrite)
     return job.run(sys.stdout.buffer)
 
 

@@ -199,7 +199,7 @@ def _fit(args: argparse.Namespace) -> int:
     for flag, needed in NEEDED:
         if getattr(args, flag) and not getattr(args, needed):
             raise UsageError(f"{option(flag)} goes with {option(needed)}.")
-    check_new(args.output, args.force)
+    check_new(args.output, args.overwrite)
     masked = translation = None
     if args.masked_models:
         folders = args.masked_data or (None, None)
@@ -244,7 +244,7 @@ def _apply(args: argparse.Namespace) -> int:
         scores=scores,
         computing=_computing(args),
         engine=scorer_options.engine(args),
-        afresh=args.force,
+        afresh=args.overwrite,
     ).run()
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from fairseq_ssl.cli.options import BlockInput
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.atomic import exclusive, is_device
+from fairseq_ssl.io.jobs import TextInput
 from fairseq_ssl.io.resumable import ResumableFiles, complete, is_done, journal, write_chunk
 from fairseq_ssl.signature import Signature
 
@@ -75,15 +75,18 @@ class GrowingJob(ABC):
                     locks.enter_context(exclusive(path))
                 complete(self.outputs)
             if self._is_done():
-                print(f"{self.outputs[0]} is there already, made by this command", file=sys.stderr)
+                print(
+                    f"{self.outputs[0]} is complete, written by an earlier run of this job",
+                    file=sys.stderr,
+                )
                 return False
             for path in self.outputs:
                 if is_device(path):
                     raise UsageError(f"{path} is a device or a pipe. Expected a file.")
                 if path.exists() and not self.afresh:
                     raise UsageError(
-                        f"{path} exists, and is not what this command makes. Pass --force to "
-                        "replace it, or name another."
+                        f"{path} exists, and is not an output of this job. Set `overwrite` to "
+                        "replace it, or choose another output."
                     )
             self._make()
         return True
@@ -99,14 +102,14 @@ class GrowingJob(ABC):
             raise DataError(f"{self.outputs[0]} can not be written: permission denied.") from None
         except OSError as error:
             raise DataError(
-                f"{self.outputs[0]} could not be written: {error.strerror or error}. Make room, "
-                "and run the same command again: it goes on."
+                f"{self.outputs[0]} could not be written: {error.strerror or error}. Free some "
+                "space, and run the same job again: it resumes."
             ) from None
 
     def _grow(self) -> None:
         with ResumableFiles(self.outputs, self.task, self.afresh or self.from_stdin) as files:
             if files.state:
-                print(f"going on after line {self.go_on(files.state)}", file=sys.stderr)
+                print(f"resuming after line {self.go_on(files.state)}", file=sys.stderr)
             for pieces, state in self.pieces():
                 files.append(pieces, state)
             files.finish(self.signature())
@@ -116,7 +119,7 @@ class GrowingJob(ABC):
 class BlockJob(GrowingJob):
     """One that works on blocks of one text, each for itself."""
 
-    input: BlockInput
+    input: TextInput
     totals: Counter[str] = field(default_factory=Counter)
     """What the results have been counted to; `lines` is one of them."""
 

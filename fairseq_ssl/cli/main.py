@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ VERBS = {
     "export": "fairseq_ssl.cli.export",
     "filter": "fairseq_ssl.cli.filter",
     "filter learned": "fairseq_ssl.cli.filter_learned",
-    "learner-words": "fairseq_ssl.cli.learner_words",
+    "learner-errors": "fairseq_ssl.cli.learner_errors",
     "length-bleu": "fairseq_ssl.cli.length_bleu",
     "noise": "fairseq_ssl.cli.noise",
     "papers": "fairseq_ssl.cli.papers",
@@ -47,8 +48,7 @@ VERBS = {
     "user-dir": "fairseq_ssl.cli.user_dir",
 }
 
-WRITTEN = ("output", "clean", "given", "touched", "label_dict", "figure")
-"""Options of verbs that name what is written."""
+OUTPUT_OPTIONS = ("output", "clean", "given", "changed_positions", "label_dict", "figure")
 
 
 class Verb(Protocol):
@@ -162,7 +162,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
             raise
         if _Interrupt.seen:
             return 130
-        print(f"{called}: error: {one_line(str(error))}", file=sys.stderr)
+        print(f"{called}: error: {one_line(_with_flags(str(error), args))}", file=sys.stderr)
         if isinstance(error, UsageError):
             print(f"See {called} --help.", file=sys.stderr)
         return error.exit_code
@@ -174,6 +174,20 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
         if _Interrupt.seen:
             return 130
         raise
+
+
+FLAGS = {"overwrite": "--force", "output": "-o"}
+"""Parameters whose flag has another name."""
+
+
+def _with_flags(message: str, args: argparse.Namespace) -> str:
+    """Replace `parameters` of the library in a message by the flags of the verb."""
+
+    def as_flag(match: re.Match[str]) -> str:
+        name = match[1]
+        return FLAGS.get(name, flag(name)) if hasattr(args, name) else match[0]
+
+    return re.sub(r"`(\w+)`", as_flag, message)
 
 
 class _NoticeHandler(logging.Handler):
@@ -207,7 +221,7 @@ def _notices() -> Iterator[None]:
 
 def _check_named(args: argparse.Namespace) -> None:
     """Refuse to write what has no name, as . and /."""
-    for option in WRITTEN:
+    for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path) and not path.name:

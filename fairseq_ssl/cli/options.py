@@ -7,25 +7,17 @@ import functools
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.cli.console import watched
 from fairseq_ssl.errors import UsageError, flag
-from fairseq_ssl.io import blocks as byte_blocks
 from fairseq_ssl.io.atomic import atomic_lines, exclusive
-from fairseq_ssl.io.blocks import ByteBlock, share_read
 from fairseq_ssl.io.executors import Executor, LocalExecutor, cpu_count
-from fairseq_ssl.io.resumable import file_fingerprint
-from fairseq_ssl.io.text_files import is_converted, open_text, read_lines, stdin_lines, stdin_text
+from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
-from fairseq_ssl.text.tokenization import SUBWORDS, LineRewriter
+from fairseq_ssl.text.tokenization import SUBWORDS
 
 LENGTH_PENALTY = 20
 """A longer sentence's length to a higher power is beyond what a float holds."""
@@ -49,14 +41,16 @@ def check_output(output: Path | None, *read: Path | None, option: str = "output"
 
 
 def add_replace(parser: argparse._ActionsContainer, what: str = "the output") -> None:
-    """Declare --force, for what `check_new` refuses."""
-    parser.add_argument("--force", action="store_true", help=f"replace {what} if it is there")
+    """Declare --force, for what `check_new` rejects."""
+    parser.add_argument(
+        "--force", action="store_true", dest="overwrite", help=f"replace {what} if it exists"
+    )
 
 
-def check_new(output: Path, force: bool) -> None:
-    """Refuse to replace what took long to make, unless --force says so."""
-    if output.exists() and not force:
-        raise UsageError(f"{output} exists. Pass --force to replace it, or name another.")
+def check_new(output: Path, overwrite: bool) -> None:
+    """Reject an output that exists, unless it may be replaced."""
+    if output.exists() and not overwrite:
+        raise UsageError(f"{output} exists. Pass --force to replace it, or choose another output.")
 
 
 def one_writer(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -70,18 +64,6 @@ def one_writer(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.N
             return run(args)
 
     return alone
-
-
-def check_all_differ(source: Path | None, outputs: Iterable[Path]) -> None:
-    """Refuse outputs that are one file, or INPUT itself."""
-    paths = [path.resolve() for path in (source, *outputs) if path]
-    if len(set(paths)) < len(paths):
-        raise UsageError("INPUT and the outputs must be different files.")
-
-
-MAX_JOBS = 1000
-MAX_BLOCK = 2**20
-"""KiB of a text that are one piece of work."""
 
 
 def add_shard(work: argparse._ActionsContainer) -> None:
@@ -115,7 +97,10 @@ def add_address(work: argparse._ActionsContainer) -> None:
 def add_overwrite(work: argparse._ActionsContainer) -> None:
     """Declare what is done with what is there."""
     work.add_argument(
-        "--force", action="store_true", help="write anew what is there, finished or not"
+        "--force",
+        action="store_true",
+        dest="overwrite",
+        help="replace outputs that exist, complete or not",
     )
 
 
@@ -259,8 +244,9 @@ def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = Non
 
 
 STDIN = "-"
-LINES_AT_A_TIME = 1000
-"""Lines that a process does at a time."""
+MAX_JOBS = 1000
+MAX_BLOCK = 2**20
+"""Maximum size of a block in KiB."""
 
 
 def add_file(parser: argparse.ArgumentParser, what: str) -> None:
@@ -323,127 +309,11 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
     return count
 
 
-def rewritten(
-    lines: Iterable[str], jobs: int, build: Callable[..., LineRewriter], *options: Any
-) -> Iterator[str]:
-    """Rewrite each line by what `build` makes of the options, in so many processes."""
-    check_jobs(jobs)
-    rewrite = build(*options)  # here too: what is wrong with a model is told before there is work
-    if jobs == 1:
-        return map(rewrite, lines)
-    engine, work = LocalExecutor(jobs), _Rewriting(build, options)
-    return chain.from_iterable(engine.ordered(work, _blocks(iter(lines))))
-
-
-@dataclass(frozen=True)
-class _Rewriting:
-    """What a process does with a block of lines; pickled, so it holds how to build the rest."""
-
-    build: Callable[..., LineRewriter]
-    options: tuple[Any, ...]
-
-    def __call__(self, block: list[str]) -> list[str]:
-        return list(map(_built(self.build, self.options), block))
-
-
-@lru_cache(maxsize=1)
-def _built(build: Callable[..., LineRewriter], options: tuple[Any, ...]) -> LineRewriter:
-    return build(*options)
-
-
-def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
-    while block := list(islice(lines, LINES_AT_A_TIME)):
-        yield block
-
-
 def _watched(lines: Iterable[str], signature: Signature) -> Iterable[str]:
     """Tell how far it is, unless a bar would stand among the lines on a terminal."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         return lines
     return watched(lines, signature.method, "lines")
-
-
-class BlockDone(Protocol):
-    """What became of a block."""
-
-    @property
-    def end(self) -> int:
-        """Byte after its last."""
-
-
-BlockOutcome = TypeVar("BlockOutcome", bound=BlockDone)
-
-
-@dataclass
-class BlockInput:
-    """A text, or a shard of it; `position` is the byte, unpacked, up to which it is done."""
-
-    path: Path | None
-    shard: tuple[int, int] = (1, 1)
-    position: int = 0
-    size: int | None = None
-    """Bytes from the start of one block to that of the next (default: those of byte_blocks)."""
-
-    def __str__(self) -> str:
-        return "stdin" if self.path is None else str(self.path)
-
-    @property
-    def identity(self) -> list[int] | None:
-        """What tells the file from what it may become: its size and when it was written."""
-        return None if self.path is None else file_fingerprint(self.path)
-
-    def blocks(
-        self, engine: Executor, work: Callable[[ByteBlock], BlockOutcome]
-    ) -> Iterator[tuple[BlockOutcome, float | None]]:
-        """Yield what became of each block, in order, and which share is done, if known."""
-        with ExitStack() as stack:
-            file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
-            start, end = self._place(file)
-            blocks = byte_blocks.byte_blocks(file, start, end, self.size)
-            for done in engine.ordered(work, blocks):
-                yield done, self._share(file, start, end, done.end)
-
-    def lines_before(self) -> int:
-        """Count the lines before the shard."""
-        if self.path is None or self.shard[0] == 1:
-            return 0
-        with open_text(self.path) as file:
-            before = byte_blocks.seek_block(file, self.bounds()[0], self.size)
-            file.seek(0)
-            blocks = byte_blocks.byte_blocks(file, 0, before)
-            return sum(block.data.count(b"\n") for block in blocks)
-
-    @property
-    def can_be_entered(self) -> bool:
-        """Whether one can begin in the middle: a file on the disk that is read as it is."""
-        if self.path is None or self.path.suffix == ".gz" or not self.path.is_file():
-            return False
-        with open_text(self.path) as file:
-            return not is_converted(file)
-
-    def bounds(self) -> tuple[int, int]:
-        """Return the first block of the shard, and the first of the next."""
-        assert self.path is not None
-        return byte_blocks.shard_bounds(self.path.stat().st_size, *self.shard, self.size)
-
-    def _place(self, file: IO[bytes]) -> tuple[int, int | None]:
-        """Go to where the work begins; returns that byte and the one where it ends, if known."""
-        if self.path is None:
-            return 0, None
-        if not self.can_be_entered:
-            if self.position:
-                file.seek(self.position)
-            return self.position, None
-        first, after = self.bounds()
-        end = min(byte_blocks.seek_block(file, after, self.size), self.path.stat().st_size)
-        start = self.position or byte_blocks.seek_block(file, first, self.size)
-        file.seek(start)
-        return start, end
-
-    def _share(self, file: Any, start: int, end: int | None, done: int) -> float | None:
-        if end is None:
-            return share_read(file) or None
-        return (done - start) / (end - start)
 
 
 def add_input(parser: argparse.ArgumentParser, what: str) -> None:
@@ -455,39 +325,3 @@ def add_input(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="INPUT",
         help=f"{what}; .gz by suffix (default, and -: stdin)",
     )
-
-
-def shard_of(args: argparse.Namespace) -> tuple[int, int]:
-    """Return what --shard asks for, as its number and how many there are."""
-    if args.shard is None:
-        return 1, 1
-    shard = parse_shard(args.shard)
-    if args.output is None or args.input is None or args.input.suffix == ".gz":
-        raise UsageError(
-            "--shard needs -o and an INPUT file that is not compressed: only such a file can be "
-            "entered in its middle."
-        )
-    if args.input.is_file() and not BlockInput(args.input).can_be_entered:
-        raise UsageError(
-            f"--shard needs UTF-8 text without byte-order mark and with Unix line ends, and "
-            f"{args.input} has one or the other: it can only be read from its beginning. Convert "
-            f"it: sed '1s/^\\xEF\\xBB\\xBF//; s/\\r$//' {args.input} > NEW"
-        )
-    return shard
-
-
-def outputs_of(
-    args: argparse.Namespace, shard: tuple[int, int], paths: Mapping[str, Path | None]
-) -> dict[str, Path]:
-    """Return the files to write by their names, of this shard; refused is one that is two."""
-    outputs = {name: _of_shard(path, *shard) for name, path in paths.items() if path}
-    check_all_differ(args.input, outputs.values())
-    return outputs
-
-
-def _of_shard(path: Path, number: int, total: int) -> Path:
-    """Put the shard into a file's name, before a .gz; the names sort in the shards' order."""
-    if total == 1:
-        return path
-    stem, gz = (path.name[:-3], ".gz") if path.suffix == ".gz" else (path.name, "")
-    return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")

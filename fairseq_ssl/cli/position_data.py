@@ -87,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--force",
+        dest="overwrite",
         action="store_true",
         help="replace OUTPUT if it is there and was made by this command",
     )
@@ -139,7 +140,7 @@ def _output(args: argparse.Namespace) -> Path:
     replaced = {str(output), f"{output}.tmp", f"{output}.tmp.old"}
     if not replaced.isdisjoint(map(str, (source, *source.parents))):
         raise UsageError(f"{args.output} would replace the input. Name another folder.")
-    check_new(args.output, args.force)
+    check_new(args.output, args.overwrite)
     if not output.exists():
         return output
     beside = output.with_name(f"{output.name}.json")

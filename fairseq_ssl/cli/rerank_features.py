@@ -184,7 +184,7 @@ def _features(args: argparse.Namespace) -> int:
         subwords=args.subwords,
         size=args.block * 1024,
     )
-    job = FeaturesJob.of(wanted, scorer_options.engine(args), args.force)
+    job = FeaturesJob.of(wanted, scorer_options.engine(args), args.overwrite)
     return job.run(sys.stdout.buffer)
 
 

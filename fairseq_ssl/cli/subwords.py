@@ -14,15 +14,16 @@ from fairseq_ssl.cli.options import (
     add_line_jobs,
     add_output,
     add_replace,
+    check_jobs,
     check_new,
     check_output,
     input_lines,
     one_writer,
-    rewritten,
     write_lines,
 )
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
@@ -170,7 +171,7 @@ def _train(args: argparse.Namespace) -> int:
     options = _options(args)
     package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
     for suffix in (package.SUFFIX, VOCABULARY):
-        check_new(beside(args.output, suffix), args.force)
+        check_new(beside(args.output, suffix), args.overwrite)
     lines = watched(chain.from_iterable(map(input_lines, args.text)), "subwords train", "lines")
     if args.sample_lines is not None:
         lines = iter(sample_lines(lines, args.sample_lines, args.seed))
@@ -210,7 +211,8 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _encode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file, args.model)
-    lines = rewritten(input_lines(args.file), args.jobs, encoder, args.model, tuple(args.tags))
+    check_jobs(args.jobs)
+    lines = parallel_map(input_lines(args.file), args.jobs, encoder, args.model, tuple(args.tags))
     parameters = {"model": str(args.model), "tags": args.tags}
     write_lines(lines, args.output, Signature("subwords-encode", parameters))
     return 0

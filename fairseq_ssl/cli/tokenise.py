@@ -8,11 +8,12 @@ from fairseq_ssl.cli.options import (
     add_file,
     add_line_jobs,
     add_output,
+    check_jobs,
     check_output,
     input_lines,
-    rewritten,
     write_lines,
 )
+from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_tokenizer
 
@@ -64,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
             "normalise": args.normalise,
         },
     )
+    check_jobs(args.jobs)
     write_lines(
-        rewritten(input_lines(args.file), args.jobs, moses_tokenizer, *options),
+        parallel_map(input_lines(args.file), args.jobs, moses_tokenizer, *options),
         args.output,
         signature,
     )

@@ -12,14 +12,15 @@ from fairseq_ssl.cli.options import (
     add_file,
     add_line_jobs,
     add_output,
+    check_jobs,
     check_output,
     input_lines,
     one_writer,
-    rewritten,
     write_lines,
 )
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
 
@@ -97,13 +98,15 @@ def _train(args: argparse.Namespace) -> int:
 
 def _apply(args: argparse.Namespace) -> int:
     check_output(args.output, args.file, args.model)
-    lines = rewritten(input_lines(args.file), args.jobs, truecaser, args.model)
+    check_jobs(args.jobs)
+    lines = parallel_map(input_lines(args.file), args.jobs, truecaser, args.model)
     write_lines(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
     return 0
 
 
 def _undo(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
-    lines = rewritten(input_lines(args.file), args.jobs, detruecaser)
+    check_jobs(args.jobs)
+    lines = parallel_map(input_lines(args.file), args.jobs, detruecaser)
     write_lines(lines, args.output, Signature("truecase-undo"))
     return 0

@@ -193,7 +193,7 @@ class IdNoise:
         found = self._found(words, noisy)
         if len(found):
             noisy, found = self._shortened(noisy, found)
-        changed = np.repeat(noisy.touched(clean), words.lengths)
+        changed = np.repeat(noisy.changed(clean), words.lengths)
         lengths = noisy.block.lengths_of(found.lengths)
         return NoisyIds(Spans(found.ids, lengths), Spans(changed, lines.lengths))
 
@@ -225,7 +225,7 @@ def noise_of_ids(words: str) -> list[NoiseSpec]:
         if setting.kind not in ON_IDS:
             raise ConfigurationError(
                 f"--noise {words}: the noise {setting.kind!r} looks into words, which training on "
-                f"ids can not. `fairseq-ssl noise --noise {words}` makes it beforehand; in "
+                f"ids can not. `fairseq-ssl noise --method {words}` makes it beforehand; in "
                 f"training there are {', '.join(ON_IDS)}."
             )
     return settings

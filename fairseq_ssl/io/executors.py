@@ -116,8 +116,8 @@ class LocalExecutor:
             pool.shutdown()
         except BrokenProcessPool:
             raise DataError(
-                "A worker process was killed, perhaps for memory. Run the same command again; with "
-                "fewer --jobs it needs less."
+                "A worker process was killed, perhaps for memory. Run the same command again. "
+                "It needs less memory with fewer `jobs`."
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -207,7 +207,7 @@ class RayExecutor:
         return int(there.get(name, 1) / needed)
 
     def _connected(self) -> Any:
-        ray = import_optional("ray", "--engine ray", "ray")
+        ray = import_optional("ray", "Work on a Ray cluster", "ray")
         try:
             if not ray.is_initialized():
                 ray.init(self.address, log_to_driver=False, configure_logging=False)

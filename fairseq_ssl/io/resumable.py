@@ -102,15 +102,17 @@ class ResumableFiles:
                 found = parse_json(self.journal.read_text("utf-8"))
                 task, sizes, self.state = found["task"], found["sizes"], found["state"]
             except (ValueError, KeyError, TypeError):
-                raise DataError(f"{self.journal} can not be read. Pass --force to begin.") from None
+                raise DataError(
+                    f"{self.journal} cannot be read. Set `overwrite` to start again."
+                ) from None
             if task != self.task:
                 raise UsageError(
                     f"{self.paths[0]} was begun with other settings or another input: "
-                    f"{_difference(task, self.task)}. Pass --force to begin again."
+                    f"{_difference(task, self.task)}. Set `overwrite` to start again."
                 )
         for file, size in zip(self._files, sizes, strict=True):
             if file.tell() < size:
-                raise DataError(f"{file.name} has lost its end. Pass --force to begin again.")
+                raise DataError(f"{file.name} has lost its end. Set `overwrite` to start again.")
             file.truncate(size)
             file.seek(size)
         self._sizes = sizes

@@ -1,5 +1,25 @@
-"""Noise for clean text: each kind of the papers, made for many lines at a time.
+"""Noise for clean text: the methods of the papers, for many lines at a time.
 
-`kinds` lists them by name, `block` is what each takes and gives, `draws` its random numbers;
-`corpus` noises the bytes of a file, and `data.id_noise` the ids of a training.
+`add_noise` is for lists of lines, `noise_file` for files of any size, on all cores or machines.
+`describe_noises` lists the methods with their options.
+
+>>> from fairseq_ssl.noise import add_noise
+>>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
+['cat dog sat on on <mask>', 'a barked']
 """
+
+from fairseq_ssl.noise.confusion_sets import read_confusion_sets
+from fairseq_ssl.noise.job import NoiseResources, NoiseSummary, add_noise, noise_file
+from fairseq_ssl.noise.learner_errors import LearnerErrors
+from fairseq_ssl.noise.registry import describe_noises, parse_noise
+
+__all__ = [
+    "LearnerErrors",
+    "NoiseResources",
+    "NoiseSummary",
+    "add_noise",
+    "describe_noises",
+    "noise_file",
+    "parse_noise",
+    "read_confusion_sets",
+]

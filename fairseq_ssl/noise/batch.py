@@ -141,7 +141,7 @@ class NoisedBatch:
     origin: NDArray[np.int64]
     """For each noisy token the number of its clean one; -1 where a token was put in."""
 
-    def touched(self, clean: TokenBatch, same: Same = np.equal) -> NDArray[np.bool_]:
+    def changed(self, clean: TokenBatch, same: Same = np.equal) -> NDArray[np.bool_]:
         """Tell of each clean token whether it is gone, another, or out of its place.
 
         It is out of its place where, of those that are left of its line, it is not the same
@@ -154,9 +154,9 @@ class NoisedBatch:
             present = np.zeros(len(clean.tokens), dtype=np.bool_)
             present[origin] = True
             kept &= np.flatnonzero(present) == origin
-        touched = np.ones(len(clean.tokens), dtype=np.bool_)
-        touched[origin[kept]] = False
-        return touched
+        changed = np.ones(len(clean.tokens), dtype=np.bool_)
+        changed[origin[kept]] = False
+        return changed
 
     def then(self, noise: Noise, draws: Random) -> NoisedBatch:
         """Put another noise on top."""

@@ -118,7 +118,7 @@ def _ordinary(data: bytes) -> bool:
     return b"\xe2\x80" not in data or not GENERAL_SPACES.search(data)
 
 
-OUTPUTS = ("noisy", "clean", "touched")
+OUTPUTS = ("noisy", "clean", "changed")
 MAX_TOKENS = 10_000
 """Tokens a line may have."""
 
@@ -142,14 +142,14 @@ class NoisedBlock:
     """Lines read, bad ones too."""
     bad: tuple[BadLine, ...]
     tokens: int
-    touched: int
+    changed: int
 
     def and_then(self, after: NoisedBlock) -> NoisedBlock:
         """Return the counts of both; the outputs are for who asks to join."""
         bad = (BadLine(self.lines + line.place, line.what) for line in after.bad)
         return NoisedBlock(
             *((), after.end, self.lines + after.lines, (*self.bad, *bad)),
-            *(self.tokens + after.tokens, self.touched + after.touched),
+            *(self.tokens + after.tokens, self.changed + after.changed),
         )
 
 
@@ -219,40 +219,40 @@ class CorpusNoise:
         words = numbered.words.and_those_of(own)
         clean = TokenBatch(np.arange(first, first + len(own.starts)), lengths)
         noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
-        touched = noisy.touched(clean, words.same)
+        changed = noisy.changed(clean, words.same)
         made = {
             "noisy": lambda: words.to_bytes(noisy.block),
             "clean": lambda: block.data if block.data.endswith(b"\n") else block.data + b"\n",
-            "touched": lambda: _joined(position_lines(touched, clean)),
+            "changed": lambda: _joined(position_lines(changed, clean)),
         }
-        return self._made(block, made, (), touched)
+        return self._made(block, made, (), changed)
 
     def _by_strings(self, block: ByteBlock) -> NoisedBlock:
         lines, bad = good_lines(block.data)
         clean = TokenBatch.of_words(line for _, line in lines)
         places = np.array([place for place, _ in lines], dtype=np.int64)
         noisy = self.noise(clean, Random.of((self.seed, block.number), places))
-        touched = noisy.touched(clean)
+        changed = noisy.changed(clean)
         made = {
             "noisy": lambda: _joined(noisy.block.to_lines()),
             "clean": lambda: _joined([line for _, line in lines]),
-            "touched": lambda: _joined(position_lines(touched, clean)),
+            "changed": lambda: _joined(position_lines(changed, clean)),
         }
-        return self._made(block, made, tuple(bad), touched)
+        return self._made(block, made, tuple(bad), changed)
 
     def _made(
         self,
         block: ByteBlock,
         made: Mapping[str, Callable[[], bytes]],
         bad: tuple[BadLine, ...],
-        touched: NDArray[np.bool_],
+        changed: NDArray[np.bool_],
     ) -> NoisedBlock:
         """Make the outputs asked for; compressed ones can be joined as they are, too."""
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
             outputs.append(compress_chunk(made[name](), compressed))
         lines = block.data.removesuffix(b"\n").count(b"\n") + 1
-        counts = lines, bad, len(touched), int(touched.sum())
+        counts = lines, bad, len(changed), int(changed.sum())
         return NoisedBlock(tuple(outputs), block.end, *counts)
 
 
@@ -301,12 +301,12 @@ def _wrong_with(line: str) -> str:
     return ""
 
 
-def position_lines(touched: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
-    """Return for each line the places, from 0, of its touched tokens."""
-    at = np.flatnonzero(touched)
+def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
+    """Return for each line the places, from 0, of its changed tokens."""
+    at = np.flatnonzero(changed)
     words = np.empty(len(at), dtype=object)
     words[:] = list(map(str, clean.place[at].tolist()))
-    return TokenBatch(words, clean.lengths_of(touched)).to_lines()
+    return TokenBatch(words, clean.lengths_of(changed)).to_lines()
 
 
 def _joined(lines: list[str]) -> bytes:

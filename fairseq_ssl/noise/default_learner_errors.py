@@ -1,7 +1,7 @@
 """A small list of learner words for who has no corpus of corrected English.
 
 It was made by hand for this project, by judgement of what learners confuse: none of its numbers
-was counted anywhere. What ``fairseq-ssl learner-words`` counts in a real corpus is better. Its
+was counted anywhere. What ``fairseq-ssl learner-errors`` counts in a real corpus is better. Its
 numbers of errors and their kinds are those of PIE's appendix A.3.
 """
 

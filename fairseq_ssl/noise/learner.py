@@ -43,7 +43,7 @@ class LearnerNoise:
     verb error, once.
     """
 
-    learner_words: LearnerErrors = DEFAULT_ERRORS
+    learner_errors: LearnerErrors = DEFAULT_ERRORS
     listed: bool = option(
         False, "errors only in words of the learner word list, not in any; true or false"
     )
@@ -59,15 +59,15 @@ class LearnerNoise:
     def __post_init__(self) -> None:
         _check("numbers of errors", self.errors, None)
         _check("kinds of errors", self.shares, 4)
-        if self.measured and not (any(self.learner_words.errors) and self._kinds_measured):
+        if self.measured and not (any(self.learner_errors.errors) and self._kinds_measured):
             raise UsageError(
                 "The learner words hold no number or no kind of errors to go by. Count them in "
-                "a corpus with errors: fairseq-ssl learner-words"
+                "a corpus with errors: fairseq-ssl learner-errors"
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Give each line its errors, one after another."""
-        errors = self.learner_words.errors if self.measured else self.errors
+        errors = self.learner_errors.errors if self.measured else self.errors
         shares = self._kinds_measured if self.measured else self.shares
         number = _drawn(errors, draws.lines())
         noisy = unchanged(clean)
@@ -77,18 +77,18 @@ class LearnerNoise:
 
     @property
     def _kinds_measured(self) -> tuple[int, ...]:
-        return tuple(self.learner_words.kinds[kind] for kind in ERROR_KINDS)
+        return tuple(self.learner_errors.kinds[kind] for kind in ERROR_KINDS)
 
     @cached_property
     def _spurious(self) -> Unigrams:
-        return Unigrams.of(self.learner_words.deleted)
+        return Unigrams.of(self.learner_errors.deleted)
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[str], list[int]]]:
         """What is written for a word, and the sums of how often."""
         return {
             word: (list(others), list(accumulate(others.values())))
-            for word, others in self.learner_words.replaced.items()
+            for word, others in self.learner_errors.replaced.items()
         }
 
     @cached_property
@@ -96,7 +96,7 @@ class LearnerNoise:
         """Tell which words an error can befall; for what is not here, all."""
         fits: dict[int, Callable[[str], Any]] = {VERB: self.forms.__getitem__}
         if self.listed:
-            fits[APPEND] = self.learner_words.missing.__contains__
+            fits[APPEND] = self.learner_errors.missing.__contains__
             fits[REPLACE] = self._written.__contains__
         return fits
 

@@ -252,13 +252,13 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
-            f"{path} does not exist. Make it: fairseq-ssl learner-words SOURCE TARGET -o {path}"
+            f"{path} does not exist. Make it: fairseq-ssl learner-errors SOURCE TARGET -o {path}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} can not be read: {error}.") from None
     except ValueError as error:
         raise DataError(
-            f"{path} is no JSON: {error}. Expected a file of fairseq-ssl learner-words."
+            f"{path} is no JSON: {error}. Expected a file of fairseq-ssl learner-errors."
         ) from None
     if not isinstance(content, dict):
         raise DataError(f"{path} holds no learner words, but a {type(content).__name__}.")

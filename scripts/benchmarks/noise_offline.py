@@ -42,7 +42,7 @@ def text(sentences: int, length: int) -> bytes:
 
 def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
     """Return a run of the command, from file to file, in a process of its own."""
-    words = [sys.executable, "-m", "fairseq_ssl", "noise", "clean", "-o", "noisy", "--noise", kind]
+    words = [sys.executable, "-m", "fairseq_ssl", "noise", "clean", "-o", "noisy", "--method", kind]
     words += ["--counts", "counts", "--jobs", str(jobs), "--force"]
 
     def run() -> int:
@@ -54,7 +54,7 @@ def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
 
 def apart(kind: str, folder: Path, tokens: int) -> harness.Run:
     """Return a run of two commands side by side, each with half of the text."""
-    words = [sys.executable, "-m", "fairseq_ssl", "noise", "--noise", kind, "--counts", "counts"]
+    words = [sys.executable, "-m", "fairseq_ssl", "noise", "--method", kind, "--counts", "counts"]
     words += ["--jobs", "1", "--force"]
 
     def run() -> int:

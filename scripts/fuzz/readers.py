@@ -119,7 +119,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "suffixes": (read_suffixes, b"s ing\n- ed\n"),
     "noise": (noise_settings, b"direct:keep=0.2:mask=0.3\ndenoise\n"),
     "filters": (read_filters, FILTERS),
-    "learner-words": (LearnerErrors.read, LEARNED),
+    "learner-errors": (LearnerErrors.read, LEARNED),
     "confusion-sets": (read_confusion_sets, b"cat\tcar cut\nsit\tset\n"),
     "counts": (read_counts, COUNTS),
     "labeled": (lambda path: list(read_labeled_text(path)), LABELED[:60]),

@@ -56,7 +56,7 @@ class Target:
 JOBS = "--jobs 1"
 TARGETS = {
     f"noise.{kind}": Target(
-        f"noise {{text}} --noise {kind} -o {{out}} {JOBS} {more}",
+        f"noise {{text}} --method {kind} -o {{out}} {JOBS} {more}",
         {"text": TEXT, "counts": COUNTS, "sets": b"cat\tcar cut\nsit\tset\n"},
         ("--seed",),
         ("--skip-bad-lines", "--mask-token=x"),
@@ -65,7 +65,7 @@ TARGETS = {
         "direct": "--counts {counts}",
         "denoise": "",
         "spell": "--confusion-sets {sets}",
-        "spelling:rate=0.3": "--touched {out}2",
+        "spelling:rate=0.3": "--changed-positions {out}2",
         "learner": "",
         "filtering": "--counts {counts}",
     }.items()
@@ -125,8 +125,8 @@ TARGETS |= {
     "confusion-sets": Target(
         "confusion-sets {text} -o {out} --jobs 1", {"text": TEXT}, ("--most", "--least-count")
     ),
-    "learner-words": Target(
-        "learner-words {one} {two} --least 1 -o {out}",
+    "learner-errors": Target(
+        "learner-errors {one} {two} --least 1 -o {out}",
         {"one": b"the teh cat\nI has\n", "two": b"the cat\nI have\n"},
         ("--least",),
     ),

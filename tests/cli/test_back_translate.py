@@ -204,9 +204,9 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
     ]
     assert main(words) == 0
     assert main(words) == 0
-    assert "made is there already, made by this command" in capsys.readouterr().err
+    assert "made is complete, written by an earlier run" in capsys.readouterr().err
     assert main([*words, "--beam", "2"]) == 2
-    assert "is not what this command makes" in capsys.readouterr().err
+    assert "is not an output of this job" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_windows_weight_is_what_the_lead_loses_without_it() -> None:
     [
         ("label", "expert", ("--shard", "4/3"), 2, "--shard is '4/3'; expected I/N"),
         ("label", "expert", ("--split", "nowhere"), 1, "nowhere.idx is missing"),
-        ("label", "imitators", (), 1, "holds no classifier"),
+        ("label", "imitators", (), 1, "is not a classifier"),
         ("predict", "expert", ("--windows", "2"), 2, "--windows is for a model with imitators"),
     ],
 )

@@ -239,8 +239,8 @@ def test_a_killed_run_goes_on(text: None) -> None:
     write("en", "de", drawn(25_000))
     base = ["filter", "en", "de", "--filter", CHAIN, "--jobs", "2", "-o"]
     eager = (
-        "from fairseq_ssl.text import byte_blocks, growing_files; growing_files.PAUSE = 0.0; "
-        "byte_blocks.SIZE = 2**14; from fairseq_ssl.cli.main import main; "
+        "from fairseq_ssl.io import blocks, resumable; resumable.PAUSE = 0.0; "
+        "blocks.BLOCK_SIZE = 2**14; from fairseq_ssl.cli.main import main; "
     )
     assert main([*base, "whole", "there"]) == 0
     note, sizes = Path("x.progress"), []
@@ -282,9 +282,9 @@ def test_what_is_done_is_not_done_again(text: None, capsys: pytest.CaptureFixtur
     made = Path("x").stat().st_mtime_ns
     assert filtered(*command) == 0
     assert Path("x").stat().st_mtime_ns == made
-    assert "there already" in capsys.readouterr().err
+    assert "is complete" in capsys.readouterr().err
     assert filtered(*command, "--examples", "1") == 2
-    assert "x exists, and is not what this command makes" in capsys.readouterr().err
+    assert "x exists, and is not an output of this job" in capsys.readouterr().err
     assert filtered(*command, "--examples", "1", "--force") == 0
 
 
@@ -360,8 +360,8 @@ def test_a_full_disk_is_told_and_the_run_goes_on(text: None) -> None:
     assert main([*command, "whole", "there"]) == 0
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, -1)); "
-        "from fairseq_ssl.text import byte_blocks, growing_files; growing_files.PAUSE = 0.0; "
-        "byte_blocks.SIZE = 4096; from fairseq_ssl.cli.main import main; "
+        "from fairseq_ssl.io import blocks, resumable; resumable.PAUSE = 0.0; "
+        "blocks.BLOCK_SIZE = 4096; from fairseq_ssl.cli.main import main; "
         f"sys.exit(main({[*command, 'x', 'y']}))"
     )
     done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)

@@ -40,8 +40,8 @@ def text(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        ("noise", "{text}", "--noise", "spelling", "-o", "{out}"),
-        ("noise", "{text}", "--noise", "denoise", "--counts", "{counts}", "-o", "{out}"),
+        ("noise", "{text}", "--method", "spelling", "-o", "{out}"),
+        ("noise", "{text}", "--method", "denoise", "--counts", "{counts}", "-o", "{out}"),
         ("filter", "{text}", "{text}", "--filter", "clean", "-o", "{out}", "{out}2"),
         ("tokenise", "{text}", "--moses", "en", "-o", "{out}"),
         ("detokenise", "{text}", "--subwords", "none", "-o", "{out}"),
@@ -65,7 +65,7 @@ def test_a_full_disk_is_told_and_the_output_is_not_there(
 SMALL = (
     "truecase train {text} -o {out}",
     "edits dictionary {text} {other} --jobs 1 -o {out}",
-    "learner-words {text} {other} -o {out}",
+    "learner-errors {text} {other} -o {out}",
     "confusion-sets --counts {counts} --checker symspell -o {out}",
     "subwords train {text} --kind subword-nmt --size 9 -o {out}",
     "subwords train {text} --size 40 -o {out}",
@@ -105,7 +105,7 @@ def test_shards_that_ended_are_whole_and_the_others_go_on_when_there_is_room(
     text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shard(number: int, folder: Path) -> list[str | Path]:
-        noise = ("--noise", "spelling", "--shard", f"{number}/4", "--jobs", "1")
+        noise = ("--method", "spelling", "--shard", f"{number}/4", "--jobs", "1")
         return ["noise", text, *noise, "-o", folder / "out"]
 
     shown(capsys, *shard(1, small_disk))
@@ -113,11 +113,11 @@ def test_shards_that_ended_are_whole_and_the_others_go_on_when_there_is_room(
     bytes_before = whole.read_bytes()
     assert bytes_before.count(b"\n") > 10_000
     message = refused(capsys, 1, *shard(2, small_disk))
-    assert "No space left on device. Make room, and run the same command again" in message
+    assert "No space left on device. Free some space, and run the same job again" in message
     assert whole.read_bytes() == bytes_before
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
     for number in (2, 3, 4):
         shown(capsys, *shard(number, small_disk))
-    shown(capsys, "noise", text, "--noise", "spelling", "-o", tmp_path / "out", "--jobs", "1")
+    shown(capsys, "noise", text, "--method", "spelling", "-o", tmp_path / "out", "--jobs", "1")
     parts = sorted(small_disk.glob("out*-of-*[0-9]"))
     assert b"".join(part.read_bytes() for part in parts) == (tmp_path / "out").read_bytes()

@@ -25,7 +25,7 @@ COMMANDS = {
     "truecase": "truecase train {wrong} -o {out}",
     "dictionary": "edits dictionary {wrong} {right} -o {out} --jobs 1",
     "label": "edits label {wrong} {right} --dictionary {edits} -o {out} --jobs 1",
-    "learner-words": "learner-words {wrong} {right} -o {out}",
+    "learner-errors": "learner-errors {wrong} {right} -o {out}",
     "merge": "rerank merge l2r={list} --subwords none -o {out}",
     "position-data": "position-data interpolate {folder} {out} --sentences 2",
     "prepare": "classify prepare {classes} --pieces 500 --valid-share 0.2 --test-share 0.2 "

@@ -113,7 +113,7 @@ def test_blocks_are_those_of_unix_text(text: Path, capsys: pytest.CaptureFixture
     for name in ("unix", "windows"):
         sides = ["-o", f"{name}.left", f"{name}.right", "--jobs", "1"]
         assert main(["filter", name, "unix", "--filter", "clean,duplicates", *sides]) == 0
-        words = ["noise", name, "--noise", "direct", "--clean", f"{name}.same", "--jobs", "1"]
+        words = ["noise", name, "--method", "direct", "--clean", f"{name}.same", "--jobs", "1"]
         assert main([*words, "-o", f"{name}.noisy"]) == 0
         reported = [line for line in capsys.readouterr().err.splitlines() if NOTICE in line]
         assert reported == [f"windows{NOTICE}{LINE_ENDS}"] * 2 * (name == "windows")
@@ -130,7 +130,7 @@ def test_processes_change_nothing(
     data = b"a b c d e f g h i j k l m\n" * (3 * blocks.BLOCK_SIZE // 26)
     for name, content in (("unix", data), ("windows", windows(data))):
         Path(name).write_bytes(content)
-        words = ["noise", name, "--noise", "spelling:rate=0.3", "-o", f"{name}.noisy"]
+        words = ["noise", name, "--method", "spelling:rate=0.3", "-o", f"{name}.noisy"]
         assert main([*words, "--jobs", "2"]) == 0
         assert capsys.readouterr().err.count(NOTICE) == (name == "windows")
     assert Path("unix.noisy").read_bytes() == Path("windows.noisy").read_bytes()
@@ -139,7 +139,7 @@ def test_processes_change_nothing(
 def test_stdin_and_pipes_by_name(
     text: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["noise", "--noise", "spelling:rate=0.3", "--jobs", "1"]
+    words = ["noise", "--method", "spelling:rate=0.3", "--jobs", "1"]
     found = []
     for name in ("unix", "windows"):
         data = Path(name).read_bytes()
@@ -161,7 +161,7 @@ def test_stdin_and_pipes_by_name(
 def test_an_interrupted_run_resumes_in_windows_text(
     text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["noise", "windows", "--noise", "direct", "--jobs", "1", "-o"]
+    words = ["noise", "windows", "--method", "direct", "--jobs", "1", "-o"]
     assert main([*words, "whole"]) == 0
     work, calls = CorpusNoise.__call__, 0
 
@@ -176,14 +176,14 @@ def test_an_interrupted_run_resumes_in_windows_text(
     assert main([*words, "part"]) == 130
     capsys.readouterr()
     assert main([*words, "part"]) == 0
-    assert "going on after line" in capsys.readouterr().err
+    assert "resuming after line" in capsys.readouterr().err
     assert Path("part").read_bytes() == Path("whole").read_bytes()
 
 
 def test_what_cannot_be_converted_is_rejected(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["noise", "windows", "--noise", "direct", "--shard", "1/2", "-o", "out"]
+    words = ["noise", "windows", "--method", "direct", "--shard", "1/2", "-o", "out"]
     error = refused(capsys, 2, *words)
     assert "--shard needs UTF-8 text without byte-order mark" in error
     command = error.partition("Convert it: ")[2].splitlines()[0].replace("> NEW", "> new")
@@ -192,5 +192,5 @@ def test_what_cannot_be_converted_is_rejected(
     Path("utf16").write_text("a b\n", encoding="utf-16")
     for words in (["score", "accuracy", "utf16", "--reference", "unix"],
                   ["filter", "unix", "utf16", "--filter", "clean", "-o", "a", "b"],
-                  ["noise", "utf16", "--noise", "direct", "-o", "c"]):  # fmt: skip
+                  ["noise", "utf16", "--method", "direct", "-o", "c"]):  # fmt: skip
         assert "utf16 begins with the byte-order mark of UTF-16" in refused(capsys, 1, *words)

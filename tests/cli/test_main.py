@@ -78,7 +78,7 @@ def test_errors_become_a_line_and_debug_shows_the_rest(
     "words",
     [
         ["tokenise", "--moses", "en", "text", "-o", "."],
-        ["noise", "text", "--noise", "spelling", "-o", "noisy", "--clean", "/"],
+        ["noise", "text", "--method", "spelling", "-o", "noisy", "--clean", "/"],
         ["filter", "text", "text", "--filter", "clean", "-o", "kept", "."],
     ],
 )

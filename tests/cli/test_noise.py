@@ -49,8 +49,8 @@ def write_large(copies: int) -> None:
 
 
 def test_the_three_outputs_belong_together(text: Path, small_blocks: None) -> None:
-    sides = ("--clean", "same", "--touched", "touched", "--jobs", "1")
-    assert noise("clean", "--noise", "direct", "-o", "noisy", *sides) == 0
+    sides = ("--clean", "same", "--changed-positions", "touched", "--jobs", "1")
+    assert noise("clean", "--method", "direct", "-o", "noisy", *sides) == 0
     assert Path("same").read_bytes() == text.read_bytes()
     noisy, touched = (Path(name).read_text().splitlines() for name in ("noisy", "touched"))
     assert len(noisy) == len(touched) == len(LINES)
@@ -61,7 +61,7 @@ def test_the_three_outputs_belong_together(text: Path, small_blocks: None) -> No
         assert all(any(word == other for other in words) for word in kept)
         share += len(places.split())
     found = json.loads(Path("noisy.json").read_text())
-    assert found["touched"] == share
+    assert found["changed"] == share
     assert found["lines"] == len(LINES)
     assert share / found["tokens"] == pytest.approx(0.55, abs=0.01)
 
@@ -69,7 +69,7 @@ def test_the_three_outputs_belong_together(text: Path, small_blocks: None) -> No
 def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
     """Real blocks of a mebibyte, read by processes that know nothing of each other."""
     write_large(60)
-    options = ("--noise", "direct:keep=0.6,spelling", "--seed", "5", "--counts", "one.counts")
+    options = ("--method", "direct:keep=0.6,spelling", "--seed", "5", "--counts", "one.counts")
     assert noise("large", *options[:4], "-o", "one", "--jobs", "1") == 0
     assert noise("large", *options, "-o", "two", "--jobs", "2", "--clean", "same") == 0
     for shard in (1, 2, 3):
@@ -88,7 +88,7 @@ def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
 
 def test_shards_begun_at_once_count_words_once(text: Path) -> None:
     """As tasks of a Slurm array: one counts the words of the text, the others wait for it."""
-    command = ["noise", "clean", "--noise", "denoise", "-o", "part", "--jobs", "1"]
+    command = ["noise", "clean", "--method", "denoise", "-o", "part", "--jobs", "1"]
     tasks = [
         subprocess.Popen(
             [sys.executable, "-m", "fairseq_ssl", *command, "--shard", f"{number}/3"],
@@ -99,7 +99,7 @@ def test_shards_begun_at_once_count_words_once(text: Path) -> None:
     ]
     said = [task.communicate()[1] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0, 0], said
-    assert noise("clean", "--noise", "denoise", "-o", "whole", "--jobs", "1") == 0
+    assert noise("clean", "--method", "denoise", "-o", "whole", "--jobs", "1") == 0
     parts = b"".join(Path(f"part.{number}-of-3").read_bytes() for number in (1, 2, 3))
     assert parts == Path("whole").read_bytes()
     assert sorted(path.name for path in Path().glob("part.counts*")) == [
@@ -110,7 +110,7 @@ def test_shards_begun_at_once_count_words_once(text: Path) -> None:
 
 def test_another_seed_gives_other_noise(text: Path) -> None:
     for seed in ("1", "2"):
-        command = ("clean", "--noise", "denoise", "--seed", seed, "-o", seed, "--jobs", "1")
+        command = ("clean", "--method", "denoise", "--seed", seed, "-o", seed, "--jobs", "1")
         assert noise(*command) == 0
     assert Path("1").read_bytes() != Path("2").read_bytes()
 
@@ -118,8 +118,8 @@ def test_another_seed_gives_other_noise(text: Path) -> None:
 def test_a_run_that_fails_goes_on_where_it_was(
     text: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ("clean", "--noise", "denoise", "--jobs", "1", "--counts", "whole.counts")
-    assert noise("clean", "--noise", "denoise", "--jobs", "1", "-o", "whole") == 0
+    command = ("clean", "--method", "denoise", "--jobs", "1", "--counts", "whole.counts")
+    assert noise("clean", "--method", "denoise", "--jobs", "1", "-o", "whole") == 0
     worked: list[int] = []
     left = [3, 6, 100]
     original = CorpusNoise.__call__
@@ -139,7 +139,7 @@ def test_a_run_that_fails_goes_on_where_it_was(
     assert worked == sorted(set(worked)), "no block was done twice"
     assert unpacked("part.gz") == Path("whole").read_bytes()
     counts = [json.loads(Path(f"{name}.json").read_text()) for name in ("part.gz", "whole")]
-    assert counts[0]["touched"] == counts[1]["touched"] > 0
+    assert counts[0]["changed"] == counts[1]["changed"] > 0
     assert not list(Path().glob("*.tmp"))
     assert not list(Path().glob("*.progress"))
 
@@ -148,7 +148,7 @@ def test_a_run_that_fails_goes_on_where_it_was(
 def test_a_run_stopped_after_its_last_block_only_takes_its_names(
     text: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
 ) -> None:
-    command = ("clean", "--noise", "spelling", "--jobs", jobs)
+    command = ("clean", "--method", "spelling", "--jobs", jobs)
     assert noise(*command, "-o", "whole") == 0
 
     def stopped(*_: object) -> None:
@@ -164,7 +164,7 @@ def test_a_run_stopped_after_its_last_block_only_takes_its_names(
 def test_a_killed_run_goes_on(text: Path) -> None:
     """SIGKILL, twice, to the process that writes; its workers end by themselves."""
     write_large(120)
-    base = ["noise", "large", "--noise", "spelling:rate=0.5", "--jobs", "2", "-o"]
+    base = ["noise", "large", "--method", "spelling:rate=0.5", "--jobs", "2", "-o"]
     assert main([*base, "whole"]) == 0
     sizes = [kill([*base, "killed"], "killed") for _ in range(2)]
     assert 0 < sizes[0] < sizes[1] < Path("whole").stat().st_size
@@ -174,14 +174,14 @@ def test_a_killed_run_goes_on(text: Path) -> None:
 
 
 def test_what_is_done_is_not_done_again(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ("clean", "--noise", "spelling", "-o", "noisy", "--jobs", "1")
+    command = ("clean", "--method", "spelling", "-o", "noisy", "--jobs", "1")
     assert noise(*command) == 0
     made = Path("noisy").stat().st_mtime_ns
     assert noise(*command) == 0
     assert Path("noisy").stat().st_mtime_ns == made
-    assert "there already" in capsys.readouterr().err
+    assert "is complete" in capsys.readouterr().err
     assert noise(*command, "--seed", "2") == 2
-    assert "noisy exists, and is not what this command makes" in capsys.readouterr().err
+    assert "noisy exists, and is not an output of this job" in capsys.readouterr().err
     assert noise(*command, "--seed", "2", "--force") == 0
 
 
@@ -193,9 +193,9 @@ def test_bad_lines_are_told_or_skipped(
     for number, line in bad.items():
         good.insert(number, line)
     text.write_bytes(b"\n".join(good) + b"\n")
-    command = ("clean", "--noise", "spelling", "-o", "noisy", "--jobs", "1")
+    command = ("clean", "--method", "spelling", "-o", "noisy", "--jobs", "1")
     assert noise(*command) == 1
-    assert "clean:701 is blank. Mend it" in capsys.readouterr().err
+    assert "clean:701 is blank. Fix it" in capsys.readouterr().err
     assert noise(*command, "--force", "--shard", "2/2") == 1
     assert "clean:2001 has 10001 tokens, more than 10000" in capsys.readouterr().err
     assert noise(*command, "--skip-bad-lines") == 2
@@ -209,27 +209,27 @@ def test_bad_lines_are_told_or_skipped(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["clean", "--noise", "drect"], 2, "Did you mean 'direct'?"),
-        (["clean", "--noise", "direct:kepp=1"], 2, "Did you mean 'keep'?"),
-        (["clean", "--noise", "direct:keep=x"], 2, "expected as in keep=0.2"),
-        (["clean", "--noise", "direct:keep=0.9"], 2, "a sum of at most 1"),
-        (["clean", "--noise", "spell"], 2, "fairseq-ssl confusion-sets"),
-        (["clean", "--noise", "spelling", "--seed", "-1"], 2, "expected 0 or more"),
-        (["clean", "--noise", "spelling", "--jobs", "0"], 2, "expected 1 to 1000"),
-        (["clean", "--noise", "spelling", "--shard", "4/3", "-o", "x"], 2, "I from 1 to N"),
-        (["clean", "--noise", "spelling", "--shard", "1/3"], 2, "--shard needs -o"),
-        (["x.gz", "--noise", "spelling", "--shard", "1/3", "-o", "x"], 2, "not compressed"),
-        (["clean", "--noise", "spelling", "-o", "clean"], 2, "must be different files"),
-        (["clean", "--noise", "spelling", "--touched", "x"], 2, "go with -o"),
-        (["clean", "--noise", "spelling", "--address", "x"], 2, "goes with --engine ray"),
-        (["clean", "--noise", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),
-        (["gone", "--noise", "spelling", "-o", "x"], 1, "gone does not exist"),
-        (["empty", "--noise", "spelling", "-o", "x"], 1, "empty is empty"),
-        (["empty", "--noise", "direct", "-o", "x"], 1, "empty has no word, so there is none to"),
-        (["blank", "--noise", "filtering", "-o", "x"], 1, "blank has no word"),
-        (["clean", "--noise", "direct", "--counts", "empty", "-o", "x"], 1, "empty has no word"),
-        (["cut.gz", "--noise", "spelling", "-o", "x"], 1, "cut.gz can not be read"),
-        (["clean", "--noise", "direct", "--counts", "clean", "-o", "x"], 1, "a word, a space"),
+        (["clean", "--method", "drect"], 2, "Did you mean 'direct'?"),
+        (["clean", "--method", "direct:kepp=1"], 2, "Did you mean 'keep'?"),
+        (["clean", "--method", "direct:keep=x"], 2, "expected as in keep=0.2"),
+        (["clean", "--method", "direct:keep=0.9"], 2, "a sum of at most 1"),
+        (["clean", "--method", "spell"], 2, "fairseq-ssl confusion-sets"),
+        (["clean", "--method", "spelling", "--seed", "-1"], 2, "Expected 0 or more"),
+        (["clean", "--method", "spelling", "--jobs", "0"], 2, "expected 1 to 1000"),
+        (["clean", "--method", "spelling", "--shard", "4/3", "-o", "x"], 2, "I from 1 to N"),
+        (["clean", "--method", "spelling", "--shard", "1/3"], 2, "--shard needs an -o file"),
+        (["x.gz", "--method", "spelling", "--shard", "1/3", "-o", "x"], 2, "not compressed"),
+        (["clean", "--method", "spelling", "-o", "clean"], 2, "must be different files"),
+        (["clean", "--method", "spelling", "--changed-positions", "x"], 2, "need an -o file"),
+        (["clean", "--method", "spelling", "--address", "x"], 2, "goes with --engine ray"),
+        (["clean", "--method", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),
+        (["gone", "--method", "spelling", "-o", "x"], 1, "gone does not exist"),
+        (["empty", "--method", "spelling", "-o", "x"], 1, "empty is empty"),
+        (["empty", "--method", "direct", "-o", "x"], 1, "empty has no words to draw"),
+        (["blank", "--method", "filtering", "-o", "x"], 1, "blank has no words"),
+        (["clean", "--method", "direct", "--counts", "empty", "-o", "x"], 1, "empty has no words"),
+        (["cut.gz", "--method", "spelling", "-o", "x"], 1, "cut.gz can not be read"),
+        (["clean", "--method", "direct", "--counts", "clean", "-o", "x"], 1, "a word, a space"),
     ],
 )
 def test_wrong_input(
@@ -249,10 +249,10 @@ def test_every_kind_from_its_files(text: Path) -> None:
     text.write_text("she goes to the park .\nhe went to a dark park with them .\n" * 300)
     Path("learners").write_text("she go to park .\nhe went to to a dark park with them .\n" * 300)
     assert main(["confusion-sets", "clean", "-o", "sets", "--jobs", "1"]) == 0
-    assert main(["learner-words", "learners", "clean", "-o", "words"]) == 0
-    files = ("--confusion-sets", "sets", "--learner-words", "words", "--jobs", "1")
+    assert main(["learner-errors", "learners", "clean", "-o", "words"]) == 0
+    files = ("--confusion-sets", "sets", "--learner-errors", "words", "--jobs", "1")
     for kind in ("spell:mean=0.5", "learner:listed=true", "learner", "filtering"):
-        command = ("clean", "--noise", kind, "-o", kind, "--touched", f"{kind}.touched")
+        command = ("clean", "--method", kind, "-o", kind, "--changed-positions", f"{kind}.touched")
         assert noise(*command, *files) == 0
         assert len(Path(kind).read_text().splitlines()) == 600
     words = Path("spell:mean=0.5").read_text().split()
@@ -262,21 +262,21 @@ def test_every_kind_from_its_files(text: Path) -> None:
 
 
 def test_what_failed_before_it_began_leaves_nothing(text: Path) -> None:
-    assert noise("clean", "--noise", "spell", "-o", "x") == 2
+    assert noise("clean", "--method", "spell", "-o", "x") == 2
     assert not [path.name for path in Path().glob("x*") if "counts" not in path.name]
     Path("sets").write_text("a\tb c\n")
-    command = ("clean", "--noise", "spell", "-o", "x", "--jobs", "1")
+    command = ("clean", "--method", "spell", "-o", "x", "--jobs", "1")
     assert noise(*command, "--confusion-sets", "sets") == 0
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_full_disk_is_told_and_the_run_goes_on(text: Path, jobs: str) -> None:
     write_large(60)
-    command = ["noise", "large", "--noise", "spelling", "--jobs", jobs, "-o"]
+    command = ["noise", "large", "--method", "spelling", "--jobs", jobs, "-o"]
     assert main([*command, "whole"]) == 0
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, -1)); "
-        "from fairseq_ssl.text import growing_files; growing_files.PAUSE = 0.0; "
+        "from fairseq_ssl.io import resumable; resumable.PAUSE = 0.0; "
         f"from fairseq_ssl.cli.main import main; sys.exit(main({[*command, 'part']}))"
     )
     done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)
@@ -291,8 +291,8 @@ def test_stdin_needs_counts_for_noise_that_draws_words(
     text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\n")))
-    assert noise("--noise", "direct") == 2
-    assert "Pass --counts" in capsys.readouterr().err
+    assert noise("--method", "direct") == 2
+    assert "a file of --counts" in capsys.readouterr().err
 
 
 def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,10 +157,10 @@ def test_a_killed_run_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) ->
     kill([*words, "killed"], "killed")
     assert not Path("killed").exists()
     assert main([*words, "killed"]) == 0
-    assert "going on after line" in capsys.readouterr().err
+    assert "resuming after line" in capsys.readouterr().err
     assert Path("killed").read_bytes() == made_by(*TRANSLATED)
     assert main([*words, "killed"]) == 0
-    assert "killed is there already" in capsys.readouterr().err
+    assert "killed is complete" in capsys.readouterr().err
 
 
 def _later(text: str, times: int) -> str:

@@ -79,7 +79,7 @@ def test_a_model_is_not_replaced_unless_asked(
     shown(capsys, *command, str(size))
     before = [path.read_bytes() for path in sorted(tmp_path.glob("bpe*"))]
     message = refused(capsys, 2, *command, str(size + 1))
-    assert f"bpe.{made} exists. Pass --force to replace it, or name another." in message
+    assert f"bpe.{made} exists. Pass --force to replace it, or choose another output." in message
     assert [path.read_bytes() for path in sorted(tmp_path.glob("bpe*"))] == before
     shown(capsys, *command, str(size + 1), "--force")
     assert (tmp_path / f"bpe.{made}").read_bytes() not in before

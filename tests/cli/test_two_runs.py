@@ -31,7 +31,7 @@ COMMANDS = {
     "truecase train": "truecase train {wrong} -o {out}",
     "confusion-sets": "confusion-sets --counts {counts} --checker symspell -o {out}",
     "edits dictionary": "edits dictionary {wrong} {right} --jobs 1 -o {out}",
-    "learner-words": "learner-words {wrong} {right} -o {out}",
+    "learner-errors": "learner-errors {wrong} {right} -o {out}",
     "filter": "filter {wrong} {right} --filter clean --jobs 1 -o {out} {out}2",
     "merge": "rerank merge l2r={list} --subwords none -o {out}",
     "sentencepiece": "subwords train {wrong} --size 40 -o {out}",

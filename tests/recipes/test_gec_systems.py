@@ -10,7 +10,7 @@ from tests.recipes.recipe import called, step
 
 
 def noise_kinds(commands: list[list[str]]) -> set[str]:
-    return {words[words.index("--noise") + 1] for words in commands if "noise" in words[:2]}
+    return {words[words.index("--method") + 1] for words in commands if "noise" in words[:2]}
 
 
 def translated(commands: list[list[str]]) -> list[str]:

@@ -70,7 +70,7 @@ def test_it_is_the_noise_of_the_words_as_text(
     expected = as_text(text, Random.of((seed,), len(lines)))
     assert [written(line) for line in lines_of(noisy)] == expected.block.to_lines()
     pieces = [word.count("+") + 1 for word in text.tokens]
-    assert noisy.changed.ids.tolist() == np.repeat(expected.touched(text), pieces).tolist()
+    assert noisy.changed.ids.tolist() == np.repeat(expected.changed(text), pieces).tolist()
 
 
 MARKED = {
@@ -134,7 +134,7 @@ def test_noises_that_look_into_words_are_refused_by_name() -> None:
     for kind in WITHIN_WORDS:
         with pytest.raises(ConfigurationError, match=f"noise '{kind}' looks into words") as refused:
             noise_of_ids(f"direct,{kind}")
-        assert f"`fairseq-ssl noise --noise direct,{kind}`" in str(refused.value)
+        assert f"`fairseq-ssl noise --method direct,{kind}`" in str(refused.value)
     with pytest.raises(ConfigurationError, match=r"--noise dinoise: .*Did you mean 'denoise'"):
         noise_of_ids("dinoise")
 

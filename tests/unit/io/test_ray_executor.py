@@ -75,7 +75,7 @@ def test_the_output_is_the_local_run_s(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("clean").write_text("".join(f"w{n} a b c\n" for n in range(300_000)))
-    base = ["noise", "clean", "--noise", "direct"]
+    base = ["noise", "clean", "--method", "direct"]
     assert main([*base, "-o", "local", "--jobs", "1"]) == 0
     assert main([*base, "-o", "ray", "--engine", "ray", "--address", cluster.address]) == 0
     assert Path("ray").read_bytes() == Path("local").read_bytes()

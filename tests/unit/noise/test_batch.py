@@ -46,7 +46,7 @@ def test_touched_by_hand() -> None:
     clean = TokenBatch.of_words(["a b c d", "e f"])
     # a is gone, b and c have changed places, d stays; e is another word, f stays, x is put in
     noisy = NoisedBatch(TokenBatch.of_words(["c b d", "z x f"]), np.array([2, 1, 3, 4, -1, 5]))
-    assert noisy.touched(clean).tolist() == [True, True, True, False, True, False]
+    assert noisy.changed(clean).tolist() == [True, True, True, False, True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,7 +56,7 @@ def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
 ) -> None:
     clean = TokenBatch.of_words(lines)
     noisy = KINDS[kind](clean, Random.of((seed,), len(lines)))
-    touched = noisy.touched(clean)
+    touched = noisy.changed(clean)
     after = noisy.block.to_lines()
     assert len(after) == len(lines)
     for number, line in enumerate(after):

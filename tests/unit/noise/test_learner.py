@@ -172,7 +172,7 @@ def test_each_place_is_as_likely(kind: int) -> None:
     if kind == DELETE:
         places = noisy.block.place[noisy.origin < 0]
     else:
-        places = clean.place[noisy.touched(clean)]
+        places = clean.place[noisy.changed(clean)]
     seen = np.bincount(places)
     assert len(seen) == 9 + (kind == DELETE)
     assert seen.sum() == 9000
@@ -189,7 +189,7 @@ def test_spurious_words_come_as_often_as_they_were_deleted(kind: int) -> None:
 def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
     clean = TokenBatch.of_words([" ".join(VERBS)] * 9000)
     noisy = only(VERB)(clean, Random.of((1,), 9000))
-    touched = noisy.touched(clean)
+    touched = noisy.changed(clean)
     assert touched.sum() == 9000, "one in each line, and never the same form"
     seen = Counter(zip(clean.tokens[touched], noisy.block.tokens[touched], strict=True))
     for verb, forms in FORMS.items():
@@ -203,8 +203,8 @@ def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
 def test_a_line_without_a_verb_gets_a_replacement() -> None:
     clean = TokenBatch.of_words(["by of in"] * 100)
     noisy = only(VERB)(clean, Random.of((1,), 100))
-    assert noisy.touched(clean).sum() == 100
-    assert set(noisy.block.tokens[noisy.touched(clean)]) == set(WORDS.deleted)
+    assert noisy.changed(clean).sum() == 100
+    assert set(noisy.block.tokens[noisy.changed(clean)]) == set(WORDS.deleted)
 
 
 def test_the_second_error_befalls_what_the_first_left() -> None:
@@ -252,7 +252,7 @@ def test_measured_errors_are_those_of_the_words() -> None:
 
 
 def test_the_hand_made_words_are_the_default() -> None:
-    assert LearnerNoise().learner_words is DEFAULT_ERRORS
+    assert LearnerNoise().learner_errors is DEFAULT_ERRORS
     assert DEFAULT_ERRORS.errors == (5, 7, 25, 35, 28)
     assert list(DEFAULT_ERRORS.kinds.values()) == [30, 25, 25, 20]
     assert all(word not in others for word, others in DEFAULT_ERRORS.replaced.items())
@@ -289,7 +289,7 @@ def test_chances_that_are_none_are_refused(
 def test_measured_needs_something_measured() -> None:
     nothing = LearnerErrors({"a": 1}, {}, {}, (0, 0), dict.fromkeys(WORDS.kinds, 0))
     LearnerNoise(nothing)
-    with pytest.raises(UsageError, match="fairseq-ssl learner-words"):
+    with pytest.raises(UsageError, match="fairseq-ssl learner-errors"):
         LearnerNoise(nothing, measured=True)
 
 

@@ -92,10 +92,10 @@ def test_there_are_as_many_errors_as_the_distance(pairs: list[tuple[str, str]]) 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "words.json"
     for words in (COUNTED, DEFAULT_ERRORS):
-        words.write(path, Signature("learner-words", {"least": 1}))
+        words.write(path, Signature("learner-errors", {"least": 1}))
         assert LearnerErrors.read(path) == words
     content = json.loads(path.read_text(encoding="utf-8"))
-    assert content["signature"].startswith("learner-words|least:1|version:")
+    assert content["signature"].startswith("learner-errors|least:1|version:")
     assert content["least"] == 1
     assert list(content["deleted"].values()) == sorted(
         DEFAULT_ERRORS.deleted.values(), reverse=True
@@ -163,7 +163,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
         pytest.skip("no /dev/full here")
     (tmp_path / "words.json.tmp").symlink_to(full)
     with pytest.raises(DataError, match="could not be written: No space left"):
-        COUNTED.write(tmp_path / "words.json", Signature("learner-words"))
+        COUNTED.write(tmp_path / "words.json", Signature("learner-errors"))
     assert not list(tmp_path.iterdir())
 
 

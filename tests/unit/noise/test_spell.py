@@ -32,7 +32,7 @@ def test_the_operations_come_at_their_shares() -> None:
     swapped = 6 * 3000 - substituted - inserted - deleted
     seen = [substituted, swapped, deleted, inserted]
     assert chisquare(seen, [0.7 * 18000, 1800, 1800, 1800]).pvalue > 0.001
-    moved = noisy.touched(CLEAN).sum() - substituted - deleted
+    moved = noisy.changed(CLEAN).sum() - substituted - deleted
     assert 1.7 * swapped < moved < 2.1 * swapped, "two words each, but where they meet"
 
 
@@ -65,7 +65,7 @@ def test_letters_of_a_tenth_of_the_words() -> None:
     clean = TokenBatch.of_words(["abcdefgh " * 20] * 3000)
     noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z")
     noisy = noise(clean, Random.of((1,), len(clean.lengths)))
-    wrong = noisy.block.tokens[noisy.touched(clean)]
+    wrong = noisy.block.tokens[noisy.changed(clean)]
     assert len(wrong) == pytest.approx(6000, abs=300)
     lengths = [len(word) for word in wrong]
     shares = [lengths.count(8), lengths.count(7), lengths.count(9)]

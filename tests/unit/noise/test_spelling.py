@@ -47,7 +47,7 @@ def kind(word: str) -> str:
 def test_slips_come_at_their_rate_and_equally_often() -> None:
     clean = TokenBatch.of_words(["abcdefgh " * 25] * 8000)
     noisy = SpellingNoise(letters="z")(clean, Random.of((1,), len(clean.lengths)))
-    wrong = noisy.block.tokens[noisy.touched(clean)]
+    wrong = noisy.block.tokens[noisy.changed(clean)]
     letters = 8 * len(clean.tokens)
     expected = 1 - (1 - 0.003) ** 8
     assert binomtest(len(wrong), len(clean.tokens), expected).pvalue > 0.001

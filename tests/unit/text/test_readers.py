@@ -18,8 +18,8 @@ REVIEWED = {
     "io/text_files.py": {"open", "open_bytes", "decoded_lines", "stdin"},
     "io/blocks.py": {"open", "byte_blocks"},
     # blocks of what open_text opened
-    "cli/options.py": {"byte_blocks"},
-    "cli/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
+    "io/jobs.py": {"byte_blocks"},
+    "noise/job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
     # JSON and YAML
     "analysis/classification.py": {"read_bytes"},
     "learned_filter/pair_filter.py": {"read_bytes"},

@@ -1,4 +1,4 @@
-"""``fairseq-ssl learner-words``: what the writers of a corpus put in, leave out and confuse."""
+"""``fairseq-ssl learner-errors``: what the writers of a corpus put in, leave out and confuse."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fairseq_ssl.signature import Signature
 
 SUMMARY = "count in corrected text which words learners put in, leave out and confuse"
 EXAMPLES = """\
-  fairseq-ssl learner-words train.src train.trg -o words.json
-  fairseq-ssl learner-words lang8.src.gz lang8.trg.gz -o words.json --least 10
-  fairseq-ssl noise clean.en --noise learner --learner-words words.json -o noisy.en"""
+  fairseq-ssl learner-errors train.src train.trg -o words.json
+  fairseq-ssl learner-errors lang8.src.gz lang8.trg.gz -o words.json --least 10
+  fairseq-ssl noise clean.en --method learner --learner-errors words.json -o noisy.en"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             "corrections, what was written first? A lower --least keeps rarer words."
         )
     signature = Signature(
-        "learner-words",
+        "learner-errors",
         {
             "least": args.least,
             "pairs": sum(counted.errors),

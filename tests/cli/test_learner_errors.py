@@ -1,4 +1,4 @@
-"""``fairseq-ssl learner-words``: from corrected text to words for noise."""
+"""``fairseq-ssl learner-errors``: from corrected text to words for noise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_corpus_becomes_words(
     corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "words.json"
-    assert main(["learner-words", *corpus, "-o", str(output)]) == 0
+    assert main(["learner-errors", *corpus, "-o", str(output)]) == 0
     assert LearnerErrors.read(output) == LearnerErrors(
         deleted={"the": 3},  # and not where it stood beside another word that changed
         missing={},
@@ -52,7 +52,7 @@ def test_a_corpus_becomes_words(
 
 def test_least(corpus: list[str], tmp_path: Path) -> None:
     output = tmp_path / "words.json"
-    assert main(["learner-words", *corpus, "-o", str(output), "--least", "3"]) == 0
+    assert main(["learner-errors", *corpus, "-o", str(output), "--least", "3"]) == 0
     assert LearnerErrors.read(output).deleted == {"the": 3}
 
 
@@ -74,7 +74,7 @@ def test_wrong_requests_are_explained(
 ) -> None:
     before = Path(corpus[0]).read_bytes()
     filled = [word.format(source=corpus[0]) for word in words]
-    assert main(["learner-words", *corpus, "-o", str(tmp_path / "w.json"), *filled]) == code
+    assert main(["learner-errors", *corpus, "-o", str(tmp_path / "w.json"), *filled]) == code
     assert message in capsys.readouterr().err
     assert Path(corpus[0]).read_bytes() == before
     assert not (tmp_path / "w.json").exists()
@@ -94,7 +94,7 @@ def test_sides_without_an_error_are_told(
     sides = [tmp_path / "train.src", tmp_path / "train.trg"]
     for side in sides:
         side.write_text(text)
-    assert main(["learner-words", *map(str, sides), "-o", str(tmp_path / "w.json")]) == 1
+    assert main(["learner-errors", *map(str, sides), "-o", str(tmp_path / "w.json")]) == 1
     assert told in capsys.readouterr().err
     assert not (tmp_path / "w.json").exists()
 
@@ -104,7 +104,7 @@ def test_unequal_sides_are_an_error(
 ) -> None:
     with Path(corpus[0]).open("a") as file:
         file.write("one more\n")
-    assert main(["learner-words", *corpus, "-o", str(tmp_path / "w.json")]) == 1
+    assert main(["learner-errors", *corpus, "-o", str(tmp_path / "w.json")]) == 1
     assert "ends after line 15, but" in capsys.readouterr().err
 
 
@@ -119,5 +119,5 @@ def test_the_command_needs_no_torch_and_no_fairseq(
         "assert main(sys.argv[1:]) == 0\n"
         "assert 'fairseq' not in sys.modules\n"
     )
-    run(sys.executable, script, "learner-words", *corpus, "-o", tmp_path / "w.json")
+    run(sys.executable, script, "learner-errors", *corpus, "-o", tmp_path / "w.json")
     assert LearnerErrors.read(tmp_path / "w.json").deleted

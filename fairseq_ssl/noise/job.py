@@ -1,0 +1,406 @@
+"""Noise for lists of lines and for files of any size."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl._version import __version__
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.atomic import build_once
+from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
+from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    ProgressFactory,
+    State,
+    TextInput,
+    check_distinct,
+    run_job,
+    silent_progress,
+)
+from fairseq_ssl.io.resumable import is_done
+from fairseq_ssl.io.text_files import open_bytes, open_text
+from fairseq_ssl.noise.confusion_sets import read_confusion_sets
+from fairseq_ssl.noise.corpus import BadLine, CorpusNoise, FileNoise, NoisedBlock, corpus_noise
+from fairseq_ssl.noise.learner_errors import LearnerErrors
+from fairseq_ssl.noise.registry import NoiseSpec, parse_noise
+from fairseq_ssl.noise.tokens import Unigrams
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts
+
+TOTALS = ("lines", "skipped", "tokens", "changed")
+BLOCKS = 8
+"""Blocks that a process reads and noises at a time."""
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class NoiseSummary:
+    """Counts of a noised text."""
+
+    signature: Signature
+    outputs: tuple[Path, ...]
+    lines: int
+    """Lines of the input, with skipped lines."""
+    skipped: int
+    tokens: int
+    """Tokens of the clean text."""
+    changed: int
+    """Clean tokens that are deleted, replaced or moved."""
+
+
+@dataclass(frozen=True)
+class NoiseResources:
+    """What noises need besides their options."""
+
+    counts: Mapping[str, int] | Path | None = None
+    """Word counts to draw words by, or a file such as fairseq's ``dict.txt`` (default: counted in
+    the text)."""
+    confusion_sets: Mapping[str, Sequence[str]] | Path | None = None
+    """For ``spell``: confusable words of each word, or a file of `make_confusion_sets`."""
+    learner_errors: LearnerErrors | Path | None = None
+    """For ``learner``: errors counted in a corpus, or their file (default: a built-in list)."""
+    mask_token: str = "<mask>"
+
+    def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
+        """Return the arguments of the noises; `counts` are those of the text."""
+        needs = set().union(*(spec.needs for spec in method))
+        loaded: dict[str, Any] = {
+            "mask_token": self.mask_token,
+            "spared": frozenset({self.mask_token}),
+        }
+        if "unigrams" in needs:
+            loaded["unigrams"] = Unigrams.of(counts)
+        if "confusions" in needs:
+            if self.confusion_sets is None:
+                raise UsageError(
+                    "The noise 'spell' needs `confusion_sets`. Create them with: fairseq-ssl "
+                    "confusion-sets"
+                )
+            loaded["confusions"] = (
+                read_confusion_sets(self.confusion_sets)
+                if isinstance(self.confusion_sets, Path)
+                else {word: tuple(others) for word, others in self.confusion_sets.items()}
+            )
+        if self.learner_errors is not None:
+            loaded["learner_words"] = (
+                LearnerErrors.read(self.learner_errors)
+                if isinstance(self.learner_errors, Path)
+                else self.learner_errors
+            )
+        return loaded
+
+    def fingerprints(self) -> dict[str, str | None]:
+        """Return a digest of each file."""
+        names = ("counts", "confusion_sets", "learner_errors")
+        return {name: _digest(getattr(self, name)) for name in names}
+
+
+def add_noise(
+    lines: Iterable[str], method: str, *, seed: int = 1, resources: NoiseResources | None = None
+) -> list[str]:
+    """Return the lines with noise: what `noise_file` writes for a file of these lines.
+
+    Args:
+        lines: clean lines, tokens separated by spaces
+        method: a noise with options, or several: ``direct``, ``denoise:mean=0.3,spelling``
+        seed: the same seed gives the same noise
+        resources: word counts, confusion sets, learner errors, the mask token
+
+    >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
+    ['cat dog sat on on <mask>', 'a barked']
+    """
+    data = "".join(f"{line}\n" for line in lines).encode("utf-8")
+    if not data:
+        return []
+    resources = resources or NoiseResources()
+    counts: Counter[str] = Counter()
+    if isinstance(resources.counts, Path):
+        counts.update(read_counts(resources.counts))
+    else:
+        counts.update(resources.counts or count_words_of(data))
+    specs = parse_noise(method)
+    noise = corpus_noise(specs, resources.load(specs, counts), seed, {"noisy": False})
+    made: list[bytes | Path] = []
+    count = 0
+    for block in byte_blocks(io.BytesIO(data)):
+        result = noise(block)
+        if result.bad:
+            bad = result.bad[0]
+            raise DataError(f"Line {count + bad.place} {bad.what}.")
+        count += result.lines
+        made.extend(result.outputs)
+    noisy = b"".join(chunk for chunk in made if isinstance(chunk, bytes))
+    return noisy.decode("utf-8").splitlines()
+
+
+def count_words_of(data: bytes) -> Counter[str]:
+    """Count the words of a text."""
+    counts: Counter[str] = Counter()
+    for block in byte_blocks(io.BytesIO(data)):
+        counts.update(count_words(block))
+    return counts
+
+
+def noise_file(
+    source: Path | None,
+    output: Path | IO[bytes],
+    method: str,
+    *,
+    seed: int = 1,
+    clean: Path | None = None,
+    changed_positions: Path | None = None,
+    resources: NoiseResources | None = None,
+    skip_bad_lines: bool = False,
+    shard: tuple[int, int] = (1, 1),
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> NoiseSummary | None:
+    """Write a text with noise. Return None if an earlier run has written it.
+
+    The output is the same for any number of processes and shards. An interrupted run resumes.
+
+    Args:
+        source: clean text, tokens separated by spaces, ``.gz`` by suffix; None: stdin
+        output: the noisy text, a file (``.gz`` by suffix) or a binary stream
+        method: a noise with options, or several: ``direct``, ``denoise:mean=0.3,spelling``
+        seed: 0 or more
+        clean: write the clean lines too, aligned with the noisy lines
+        changed_positions: write the positions of the changed clean tokens of each line
+        resources: word counts, confusion sets, learner errors, the mask token
+        skip_bad_lines: skip lines that cannot be noised, which are an error otherwise
+        shard: (i, n) for the i-th of n parts of the source; outputs are named after the part
+        executor: where to work (default: this process)
+        overwrite: replace the outputs
+        progress: called with the number of lines done
+    """
+    text = TextInput(source, shard)
+    noisy = output if isinstance(output, Path) else None
+    files = {"noisy": noisy, "clean": clean, "changed": changed_positions}
+    paths = {name: text.shard_path(path) for name, path in files.items() if path is not None}
+    _check(text, output, paths, seed, skip_bad_lines)
+    job = _NoiseJob(
+        method=parse_noise(method),
+        seed=seed,
+        text=text,
+        outputs=paths,
+        resources=resources or NoiseResources(),
+        kept_counts=noisy and noisy.with_name(f"{noisy.name}.counts"),
+        skip_bad_lines=skip_bad_lines,
+        executor=executor or LocalExecutor(1),
+        progress=progress,
+    )
+    written = run_job(
+        list(paths.values()),
+        job.params(),
+        job.chunks,
+        job.signature,
+        overwrite=overwrite,
+        from_stdin=source is None,
+        stdout=None if isinstance(output, Path) else output,
+    )
+    return job.summary() if written else None
+
+
+def _check(
+    text: TextInput,
+    output: Path | IO[bytes],
+    paths: Mapping[str, Path],
+    seed: int,
+    skip_bad_lines: bool,
+) -> None:
+    """Reject arguments that do not fit."""
+    if seed < 0:
+        raise UsageError(f"`seed` is {seed}. Expected 0 or more.")
+    if not isinstance(output, Path):
+        if paths:
+            raise UsageError("`clean` and `changed_positions` need an `output` file.")
+        if text.shard != (1, 1):
+            raise UsageError("`shard` needs an `output` file.")
+    if skip_bad_lines and "clean" not in paths:
+        raise UsageError(
+            "`skip_bad_lines` needs `clean`: without it the noisy lines would not match the input."
+        )
+    check_distinct(text.path, paths.values())
+
+
+@dataclass
+class _NoiseJob:
+    """Arguments and counts of one call of `noise_file`."""
+
+    method: list[NoiseSpec]
+    seed: int
+    text: TextInput
+    outputs: dict[str, Path]
+    resources: NoiseResources
+    kept_counts: Path | None
+    skip_bad_lines: bool
+    executor: Executor
+    progress: ProgressFactory
+
+    def __post_init__(self) -> None:
+        self.totals: Counter[str] = Counter()
+
+    def params(self) -> dict[str, Any]:
+        """Return everything that determines the bytes of the outputs."""
+        return {
+            "noise": ",".join(map(str, self.method)),
+            "seed": self.seed,
+            "input": str(self.text),
+            "input_is": self.text.fingerprint,
+            "outputs": {name: str(path) for name, path in self.outputs.items()},
+            "shard": "{}/{}".format(*self.text.shard),
+            "skip_bad_lines": self.skip_bad_lines,
+            "mask_token": self.resources.mask_token,
+            **self.resources.fingerprints(),
+            "version": __version__,
+        }
+
+    def signature(self) -> Signature:
+        """Return the parameters and the counts."""
+        params = {key: value for key, value in self.params().items() if key != "version"}
+        return Signature("noise", {**params, **{name: self.totals[name] for name in TOTALS}})
+
+    def summary(self) -> NoiseSummary:
+        """Return the counts."""
+        params = self.params()
+        signature = Signature("noise", {"noise": params["noise"], "seed": self.seed})
+        counts = [self.totals[name] for name in TOTALS]
+        return NoiseSummary(signature, tuple(self.outputs.values()), *counts)
+
+    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+        """Noise the rest of the text block by block."""
+        if state:
+            self.text.position = state["position"]
+            self.totals.update(state["totals"])
+            logger.warning("resuming after line %s", self.totals["lines"])
+        compressed = {name: path.suffix == ".gz" for name, path in self.outputs.items()}
+        noise = corpus_noise(
+            self.method, self._resources(), self.seed, compressed or {"noisy": False}
+        )
+        report = self.progress("noise", "lines")
+        for result, share in self._noised(noise):
+            self._count(result)
+            report(result.lines, share)
+            yield result.outputs, {"position": result.end, "totals": self.totals}
+        if not self.totals["lines"] and self.text.shard == (1, 1):
+            raise DataError(f"{self.text} is empty. Expected a line or more.")
+
+    def _noised(self, noise: CorpusNoise) -> Iterator[tuple[NoisedBlock, float | None]]:
+        """Yield the results of the blocks, and the share of the text that is done.
+
+        Several processes read a seekable file by themselves, and return their outputs in files:
+        they need not send text to each other.
+        """
+        if not (
+            self.text.is_seekable
+            and isinstance(self.executor, LocalExecutor)
+            and self.executor.jobs > 1
+        ):
+            yield from self.text.map_blocks(self.executor, noise)
+            return
+        assert self.text.path is not None
+        first, after = self.text.shard_blocks()
+        begin = max(first, self.text.position // BLOCK_SIZE)  # where the next line begins
+        if self.text.position == self.text.path.stat().st_size:
+            return
+        output = next(iter(self.outputs.values()), None)
+        with _empty_folder(output and output.with_name(f"{output.name}.parts")) as folder:
+            function = FileNoise(noise, self.text.path, folder)
+            parts = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
+            results = self.executor.ordered(function, parts)
+            for part, result in zip(parts, results, strict=True):
+                if result is not None:
+                    yield result, (part.stop - begin) / (after - begin)
+
+    def _count(self, result: NoisedBlock) -> None:
+        """Add to the totals. Stop at a bad line unless bad lines are skipped."""
+        if result.bad and not self.skip_bad_lines:
+            raise self._bad_line(result.bad[0])
+        counts = (result.lines, len(result.bad), result.tokens, result.changed)
+        self.totals.update(dict(zip(TOTALS, counts, strict=True)))
+
+    def _bad_line(self, bad: BadLine) -> DataError:
+        number = self.text.lines_before() + self.totals["lines"] + bad.place
+        return DataError(
+            f"{self.text}:{number} {bad.what}. Fix it, or set `skip_bad_lines` (with `clean`) to "
+            "skip such lines."
+        )
+
+    def _resources(self) -> dict[str, Any]:
+        needs = set().union(*(spec.needs for spec in self.method))
+        counts: Mapping[str, int] = self._counts() if "unigrams" in needs else {}
+        if "unigrams" in needs and not sum(counts.values()):
+            given = self.resources.counts
+            raise DataError(
+                f"{given if isinstance(given, Path) else self.text} has no words to draw. Expected "
+                "clean text, tokens separated by spaces, or word `counts`."
+            )
+        return self.resources.load(self.method, counts)
+
+    def _counts(self) -> Mapping[str, int]:
+        """Read the word counts, or count the whole text once for all shards and seeds."""
+        given, path = self.resources.counts, self.text.path
+        if given is not None:
+            return read_counts(given) if isinstance(given, Path) else given
+        if path is None:
+            raise UsageError(
+                "This noise draws words by their counts. Name a file of `counts`, such as "
+                "fairseq's dict.txt, or read the text from a file."
+            )
+        if self.kept_counts is None:
+            return self._count_words(path)
+        kept, made_of = self.kept_counts, {"input_is": self.text.fingerprint}
+
+        def count() -> None:
+            if counts := self._count_words(path):
+                write_counts(counts, kept)
+                Signature("word-counts", {"input": str(path), **made_of}).write_beside(kept)
+
+        build_once(kept, lambda: is_done([kept], made_of), count)
+        return read_counts(kept) if is_done([kept], made_of) else {}
+
+    def _count_words(self, path: Path) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        report = self.progress("count words", "blocks")
+        with open_text(path) as file:
+            for block in self.executor.ordered(count_words, byte_blocks(file)):
+                counts.update(block)
+                report(1)
+        return counts
+
+
+@contextmanager
+def _empty_folder(path: Path | None) -> Iterator[Path]:
+    """Create a folder without files of an interrupted run, and delete it at the end."""
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
+            yield Path(folder)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    own = path / str(os.getpid())  # processes of a killed run may still be about to end
+    own.mkdir(parents=True)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _digest(source: object) -> str | None:
+    """Return a few letters that stand for the content of a file."""
+    if not isinstance(source, Path):
+        return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:12]
+    with open_bytes(source) as file:
+        return hashlib.sha256(file.read()).hexdigest()[:12]
