@@ -13,13 +13,13 @@ from typing import Any
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.metrics.classification import (
+from fairseq_ssl.metrics.classifier_scores import (
     ClassScores,
     class_scores,
     error_rate,
     error_statistics,
 )
-from fairseq_ssl.metrics.significance import SAMPLES, SEED, SeedRange, paired_bootstrap
+from fairseq_ssl.metrics.significance import SAMPLES, SEED, SeedRange, bootstrap_statistics
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import read_labeled_text
 
@@ -146,7 +146,7 @@ def _compare(
     }
     for name, own in rows.items():
         if name != args.baseline:
-            found = paired_bootstrap(own, rows[args.baseline], error_rate, args.samples, SEED)
+            found = bootstrap_statistics(own, rows[args.baseline], error_rate, args.samples, SEED)
             content[name]["against"] = {
                 "baseline": args.baseline,
                 "difference": found.difference,

@@ -23,6 +23,18 @@ LENGTH_PENALTY = 20
 """A longer sentence's length to a higher power is beyond what a float holds."""
 
 
+def at_least(minimum: int) -> Callable[[str], int]:
+    """Return an argparse type: an integer of `minimum` or more."""
+
+    def convert(word: str) -> int:
+        number = parse_integer(word)
+        if number is None or number < minimum:
+            raise argparse.ArgumentTypeError(f"{word!r} is not an integer of {minimum} or more")
+        return number
+
+    return convert
+
+
 def check_range(option: str, value: float, least: float, most: float) -> None:
     """Refuse a number outside of [least, most], and what is none."""
     if not least <= value <= most:

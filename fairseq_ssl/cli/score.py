@@ -1,17 +1,23 @@
-"""``fairseq-ssl score``: how good finished text is, with what the number was made by."""
+"""``fairseq-ssl score``: metrics of text, by system, level and category of edits."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.kind_options import chosen_options
-from fairseq_ssl.cli.options import check_jobs
-from fairseq_ssl.errors import DataError, UsageError, flag
-from fairseq_ssl.metrics.errant import TIERS
+from fairseq_ssl.cli.console import print_table, progress
+from fairseq_ssl.cli.options import at_least, check_jobs
+from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.errors import UsageError, flag
 
-SUMMARY = "score finished text against references"
+if TYPE_CHECKING:
+    from fairseq_ssl.metrics.metric import Metric
+    from fairseq_ssl.metrics.tables import ScoreBreakdown, SystemScores
+
+SUMMARY = "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy"
 EXAMPLES = """\
   fairseq-ssl score m2 corrected.txt --gold conll14.m2 --jobs 8
   fairseq-ssl score errant ours=seed1.txt ours=seed2.txt theirs=other.txt --gold ABCN.dev.gold.m2 \\
@@ -22,283 +28,371 @@ EXAMPLES = """\
       | fairseq-ssl score rouge - --reference test.trg --format json
   fairseq-ssl score chrf++ ours=seed1.de ours=seed2.de theirs=other.de --reference test.de \\
       --baseline before.de"""
+MODEL = "en_core_web_sm"
+TYPED = ("operation", "type", "full-type", "share")
+LEVEL = "level"
+FIGURE = "thesis, figures 4.5 to 4.10"
 
-EDITS: dict[str, Any] = {"gold": None, "beta": 0.5, "jobs": 1}
-METRICS: dict[str, dict[str, Any]] = {
-    "m2": {**EDITS, "gold": ..., "max_unchanged_words": 2, "ignore_case": False},
-    "gleu": {"reference": ..., "source": ..., "samples": 500},
-    "errant": {
-        **EDITS,
-        "reference": None,
-        "source": None,
-        "model": "en_core_web_sm",
-        "untyped": False,
-    },
-    "bleu": {"reference": ..., "tokenize": "13a"},
-    "chrf": {"reference": ...},
-    "chrf++": {"reference": ...},
-    "rouge": {"reference": ..., "stem": False, "sentence_mark": None},
-    "accuracy": {"reference": ...},
-}
-"""The options of each metric and their defaults; those that are needed have none."""
-
-LEAST = {"samples": 1, "max_unchanged_words": 0}
-ANALYSES = (*TIERS, "level", "share")
+Build = Callable[[argparse.Namespace], "Metric"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the metric, the files, and the options of some metrics."""
-    parser.add_argument(
-        "metric",
-        choices=METRICS,
-        metavar="METRIC",
-        help="m2: F of edits by MaxMatch (Dahlmeier and Ng, 2012), as m2scorer counts; "
-        "errant: F of corrections by their span, as errant_compare (Bryant et al., 2017); "
-        "gleu: of corrected sentences (Napoles et al., 2016), tokenised; bleu: by sacreBLEU; "
-        "chrf, chrf++: chrF2 and chrF2++ (Popovic, 2015, 2017), by sacreBLEU; "
-        "rouge: F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L (a summary as one sentence) and "
-        "ROUGE-Lsum (sentence by sentence, as the papers on CNN/Daily Mail have it); accuracy: "
-        "lines that are a reference word for word. All in percent",
+    """Declare a sub-verb for each metric."""
+    metrics = Steps(parser, "METRIC", "metrics, in percent")
+    _add_m2(metrics)
+    _add_errant(metrics)
+    _add_gleu(metrics)
+    step = _add(metrics, "bleu", "BLEU by sacreBLEU", _bleu)
+    _add_references(step)
+    step.add_argument(
+        "--tokenize", default="13a", metavar="NAME", help="tokenizer of sacreBLEU (default: 13a)"
     )
-    parser.add_argument(
-        "output",
+    for name, summary in (
+        ("chrf", "chrF2 by sacreBLEU (Popovic, 2015)"),
+        ("chrf++", "chrF2++ by sacreBLEU (Popovic, 2017)"),
+    ):
+        _add_references(_add(metrics, name, summary, _chrf))
+    _add_rouge(metrics)
+    summary = "percentage of lines that are equal to one of their references"
+    _add_references(_add(metrics, "accuracy", summary, _accuracy))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the metric."""
+    return run_step(args)
+
+
+def _add(
+    metrics: Steps, name: str, summary: str, build: Build, analyses: Sequence[str] = (LEVEL,)
+) -> argparse.ArgumentParser:
+    """Declare a metric with the options that all metrics have."""
+    step = metrics.add(name, summary, _run)
+    step.set_defaults(build=build)
+    more = ", or M2 files with the edits of a system" if name == "errant" else ""
+    step.add_argument(
+        "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help="what is scored, one in a line; - for stdin; several files are several systems, and "
-        "several of one NAME its seeds, whose mean and deviation are told; errant: also the edits "
-        "of a system, FILE.m2",
+        help=f"hypotheses, one line a sentence, - for stdin{more}; several files are several "
+        "systems; several files of one NAME are its seeds, shown as mean and standard deviation",
     )
-    _add_references(parser)
-    _add_metric_options(parser)
-    _add_analyses(parser)
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="(default: text)"
+    step.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
-
-
-def _add_references(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what it should be")
-    group.add_argument(
-        "--reference",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="gleu, bleu, chrf, chrf++, rouge, accuracy, errant: line by line; may be repeated",
-    )
-    group.add_argument(
-        "--source", type=Path, metavar="FILE", help="gleu, errant: what the output was made of"
-    )
-    group.add_argument(
-        "--gold",
-        type=Path,
-        metavar="FILE",
-        help="m2, errant: sources and edits of one or more annotators, in the m2 format; errant "
-        "takes instead --source and one or more --reference, and finds the edits",
-    )
-
-
-def _add_metric_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("options of a metric")
-    group.add_argument(
-        "--beta",
-        type=float,
-        metavar="X",
-        help="m2, errant: of F; below 1, precision counts for more; above 0 (default: 0.5)",
-    )
-    group.add_argument(
-        "--max-unchanged-words",
-        type=int,
-        metavar="N",
-        help="m2: words that an edit may hold unchanged; 0 or more (default: 2)",
-    )
-    group.add_argument(
-        "--ignore-case",
-        action="store_true",
-        default=None,
-        help="m2: leave out proposed edits that change only case or spaces "
-        "(--ignore_whitespace_casing of m2scorer)",
-    )
-    group.add_argument(
-        "--model",
-        metavar="NAME",
-        help="errant: the spaCy pipeline, by name or folder "
-        f"(default: {METRICS['errant']['model']})",
-    )
-    group.add_argument(
-        "--untyped",
-        action="store_true",
-        default=None,
-        help="errant: find edits on a blank pipeline, without types; it merges some edits in "
-        "another way, so compare such scores only with their like",
-    )
-    group.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="m2, errant: processes; the result is the same; 1 or more (default: 1)",
-    )
-    group.add_argument(
-        "--samples",
-        type=int,
-        metavar="N",
-        help="gleu: how many times a reference is drawn for each sentence, where there are "
-        f"several; 1 or more (default: {METRICS['gleu']['samples']})",
-    )
-    group.add_argument("--tokenize", metavar="NAME", help="bleu: sacreBLEU's (default: 13a)")
-    group.add_argument(
-        "--stem", action="store_true", default=None, help="rouge: compare stems (Porter's)"
-    )
-    group.add_argument(
-        "--sentence-mark",
-        metavar="TOKEN",
-        help="rouge: what stands between the sentences of a summary (default: nothing, so that "
-        "ROUGE-Lsum is ROUGE-L)",
-    )
-
-
-def _add_analyses(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("comparisons")
+    group = step.add_argument_group("comparisons")
     group.add_argument(
         "--baseline",
         action="append",
+        type=Path,
+        default=[],
         metavar="FILE",
-        help="compare each system with this one by a paired bootstrap over sentences (Koehn, "
-        "2004); several files are its seeds",
+        help="hypotheses of a baseline, compared with each system by a paired bootstrap over "
+        "sentences (Koehn, 2004); repeat for its seeds",
     )
     group.add_argument(
         "--resamples",
-        type=int,
+        type=at_least(1),
         metavar="N",
-        help="of the bootstrap; 1 or more (default: 1000)",
-    )
-    group.add_argument("--seed", type=int, metavar="N", help="of the bootstrap (default: 12345)")
-    group.add_argument(
-        "--by",
-        choices=ANALYSES,
-        metavar="WHAT",
-        help="operation, type, full-type: errant, TP, FP, FN, precision, recall and F of each "
-        "category of edits, as -cat 1, 2 and 3 of errant_compare: R, NOUN:NUM or R:NOUN:NUM; F "
-        "alone in the text of several systems or seeds. level: the score of each level. share: "
-        "errant, the percentage of the gold edits that each of the ten most frequent types has, at "
-        "each level",
+        help="number of bootstrap samples, 1 or more (default: 1000)",
     )
     group.add_argument(
-        "--levels", type=Path, metavar="FILE", help="the level of each sentence, as A, B, C or N"
+        "--seed",
+        type=at_least(0),
+        metavar="N",
+        help="seed of the bootstrap, 0 or more (default: 12345)",
+    )
+    _add_analyses(group, analyses)
+    return step
+
+
+def _add_analyses(group: argparse._ArgumentGroup, analyses: Sequence[str]) -> None:
+    explained = "level: the score of each level"
+    if analyses != (LEVEL,):
+        explained = (
+            "operation, type, full-type: the counts and scores of each category of edits, as in "
+            f"errant_compare -cat 1, 2 and 3; {explained}; share: the percentage of the ten most "
+            "frequent types in the gold edits of each level"
+        )
+    group.add_argument("--by", choices=analyses, metavar="ANALYSIS", help=f"analysis; {explained}")
+    group.add_argument(
+        "--levels", type=Path, metavar="FILE", help="level of each sentence, such as A, B, C or N"
     )
     group.add_argument(
         "--sections",
         metavar="LEVEL=N,...",
-        help="the levels of sections, with their numbers of sentences in their order",
+        help="levels of consecutive sections, with their numbers of sentences",
     )
     group.add_argument(
         "--figure",
         type=Path,
         metavar="FILE",
-        help="draw what --by asks for, as figures 4.5 to 4.10 of the thesis do, of categories the "
-        "ten most frequent ones: .png, .svg or .pdf",
+        help=f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, "
+        ".svg or .pdf by suffix",
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Read, score and print."""
-    from fairseq_ssl.cli import score_edits, score_metrics
-    from fairseq_ssl.cli import score_report as report
+def _add_references(step: argparse.ArgumentParser, required: bool = True) -> None:
+    step.add_argument(
+        "--reference",
+        type=Path,
+        action="append",
+        required=required,
+        metavar="FILE",
+        help="references, one line a sentence; repeat for more references",
+    )
 
-    settings = _settings(args)
-    _check_analyses(args, settings)
-    _check_bootstrap(args)
-    named = _named(args.output)
-    files = [*(file for of_name in named.values() for file in of_name), *(args.baseline or ())]
-    lines = {file: _read(file) for file in files}
-    kinds = {**score_metrics.METRICS, **score_edits.METRICS}
-    metric = kinds[args.metric](settings, settings.get("reference") or [])
-    counted = {file: metric.count(file, lines[file]) for file in lines}
-    systems = {name: [counted[file] for file in of_name] for name, of_name in named.items()}
-    found = report.Report(metric, args.metric, systems)
-    if args.baseline:
-        baseline = [counted[file] for file in args.baseline]
-        found.compare(baseline, args.resamples, args.seed)
+
+def _add_edit_options(step: argparse.ArgumentParser) -> None:
+    step.add_argument(
+        "--beta",
+        type=float,
+        default=0.5,
+        metavar="X",
+        help="weight of recall against precision in F, above 0 (default: 0.5)",
+    )
+    step.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes, 1 or more; does not change the result (default: 1)",
+    )
+
+
+def _add_m2(metrics: Steps) -> None:
+    summary = "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer"
+    step = _add(metrics, "m2", summary, _m2)
+    step.add_argument(
+        "--gold",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="M2 file with the sources and the edits of one or more annotators",
+    )
+    _add_edit_options(step)
+    step.add_argument(
+        "--max-unchanged-words",
+        type=at_least(0),
+        default=2,
+        metavar="N",
+        help="maximum number of unchanged words in an edit, 0 or more (default: 2)",
+    )
+    step.add_argument(
+        "--ignore-case",
+        action="store_true",
+        help="ignore edits that only change case or spaces, as --ignore_whitespace_casing of "
+        "m2scorer",
+    )
+
+
+def _m2(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import M2
+
+    check_jobs(args.jobs)
+    return M2(args.gold, args.beta, args.max_unchanged_words, args.ignore_case, args.jobs, progress)
+
+
+def _add_errant(metrics: Steps) -> None:
+    summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
+    step = _add(metrics, "errant", summary, _errant, (*TYPED[:3], LEVEL, TYPED[3]))
+    step.add_argument(
+        "--gold",
+        type=Path,
+        metavar="FILE",
+        help="M2 file with the sources and the edits of one or more annotators (default: extract "
+        "the edits from --source and --reference)",
+    )
+    step.add_argument("--source", type=Path, metavar="FILE", help="uncorrected text")
+    _add_references(step, required=False)
+    _add_edit_options(step)
+    step.add_argument(
+        "--model", metavar="NAME", help=f"name or folder of a spaCy pipeline (default: {MODEL})"
+    )
+    step.add_argument(
+        "--untyped",
+        action="store_true",
+        help="extract edits without types, on a blank pipeline; it merges some edits differently, "
+        "so such scores only compare with each other",
+    )
+
+
+def _errant(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import Errant
+
+    check_jobs(args.jobs)
+    if args.gold and (args.source or args.reference):
+        raise UsageError("--gold has the sources and the edits. Drop --source and --reference.")
+    if not args.gold and not (args.source and args.reference):
+        raise UsageError("score errant needs --gold, or --source and --reference.")
+    if args.untyped and args.model:
+        raise UsageError("--untyped does not use --model. Drop one of them.")
+    if args.by in TYPED and args.untyped and not (args.by == "share" and args.gold):
+        raise UsageError(f"--by {args.by} needs types. Drop --untyped.")
+    options: dict[str, Any] = {
+        "model": args.model or MODEL,
+        "untyped": args.untyped,
+        "beta": args.beta,
+        "jobs": args.jobs,
+        "progress": progress,
+    }
+    if args.gold:
+        return Errant(args.gold, **options)
+    return Errant.from_references(args.source, args.reference, **options)
+
+
+def _add_gleu(metrics: Steps) -> None:
+    summary = (
+        "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script"
+    )
+    step = _add(metrics, "gleu", summary, _gleu)
+    step.add_argument("--source", type=Path, required=True, metavar="FILE", help="uncorrected text")
+    _add_references(step)
+    step.add_argument(
+        "--samples",
+        type=at_least(1),
+        default=500,
+        metavar="N",
+        help="number of rounds that draw one of several references for each sentence, 1 or more "
+        "(default: 500)",
+    )
+
+
+def _gleu(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import Gleu
+
+    return Gleu(args.reference, args.source, args.samples)
+
+
+def _bleu(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import Bleu
+
+    return Bleu(args.reference, args.tokenize)
+
+
+def _chrf(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import Chrf
+
+    return Chrf(args.reference, 2 if args.step == "chrf++" else 0)
+
+
+def _add_rouge(metrics: Steps) -> None:
+    summary = "F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L, and ROUGE-Lsum sentence by sentence"
+    step = _add(metrics, "rouge", summary, _rouge)
+    _add_references(step)
+    step.add_argument("--stem", action="store_true", help="compare stems, by Porter's stemmer")
+    step.add_argument(
+        "--sentence-mark",
+        metavar="TOKEN",
+        help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
+    )
+
+
+def _rouge(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import Rouge
+
+    return Rouge(args.reference, args.stem, args.sentence_mark)
+
+
+def _accuracy(args: argparse.Namespace) -> Metric:
+    from fairseq_ssl.metrics import Accuracy
+
+    return Accuracy(args.reference)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Score all systems, analyze and print."""
+    from fairseq_ssl.metrics.tables import parse_sections, read_levels, score_systems
+
+    _check(args)
+    systems = _systems(args.systems)
+    metric = args.build(args)
+    scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)
     if args.by:
-        sentences = len(next(iter(counted.values())).rows)
-        levels = report.levels(args.levels, args.sections, sentences)
-        if args.by == "level":
-            found.by_level(levels)
-        elif isinstance(metric, score_edits.ErrantMetric):
-            if args.by in TIERS:
-                found.by_category(args.by, settings["beta"])
-            else:
-                found.shares(metric.gold, levels)
-    found.publish(args.format, args.figure)
+        levels = None
+        if args.levels:
+            levels = read_levels(args.levels, scores.sentences)
+        elif args.sections:
+            levels = parse_sections(args.sections, scores.sentences)
+        scores.analyze(args.by, levels)
+    if args.figure and scores.breakdown:
+        from fairseq_ssl.analysis.score_figures import draw_breakdown
+
+        draw_breakdown(scores.breakdown, args.figure)
+    if args.format == "json":
+        print(json.dumps(scores.content(), indent=2, ensure_ascii=False))
+    else:
+        _print(scores)
     return 0
 
 
-def _named(given: list[str]) -> dict[str, list[str]]:
-    """Return files by the names of their systems; one without is named as it is."""
-    named: dict[str, list[str]] = {}
-    for word in given:
+def _systems(words: Sequence[str]) -> dict[str, list[Path]]:
+    """Return the files of each system. A file without a name is its own system."""
+    systems: dict[str, list[Path]] = {}
+    for word in words:
         name, equals, file = word.partition("=")
         if not (name and equals and file) or Path(word).exists():
             name, file = word, word
-        if file in named.get(name, ()):
+        path = Path(file)
+        if path in systems.get(name, ()):
             raise UsageError(f"{file} is given twice.")
-        named.setdefault(name, []).append(file)
-    return named
+        systems.setdefault(name, []).append(path)
+    return systems
 
 
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the metric's options; refuse those of the others, and values out of range."""
-    settings = chosen_options(args, "score", args.metric, METRICS, LEAST)
-    check_jobs(settings.get("jobs"))
-    if not settings.get("beta", 1) > 0:
-        raise UsageError(f"--beta is {settings['beta']}; expected a number above 0.")
-    if args.metric == "errant":
-        _check_errant(args, settings)
-    return settings
-
-
-def _check_errant(args: argparse.Namespace, settings: dict[str, Any]) -> None:
-    parallel = settings["source"], settings["reference"]
-    if settings["gold"] and any(parallel):
-        raise UsageError("--gold has the sources and edits; leave --source and --reference out.")
-    if not settings["gold"] and not all(parallel):
-        raise UsageError("score errant needs --gold, or --source and --reference.")
-    if settings["untyped"] and args.model:
-        raise UsageError("--untyped works without a --model; leave one of them out.")
-
-
-def _check_analyses(args: argparse.Namespace, settings: dict[str, Any]) -> None:
-    """Refuse analyses that go with another metric, or lack what they need."""
-    typed = (*TIERS, "share")
-    if args.by in typed and args.metric != "errant":
-        raise UsageError(f"--by {args.by} goes with errant, not with {args.metric}.")
-    has_types = not settings.get("untyped") or (args.by == "share" and settings["gold"])
-    if args.by in typed and not has_types:
-        raise UsageError(f"--by {args.by} needs types; leave --untyped out.")
+def _check(args: argparse.Namespace) -> None:
+    """Raise an error if options of analyses do not fit together."""
     if args.levels and args.sections:
-        raise UsageError("--levels and --sections tell the same; leave one of them out.")
+        raise UsageError("--levels and --sections both give levels. Drop one of them.")
     has_levels = bool(args.levels or args.sections)
-    if args.by == "level" and not has_levels:
+    if args.by == LEVEL and not has_levels:
         raise UsageError("--by level needs --levels or --sections.")
-    if has_levels and args.by not in ("level", "share"):
-        raise UsageError("--levels and --sections go with --by level or --by share.")
+    if has_levels and args.by not in (LEVEL, "share"):
+        raise UsageError("--levels and --sections need --by level or --by share.")
     if args.figure and not args.by:
-        raise UsageError(f"--figure draws what --by asks for; give one of {', '.join(ANALYSES)}.")
-
-
-def _check_bootstrap(args: argparse.Namespace) -> None:
+        raise UsageError("--figure needs --by.")
     for name in ("resamples", "seed"):
         if getattr(args, name) is not None and not args.baseline:
-            raise UsageError(f"{flag(name)} goes with --baseline.")
-    if args.resamples is not None and args.resamples < 1:
-        raise UsageError(f"--resamples is {args.resamples}; expected 1 or more.")
-    if args.seed is not None and args.seed < 0:
-        raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
+            raise UsageError(f"{flag(name)} needs --baseline.")
 
 
-def _read(name: str) -> list[str]:
-    from fairseq_ssl.cli.options import input_lines
+def _print(scores: SystemScores) -> None:
+    values = scores.values()
+    if scores.is_single:
+        for name, (value,) in values.items():
+            print(f"{name}\t{value}")
+    else:
+        rows = zip(*values.values(), strict=True)
+        named = zip(scores.systems, rows, strict=True)
+        print_table(["system", *values], [[name, *map(str, row)] for name, row in named])
+    if scores.breakdown:
+        print()
+        _print_breakdown(scores.breakdown, scores.is_single)
+    if scores.comparisons:
+        print()
+        rows_of = [
+            [
+                name,
+                f"{one.difference:+.2f}",
+                f"{one.low:+.2f} to {one.high:+.2f}",
+                f"{one.p:.4f}",
+            ]
+            for name, one in scores.comparisons.items()
+        ]
+        print_table(["against the baseline", "difference", "95 % of samples", "p"], rows_of)
+    print(scores.signature())
 
-    found = list(input_lines(Path(name)))
-    if not found:
-        raise DataError(f"{name} is empty. Expected a line or more.")
-    return found
+
+def _print_breakdown(table: ScoreBreakdown, is_single: bool) -> None:
+    """Print a row for each part; for one output with the counts, as ``errant_compare -cat``."""
+    from fairseq_ssl.metrics.errant import errant_scores
+
+    if not (table.counts and is_single):
+        header = [f"{table.unit} by {table.key}", *table.columns]
+        print_table(header, [[name, *map(str, row)] for name, row in table.rows.items()])
+        return
+    rows = []
+    for name, ((counts,),) in table.counts.items():
+        precision, recall, _ = errant_scores(counts)
+        shown = f"{100 * precision:.2f}", f"{100 * recall:.2f}", str(table.rows[name][0])
+        rows.append([name, *map(str, counts), *shown])
+    print_table([table.key, "TP", "FP", "FN", "Precision", "Recall", table.unit], rows)

@@ -26,9 +26,11 @@ class StepParser(Parser):
 class Steps:
     """The steps of a verb."""
 
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
+    def __init__(
+        self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
+    ) -> None:
         self._steps = parser.add_subparsers(
-            dest="step", required=True, metavar="STEP", parser_class=StepParser, title="steps"
+            dest="step", required=True, metavar=metavar, parser_class=StepParser, title=title
         )
 
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:

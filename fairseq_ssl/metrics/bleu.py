@@ -1,4 +1,4 @@
-"""sacreBLEU's BLEU and chrF: of a corpus, by length, and as sums over sentences."""
+"""BLEU and chrF by sacreBLEU: metrics, scores by length, and their sums over sentences."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError, import_optional, nearest
+from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, TextSource
+from fairseq_ssl.metrics.significance import SentenceStatistics
 from fairseq_ssl.text.tokenization import LineRewriter
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """The numbers from `first` to `last`, both included."""
+    """A range of numbers, both ends included."""
 
     first: int
     last: int | None
-    """None: no end."""
+    """None if the range has no end."""
 
     def __contains__(self, number: int) -> bool:
         return self.first <= number and (self.last is None or number <= self.last)
 
     def __str__(self) -> str:
-        """Return ``11-20``, or ``71-`` for the last."""
+        """Return ``11-20``, or ``71-`` for a range without end."""
         return f"{self.first}-{'' if self.last is None else self.last}"
 
 
 def buckets(ends: Sequence[int]) -> list[Bucket]:
-    """Return the buckets 1 to the first end, and so on; the last goes on without end."""
+    """Return the buckets from 1 to the first end and so on. The last bucket has no end."""
     starts = [1, *(end + 1 for end in ends)]
     return [Bucket(start, end) for start, end in zip(starts, [*ends, None], strict=True)]
 
 
 def bleu_metric(tokenizer: str = "13a") -> Any:
-    """Return sacreBLEU's metric; it takes text as it is, tokenised or not."""
+    """Return the metric of sacreBLEU, which accepts tokenized text without a warning."""
     metrics = import_optional("sacrebleu.metrics.bleu", "BLEU", "fairseq")
     if tokenizer not in metrics.BLEU.TOKENIZERS:
         known = list(metrics.BLEU.TOKENIZERS)
@@ -47,21 +49,21 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
     try:
         return metrics.BLEU(tokenize=tokenizer, force=True)
     except (ImportError, RuntimeError, OSError) as error:  # MeCab, or a model to download
-        told = " ".join(str(error).split())
-        raise UsageError(f"sacreBLEU's tokenizer {tokenizer} can not start: {told}") from None
+        reason = " ".join(str(error).split())
+        raise UsageError(f"sacreBLEU's tokenizer {tokenizer} cannot start: {reason}") from None
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:
-    """Return what puts spaces between words as BLEU tells them apart; `none` lets a line be."""
+    """Return a function that tokenizes a line as BLEU does; `none` leaves lines unchanged."""
     if tokenizer == "none":
         return str
-    cut = bleu_metric(tokenizer).tokenizer
-    return lambda line: str(cut(line.rstrip()))
+    tokenize = bleu_metric(tokenizer).tokenizer
+    return lambda line: str(tokenize(line.rstrip()))
 
 
 @dataclass(frozen=True)
 class BleuResult:
-    """A score in percent, and how sacreBLEU names the way it was made."""
+    """A score in percent, and the signature of sacreBLEU."""
 
     score: float
     signature: str
@@ -70,7 +72,7 @@ class BleuResult:
 def bleu(
     translations: Sequence[str], references: Sequence[str], tokenizer: str = "13a"
 ) -> BleuResult:
-    """Score detokenised lines against one reference each."""
+    """Return BLEU of detokenized lines with one reference each."""
     metric = bleu_metric(tokenizer)
     score = metric.corpus_score(list(translations), [list(references)]).score
     return BleuResult(float(score), str(metric.get_signature()))
@@ -83,7 +85,7 @@ def bleu_by_length(
     within: Sequence[Bucket],
     tokenizer: str = "13a",
 ) -> list[float | None]:
-    """Score the lines of each bucket by themselves; None where there are none."""
+    """Return BLEU of the lines in each bucket, None for an empty bucket."""
     scores: list[float | None] = []
     for bucket in within:
         chosen = [i for i, length in enumerate(lengths) if length in bucket]
@@ -93,48 +95,48 @@ def bleu_by_length(
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""What can be aimed at."""
+"""Metrics whose sums over sentences re-ranking can tune weights for."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
 class SumMetric(Protocol):
-    """A score of a corpus that follows from sums of counts."""
+    """A score of a corpus that follows from sums of the counts of its sentences."""
 
     def signature(self) -> str:
-        """Return how sacreBLEU names the way a score is made."""
+        """Return the signature of sacreBLEU."""
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
         """Yield each sentence's counts, [candidates][counts].
 
         Args:
-            lists: the texts of each sentence's candidates
-            references: the files of references, a line a sentence each
+            lists: candidates of each sentence
+            references: one list of sentences for each annotator
         """
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Return the corpus scores in percent, [...], of sums of counts, [..., counts]."""
+        """Return corpus scores in percent, [...], of sums of counts, [..., counts]."""
 
     def exact(self, sums: SentenceSums) -> float:
-        """Return what sacreBLEU itself makes of one row of sums."""
+        """Return the corpus score of one row of sums, as computed by sacreBLEU."""
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Return the scores of sentences alone, [...], of their counts, [..., counts]."""
+        """Return sentence scores, [...], of counts, [..., counts]."""
 
 
-class _OfMetric:
-    """What the aims share: a metric of sacreBLEU's."""
+class _SacreBleuSums:
+    """Sums of a metric of sacreBLEU."""
 
     def __init__(self, metric: Any) -> None:
         self._metric = metric
 
     def __getstate__(self) -> dict[str, Any]:
-        """Go to other processes without the metric: they only need the arithmetic."""
+        """Leave the metric out for other processes, which only need the arithmetic."""
         return {**self.__dict__, "_metric": None}
 
     def signature(self) -> str:
-        """Return how sacreBLEU names the way a score is made."""
+        """Return the signature of sacreBLEU."""
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
@@ -148,14 +150,14 @@ class _OfMetric:
             ]
 
     def exact(self, sums: SentenceSums) -> float:
-        """Return what sacreBLEU itself makes of one row of sums."""
+        """Return the corpus score of one row of sums, as computed by sacreBLEU."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
 
-class BleuSums(_OfMetric):
-    """BLEU, smoothed as sacreBLEU does by default.
+class BleuSums(_SacreBleuSums):
+    """BLEU with the default smoothing of sacreBLEU.
 
-    Counts: length, length of the nearest reference, right n-grams by n, n-grams by n.
+    Counts: length, length of the closest reference, correct n-grams by n, n-grams by n.
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
@@ -166,12 +168,12 @@ class BleuSums(_OfMetric):
         return _bleu(np.asarray(sums, np.float64), effective_order=False)
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Return BLEU of sentences, n-grams as long as there are (sacreBLEU's effective order)."""
+        """Return sentence BLEU with the effective order of n-grams."""
         return _bleu(counts.astype(np.float64), effective_order=True)
 
 
 def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
-    """Return BLEU, [...]: an order without right n-grams counts 1/2, the next 1/4, and so on."""
+    """Return BLEU, [...]. An order without correct n-grams counts 1/2, the next one 1/4."""
     length, wanted = sums[..., 0], sums[..., 1]
     right, all_ = np.split(sums[..., 2:], 2, axis=-1)
     none = (right == 0) & (all_ > 0)
@@ -187,15 +189,15 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
     return np.where(possible, scores, 0.0)
 
 
-class ChrfSums(_OfMetric):
-    """chrF2 of characters up to 6, with words up to so many; of several references the best.
+class ChrfSums(_SacreBleuSums):
+    """chrF2 of character n-grams up to 6 and word n-grams up to `word_order`.
 
-    Counts, by order: n-grams of the candidate, of the reference, right ones.
+    Counts by order: n-grams of the candidate, of the best reference, and in both.
     """
 
-    def __init__(self, words: int = 0) -> None:
+    def __init__(self, word_order: int = 0) -> None:
         metrics = import_optional("sacrebleu.metrics.chrf", "chrF", "fairseq")
-        super().__init__(metrics.CHRF(word_order=words))
+        super().__init__(metrics.CHRF(word_order=word_order))
         self._weight = float(self._metric.beta**2)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
@@ -212,12 +214,93 @@ class ChrfSums(_OfMetric):
         return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Return the scores of sentences alone."""
+        """Return sentence chrF, [...], of counts, [..., counts]."""
         return self.values(counts)
 
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
-    """Return an aim by its name; the tokenizer is BLEU's."""
+    """Return the sums of a metric in `SUM_METRICS`; `tokenizer` is for BLEU."""
     if name == "bleu":
         return BleuSums(tokenizer)
     return ChrfSums({"chrf": 0, "chrf++": 2}[name])
+
+
+class SacreBleuMetric(ReferenceMetric):
+    """Base of the metrics that sacreBLEU computes."""
+
+    def __init__(self, sums: SumMetric, references: Sequence[TextSource] | None) -> None:
+        super().__init__(references)
+        self._sums = sums
+
+    def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
+        """Return the counts of n-grams of each hypothesis."""
+        self._check(hypotheses, label)
+        counts = self._sums.counts([[line] for line in hypotheses], self.references)
+        return np.array([row for (row,) in counts], np.float64)
+
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        """Return the corpus score."""
+        return {self.name: self._sums.exact(rows.sum(0).astype(np.int64))}
+
+    def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
+        """Return the sentence score, for BLEU with the effective order of n-grams."""
+        return {self.name: float(self._sums.by_sentence(row.astype(np.int64)))}
+
+    def _sacrebleu_parameters(self) -> dict[str, str]:
+        """Return the signature of sacreBLEU by its keys."""
+        pairs = (pair.partition(":") for pair in self._sums.signature().split("|"))
+        return {key: value for key, _, value in pairs}
+
+
+class Bleu(SacreBleuMetric):
+    """BLEU by sacreBLEU.
+
+    Args:
+        references: one text for each annotator, or None if each call passes its references
+        tokenize: a tokenizer of sacreBLEU
+
+    Example:
+        >>> print(Bleu().corpus_score(["the cat sat on the mat"], [["the cat sat on a mat"]]))
+        BLEU = 53.73
+        >>> Bleu().sentence_score("the cat sat", ["the cat sat"]).score
+        100.0
+    """
+
+    method = "bleu"
+    name = "BLEU"
+
+    def __init__(
+        self, references: Sequence[TextSource] | None = None, tokenize: str = "13a"
+    ) -> None:
+        super().__init__(BleuSums(tokenize), references)
+        self.tokenize = tokenize
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of references, the tokenizer, and the version of sacreBLEU."""
+        by = f"sacrebleu-{self._sacrebleu_parameters()['version']}"
+        return {**super().parameters(), "tokenize": self.tokenize, "by": by}
+
+
+class Chrf(SacreBleuMetric):
+    """chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017).
+
+    Args:
+        references: one text for each annotator, or None if each call passes its references
+        word_order: longest word n-grams, 0 for chrF or 2 for chrF++
+
+    Example:
+        >>> print(Chrf(word_order=2).corpus_score(["the cat sat"], [["the cat sat"]]))
+        chrF2++ = 100.00
+    """
+
+    def __init__(self, references: Sequence[TextSource] | None = None, word_order: int = 0) -> None:
+        super().__init__(ChrfSums(word_order), references)
+        self.method = f"chrf{'+' * word_order}"
+        self.name = f"chrF2{'+' * word_order}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of references, and the parameters of sacreBLEU."""
+        found = self._sacrebleu_parameters()
+        version = found.pop("version")
+        found.pop("nrefs", None)
+        return {**super().parameters(), **found, "by": f"sacrebleu-{version}"}

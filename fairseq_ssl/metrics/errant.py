@@ -1,7 +1,7 @@
-"""ERRANT (Bryant et al., 2017): edits found by rules and typed by parts of speech, and their F.
+"""ERRANT (Bryant et al., 2017): F of edits that rules extract and type by parts of speech.
 
-Edits come from the package errant over a pipeline of spaCy; the counts are those of its command
-``errant_compare``, of corrections by their span.
+The package errant extracts the edits with a spaCy pipeline. The counts are those of its command
+``errant_compare`` for span-based correction.
 """
 
 from __future__ import annotations
@@ -9,29 +9,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import MissingPackageError, import_optional
-from fairseq_ssl.text.m2 import NOTHING, M2Edit, M2Sentence
+import numpy as np
+
+from fairseq_ssl.errors import DataError, MissingPackageError, import_optional
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.metrics.metric import (
+    HYPOTHESES,
+    EditMetric,
+    MetricScore,
+    TextSource,
+    check_lengths,
+    read_gold,
+    read_text,
+    text_label,
+)
+from fairseq_ssl.metrics.significance import SentenceStatistics
+from fairseq_ssl.text.m2 import NOTHING, M2Edit, M2Sentence, read_m2
 
 MODEL = "en_core_web_sm"
 UNKNOWN_TYPE = "UNK"
-"""The type of what an annotator marked, but did not correct."""
+"""Type of an error that an annotator marked and did not correct."""
 UNTYPED = "NA"
-PURPOSE = "Finding edits by ERRANT"
+PURPOSE = "Extracting edits by ERRANT"
 
 TypeTotals = tuple[int, int, int]
-"""Edits that are right, that are wrong, and that are missing."""
+"""Numbers of edits: true positives, false positives, false negatives."""
 
 
 @dataclass(frozen=True)
 class TypedCounts:
-    """Edits of a sentence, or of a corpus."""
+    """Numbers of edits of a sentence or of a corpus, by type."""
 
     right: Counter[str] = field(default_factory=Counter)
-    """By type."""
     wrong: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
@@ -45,12 +59,11 @@ class TypedCounts:
 
 
 class Annotator:
-    """Finds the edits between two sentences.
+    """Extraction of the edits between two sentences.
 
     Args:
-        model: name of an installed spaCy pipeline, or the folder of one; None: a blank pipeline,
-            which splits words and no more, so that edits are merged without knowing parts of
-            speech and have no types
+        model: name or folder of a spaCy pipeline, or None for a blank pipeline. A blank pipeline
+            has no parts of speech, so it merges some edits differently, and edits have no types.
     """
 
     def __init__(self, model: str | None) -> None:
@@ -60,7 +73,7 @@ class Annotator:
         self._errant: Any = errant.load("en", pipeline)
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
-        """Return what was corrected, in the order of the source."""
+        """Return the edits in the order of the source."""
         if source.split() == corrected.split():
             return []
         before, after = self._errant.parse(source), self._errant.parse(corrected)
@@ -71,20 +84,20 @@ class Annotator:
         return [_m2_edit(edit, self.typed) for edit in found]
 
     def sentence(self, source: str, corrected: Sequence[str], line: int = 0) -> M2Sentence:
-        """Return the block of a sentence, an annotator for each of its corrections."""
+        """Return a sentence with one annotator for each of its corrections."""
         annotators = {number: self.edits(source, text) for number, text in enumerate(corrected)}
         return M2Sentence(tuple(source.split()), annotators, line)
 
 
 def packages() -> str:
-    """Return names and versions of what finds the edits, for a signature."""
+    """Return names and versions of the packages, for a signature."""
     return f"errant-{version('errant')},spacy-{version('spacy')}"
 
 
-def compared(found: Sequence[M2Edit], wanted: Sequence[M2Edit]) -> TypedCounts:
-    """Count the edits of a system against those of an annotator.
+def compare_edits(found: Sequence[M2Edit], wanted: Sequence[M2Edit]) -> TypedCounts:
+    """Count the edits of a system against the edits of an annotator.
 
-    Edits that are right or missing have the type that the annotator gives them.
+    Edits that are right or missing have the type of the annotator's edit.
     """
     ours, theirs = _by_span(found), _by_span(wanted)
     counts = TypedCounts()
@@ -102,10 +115,10 @@ def compared(found: Sequence[M2Edit], wanted: Sequence[M2Edit]) -> TypedCounts:
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Choose an annotator for each sentence: who makes F of all sentences so far the highest.
+    """Choose the annotator of each sentence that maximizes F of all sentences so far.
 
-    As errant does it: F is rounded to four digits, and among equals the one with more edits right,
-    then fewer wrong, then fewer missing is taken, then the first.
+    As in errant, F is rounded to four digits. Ties go to more edits that are right, then to fewer
+    that are wrong, then to fewer that are missing, then to the first annotator.
     """
     total, counts = (0, 0, 0), []
     for sentence in choices:
@@ -122,7 +135,7 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F of edits that are right, wrong and missing."""
+    """Return precision, recall and F of numbers of edits: right, wrong, missing."""
     right, wrong, missing = counts
     precision = right / (right + wrong) if wrong else 1.0
     recall = right / (right + missing) if missing else 1.0
@@ -131,17 +144,17 @@ def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, fl
 
 
 def operation(kind: str) -> str:
-    """Return the operation of a type: of R:NOUN:NUM, R. One that has none stays as it is."""
+    """Return the operation of a type, R for R:NOUN:NUM. A type without operation is unchanged."""
     return kind[0] if kind[1:2] == ":" else kind
 
 
 def main_type(kind: str) -> str:
-    """Return a type without its operation: of R:NOUN:NUM, NOUN:NUM."""
+    """Return a type without its operation, NOUN:NUM for R:NOUN:NUM."""
     return kind[2:] if kind[1:2] == ":" else kind
 
 
 def full_type(kind: str) -> str:
-    """Return a type with its operation, which is how m2 files have it."""
+    """Return a type with its operation, as in M2 files."""
     return kind
 
 
@@ -150,18 +163,18 @@ TIERS: dict[str, Callable[[str], str]] = {
     "type": main_type,
     "full-type": full_type,
 }
-"""The categories of errors by their tier: what ``errant_compare -cat 1``, ``2`` and ``3`` show."""
+"""Category of a type in each tier, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 
 
-def by_category(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
-    """Add up the counts of a corpus by category.
+def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
+    """Sum the counts of a corpus by category.
 
     Args:
-        counts: counts of its sentences
+        counts: counts of each sentence
         tier: a name of `TIERS`
 
     Returns:
-        counts by category, the most frequent ones in the gold edits first
+        the counts by category, most frequent in the gold edits first
     """
     category, total = TIERS[tier], TypedCounts()
     for sentence in counts:
@@ -178,7 +191,7 @@ def _parts(counts: TypedCounts) -> tuple[Counter[str], ...]:
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
-    """Return by span and correction the types; several edits may be the same."""
+    """Return the types by span and correction. Several edits may be equal."""
     found: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
@@ -197,12 +210,151 @@ def _pipeline(spacy: Any, model: str) -> Any:
         return spacy.load(model, disable=["ner"])
     except OSError as error:
         if Path(model).exists():
-            reason = f"a spaCy pipeline that can be read ({model} is none)"
+            reason = f"a readable spaCy pipeline ({model} is not one)"
         else:
             reason = model
         raise MissingPackageError(
             reason,
             "Typing errors by ERRANT",
-            f"python -m spacy download {MODEL}; or pass the folder of a pipeline by --model, or "
-            "score without types by --untyped",
+            f"python -m spacy download {MODEL}; or set `model` to the folder of a pipeline, or "
+            "`untyped` to score without types",
         ) from error
+
+
+class Errant(EditMetric):
+    """F of edits by ERRANT, span-based correction as in ``errant_compare`` (Bryant et al., 2017).
+
+    Args:
+        gold: the path of an M2 file, or its sentences
+        model: name or folder of a spaCy pipeline, for the edits of hypotheses
+        untyped: use a blank pipeline. It merges some edits differently, so such scores only
+            compare with each other, and edits have no types.
+        beta: weight of recall against precision, above 0
+        jobs: number of processes, 1 or more
+        progress: reports scored sentences
+
+    Example:
+        >>> metric = Errant.from_references(["a cat sit ."], [["a cat sits ."]], untyped=True)
+        >>> print(metric.corpus_score(["a cat sits ."]))
+        F_0.5 = 100.00 (Precision = 100.00 Recall = 100.00)
+    """
+
+    method = "errant"
+
+    def __init__(
+        self,
+        gold: str | Path | Iterable[M2Sentence],
+        model: str = MODEL,
+        untyped: bool = False,
+        beta: float = 0.5,
+        jobs: int = 1,
+        progress: ProgressFactory = silent_progress,
+    ) -> None:
+        super().__init__(beta, jobs, progress)
+        self._label, self.gold = read_gold(gold)
+        self._model = None if untyped else model
+        self._is_extracting = False
+
+    @classmethod
+    def from_references(
+        cls, sources: TextSource, references: Sequence[TextSource], **options: Any
+    ) -> Errant:
+        """Return the metric with gold edits extracted from one reference or more.
+
+        Args:
+            sources: the uncorrected text
+            references: one text for each annotator
+            options: options of the metric
+        """
+        metric = cls([], **options)
+        lines, metric._label = read_text(sources), text_label(sources, "the sources")
+        texts = [read_text(reference) for reference in references]
+        for reference, text in zip(references, texts, strict=True):
+            name = text_label(reference, "a reference")
+            check_lengths(name, len(text), metric._label, len(lines))
+        pairs = list(zip(lines, zip(*texts, strict=True), strict=True))
+        metric.gold = metric._annotate(pairs, "references")
+        return metric
+
+    def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
+        """Return the score of the hypothesis for the gold sentence `index`."""
+        gold = self.gold[index]
+        edits = self._annotate([(" ".join(gold.words), (hypothesis,))], HYPOTHESES)
+        counts = self._compare([edits[0].annotators[0]], [gold])
+        return MetricScore(self.name, self.values(edit_statistics(counts)))
+
+    def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
+        """Return the numbers of edits of each hypothesis: right, wrong, missing."""
+        return edit_statistics(self.typed_counts(hypotheses, label))
+
+    def typed_counts(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> list[TypedCounts]:
+        """Return the numbers of edits of each hypothesis, by type."""
+        check_lengths(self._label, len(self.gold), label, len(hypotheses))
+        pairs: list[tuple[str, tuple[str, ...]]] = [
+            (" ".join(gold.words), (line,))
+            for gold, line in zip(self.gold, hypotheses, strict=True)
+        ]
+        edits = [sentence.annotators[0] for sentence in self._annotate(pairs, label)]
+        return self._compare(edits, self.gold)
+
+    def typed_counts_of_file(self, path: Path) -> list[TypedCounts]:
+        """Return the numbers of edits of a system, which an M2 file has, by type."""
+        sentences = list(read_m2(path))
+        check_lengths(self._label, len(self.gold), path, len(sentences))
+        for sentence, gold in zip(sentences, self.gold, strict=True):
+            if sentence.words != gold.words or len(sentence.annotators) > 1:
+                raise DataError(
+                    f"{path}:{sentence.line} is not the sentence of {self._label}, or has several "
+                    "annotators. Expected the same sources, and the edits of one system."
+                )
+        edits = [next(iter(sentence.annotators.values())) for sentence in sentences]
+        return self._compare(edits, self.gold)
+
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        """Return precision, recall and F."""
+        return self._named(errant_scores(rows.sum(0).tolist(), self.beta))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of annotators, and how the edits were extracted."""
+        annotators = max(len(sentence.annotators) for sentence in self.gold)
+        found = {**super().parameters(), "annotators": annotators}
+        if not self._is_extracting:
+            return {**found, "edits": "from m2"}
+        return {**found, "edits": self._model or "blank pipeline, untyped", "by": packages()}
+
+    def _compare(
+        self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]
+    ) -> list[TypedCounts]:
+        """Count edits against the best annotator of each sentence."""
+        choices = [
+            [compare_edits(ours, theirs) for theirs in sentence.annotators.values()]
+            for ours, sentence in zip(edits, gold, strict=True)
+        ]
+        return choose_annotator(choices, self.beta)
+
+    def _annotate(self, pairs: list[tuple[str, tuple[str, ...]]], label: str) -> list[M2Sentence]:
+        self._is_extracting = True
+        load_annotator(self._model)  # here too, so that a missing model is reported before work
+        return self._map(_AnnotateBlock(self._model), pairs, label)
+
+
+@dataclass(frozen=True)
+class _AnnotateBlock:
+    """Annotation of a block of sentences in a process, which loads the pipeline once."""
+
+    model: str | None
+
+    def __call__(self, block: list[tuple[str, tuple[str, ...]]]) -> list[M2Sentence]:
+        annotator = load_annotator(self.model)
+        return [annotator.sentence(source, corrected) for source, corrected in block]
+
+
+@lru_cache(maxsize=1)
+def load_annotator(model: str | None) -> Annotator:
+    """Return the annotator of a pipeline, loaded once in each process."""
+    return Annotator(model)
+
+
+def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:
+    """Return the counts of all types of each sentence, [sentences, 3]."""
+    return np.array([each.totals() for each in counts], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""GLEU of corrected text (Napoles et al., 2015, as simplified in 2016: without tuning)."""
+"""GLEU of corrected text (Napoles et al., 2015), without tuning as in the version of 2016."""
 
 from __future__ import annotations
 
@@ -6,79 +6,149 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.metrics.metric import (
+    HYPOTHESES,
+    MetricScore,
+    ReferenceMetric,
+    TextSource,
+    check_lengths,
+    read_text,
+    text_label,
+)
+from fairseq_ssl.metrics.significance import SentenceStatistics
+
 Grams = list[Counter[tuple[str, ...]]]
-"""How often each n-gram is in a sentence, by n from 1."""
+"""Counts of the n-grams of a sentence, by n from 1."""
 GleuCounts = NDArray[np.float64]
-"""Words of the output, words of the reference; then by n: n-grams right, n-grams there are."""
+"""Length of the hypothesis and of the reference; then for each n: correct n-grams, all n-grams."""
 
 MAX_N = 4
 
 
-@dataclass(frozen=True)
-class Gleu:
-    """Percentages."""
+class Gleu(ReferenceMetric):
+    """GLEU of corrected text (Napoles et al., 2015), in the version of 2016.
 
-    score: float
-    """The mean over samples of one reference for each sentence."""
-    deviation: float
-    """Of the samples."""
-    by_reference: tuple[float, ...]
-    """Against each file of references alone."""
-
-
-def gleu(
-    outputs: Sequence[str],
-    sources: Sequence[str],
-    references: Sequence[Sequence[str]],
-    samples: int = 500,
-) -> Gleu:
-    """Score outputs, a tokenised sentence each.
-
-    As BLEU, but an n-gram that the output has of the source, where the reference has it not, takes
-    one that is right away. References are drawn as the authors' script draws them, so that its
-    numbers come out.
+    GLEU is BLEU with a penalty: an n-gram that the hypothesis has in common with the source, but
+    not with the reference, cancels one correct n-gram. The text is tokenized. With several
+    references, one of them is drawn for each sentence, in `samples` rounds with the seeds of the
+    authors' script, and the score is the mean.
 
     Args:
-        outputs: what is scored
-        sources: what it was made of
-        references: by annotator, what it should be
-        samples: how many times to draw a reference for each sentence, where there are several
+        references: one text for each annotator, or None if each call passes its references
+        sources: the uncorrected text, or None if each call passes its sources
+        samples: number of rounds, if there are several references
+
+    Example:
+        >>> metric = Gleu([["a b c d x y"]], ["a b c d e f"])
+        >>> print(metric.corpus_score(["a b c d z z"]))
+        GLEU = 50.81
+        >>> metric.get_signature().parameters
+        {'references': 1}
     """
-    return gleu_of_counts(gleu_counts(outputs, sources, references), samples)
+
+    method = "gleu"
+    name = "GLEU"
+
+    def __init__(
+        self,
+        references: Sequence[TextSource] | None = None,
+        sources: TextSource | None = None,
+        samples: int = 500,
+    ) -> None:
+        super().__init__(references)
+        self.samples = samples
+        self._set_sources(sources)
+
+    def corpus_score(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[TextSource] | None = None,
+        sources: TextSource | None = None,
+    ) -> MetricScore:
+        """Return the score of a corpus.
+
+        Args:
+            hypotheses: one sentence each
+            references: one text for each annotator (default: those of the metric)
+            sources: the uncorrected text (default: that of the metric)
+        """
+        if sources is not None:
+            self._set_sources(sources)
+        return super().corpus_score(hypotheses, references)
+
+    def sentence_score(
+        self, hypothesis: str, references: Sequence[str], source: str = ""
+    ) -> MetricScore:
+        """Return the score of one sentence with one reference or more."""
+        metric = Gleu([[reference] for reference in references], [source], self.samples)
+        return metric._score_sentence(hypothesis)
+
+    def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
+        """Return the counts of each hypothesis against each annotator, in one row."""
+        self._check(hypotheses, label)
+        if self.sources is None:
+            raise UsageError("GLEU needs the uncorrected text. Set `source`.")
+        check_lengths(self._source_label, len(self.sources), label, len(hypotheses))
+        counts = gleu_counts(hypotheses, self.sources, self.references)
+        return counts.reshape(len(hypotheses), -1)
+
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        """Return GLEU; with several references also its deviation and the mean over references."""
+        counts = rows.reshape(len(rows), len(self.references), -1)
+        alone = [gleu_of(counts[:, annotator].sum(0)) for annotator in range(counts.shape[1])]
+        if len(alone) == 1:
+            return {self.name: alone[0]}
+        scores = sampled_scores(counts, self.samples)
+        return {
+            self.name: float(np.mean(scores)),
+            "deviation of samples": float(np.std(scores)),
+            "mean of single references": float(np.mean(alone)),
+        }
+
+    def total_score(self, totals: SentenceStatistics) -> float:
+        """Return the mean score over single references."""
+        counts = totals.reshape(len(self.references), -1)
+        return float(np.mean([gleu_of(each) for each in counts]))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of references, and of rounds if there are several references."""
+        samples = {"samples": self.samples} if len(self.references) > 1 else {}
+        return {**super().parameters(), **samples}
+
+    def _set_sources(self, sources: TextSource | None) -> None:
+        self._source_label = text_label(sources, "the sources")
+        self.sources = None if sources is None else read_text(sources)
 
 
-def gleu_of_counts(counts: GleuCounts, samples: int = 500) -> Gleu:
-    """Score sentences by their counts, [sentences, annotators, 10]."""
+def sampled_scores(counts: GleuCounts, samples: int) -> list[float]:
+    """Return the score of each round, of counts [sentences, annotators, 10]."""
     lines, annotators = counts.shape[:2]
-    alone = tuple(gleu_of(counts[:, annotator].sum(0)) for annotator in range(annotators))
-    if annotators == 1:
-        return Gleu(alone[0], 0.0, alone)
     every = np.arange(lines)
-    scores = [
+    return [
         gleu_of(counts[every, _draw(sample, lines, annotators)].sum(0)) for sample in range(samples)
     ]
-    return Gleu(float(np.mean(scores)), float(np.std(scores)), alone)
 
 
 def gleu_counts(
-    outputs: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
+    hypotheses: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
 ) -> GleuCounts:
-    """Return the counts of each sentence against each annotator: [sentences, annotators, 10]."""
-    counts = np.zeros((len(outputs), len(references), 2 + 2 * MAX_N))
-    for number, (output, source) in enumerate(zip(outputs, sources, strict=True)):
-        ours, before = _grams(output), _grams(source)
+    """Return the counts of each sentence against each annotator, [sentences, annotators, 10]."""
+    counts = np.zeros((len(hypotheses), len(references), 2 + 2 * MAX_N))
+    for number, (hypothesis, source) in enumerate(zip(hypotheses, sources, strict=True)):
+        ours, before = _grams(hypothesis), _grams(source)
         for annotator, lines in enumerate(references):
             counts[number, annotator] = _match_counts(ours, before, _grams(lines[number]))
     return counts
 
 
 def _draw(sample: int, lines: int, references: int) -> NDArray[np.int64]:
-    """Draw a reference for each line, with the seed that the authors' script has for a sample."""
+    """Draw a reference for each line, with the seed of the authors' script for this round."""
     draw = random.Random(101 * sample)
     return np.array([int(draw.random() * references) for _ in range(lines)])
 
@@ -103,7 +173,7 @@ def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
 
 
 def gleu_of(counts: GleuCounts) -> float:
-    """Return the score in percent of counts that were added up over a corpus."""
+    """Return the score in percent of counts that are summed over a corpus."""
     if not counts.all():
         return 0.0
     length, wanted = counts[:2]

@@ -4,57 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
+
+import numpy as np
 
 from fairseq_ssl.errors import import_optional
+from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, TextSource
+from fairseq_ssl.metrics.significance import SentenceStatistics
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
-"""What rouge-score calls them; L takes a summary for one sentence, Lsum sentence by sentence."""
+"""Names of the variants in rouge-score."""
 
 
-def rouge(
-    outputs: Sequence[str],
-    references: Sequence[Sequence[str]],
-    stem: bool = False,
-    mark: str | None = None,
-) -> dict[str, float]:
-    """Return the mean F1 of each variant over all summaries, in percent.
+class Rouge(ReferenceMetric):
+    """Mean F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
+
+    ROUGE-L takes a summary as one sentence, ROUGE-Lsum sentence by sentence. Of several
+    references, the one with the highest score counts.
 
     Args:
-        outputs: what is scored
-        references: by annotator, what it should be; the best of several counts
-        stem: whether to compare the stems of words, as Porter cuts them
-        mark: token that stands between the sentences of a summary, for Lsum
+        references: one text for each annotator, or None if each call passes its references
+        stem: compare stems of words, by Porter's stemmer
+        sentence_mark: token between the sentences of a summary
+
+    Example:
+        >>> print(Rouge().corpus_score(["the cat sat"], [["the cat ran"]]))
+        ROUGE-L = 66.67 (ROUGE-1 = 66.67 ROUGE-2 = 50.00 ROUGE-Lsum = 66.67)
     """
-    rows = rouge_by_line(outputs, references, stem, mark)
-    means = [100 * sum(column) / len(outputs) for column in zip(*rows, strict=True)]
-    return dict(zip(VARIANTS, means, strict=True))
 
+    method = "rouge"
+    name = "ROUGE-L"
 
-def rouge_by_line(
-    outputs: Sequence[str],
-    references: Sequence[Sequence[str]],
-    stem: bool = False,
-    mark: str | None = None,
-) -> list[list[float]]:
-    """Return the F1 of each summary by each variant."""
-    package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
-    scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=stem)
-    rows = []
-    for number, output in enumerate(outputs):
-        wanted = [_sentences(lines[number], mark) for lines in references]
-        found = scorer.score_multi(wanted, _sentences(output, mark))
-        rows.append([found[name].fmeasure for name in VARIANTS.values()])
-    return rows
+    def __init__(
+        self,
+        references: Sequence[TextSource] | None = None,
+        stem: bool = False,
+        sentence_mark: str | None = None,
+    ) -> None:
+        super().__init__(references)
+        self.stem = stem
+        self.sentence_mark = sentence_mark
 
+    def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
+        """Return the F1 of each summary by each variant, and 1."""
+        self._check(hypotheses, label)
+        package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
+        scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=self.stem)
+        rows = []
+        for number, hypothesis in enumerate(hypotheses):
+            references = [self._split(lines[number]) for lines in self.references]
+            scores = scorer.score_multi(references, self._split(hypothesis))
+            rows.append([*(scores[name].fmeasure for name in VARIANTS.values()), 1])
+        return np.array(rows, np.float64)
 
-def package() -> str:
-    """Return name and version of what computes it, for a signature."""
-    return f"rouge-score-{version('rouge-score')}"
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        """Return the mean of each variant."""
+        *sums, count = rows.sum(0)
+        return {
+            f"ROUGE-{variant}": float(100 * total / count)
+            for variant, total in zip(VARIANTS, sums, strict=True)
+        }
 
+    def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
+        """Return each variant."""
+        return self.values(row[None])
 
-def _sentences(line: str, mark: str | None) -> str:
-    """Put each sentence on a line of its own."""
-    if mark is None:
-        return line
-    words = " ".join("\n" if word == mark else word for word in line.split())
-    return "\n".join(part.strip() for part in words.split("\n") if part.strip())
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of references, the options, and the version of rouge-score."""
+        return {
+            **super().parameters(),
+            "stem": self.stem,
+            "mark": self.sentence_mark or "none",
+            "by": f"rouge-score-{version('rouge-score')}",
+        }
+
+    def _split(self, line: str) -> str:
+        """Put each sentence on a line of its own."""
+        if self.sentence_mark is None:
+            return line
+        words = " ".join("\n" if word == self.sentence_mark else word for word in line.split())
+        return "\n".join(part.strip() for part in words.split("\n") if part.strip())

@@ -1,1 +1,31 @@
-"""One page of what scores, decodings and analyses have written: found, put together, drawn."""
+r"""One HTML page that shows scores, figures and sentences of systems side by side.
+
+Example:
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name:
+    ...     folder = Path(name)
+    ...     _ = (folder / "ours.txt").write_text("the cat sat\n")
+    ...     _ = (folder / "reference.txt").write_text("the cat sat down\n")
+    ...     comparison = Comparison(references=[folder / "reference.txt"], metric="accuracy")
+    ...     systems = {"ours": [folder / "ours.txt"]}
+    ...     signature = write_report(folder / "r.html", systems=systems, comparison=comparison)
+    ...     print(signature.parameters)
+    {'systems': 1, 'set': 'test', 'sentences': 1}
+"""
+
+from fairseq_ssl.report.builder import Comparison, write_report
+from fairseq_ssl.report.page import Page
+from fairseq_ssl.report.score_files import ReportFiles, ScoreTable, collect_files, score_table
+from fairseq_ssl.report.sentences import Sentences
+
+__all__ = [
+    "Comparison",
+    "Page",
+    "ReportFiles",
+    "ScoreTable",
+    "Sentences",
+    "collect_files",
+    "score_table",
+    "write_report",
+]

@@ -7,34 +7,40 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
+from importlib.resources import files as resource_files
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from fairseq_ssl.metrics.significance import SeedRange
-from fairseq_ssl.report.score_files import Difference, Parts, ReportFiles, ScoreComparison
+from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
+from fairseq_ssl.report.score_files import (
+    Breakdown,
+    ReportFiles,
+    ScoreComparison,
+    ScoreTable,
+    best_scores,
+)
 from fairseq_ssl.report.sentences import Sentences
-from fairseq_ssl.report.tables import ScoreTable, best_scores
 
 SIGNIFICANT = 0.05
 NO_VALUE = '<td><span class="faint">none</span></td>'
 
 
 def score_html(scores: ScoreTable) -> str:
-    """Return all scores by system."""
+    """Return the table of all scores by system."""
     if not scores.rows:
         return ""
     header = ["system"]
-    for of_set, metric in scores.headings():
-        header.append(f"{escape(of_set)} <br>{escape(metric)}" if of_set else escape(metric))
-    largest = best_scores(scores)
+    for test_set, metric in scores.headings():
+        name = escape(metric)
+        header.append(f"{escape(test_set)} <br>{name}" if test_set else name)
+    best = best_scores(scores)
     rows = []
-    for system, spreads in scores.rows.items():
+    for system, ranges in scores.rows.items():
         cells = [escape(system)]
-        for spread, most in zip(spreads, largest, strict=True):
-            is_best = len(scores.rows) > 1 and spread is not None and spread.mean == most
-            cells.append(_score(spread, is_best))
+        for score, best_mean in zip(ranges, best, strict=True):
+            is_best = len(scores.rows) > 1 and score is not None and score.mean == best_mean
+            cells.append(_score(score, is_best))
         rows.append(cells)
     notes = "".join(f"<li>{escape(signature)}</li>" for signature in scores.signatures())
     return "\n".join(
@@ -49,69 +55,69 @@ def score_html(scores: ScoreTable) -> str:
     )
 
 
-def _score(spread: SeedRange | None, is_best: bool) -> str:
-    if spread is None:
+def _score(score: SeedRange | None, is_best: bool) -> str:
+    if score is None:
         return NO_VALUE
-    seeds = f' <span class="faint">({len(spread.values)})</span>' if len(spread.values) > 1 else ""
-    shown = f'<strong>{spread}<span class="heard"> best</span></strong>' if is_best else str(spread)
-    return f'<td data-value="{spread.mean}">{shown}{seeds}</td>'
+    seeds = f' <span class="faint">({len(score.values)})</span>' if len(score.values) > 1 else ""
+    shown = f'<strong>{score}<span class="heard"> best</span></strong>' if is_best else str(score)
+    return f'<td data-value="{score.mean}">{shown}{seeds}</td>'
 
 
-def comparison(found: ScoreComparison, number: int) -> str:
-    """Return systems against a baseline, with what can be said of them."""
+def comparison_html(comparison: ScoreComparison, number: int) -> str:
+    """Return the table of systems against a baseline."""
     rows = [
         [
             escape(system),
-            f"<td>{_verdict(told, found.less_is_better)}</td>",
-            f'<td data-value="{told.value}">{_signed(told.value)}</td>',
-            f'<td data-value="{told.low}">{_signed(told.low)} to {_signed(told.high)}</td>',
-            f'<td data-value="{told.p}">{told.p:.4f}</td>',
+            f"<td>{_verdict(one, comparison.lower_is_better)}</td>",
+            f'<td data-value="{one.difference}">{_signed(one.difference)}</td>',
+            f'<td data-value="{one.low}">{_signed(one.low)} to {_signed(one.high)}</td>',
+            f'<td data-value="{one.p}">{one.p:.4f}</td>',
         ]
-        for system, told in found.differences.items()
+        for system, one in comparison.differences.items()
     ]
     header = ["system", "it is", "difference", "95 % of samples", "p"]
     return "\n".join(
         [
             f'<section aria-labelledby="against{number}">',
-            f'<h2 id="against{number}">{escape(found.title)}</h2>',
+            f'<h2 id="against{number}">{escape(comparison.title)}</h2>',
             '<p class="faint">Paired bootstrap over sentences (Koehn, 2004): better or worse where '
             f"p is below {SIGNIFICANT}, one comparison taken by itself.</p>",
-            _wide(f"Table of {found.title}", _table(header, rows)),
+            _wide(f"Table of {comparison.title}", _table(header, rows)),
             "</section>",
         ]
     )
 
 
-def _verdict(told: Difference, less_is_better: bool) -> str:
-    if told.p >= SIGNIFICANT or not told.value:
+def _verdict(result: BootstrapResult, lower_is_better: bool) -> str:
+    if result.p >= SIGNIFICANT or not result.difference:
         return "not shown to differ"
-    return "better" if (told.value > 0) != less_is_better else "worse"
+    return "better" if (result.difference > 0) != lower_is_better else "worse"
 
 
 def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "\N{MINUS SIGN}")
 
 
-def parts(name: str, found: Parts) -> str:
-    """Return scores by type or by level, folded."""
-    systems = list(dict.fromkeys(system for row in found.values() for system in row))
+def breakdown_html(name: str, breakdown: Breakdown) -> str:
+    """Return the folded table of scores by type or by level."""
+    systems = list(dict.fromkeys(system for row in breakdown.values() for system in row))
     rows = [
         [escape(part), *(_score(row.get(system), is_best=False) for system in systems)]
-        for part, row in found.items()
+        for part, row in breakdown.items()
     ]
-    made = _table(["", *map(escape, systems)], rows)
-    return f"<details><summary>{escape(name)}</summary>{_wide(f'Table of {name}', made)}</details>"
+    table = _table(["", *map(escape, systems)], rows)
+    return f"<details><summary>{escape(name)}</summary>{_wide(f'Table of {name}', table)}</details>"
 
 
 def _wide(label: str, content: str) -> str:
-    """Return what scrolls by itself where the window is narrow."""
+    """Return a region that scrolls in a narrow window."""
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">{content}</div>'
     )
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are HTML already; the first of each row names it."""
+    """Return a table of HTML cells. The first cell of each row is its heading."""
     first, *others = header
     corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
     head = corner + "".join(f'<th scope="col">{cell}</th>' for cell in others)
@@ -128,12 +134,12 @@ ORDERS = {
     "low": "A scored lowest",
 }
 UNLIKE = {"unlike": "words of A and B least alike"}
-MANY = 2
-"""Systems; of more, some can be hidden."""
+MAX_ALWAYS_SHOWN = 2
+"""With more systems, some can be hidden."""
 
 
-def section(sentences: Sentences) -> str:
-    """Return the form, and the places that the script fills."""
+def sentences_html(sentences: Sentences) -> str:
+    """Return the form, and the elements that the script fills."""
     return "\n".join(
         [
             '<section aria-labelledby="sentences"><h2 id="sentences">Sentences</h2>',
@@ -198,16 +204,16 @@ def _orders(sentences: Sentences) -> list[str]:
     if not orders:
         return []
     numbers = {str(at): name for at, name in enumerate(sentences.systems)}
-    found = [_select("Order", "sort", {"": "as given", **orders})]
+    fields = [_select("Order", "sort", {"": "as given", **orders})]
     if several:
-        found.append(_select("System A", "first", numbers, str(len(numbers) - 1)))
-        found.append(_select("System B", "second", numbers, "0"))
-    return found
+        fields.append(_select("System A", "first", numbers, str(len(numbers) - 1)))
+        fields.append(_select("System B", "second", numbers, "0"))
+    return fields
 
 
 def _shown(sentences: Sentences) -> list[str]:
-    """Return boxes to hide systems by, where there are many."""
-    if len(sentences.systems) <= MANY:
+    """Return checkboxes that hide systems, if there are many."""
+    if len(sentences.systems) <= MAX_ALWAYS_SHOWN:
         return []
     boxes = "".join(
         f'<label class="check"><input type="checkbox" name="show" value="{at}" checked>'
@@ -221,7 +227,7 @@ def _shown(sentences: Sentences) -> list[str]:
 
 
 def _note(sentences: Sentences) -> str:
-    """Return what the numbers beside systems are, and whose outputs."""
+    """Return a note on the scores and the seeds shown."""
     shown = []
     if sentences.scores is not None:
         shown.append(f"Beside each system: {escape(sentences.metric)} of the sentence.")
@@ -240,44 +246,44 @@ def _check(name: str, text: str) -> str:
 
 
 def _select(label: str, name: str, options: Mapping[str, str], chosen: str = "") -> str:
-    made = "".join(
+    choices = "".join(
         f'<option value="{escape(value)}"{" selected" * (value == chosen)}>{escape(text)}</option>'
         for value, text in options.items()
     )
-    return f'<label>{label} <select name="{name}">{made}</select></label>'
+    return f'<label>{label} <select name="{name}">{choices}</select></label>'
 
 
-KINDS = {
+MEDIA_TYPES = {
     ".png": "image/png",
     ".svg": "image/svg+xml",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
 }
 SCRIPTS = ("tables.js", "changes.js", "sentences.js")
-MAX_SENTENCES = 20_000
-"""Characters that are shown of an analysis."""
+MAX_ANALYSIS_CHARS = 20_000
+"""Maximum number of characters shown of an analysis."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """All that is shown."""
+    """The content of the page."""
 
     title: str
-    found: ReportFiles
+    files: ReportFiles
     scores: ScoreTable
     sentences: Sentences | None
     signature: str
 
     def html(self) -> str:
         """Return the page as HTML."""
-        found, sentences = self.found, self.sentences
+        files, sentences = self.files, self.sentences
         sections = [
             score_html(self.scores),
-            *(comparison(one, number) for number, one in enumerate(found.comparisons)),
-            *(parts(name, one) for name, one in found.parts.items()),
-            _figures(found.figures),
-            "" if sentences is None else section(sentences),
-            _analyses(found.analyses),
+            *(comparison_html(one, number) for number, one in enumerate(files.comparisons)),
+            *(breakdown_html(name, one) for name, one in files.breakdowns.items()),
+            _figures(files.figures),
+            "" if sentences is None else sentences_html(sentences),
+            _analyses(files.analyses),
         ]
         data = json.dumps(sentences and sentences.content(), ensure_ascii=False)
         skip = '<a class="skip" href="#sentences">To the sentences</a>' if sentences else ""
@@ -288,12 +294,12 @@ class Page:
             script="\n".join(map(_asset, SCRIPTS)),
             sections="\n".join(filter(None, sections)),
             signature=escape(self.signature),
-            data=data.replace("<", "\\u003c"),  # no text ends the script
+            data=data.replace("<", "\\u003c"),  # so that no text ends the script
         )
 
 
 def _asset(name: str) -> str:
-    return (files("fairseq_ssl.report") / name).read_text(encoding="utf-8")
+    return (resource_files("fairseq_ssl.report") / name).read_text(encoding="utf-8")
 
 
 def _figures(figures: Mapping[str, Path]) -> str:
@@ -302,9 +308,9 @@ def _figures(figures: Mapping[str, Path]) -> str:
     drawn = []
     for name, path in figures.items():
         content = base64.b64encode(path.read_bytes()).decode("ascii")
-        kind = KINDS[path.suffix.lower()]
+        media_type = MEDIA_TYPES[path.suffix.lower()]
         drawn.append(
-            f'<figure><img src="data:{kind};base64,{content}" alt="Figure {escape(name)}">'
+            f'<figure><img src="data:{media_type};base64,{content}" alt="Figure {escape(name)}">'
             f"<figcaption>{escape(name)}</figcaption></figure>"
         )
     return "\n".join(
@@ -322,13 +328,13 @@ def _analyses(analyses: Mapping[str, Any]) -> str:
     for name, content in analyses.items():
         text = json.dumps(content, indent=2, ensure_ascii=False)
         more = (
-            f"\n... and {len(text) - MAX_SENTENCES} characters more"
-            if len(text) > MAX_SENTENCES
+            f"\n... and {len(text) - MAX_ANALYSIS_CHARS} characters more"
+            if len(text) > MAX_ANALYSIS_CHARS
             else ""
         )
         region = (
             f'<pre tabindex="0" role="region" aria-label="{escape(name)}">'
-            f"{escape(text[:MAX_SENTENCES])}{more}</pre>"
+            f"{escape(text[:MAX_ANALYSIS_CHARS])}{more}</pre>"
         )
         shown.append(f"<details><summary>{escape(name)}</summary>{region}</details>")
     return "\n".join(

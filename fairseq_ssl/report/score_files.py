@@ -1,10 +1,10 @@
-"""Score files that recipes and `fairseq-ssl score` write: collected from folders and parsed."""
+"""Score files of recipes and of `fairseq-ssl score`: collected, parsed, and put into a table."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
@@ -12,90 +12,80 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.json_files import parse_json
-from fairseq_ssl.metrics.significance import SeedRange
+from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
-"""Metrics of which less is better."""
+"""Metrics where lower is better."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Numbers of which neither more nor less is better."""
+"""Values where neither higher nor lower is better."""
 DIGITS = re.compile(r"\d+")
 LARGEST = 1e100
-"""Numbers below it have a mean and a standard deviation, which are squared, that are finite."""
-PARTS = {
+"""Upper bound of values, so that their standard deviation is finite."""
+BREAKDOWNS = {
     "operations": "operation",
     "types": "type",
     "full types": "full type",
     "levels": "level",
     "shares": "share",
 }
-"""What `fairseq-ssl score --by` writes, and what of it is told."""
+"""Keys that `fairseq-ssl score --by` writes, and their names on the page."""
 
 
 @dataclass(frozen=True)
 class ReportedScore:
-    """A number that some text got."""
+    """A score of a system on a test set."""
 
     system: str
-    set: str
-    """The held-out set, or nothing where the file does not tell."""
+    test_set: str
+    """Empty if the file does not name it."""
     metric: str
     values: tuple[float, ...]
-    """Of its seeds."""
+    """One for each seed."""
     signature: str
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Of a system from a baseline, by a paired bootstrap."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-
-
-@dataclass(frozen=True)
 class ScoreComparison:
-    """Systems against one of them."""
+    """Systems against a baseline."""
 
     title: str
-    differences: dict[str, Difference]
-    less_is_better: bool = False
+    differences: dict[str, BootstrapResult]
+    lower_is_better: bool = False
 
 
-Parts = dict[str, dict[str, SeedRange]]
-"""Scores by what they are of, then by system."""
+Breakdown = dict[str, dict[str, SeedRange]]
+"""Scores by part, such as a level or a type of error, then by system."""
 
 
-def direction(metric: str) -> int:
-    """Return 1 where more is better, -1 where less is, 0 where neither."""
+def metric_direction(metric: str) -> int:
+    """Return 1 if higher is better, -1 if lower is better, 0 if neither."""
     if COUNTS.search(metric):
         return 0
     return -1 if LOWER.search(metric) else 1
 
 
-def scores_of(content: Any, of_set: str, system: str) -> Iterator[ReportedScore]:
-    """Yield what a file of scores tells; of other JSON, nothing.
+def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedScore]:
+    """Yield the scores of a score file, and nothing from other JSON.
 
-    It is sacreBLEU's JSON, of one metric or several, or that of `fairseq-ssl score` or `classify
-    score` with `--format json`, for one system or several.
+    A score file is the JSON of sacreBLEU, with one metric or several, or of `fairseq-ssl score` or
+    `fairseq-ssl classify score`, with one system or several.
     """
     if isinstance(content, list):
         for one in content:
-            yield from scores_of(one, of_set, system)
+            yield from parse_scores(one, test_set, system)
     if not isinstance(content, dict) or "signature" not in content:
         return
     signature = str(content["signature"])
     for name, metric, values in _values(content, system):
-        yield ReportedScore(name, of_set, named(metric, signature), values, signature)
+        yield ReportedScore(name, test_set, metric_name(metric, signature), values, signature)
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """Yield systems, metrics and the numbers of seeds."""
+    """Yield systems, metrics and the values of their seeds."""
     if isinstance(content.get("systems"), dict):
         for name, metrics in content["systems"].items():
-            for metric, spread in _spreads(metrics).items():
-                yield name, metric, spread.values
+            for metric, scores in _seed_ranges(metrics).items():
+                yield name, metric, scores.values
     elif _is_number(content.get("score")):
         yield system, str(content.get("name", "score")), (float(content["score"]),)
     else:
@@ -104,35 +94,37 @@ def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tu
                 yield system, metric, (float(value),)
 
 
-def comparisons_of(content: Any, name: str) -> Iterator[ScoreComparison]:
-    """Yield what a file tells of systems against a baseline."""
+def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
+    """Yield the comparisons of systems with a baseline."""
     if not isinstance(content, dict):
         return
-    found = _differences(content.get("against the baseline"))
-    if found:
-        yield ScoreComparison(f"{name}: against the baseline", found)
+    differences = _parse_differences(content.get("against the baseline"))
+    if differences:
+        yield ScoreComparison(f"{name}: against the baseline", differences)
     against = {
-        system: told["against"]
-        for system, told in _items(content.get("systems"))
-        if isinstance(told, dict) and isinstance(told.get("against"), dict)
+        system: scores["against"]
+        for system, scores in _items(content.get("systems"))
+        if isinstance(scores, dict) and isinstance(scores.get("against"), dict)
     }
-    for baseline in dict.fromkeys(str(told.get("baseline")) for told in against.values()):
-        of_it = {name: told for name, told in against.items() if told.get("baseline") == baseline}
-        if found := _differences(of_it):
-            yield ScoreComparison(f"{name}: error against {baseline}", found, less_is_better=True)
+    for baseline in dict.fromkeys(str(one.get("baseline")) for one in against.values()):
+        others = {name: one for name, one in against.items() if one.get("baseline") == baseline}
+        if differences := _parse_differences(others):
+            yield ScoreComparison(
+                f"{name}: error against {baseline}", differences, lower_is_better=True
+            )
 
 
-def parts_of(content: Any, name: str) -> Iterator[tuple[str, Parts]]:
-    """Yield the tables by type or by level, with what they are called."""
-    for key, part in PARTS.items():
+def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]:
+    """Yield the tables by type or by level, with their names."""
+    for key, part in BREAKDOWNS.items():
         rows = _items(content.get(key)) if isinstance(content, dict) else []
-        table = {row: _spreads(columns) for row, columns in rows}
+        table = {row: _seed_ranges(columns) for row, columns in rows}
         if any(table.values()):
             yield f"{name}: by {part}", table
 
 
-def named(metric: str, signature: str) -> str:
-    """Return `errant F_0.5` for F_0.5, which is told by several methods."""
+def metric_name(metric: str, signature: str) -> str:
+    """Return the name of a metric with its method, such as `errant F_0.5`."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
     if not method or ":" in method or " " in method:
@@ -151,33 +143,33 @@ def _is_number(value: Any) -> bool:
     return is_number and isfinite(value) and abs(value) < LARGEST
 
 
-def _spread(told: Any) -> SeedRange | None:
-    """Return the numbers of seeds, as two commands write them."""
-    if not isinstance(told, dict):
+def _seed_range(content: Any) -> SeedRange | None:
+    """Return the scores of seeds, in the formats of `score` and of `classify score`."""
+    if not isinstance(content, dict):
         return None
-    values = told.get("seeds", told.get("values"))
+    values = content.get("seeds", content.get("values"))
     if not (isinstance(values, list) and values and all(map(_is_number, values))):
         return None
     return SeedRange.of([float(value) for value in values])
 
 
-def _spreads(columns: Any) -> dict[str, SeedRange]:
-    found = {name: _spread(told) for name, told in _items(columns)}
-    return {name: spread for name, spread in found.items() if spread}
+def _seed_ranges(columns: Any) -> dict[str, SeedRange]:
+    ranges = {name: _seed_range(content) for name, content in _items(columns)}
+    return {name: scores for name, scores in ranges.items() if scores}
 
 
-def _differences(content: Any) -> dict[str, Difference]:
-    found = {}
-    for system, told in _items(content):
-        if not isinstance(told, dict):
+def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
+    differences = {}
+    for system, one in _items(content):
+        if not isinstance(one, dict):
             continue
-        interval = told.get("interval", [told.get("low"), told.get("high")])
+        interval = one.get("interval", [one.get("low"), one.get("high")])
         if not isinstance(interval, list) or len(interval) != len(("low", "high")):
             continue
-        numbers = [told.get("difference"), *interval, told.get("p")]
+        numbers = [one.get("difference"), *interval, one.get("p")]
         if all(map(_is_number, numbers)):
-            found[system] = Difference(*map(float, numbers))
-    return found
+            differences[system] = BootstrapResult(*map(float, numbers))
+    return differences
 
 
 SEED_PATTERN = re.compile(r"(?P<system>.+)\.(?P<seed>\d[\d+]*)")
@@ -186,111 +178,192 @@ OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 @dataclass
 class ReportFiles:
-    """All of some folders."""
+    """Outputs, scores, figures and analyses of some folders."""
 
     scores: list[ReportedScore] = field(default_factory=list)
     outputs: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
-    """By system and set, those of its seeds."""
+    """By system and test set, one for each seed."""
     analyses: dict[str, Any] = field(default_factory=dict)
-    """What other JSON files hold, by their names."""
+    """Content of other JSON files, by name."""
     figures: dict[str, Path] = field(default_factory=dict)
-    """By their names."""
+    """By name."""
     left_out: list[Path] = field(default_factory=list)
-    """Figures that a page can not show."""
+    """Figures in a format that a page cannot show."""
     links: list[Path] = field(default_factory=list)
-    """Links to files outside the folder; a page may be published, and so might what they name."""
+    """Links to files outside the folder. They are left out, since a page may be published."""
     comparisons: list[ScoreComparison] = field(default_factory=list)
-    parts: dict[str, Parts] = field(default_factory=dict)
-    """Scores by type or by level, by what they are called."""
+    breakdowns: dict[str, Breakdown] = field(default_factory=dict)
+    """Scores by type or by level, by name."""
 
     def names(self) -> set[str]:
-        """Return all systems."""
+        """Return the names of all systems."""
         return {score.system for score in self.scores} | {system for system, _ in self.outputs}
 
     def sets(self) -> list[str]:
-        """Return the sets that there are outputs of."""
+        """Return the test sets that have outputs."""
         return sorted({name for _, name in self.outputs})
 
-    def systems(self, of_set: str) -> dict[str, list[Path]]:
-        """Return the outputs of a set by system."""
-        return {system: paths for (system, name), paths in self.outputs.items() if name == of_set}
+    def systems(self, test_set: str) -> dict[str, list[Path]]:
+        """Return the outputs of a test set by system."""
+        outputs = self.outputs.items()
+        return {system: paths for (system, name), paths in outputs if name == test_set}
 
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to show."""
+        """Return True if there is nothing to show."""
         return not (self.scores or self.outputs or self.figures)
 
 
 def collect_files(folders: Sequence[Path]) -> ReportFiles:
-    """Look through folders and what is in them, in the order of names.
+    """Collect the files of folders and their subfolders, sorted by name.
 
-    Systems of one name in several folders have that of the folder before theirs.
+    If several folders have a system of the same name, the folder's name is put before it.
     """
-    each = [_found_in(folder) for folder in folders]
+    each = [_collect_folder(folder) for folder in folders]
     names = Counter(name for one in each for name in one.names())
-    whole = ReportFiles()
+    files = ReportFiles()
     for folder, one in zip(folders, each, strict=True):
 
-        def named(system: str, folder: Path = folder) -> str:
+        def unique_name(system: str, folder: Path = folder) -> str:
             return system if names[system] == 1 else f"{folder.name}/{system}"
 
-        whole.scores += [replace(score, system=named(score.system)) for score in one.scores]
-        whole.outputs |= {(named(system), of): paths for (system, of), paths in one.outputs.items()}
-        whole.analyses |= {f"{folder.name}/{name}": found for name, found in one.analyses.items()}
-        whole.figures |= {f"{folder.name}/{name}": path for name, path in one.figures.items()}
-        whole.parts |= one.parts
-        whole.comparisons += one.comparisons
-        whole.left_out += one.left_out
-        whole.links += one.links
-    return whole
+        files.scores += [replace(score, system=unique_name(score.system)) for score in one.scores]
+        files.outputs |= {
+            (unique_name(system), test_set): paths
+            for (system, test_set), paths in one.outputs.items()
+        }
+        files.analyses |= {f"{folder.name}/{name}": data for name, data in one.analyses.items()}
+        files.figures |= {f"{folder.name}/{name}": path for name, path in one.figures.items()}
+        files.breakdowns |= one.breakdowns
+        files.comparisons += one.comparisons
+        files.left_out += one.left_out
+        files.links += one.links
+    return files
 
 
-def _found_in(folder: Path) -> ReportFiles:
-    found = ReportFiles()
+def _collect_folder(folder: Path) -> ReportFiles:
+    files = ReportFiles()
     if not folder.is_dir():
         raise DataError(
-            f"{folder} is no folder. Expected one with outputs or scores, or an output with the "
-            "name of its system: NAME=FILE."
+            f"{folder} is not a folder. Expected a folder with outputs or scores, or the output of "
+            "a system as NAME=FILE."
         )
-    whole = folder.resolve()
-    for path in sorted(_files(folder), key=lambda path: (*system_of(path.parent), path)):
+    root = folder.resolve()
+    for path in sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path)):
         name = path.relative_to(folder)
-        if not path.resolve().is_relative_to(whole):
-            found.links.append(path)
+        if not path.resolve().is_relative_to(root):
+            files.links.append(path)
             continue
         suffix = path.suffix.lower()
         if suffix == OUTPUT:
-            system, _ = system_of(path.parent)
-            found.outputs.setdefault((system, path.stem), []).append(path)
+            system, _ = parse_run_name(path.parent)
+            files.outputs.setdefault((system, path.stem), []).append(path)
         elif suffix == ".json":
-            _take_json(found, path, name)
+            _add_json(files, path, name)
         elif suffix in FIGURES:
-            found.figures[str(name.with_suffix(""))] = path
+            files.figures[str(name.with_suffix(""))] = path
         elif suffix == ".pdf":
-            found.left_out.append(path)
-    return found
+            files.left_out.append(path)
+    return files
 
 
-def system_of(folder: Path) -> tuple[str, str]:
-    """Return the system and the seed that a folder's name tells, as in tagged.1."""
+def parse_run_name(folder: Path) -> tuple[str, str]:
+    """Return the system and the seed in the name of a folder, such as tagged.1."""
     name = folder.resolve().name
     parts = SEED_PATTERN.fullmatch(name)
     return (name, "") if parts is None else (parts["system"], parts["seed"])
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _take_json(found: ReportFiles, path: Path, name: Path) -> None:
+def _add_json(files: ReportFiles, path: Path, name: Path) -> None:
     try:
         content = parse_json(path.read_bytes())
     except (OSError, ValueError):
-        raise DataError(f"{path} is no JSON. Take it away, or make it again.") from None
-    system, _ = system_of(path.parent)
+        raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
+    system, _ = parse_run_name(path.parent)
     shown = str(name.with_suffix(""))
-    scores = list(scores_of(content, path.name.split(".")[0], system))
-    found.scores += scores
-    found.comparisons += comparisons_of(content, shown)
-    found.parts |= parts_of(content, shown)
+    scores = list(parse_scores(content, path.name.split(".")[0], system))
+    files.scores += scores
+    files.comparisons += parse_comparisons(content, shown)
+    files.breakdowns |= parse_breakdowns(content, shown)
     if not scores:
-        found.analyses[str(name)] = content
+        files.analyses[str(name)] = content
+
+
+Column = tuple[str, str, str]
+"""Test set, metric, and signature. Scores with different signatures are not compared."""
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores by system and column, over seeds."""
+
+    columns: list[Column]
+    rows: dict[str, list[SeedRange | None]]
+    """By system, None where it has no score."""
+
+    def signatures(self) -> list[str]:
+        """Return the signatures of the columns."""
+        return list(dict.fromkeys(signature for *_, signature in self.columns))
+
+    def headings(self) -> list[tuple[str, str]]:
+        """Return test sets and metrics. A repeated metric gets the number of its signature."""
+        counts = Counter(column[:2] for column in self.columns)
+        numbers = {signature: at for at, signature in enumerate(self.signatures(), 1)}
+        return [
+            (
+                test_set,
+                metric if counts[test_set, metric] == 1 else f"{metric} [{numbers[signature]}]",
+            )
+            for test_set, metric, signature in self.columns
+        ]
+
+    def has(self, test_set: str, metric: str, systems: Iterable[str]) -> bool:
+        """Return True if all systems have a score of this test set and metric."""
+        asked = test_set, metric
+        columns = [at for at, column in enumerate(self.columns) if column[:2] == asked]
+        return all(
+            any(self.rows[system][at] for at in columns) if system in self.rows else False
+            for system in systems
+        )
+
+
+def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
+    """Put scores into rows by system, in the order of the scores.
+
+    Scores of a single value are seeds of one system. A score of several values has all seeds. If
+    there are both, the one with more seeds is taken.
+    """
+    rows: dict[str, dict[Column, tuple[list[float], list[float]]]] = {}
+    for score in scores:
+        column = (score.test_set, score.metric, score.signature)
+        singles, together = rows.setdefault(score.system, {}).setdefault(column, ([], []))
+        if len(score.values) == 1:
+            singles += score.values
+        elif len(score.values) > len(together):
+            together[:] = score.values
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    columns.sort(key=lambda column: column[0])
+    return ScoreTable(
+        columns,
+        {
+            system: [
+                SeedRange.of(max(row[column], key=len)) if column in row else None
+                for column in columns
+            ]
+            for system, row in rows.items()
+        },
+    )
+
+
+def best_scores(table: ScoreTable) -> list[float | None]:
+    """Return the best mean of each column, or None if its metric has no direction."""
+    columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
+    best: list[float | None] = []
+    for (_, metric, _), column in zip(table.columns, columns, strict=True):
+        means = [one.mean for one in column if one]
+        sign = metric_direction(metric)
+        best.append(sign * max(sign * mean for mean in means) if sign and means else None)
+    return best

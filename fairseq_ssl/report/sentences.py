@@ -1,4 +1,4 @@
-"""The sentences of all systems side by side, with gold errors and who corrected them."""
+"""Sentences of all systems side by side, with gold errors and the systems that corrected them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.metrics.errant import main_type
 from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, gold_edit
 from fairseq_ssl.metrics.significance import SeedRange
-from fairseq_ssl.report.score_files import Parts
+from fairseq_ssl.report.score_files import Breakdown
 from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, corrected
 
 
 @dataclass(frozen=True)
 class GoldError:
-    """An error, and what it should become."""
+    """An error that an annotator found, and its correction."""
 
     type: str
     words: str
     correction: str
     by: list[int] = field(default_factory=list)
-    """The systems that corrected it."""
+    """Indices of the systems that corrected the error."""
 
     @property
     def main_type(self) -> str:
@@ -36,47 +36,49 @@ class GoldError:
 def gold_errors(
     gold: Sequence[M2Sentence], outputs: Sequence[Sequence[str]]
 ) -> list[list[GoldError]]:
-    """Return the errors of each sentence, those that annotators agree on once.
+    """Return the errors of each sentence. An error of several annotators is listed once.
 
-    A system has corrected one if the edit is among those that MaxMatch takes from its output.
+    A system corrected an error if MaxMatch extracts the edit from its output.
     """
     match = MaxMatch()
     return [
-        _of_sentence(match, sentence, [lines[at] for lines in outputs])
+        _sentence_errors(match, sentence, [lines[at] for lines in outputs])
         for at, sentence in enumerate(gold)
     ]
 
 
-def _of_sentence(match: MaxMatch, sentence: M2Sentence, outputs: Sequence[str]) -> list[GoldError]:
-    found: dict[tuple[int, int, str, str], GoldError] = {}
-    made = [match.edits(sentence, output) for output in outputs]
+def _sentence_errors(
+    match: MaxMatch, sentence: M2Sentence, outputs: Sequence[str]
+) -> list[GoldError]:
+    errors: dict[tuple[int, int, str, str], GoldError] = {}
+    proposed = [match.edits(sentence, output) for output in outputs]
     for at, (_, edits) in enumerate(sorted(sentence.annotators.items())):
         for edit in edits:
             if edit.type in NOT_CORRECTED:
                 continue
-            wanted = gold_edit(sentence, edit)
-            key = (edit.start, edit.end, edit.type, " or ".join(wanted.alternatives))
-            error = found.setdefault(key, GoldError(edit.type, wanted.words, key[3]))
-            for system, paths in enumerate(made):
-                if system not in error.by and any(map(wanted.fits, paths[at])):
+            gold = gold_edit(sentence, edit)
+            key = (edit.start, edit.end, edit.type, " or ".join(gold.alternatives))
+            error = errors.setdefault(key, GoldError(edit.type, gold.words, key[3]))
+            for system, paths in enumerate(proposed):
+                if system not in error.by and any(map(gold.fits, paths[at])):
                     error.by.append(system)
-    return [found[key] for key in sorted(found)]
+    return [errors[key] for key in sorted(errors)]
 
 
-def references(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
-    """Return the sentences as each annotator wants them, if all saw all of them."""
+def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
+    """Return the text of each annotator, or only of the first one if some skipped sentences."""
     annotators = sorted({number for sentence in gold for number in sentence.annotators})
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
         annotators = annotators[:1]
     try:
         return [[corrected(one, number, name) for one in gold] for number in annotators]
-    except DataError:  # edits over each other, which scores do without
+    except DataError:  # overlapping edits, which scores do not need to apply
         return []
 
 
-def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[str]) -> Parts:
-    """Return the share of errors of each type that each system corrected, in percent."""
-    every = [error for of_line in errors for error in of_line]
+def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[str]) -> Breakdown:
+    """Return the percentage of errors of each type that each system corrected."""
+    every = [error for line_errors in errors for error in line_errors]
     kinds: dict[str, list[GoldError]] = {}
     for error in every:
         kinds.setdefault(error.main_type, []).append(error)
@@ -97,7 +99,7 @@ SOURCE, REFERENCE = "source", "reference"
 
 @dataclass
 class Sentences:
-    """Lines of the same sentences."""
+    """The same sentences on all sides: source, references, outputs of systems."""
 
     systems: list[str]
     outputs: list[list[str]]
@@ -105,39 +107,43 @@ class Sentences:
     source: list[str] | None = None
     references: list[list[str]] = field(default_factory=list)
     errors: list[list[GoldError]] | None = None
-    """That annotators found in each source."""
+    """Gold errors of each source."""
     scores: list[list[float]] | None = None
     """By system."""
     metric: str = ""
-    """That the scores are of."""
+    """Name of the metric of the scores."""
     has_seeds: bool = False
-    """Whether of some system there are others than those shown."""
+    """Whether a system has more outputs than the one shown."""
     languages: tuple[str, str] = ("", "")
-    """Of the source, and of the others, as a browser knows them."""
+    """Language codes of the source and of the other sides, for the browser."""
 
     def check(self, names: Sequence[Path]) -> None:
-        """Refuse files of unlike lengths; `names` are those of the outputs."""
-        wanted = len(self.outputs[0])
-        if not wanted:
+        """Raise an error unless all sides have the same number of lines.
+
+        Args:
+            names: files of the outputs
+        """
+        expected = len(self.outputs[0])
+        if not expected:
             raise DataError(f"{names[0]} is empty. Expected a line or more.")
         parts = [*zip(map(str, names), self.outputs, strict=True)]
         parts += [("the source", self.source)] if self.source is not None else []
         parts += [("a reference", one) for one in self.references]
         for name, lines in parts:
-            if len(lines) != wanted:
+            if len(lines) != expected:
                 raise DataError(
-                    f"{names[0]} has {wanted} lines and {name} {len(lines)}. Expected the same "
-                    "sentences on all sides; --set chooses the outputs."
+                    f"{names[0]} has {expected} lines and {name} {len(lines)}. Expected the same "
+                    "sentences on all sides. Set `test_set` to choose the outputs."
                 )
 
     def sides(self) -> list[str]:
-        """Return what is not of a system: the source and the references, by name."""
+        """Return the names of the source and the references."""
         count = len(self.references)
-        wanted = [REFERENCE] if count == 1 else [f"{REFERENCE} {at + 1}" for at in range(count)]
-        return [*([SOURCE] * (self.source is not None)), *wanted]
+        names = [REFERENCE] if count == 1 else [f"{REFERENCE} {at + 1}" for at in range(count)]
+        return [*([SOURCE] * (self.source is not None)), *names]
 
     def against(self) -> str:
-        """Return what edits are marked against: what the outputs are most like."""
+        """Return the side that edits are marked against, which is most similar to the outputs."""
         if self.source is not None and (self.errors is not None or self._is_corrected()):
             return SOURCE
         if self.references:
@@ -145,29 +151,29 @@ class Sentences:
         return self.systems[0]
 
     def types(self) -> Counter[str]:
-        """Return the types of errors, and in how many sentences each is."""
+        """Return the number of sentences with each type of error."""
         return Counter(
             kind for errors in self.errors or () for kind in {one.type for one in errors}
         )
 
     def main_types(self) -> Counter[str]:
-        """Return the same of types without their operation."""
+        """Return the number of sentences with each type of error, without its operation."""
         return Counter(
             kind for errors in self.errors or () for kind in {one.main_type for one in errors}
         )
 
     def _is_corrected(self) -> bool:
-        """Tell whether outputs share most of their words with the source."""
+        """Return True if outputs share most of their words with the source."""
         assert self.source is not None
         shared = total = 0
-        for given, made in zip(self.source[:200], self.outputs[0][:200], strict=True):
-            words = set(given.split())
-            shared += len(words & set(made.split()))
+        for source, output in zip(self.source[:200], self.outputs[0][:200], strict=True):
+            words = set(source.split())
+            shared += len(words & set(output.split()))
             total += len(words)
         return 2 * shared > total
 
     def content(self) -> dict[str, Any]:
-        """Return what the page's script reads."""
+        """Return the data for the script of the page."""
         texts = [self.source] if self.source is not None else []
         texts += self.references
         source, others = self.languages
@@ -181,7 +187,7 @@ class Sentences:
                 sides[-1]["scores"] = self.scores[at]
         if self.errors is None:
             return {"sides": sides, "errors": None}
-        return {"sides": sides, "errors": [list(map(asdict, of_line)) for of_line in self.errors]}
+        return {"sides": sides, "errors": [list(map(asdict, errors)) for errors in self.errors]}
 
 
 def read_all(path: Path) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.metrics.rouge import rouge
+from fairseq_ssl.metrics import Rouge
+from tests.cli.rewriting import refused
 
 
 def f1(right: int, found: int, wanted: int) -> float:
@@ -19,19 +20,20 @@ def f1(right: int, found: int, wanted: int) -> float:
 
 def test_rouge_by_hand() -> None:
     output, reference = "the cat sat <q> a dog ran home", "a dog ran <q> the big cat sat down"
-    found = rouge([output], [[reference]], mark="<q>")
-    assert found["1"] == pytest.approx(f1(6, 7, 8))
-    assert found["2"] == pytest.approx(f1(3, 6, 7))  # a-dog, dog-ran, cat-sat
-    assert found["L"] == pytest.approx(f1(3, 7, 8))
-    assert found["Lsum"] == pytest.approx(f1(6, 7, 8))  # both sentences, each in its order
+    found = Rouge(sentence_mark="<q>").corpus_score([output], [[reference]]).values
+    assert found["ROUGE-1"] == pytest.approx(f1(6, 7, 8))
+    assert found["ROUGE-2"] == pytest.approx(f1(3, 6, 7))  # a-dog, dog-ran, cat-sat
+    assert found["ROUGE-L"] == pytest.approx(f1(3, 7, 8))
+    assert found["ROUGE-Lsum"] == pytest.approx(f1(6, 7, 8))  # both sentences, each in its order
 
 
 def test_the_best_reference_counts_and_the_mean_is_taken() -> None:
-    found = rouge(["a b", "c d"], [["x y", "c d"], ["a b", "x y"]])
-    assert found["1"] == pytest.approx(100)
-    found = rouge(["a b", "c d"], [["x y", "c d"]])
-    assert found["1"] == pytest.approx(50)
-    assert rouge(["running dogs"], [["run dog"]], stem=True)["2"] == pytest.approx(100)
+    found = Rouge().corpus_score(["a b", "c d"], [["x y", "c d"], ["a b", "x y"]]).values
+    assert found["ROUGE-1"] == pytest.approx(100)
+    found = Rouge().corpus_score(["a b", "c d"], [["x y", "c d"]]).values
+    assert found["ROUGE-1"] == pytest.approx(50)
+    stemmed = Rouge(stem=True).sentence_score("running dogs", ["run dog"])
+    assert stemmed.values["ROUGE-2"] == pytest.approx(100)
 
 
 @pytest.fixture
@@ -71,8 +73,12 @@ def test_stdin_is_scored(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["gleu", "{}/out", "--reference", "{}/ref"], 2, "score gleu needs --source"),
-        (["rouge", "{}/out", "--reference", "{}/ref", "--source", "{}/src"], 2, "goes with gleu"),
+        (["gleu", "{}/out", "--reference", "{}/ref"], 2, "required: --source"),
+        (
+            ["rouge", "{}/out", "--reference", "{}/ref", "--source", "{}/src"],
+            2,
+            "'--source' is not understood here",
+        ),
         (["rouge", "{}/out", "--reference", "{}/short"], 1, "short has 1 lines and"),
         (["rouge", "{}/out", "--reference", "{}/none"], 1, "none"),
         (["rouge", "{}/empty", "--reference", "{}/empty"], 1, "empty is empty"),
@@ -85,7 +91,7 @@ def test_stdin_is_scored(
         (
             ["gleu", "{}/out", "--reference", "{}/ref", "--source", "{}/src", "--samples", "0"],
             2,
-            "--samples is 0; expected 1 or more",
+            "--samples: '0' is not an integer of 1 or more",
         ),
     ],
 )
@@ -96,5 +102,4 @@ def test_wrong_requests_are_explained(
     files: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["score", *(word.format(files) for word in words)]) == code
-    assert message in capsys.readouterr().err
+    assert message in refused(capsys, code, "score", *(word.format(files) for word in words))

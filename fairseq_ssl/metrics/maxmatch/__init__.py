@@ -1,1 +1,1 @@
-"""Scores of finished text; no torch, no fairseq."""
+"""MaxMatch: the lattice of edits between two sentences, and the path that agrees best with gold."""

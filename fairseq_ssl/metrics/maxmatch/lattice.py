@@ -1,9 +1,8 @@
-"""All the cheapest ways to make one sentence of another, as a lattice of single steps.
+"""The lattice of all minimal edit scripts between two sentences.
 
-The cheapest ways are looked for twice: with a price of 1 for putting one word in another's place,
-and with a price of 2, which is that of taking it out and putting the other in.  Instead of two
-tables, each column of a table is the bits of one number (Hyyrö, 2003), so that only the cells on a
-cheapest way are ever looked at one by one.
+As in the authors' script, there are two edit distances: a substitution costs 1, or 2 as a deletion
+with an insertion. Each column of their tables is one number of bits (Hyyrö, 2003), so that only
+cells on a minimal path are visited one by one.
 """
 
 from __future__ import annotations
@@ -13,36 +12,37 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Cell = int
-"""Words of the source before it times the width of the table, plus words of the output."""
+"""Position in the source times the width of the table, plus position in the output."""
 Tables = tuple[list[int], list[int], list[int]]
-"""By column, in whose rows a cheapest way can pair words, delete, insert: a bit for a row."""
+"""For each column, one bit a row: whether a minimal path can pair words, delete, insert."""
 
-DEAREST = 1_000_000
+MAX_CELLS = 1_000_000
+"""Maximum number of cells of a lattice."""
 
 
 class TooWideError(Exception):
-    """There are more cells than can be looked at."""
+    """The lattice has too many cells."""
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """Cells in their order, and the steps between them."""
+    """Cells in order, and the steps between them."""
 
     source: Sequence[str]
     output: Sequence[str]
     cells: list[Cell]
     steps: dict[Cell, dict[Cell, int]]
-    """By the cell they lead to, then by the cell they leave: in how many of the two tables."""
+    """By target cell, then by start cell: the number of tables, 1 or 2, that have the step."""
     left_out: tuple[int, int] = (0, 0)
-    """Words at either end that every way keeps, and that have no cells."""
+    """Numbers of words at either end that every path keeps, which have no cells."""
 
     @cached_property
     def width(self) -> int:
-        """How many cells a row has."""
+        """Return the number of cells of a row."""
         return len(self.output) + 1
 
     def is_same(self, before: Cell, after: Cell) -> bool:
-        """Tell whether a step keeps a word."""
+        """Return True if a step keeps a word."""
         row, column = divmod(before, self.width)
         if after - before != self.width + 1 or column == len(self.output):
             return False
@@ -50,11 +50,22 @@ class Lattice:
 
 
 def lattice(
-    source: Sequence[str], output: Sequence[str], most: int = DEAREST, kept: int | None = None
+    source: Sequence[str],
+    output: Sequence[str],
+    max_cells: int = MAX_CELLS,
+    kept: int | None = None,
 ) -> Lattice:
-    """Find all steps of the cheapest ways from source to output; at most so many cells.
+    """Return the lattice of all minimal paths from source to output.
 
-    With `kept`, no more than so many of the words that all of them keep at either end.
+    Args:
+        source: words of the source
+        output: words of the output
+        max_cells: maximum number of cells
+        kept: include at most this many of the words that every path keeps at either end
+            (default: all)
+
+    Raises:
+        TooWideError: if the lattice has more cells
     """
     lead = _surely_kept(source, output)
     rest = _surely_kept(source[lead:][::-1], output[lead:][::-1])
@@ -63,8 +74,8 @@ def lattice(
     for number, word in enumerate(source[lead:end], 1):
         places[word] = places.get(word, 0) | 1 << number
     matches = [places.get(word, 0) for word in output[lead : len(output) - rest]]
-    tables = (_by_price_one(matches, end - lead), _by_price_two(matches, end - lead))
-    steps = _steps(*tables, end - lead, (lead, lead, width), most)
+    tables = (_unit_cost_tables(matches, end - lead), _double_cost_tables(matches, end - lead))
+    steps = _steps(*tables, end - lead, (lead, lead, width), max_cells)
     left_out = (0, 0) if kept is None else (max(0, lead - kept), max(0, rest - kept))
     diagonal = width + 1
     first, last = left_out[0] * diagonal, len(source) * width + len(output)
@@ -78,10 +89,10 @@ def lattice(
 
 
 def _surely_kept(source: Sequence[str], output: Sequence[str]) -> int:
-    """Return how many of the first words every cheapest way keeps.
+    """Return how many of the first words every minimal path keeps.
 
-    A word that stands once in either sentence, behind the same words, is kept by all of them:
-    without it a way has to change the number of words once more on either side of it.
+    A word that occurs once in both sentences, after the same words, is kept by all paths. A path
+    without it needs one more edit on either side of the word.
     """
     alike = 0
     for one, other in zip(source, output, strict=False):
@@ -94,13 +105,13 @@ def _surely_kept(source: Sequence[str], output: Sequence[str]) -> int:
 
 
 def _steps(
-    first: Tables, second: Tables, length: int, at: tuple[int, int, int], most: int
+    first: Tables, second: Tables, length: int, at: tuple[int, int, int], max_cells: int
 ) -> dict[Cell, dict[Cell, int]]:
-    """Go back from the end over every step that a cheapest way of either table takes.
+    """Collect the steps of all minimal paths, backward from the last cell.
 
-    The tables are of a part of the lattice: `at` has its first row and column, and the whole
-    width.  They are looked up as one, the second above the first, so that two bits tell in which
-    of them a cheapest way comes to a cell.
+    The tables cover a part of the lattice. `at` has the first row and column of this part, and the
+    width of the lattice. Both tables are read at once, the second one above the first one, so two
+    bits show in which table a minimal path reaches a cell.
     """
     above = length + 1
     pairs, deletes, inserts = (
@@ -132,20 +143,20 @@ def _steps(
                 if column - 1 not in here:
                     waiting.append(column - 1)
                 here[column - 1] = here.get(column - 1, 0) | taken
-        if len(steps) > most:
+        if len(steps) > max_cells:
             raise TooWideError
         begin -= width
     return steps
 
 
-def _by_price_one(matches: list[int], length: int) -> Tables:
-    """Compare Levenshtein distances of neighbouring cells by the bits of their differences."""
+def _unit_cost_tables(matches: list[int], length: int) -> Tables:
+    """Return the tables of the Levenshtein distance, from bit vectors of differences."""
     every = (2 << length) - 2
-    more, less = every, 0  # than the cell above
+    more, less = every, 0  # distances above or below that of the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
         found = match | less
-        same = ((((found & more) + more) ^ more) | found) & every  # as the cell above and before
+        same = ((((found & more) + more) ^ more) | found) & every  # as in the cell above and before
         right_more = less | every & ~(same | more)
         right_less = same & more
         shifted = (right_more << 1 | 2) & every
@@ -157,15 +168,15 @@ def _by_price_one(matches: list[int], length: int) -> Tables:
     return pairs, deletes, inserts
 
 
-def _by_price_two(matches: list[int], length: int) -> Tables:
-    """Compare the lengths of longest common subsequences in the same way."""
+def _double_cost_tables(matches: list[int], length: int) -> Tables:
+    """Return the tables of the longest common subsequence, in the same way."""
     every = (2 << length) - 2
-    level = every  # where it is as long as in the cell above
+    level = every  # where the length is that of the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
         moved = level & match
         now = (level + moved | level - moved) & every
-        longer = level ^ now  # sums of these bits tell where it is longer than in the cell before
+        longer = level ^ now  # prefix sums of these bits: longer than in the cell before
         level = now
         shift = 1
         while shift <= length:

@@ -1,9 +1,9 @@
-"""Steps of a lattice merged to edits, and the path that has most of the gold edits.
+"""Steps of a lattice merged into edits, and the path with the most gold edits.
 
-This keeps every detail of the authors' script that can change a number: how long an edit is taken
-to be, how often it is in the list of arcs, and which of several equally short paths is found.  So
-the arcs are those of its Floyd-Warshall and the path is that of its Bellman-Ford.  But the lattice
-has an order, so that an arc only ever grows by one step at its end, and few sweeps find the path.
+Every detail of the authors' script that can change a score is kept: the length of an edit, the
+number of its copies in the list of arcs, and which one of several shortest paths is taken. So the
+arcs are those of the script's Floyd-Warshall, and the path is that of its Bellman-Ford. Since the
+lattice is ordered, an arc grows only by one step at its end, and few sweeps find the path.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import NamedTuple
 from fairseq_ssl.metrics.maxmatch.lattice import Cell, Lattice
 
 SMALL = 0.001
-"""What an edit costs above the number of its steps."""
+"""Cost of an edit in addition to the number of its steps."""
 
 Arc = tuple[int, int]
-"""Numbers of the cells it leaves and comes to."""
+"""Indices of the first and the last cell."""
 ArcEdit = tuple[int, int, str, str]
-"""Start and end in the source, the words there, and what they become."""
+"""Start and end in the source, the source words, and the output words."""
 
 
 Merged = tuple[int, int]
-"""One or more steps as one edit: their number, and how many of them keep a word."""
+"""One or more steps as one edit: their number, and the number of steps that keep a word."""
 
 
 class GoldEdit(NamedTuple):
-    """What an annotator wants."""
+    """An edit of an annotator."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class GoldEdit(NamedTuple):
     alternatives: tuple[str, ...]
 
     def fits(self, edit: ArcEdit) -> bool:
-        """Tell whether an edit of a system is this one."""
+        """Return True if an edit of a system matches."""
         return edit[:3] == self[:3] and edit[3] in self.alternatives
 
 
@@ -47,24 +47,24 @@ class Arcs:
 
     lattice: Lattice
     into: list[dict[int, Merged]]
-    """By cell, then by the cell where it begins."""
+    """By last cell, then by first cell."""
     order: list[Arc]
-    """As the script lists them, but an arc that is twice or more in a row only once."""
+    """The arcs in the order of the script. Copies in succession are listed once."""
     copies: dict[Arc, int]
-    """How often an arc is in the script's list, where that is more than once."""
+    """Number of copies of an arc in the list of the script, if more than one."""
     count: int
-    """Of the script's list."""
+    """Length of the list of the script."""
     before: float = 0.0
-    """Words kept before the first cell, which the lattice leaves out."""
+    """Number of words before the first cell, which the lattice omits."""
 
     def edit(self, arc: Arc) -> ArcEdit:
-        """Return what an arc does."""
+        """Return the edit of an arc."""
         cells = self.lattice.cells
         return edit_between(self.lattice, cells[arc[0]], cells[arc[1]])
 
 
 def edit_between(lattice: Lattice, before: Cell, after: Cell) -> ArcEdit:
-    """Return what an edit from one cell to another does."""
+    """Return the edit from one cell to another."""
     row, column = divmod(before, lattice.width)
     end_row, end_column = divmod(after, lattice.width)
     return (
@@ -75,8 +75,11 @@ def edit_between(lattice: Lattice, before: Cell, after: Cell) -> ArcEdit:
     )
 
 
-def merged_arcs(lattice: Lattice, unchanged: int, most: int) -> Arcs | None:
-    """Merge steps to edits with at most so many words kept; None if there are more than `most`."""
+def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
+    """Merge steps into edits with at most `unchanged` kept words.
+
+    Return None if there are more than `max_arcs` edits.
+    """
     lead, rest = lattice.left_out
     into, steps, order, copies = _single(lattice)
     count = sum(copies.values()) + len(order) - len(copies)
@@ -93,7 +96,7 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int) -> Arcs | None:
                         copies[tail, head] = copies.get((tail, head), 1) + 1
                     found[tail] = (length + 1, kept + same)
                     order.append((tail, head))
-        if len(order) > most:
+        if len(order) > max_arcs:
             return None
     longer, looked_at = _without_kept(into, order[first:], lead % 2 == 0)
     count += 2 * (lead + rest) + lead // 2 + len(longer) + (rest + (not looked_at)) // 2
@@ -103,7 +106,7 @@ def merged_arcs(lattice: Lattice, unchanged: int, most: int) -> Arcs | None:
 def _single(
     lattice: Lattice,
 ) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
-    """Return the steps: by the cell they come to, by the cell they leave, and in order."""
+    """Return the steps by last cell, by first cell, in order, and their numbers of copies."""
     cells, source, output = lattice.cells, lattice.source, lattice.output
     number = {cell: place for place, cell in enumerate(cells)}
     into: list[dict[int, Merged]] = [{} for _ in cells]
@@ -129,9 +132,10 @@ def _single(
 def _without_kept(
     into: list[dict[int, Merged]], order: list[Arc], looked_at: bool
 ) -> tuple[list[Arc], bool]:
-    """Take out arcs of several words kept; the script does not look at what follows one.
+    """Remove arcs that keep several words, except those after a removed arc, as in the script.
 
-    Returns what is left, and whether the script would look at another arc.
+    The script removes from a list while it iterates over it, so it skips the next arc. Return the
+    remaining arcs, and whether the script would look at another arc.
     """
     left: list[Arc] = []
     for arc in order:
@@ -146,7 +150,7 @@ def _without_kept(
 
 
 class ArcPaths:
-    """The best path for one annotator after the other."""
+    """Search of the best path for each annotator, with all arcs listed."""
 
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
@@ -162,7 +166,7 @@ class ArcPaths:
             steps, kept = into[arc[1]][arc[0]]
             if kept < steps:
                 dearer[arc] = steps + SMALL
-                for _ in range(times - 1):  # one by one: a product rounds in another way
+                for _ in range(times - 1):  # one by one, since a product rounds differently
                     dearer[arc] += SMALL
         if dearer:
             self._plain = self._weighed(dearer)
@@ -173,15 +177,15 @@ class ArcPaths:
         self._found: dict[frozenset[tuple[Arc, float]], list[ArcEdit]] = {}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
-        """Return the edits of the path that has most of the gold edits."""
-        favoured = self._favoured(gold)
-        key = frozenset(favoured.items())
+        """Return the edits of the path with the most gold edits."""
+        favored = self._favored(gold)
+        key = frozenset(favored.items())
         if key not in self._found:
-            self._found[key] = self._path(self._shortest(favoured))
+            self._found[key] = self._path(self._shortest(favored))
         return self._found[key]
 
     def _weighed(self, weights: dict[Arc, float]) -> list[tuple[int, int, float]]:
-        """Return all arcs with their weights, of which some are others."""
+        """Return all arcs with their weights, some of them replaced."""
         if len(self._place) < len(self._plain):  # some arc is listed twice
             return [(t, h, weights.get((t, h), weight)) for t, h, weight in self._plain]
         arcs = self._plain.copy()
@@ -199,7 +203,7 @@ class ArcPaths:
         return path[::-1]
 
     def _at(self, start: int, end: int) -> list[Arc]:
-        """Return the arcs with this span."""
+        """Return the arcs of a span."""
         lattice, into = self.arcs.lattice, self.arcs.into
         found = [
             (tail, head)
@@ -209,53 +213,53 @@ class ArcPaths:
         ]
         return sorted(found)
 
-    def _favoured(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
-        """Return the weights of arcs at gold edits: far below zero where they are the same."""
+    def _favored(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
+        """Return the weights of arcs in spans of gold edits, far below zero for matches."""
         found: dict[Arc, float] = {}
         low = -self.arcs.count
         for span in {edit[:2] for edit in gold}:
-            wanted = [edit for edit in gold if edit[:2] == span]
+            gold_edits = [edit for edit in gold if edit[:2] == span]
             here = self._at(*span)
             if span[0] == span[1] and here:
                 edits = {arc: self.arcs.edit(arc) for arc in here}
-                found.update(self._insertions(edits, wanted, low))
+                found.update(self._insertions(edits, gold_edits, low))
                 continue
-            lengths = {words_of(text) for edit in wanted for text in edit.alternatives}
+            lengths = {count_words(text) for edit in gold_edits for text in edit.alternatives}
             for arc in here:
                 if self._written(arc, span) not in lengths:
                     continue
                 done = self.arcs.edit(arc)
-                if any(each.fits(done) for each in wanted):
+                if any(each.fits(done) for each in gold_edits):
                     found[arc] = low
         return found
 
     def _written(self, arc: Arc, span: tuple[int, int]) -> int:
-        """Return how many words an arc of this span writes."""
+        """Return the number of output words of an arc."""
         lattice = self.arcs.lattice
         distance = lattice.cells[arc[1]] - lattice.cells[arc[0]]
         return distance - (span[1] - span[0]) * lattice.width
 
     def _insertions(
-        self, edits: dict[Arc, ArcEdit], wanted: Sequence[GoldEdit], low: int
+        self, edits: dict[Arc, ArcEdit], gold_edits: Sequence[GoldEdit], low: int
     ) -> dict[Arc, float]:
-        """Weigh insertions at one place."""
+        """Return the weights of insertions at one position."""
         arcs = self.arcs
         here = [arc for arc in edits for _ in range(arcs.copies.get(arc, 1))]
-        favoured, passed = shared_out(here, edits, wanted)
+        favored, passed = match_insertions(here, edits, gold_edits)
         found: dict[Arc, float] = {
-            arc: low if arc in favoured else arcs.into[arc[1]][arc[0]][0] for arc in edits
+            arc: low if arc in favored else arcs.into[arc[1]][arc[0]][0] for arc in edits
         }
         for arc in passed:
             found[arc] += SMALL
         return found
 
-    def _shortest(self, favoured: dict[Arc, float]) -> list[int]:
-        """Return for each cell where the shortest path to it comes from.
+    def _shortest(self, favored: dict[Arc, float]) -> list[int]:
+        """Return the predecessor of each cell on its shortest path.
 
-        Of equal ones that which sweeps over the list find first, as in the script, with its
-        rounding.  Sweeps end when one changes nothing; that is soon, as the list is in order.
+        Of equal paths, the first one found is taken, with the rounding of the script. Sweeps end
+        when nothing changes, which is soon because the list is ordered.
         """
-        arcs = self._weighed(favoured) if favoured else self._plain
+        arcs = self._weighed(favored) if favored else self._plain
         distances = [self.arcs.before] + [inf] * (len(self.arcs.into) - 1)
         came = [0] * len(distances)
         changed = True
@@ -270,36 +274,36 @@ class ArcPaths:
         return came
 
 
-def words_of(text: str) -> int:
-    """Count the words of a text with single spaces between them."""
+def count_words(text: str) -> int:
+    """Return the number of words of a text with single spaces."""
     return text.count(" ") + 1 if text else 0
 
 
-def shared_out(
-    here: Sequence[Arc], edits: dict[Arc, ArcEdit], wanted: Sequence[GoldEdit]
+def match_insertions(
+    here: Sequence[Arc], edits: dict[Arc, ArcEdit], gold_edits: Sequence[GoldEdit]
 ) -> tuple[set[Arc], list[Arc]]:
-    """Find which insertions at one place are gold edits, a gold edit for one of them.
+    """Match insertions at one position with gold edits, one to one.
 
-    The script goes through both lists from both ends in turn.  Returns also the insertions that it
-    passes by, each as often as it does.
+    The script alternates between both ends of both lists. Return the matches, and the insertions
+    that the script skips, each as often as it skips them.
     """
-    favoured: set[Arc] = set()
+    favored: set[Arc] = set()
     passed: list[Arc] = []
-    ends, unused, side = [0, len(here) - 1], [0, len(wanted) - 1], 0
+    ends, unused, side = [0, len(here) - 1], [0, len(gold_edits) - 1], 0
     while ends[0] <= ends[1]:
         if ends[0] == ends[1]:
             side = 0
         arc, step = here[ends[side]], (1, -1)[side]
         choices = range(unused[0], unused[1] + 1)[::step]
-        match = next((i for i in choices if wanted[i].fits(edits[arc])), None)
+        match = next((i for i in choices if gold_edits[i].fits(edits[arc])), None)
         ends[side] += step
         if match is None:
             passed.append(arc)
             side = 1 - side
             continue
-        favoured.add(arc)
+        favored.add(arc)
         unused[side] = match + step
         while 0 <= ends[side] < len(here) and here[ends[side]][side] != arc[1 - side]:
             passed.append(here[ends[side]])
             ends[side] += step
-    return favoured, passed
+    return favored, passed

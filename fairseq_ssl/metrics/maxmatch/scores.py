@@ -1,7 +1,7 @@
-"""MaxMatch (M2): the edits of a system that agree best with those of annotators.
+"""MaxMatch (M2): F of the edits of a system that agree best with the edits of annotators.
 
 Dahlmeier and Ng (2012), Better Evaluation for Grammatical Error Correction. Edits are
-taken, weighed and counted as in the authors' script, m2scorer, as it is since 2016.
+extracted, weighted and counted as in the authors' script, m2scorer, in its version of 2016.
 """
 
 from __future__ import annotations
@@ -9,36 +9,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.metrics.maxmatch.lattice import DEAREST, TooWideError, lattice
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.metrics.maxmatch.lattice import MAX_CELLS, TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcEdit, ArcPaths, GoldEdit, merged_arcs
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
+from fairseq_ssl.metrics.metric import (
+    HYPOTHESES,
+    EditMetric,
+    MetricScore,
+    check_lengths,
+    read_gold,
+)
+from fairseq_ssl.metrics.significance import SentenceStatistics
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 UNCHANGED = 2
-"""Words that an edit may hold unless told otherwise."""
+"""Default number of unchanged words in an edit."""
 
-MOST_ARCS = 100_000
-"""Edits of a lattice that are listed one by one; beyond it, the path is found without a list."""
+MAX_ARCS = 100_000
+"""Maximum number of edits of a lattice that are listed. Larger lattices use `WidePaths`."""
 
 
 class MatchCounts(NamedTuple):
-    """Edits of a sentence, or of a corpus."""
+    """Numbers of edits of a sentence or of a corpus."""
 
     correct: int
     proposed: int
     gold: int
 
     def __add__(self, other: object) -> MatchCounts:
-        """Add sentence to corpus."""
+        """Return the sum of two counts."""
         assert isinstance(other, MatchCounts)
         return MatchCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class MatchScores(NamedTuple):
-    """Shares of edits."""
+    """Scores between 0 and 1."""
 
     precision: float
     recall: float
@@ -47,28 +59,28 @@ class MatchScores(NamedTuple):
 
 @dataclass(frozen=True)
 class MaxMatch:
-    """How edits are taken from an output."""
+    """Extraction of edits from hypotheses."""
 
     unchanged: int = UNCHANGED
-    """Words that an edit may hold unchanged."""
+    """Maximum number of unchanged words in an edit."""
     beta: float = 0.5
-    """Of F: below 1, precision counts for more."""
+    """Weight of recall against precision."""
     ignore_case: bool = False
-    """Whether to leave out edits that change case or spaces only."""
-    most_arcs: int = MOST_ARCS
+    """Ignore edits that only change case or spaces."""
+    max_arcs: int = MAX_ARCS
 
-    def __call__(self, pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCounts]]:
-        """Return by sentence the counts against each annotator, in the order of their numbers."""
+    def __call__(self, pairs: Sequence[tuple[M2Sentence, str]]) -> list[Sequence[MatchCounts]]:
+        """Return the counts of each sentence against each annotator, sorted by annotator."""
         return [self.counts(sentence, output) for sentence, output in pairs]
 
     def counts(self, sentence: M2Sentence, output: str) -> list[MatchCounts]:
-        """Return the counts of an output against each annotator."""
+        """Return the counts of a hypothesis against each annotator."""
         gold = _gold(sentence)
         made = self._made(sentence, output, gold)
         return [self._against(path, edits) for path, edits in zip(made, gold, strict=True)]
 
     def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-        """Return the edits of an output that agree best with each annotator."""
+        """Return the edits of a hypothesis that agree best with each annotator."""
         return self._made(sentence, output, _gold(sentence))
 
     def _made(
@@ -81,9 +93,9 @@ class MaxMatch:
         return [paths.best(edits) for edits in gold]
 
     def _kept(self, gold: Sequence[Sequence[GoldEdit]]) -> int | None:
-        """Return how many words kept at either end matter; None if all of them do.
+        """Return how many of the unchanged words at either end an edit can include.
 
-        Those that an edit can hold; all, where a gold edit keeps words too.
+        None if all of them can matter, because a gold edit has unchanged words too.
         """
         keeping = any(edit.words in edit.alternatives for edits in gold for edit in edits)
         return None if keeping or self.unchanged != UNCHANGED else UNCHANGED
@@ -93,11 +105,12 @@ class MaxMatch:
             found = lattice(list(sentence.words), words, kept=kept)
         except TooWideError:
             raise DataError(
-                f"The output for the sentence in line {sentence.line} of the m2 file has "
-                f"{len(words)} words, and is too unlike the {len(sentence.words)} words of its "
-                f"source: there are more than {DEAREST} cells to compare. Is this one sentence?"
+                f"The hypothesis for the sentence in line {sentence.line} of the M2 file has "
+                f"{len(words)} words and differs too much from its source of "
+                f"{len(sentence.words)} words: the lattice has more than {MAX_CELLS} cells. "
+                "Expected one sentence a line."
             ) from None
-        arcs = merged_arcs(found, self.unchanged, self.most_arcs)
+        arcs = merged_arcs(found, self.unchanged, self.max_arcs)
         return ArcPaths(arcs) if arcs else WidePaths(found, self.unchanged)
 
     def _against(self, path: Sequence[ArcEdit], gold: Sequence[GoldEdit]) -> MatchCounts:
@@ -107,10 +120,10 @@ class MaxMatch:
 
 
 class AnyPaths(Protocol):
-    """What finds the best path of a lattice."""
+    """Search of the best path through a lattice."""
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
-        """Return the edits of the path that has most of the gold edits."""
+        """Return the edits of the path with the most gold edits."""
 
 
 def _gold(sentence: M2Sentence) -> list[list[GoldEdit]]:
@@ -121,16 +134,16 @@ def _gold(sentence: M2Sentence) -> list[list[GoldEdit]]:
 
 
 def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:
-    """Return what is compared of an edit."""
+    """Return the fields of an edit that are compared."""
     words = " ".join(sentence.words[edit.start : edit.end])
     return GoldEdit(edit.start, edit.end, words, edit.alternatives)
 
 
 def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
-    """Count gold edits that are in the path, both in their order.
+    """Count the gold edits in the path, both in their order.
 
-    As in the authors' script, an edit counts for every gold edit after the last that it fits, so
-    that one which an annotator wrote down twice is right twice.
+    As in the authors' script, an edit counts for every matching gold edit after the last match. So
+    an edit that an annotator wrote twice is correct twice.
     """
     count = first = 0
     for edit in path:
@@ -141,9 +154,9 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(found: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Choose an annotator for each sentence: who makes F of all sentences so far the highest.
+    """Choose the annotator of each sentence that maximizes F of all sentences so far.
 
-    Among equals, who gives more correct edits, then fewer others, then the first.
+    Ties go to more correct edits, then to fewer other edits, then to the first annotator.
     """
     total, counts = MatchCounts(0, 0, 0), []
     for choices in found:
@@ -159,7 +172,7 @@ def choose_gold(found: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> li
 
 
 def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
-    """Return precision, recall and F of the edits of a corpus: correct, proposed, gold."""
+    """Return precision, recall and F of numbers of correct, proposed and gold edits."""
     correct, proposed, gold = counts
     precision = correct / proposed if proposed else 1.0
     recall = correct / gold if gold else 1.0
@@ -170,10 +183,70 @@ def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
 
 
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Return F as the choice of an annotator takes it: 1 where there is nothing to do."""
+    """Return F for the choice of an annotator: 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
 
 def _letters(text: str) -> str:
     return text.replace(" ", "").lower()
+
+
+class M2(EditMetric):
+    """F of edits by MaxMatch, the M2 score (Dahlmeier and Ng, 2012).
+
+    Args:
+        gold: the path of an M2 file, or its sentences
+        beta: weight of recall against precision, above 0
+        max_unchanged_words: maximum number of unchanged words in an edit, 0 or more
+        ignore_case: ignore edits that only change case or spaces
+        jobs: number of processes, 1 or more
+        progress: reports scored sentences
+
+    Example:
+        >>> from fairseq_ssl.text.m2 import M2Edit, M2Sentence
+        >>> edits = [M2Edit(2, 3, "R:VERB:SVA", "sits")]
+        >>> metric = M2([M2Sentence(("a", "cat", "sit", "."), {0: edits})])
+        >>> print(metric.corpus_score(["a cat sits ."]))
+        F_0.5 = 100.00 (Precision = 100.00 Recall = 100.00)
+    """
+
+    method = "m2"
+
+    def __init__(
+        self,
+        gold: str | Path | Iterable[M2Sentence],
+        beta: float = 0.5,
+        max_unchanged_words: int = UNCHANGED,
+        ignore_case: bool = False,
+        jobs: int = 1,
+        progress: ProgressFactory = silent_progress,
+    ) -> None:
+        super().__init__(beta, jobs, progress)
+        self._label, self.gold = read_gold(gold)
+        self._match = MaxMatch(max_unchanged_words, beta, ignore_case)
+
+    def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
+        """Return the score of the hypothesis for the gold sentence `index`."""
+        counts = choose_gold([self._match.counts(self.gold[index], hypothesis)], self.beta)
+        return MetricScore(self.name, self.values(np.array(counts, dtype=np.float64)))
+
+    def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
+        """Return the numbers of correct, proposed and gold edits of each hypothesis."""
+        check_lengths(self._label, len(self.gold), label, len(hypotheses))
+        pairs = list(zip(self.gold, hypotheses, strict=True))
+        counts = choose_gold(self._map(self._match, pairs, label), self.beta)
+        return np.array(counts, dtype=np.float64)
+
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        """Return precision, recall and F."""
+        return self._named(match_scores(rows.sum(0).tolist(), self.beta))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of annotators, and the options of the extraction of edits."""
+        return {
+            **super().parameters(),
+            "annotators": max(len(sentence.annotators) for sentence in self.gold),
+            "unchanged": self._match.unchanged,
+            "case": "ignored" if self._match.ignore_case else "compared",
+        }

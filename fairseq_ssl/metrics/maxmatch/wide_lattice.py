@@ -1,11 +1,10 @@
-"""The best path through a lattice that has too many edits to list them.
+"""The best path through a lattice with too many edits to list.
 
-Two sentences that have little in common can become each other in so many ways that the authors'
-script takes minutes and more.  Here the path grows step by step, and each cell remembers the best
-way to it for each state that matters: between edits, or inside one that has kept so many words.
-That takes as many steps as there are cells, and finds most gold edits, then fewest steps, then
-fewest edits, as the script does; only between ways that are equal in all three can it choose
-another one.
+Sentences with little in common have so many edits between them that the authors' script takes
+minutes. Here, dynamic programming keeps the best path to each cell for each state: between edits,
+or inside an edit with a number of kept words. The time is linear in the number of cells. As in the
+script, the path has the most gold edits, then the fewest steps, then the fewest edits. Only ties
+in all three can be resolved differently.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from fairseq_ssl.metrics.maxmatch.merged_arcs import (
     ArcEdit,
     GoldEdit,
     edit_between,
+    match_insertions,
     merged_arcs,
-    shared_out,
 )
 
 EDIT = 1
 STEP = 1 << 20
 GOLD = 1 << 42
 FAR = 1 << 80
-MAX_CELLS = 10_000
-"""Arcs inside the rectangle of one gold edit."""
+MAX_SPAN_ARCS = 10_000
+"""Maximum number of arcs in the rectangle of one gold edit."""
 SHORT = 100
-"""Cells of a row whose insertions are all listed; of a longer row, those as long as wanted."""
+"""Rows of fewer cells list all insertions, longer rows only those as long as a gold edit."""
 
 
 class WidePaths:
-    """The best path for one annotator after the other."""
+    """Search of the best path for each annotator, without a list of arcs."""
 
     def __init__(self, lattice: Lattice, unchanged: int) -> None:
         self._lattice = lattice
@@ -42,11 +41,11 @@ class WidePaths:
         self._number = {cell: place for place, cell in enumerate(lattice.cells)}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
-        """Return the edits of the path that has most of the gold edits."""
-        favoured: dict[int, set[int]] = {}
+        """Return the edits of the path with the most gold edits."""
+        favored: dict[int, set[int]] = {}
         for tail, head in self._gold_arcs(gold):
-            favoured.setdefault(head, set()).add(tail)
-        parents = self._parents(favoured)
+            favored.setdefault(head, set()).add(tail)
+        parents = self._parents(favored)
         states = len(parents)
         node, state, end, path = len(self._number) - 1, 0, 0, []
         while node or state:
@@ -69,8 +68,8 @@ class WidePaths:
         cells = self._lattice.cells
         return edit_between(self._lattice, cells[before], cells[after])
 
-    def _parents(self, favoured: dict[int, set[int]]) -> list[list[int]]:
-        """Return by state and cell where the best way comes from: its cell and state in one."""
+    def _parents(self, favored: dict[int, set[int]]) -> list[list[int]]:
+        """Return the predecessor of each state and cell, its cell and state in one number."""
         lattice, count = self._lattice, self._unchanged + 2
         costs = [[FAR] * len(self._number) for _ in range(count)]
         parents = [[0] * len(self._number) for _ in range(count)]
@@ -82,7 +81,7 @@ class WidePaths:
                     if cost < costs[after][head]:
                         costs[after][head] = cost
                         parents[after][head] = tail * count + state
-            for tail in sorted(favoured.get(head, ())):
+            for tail in sorted(favored.get(head, ())):
                 cost = costs[0][tail] - GOLD + EDIT
                 if cost < costs[0][head]:
                     costs[0][head] = cost
@@ -94,7 +93,7 @@ class WidePaths:
         return parents
 
     def _gold_arcs(self, gold: Sequence[GoldEdit]) -> Iterator[Arc]:
-        """Find where the output has what an annotator wants, by an edit of the lattice."""
+        """Yield the arcs that match gold edits."""
         lattice = self._lattice
         for place in sorted({edit.start for edit in gold if edit.start == edit.end}):
             wanted = [edit for edit in gold if edit.start == edit.end == place]
@@ -118,14 +117,14 @@ class WidePaths:
                         yield self._number[cell], self._number[end]
 
     def _row(self, number: int) -> list[Cell]:
-        """Return the cells behind so many words of the source."""
+        """Return the cells of a row, after `number` words of the source."""
         cells, begin = self._lattice.cells, number * self._lattice.width
         return cells[bisect_left(cells, begin) : bisect_left(cells, begin + self._lattice.width)]
 
     def _insertions(self, row: list[Cell], wanted: list[GoldEdit]) -> set[Arc]:
-        """Find the insertions of a row that are gold edits, a gold edit for one of them."""
+        """Match the insertions of a row with gold edits, one to one."""
         longest = max(len(text.split()) for edit in wanted for text in edit.alternatives) + 1
-        while longest > 2 and longest * len(row) > MAX_CELLS:
+        while longest > 2 and longest * len(row) > MAX_SPAN_ARCS:
             longest -= 1
         here: list[Arc] = []
         edits: dict[Arc, ArcEdit] = {}
@@ -137,10 +136,10 @@ class WidePaths:
                 arc = (self._number[cell], self._number[after])
                 edits[arc] = self._edit(*arc)
                 here += [arc] * (copies if after == cell + 1 else 1)
-        return shared_out(here, edits, wanted)[0]
+        return match_insertions(here, edits, wanted)[0]
 
     def _is_edit(self, begin: int, end: int, wanted: GoldEdit) -> bool:
-        """Tell whether there is an edit between two cells, with not too many words kept."""
+        """Return True if there is an edit between two cells with few enough kept words."""
         lattice = self._lattice
         (row, column), (end_row, end_column) = (
             divmod(cell, lattice.width) for cell in (begin, end)
@@ -156,7 +155,7 @@ class WidePaths:
             cell: {k: v for k, v in lattice.steps[cell].items() if k in known} for cell in inside
         }
         part = Lattice(lattice.source, lattice.output, inside, steps)
-        arcs = merged_arcs(part, self._unchanged, MAX_CELLS)
+        arcs = merged_arcs(part, self._unchanged, MAX_SPAN_ARCS)
         whole = (0, len(inside) - 1)
         if arcs is None or whole[0] not in arcs.into[whole[1]]:
             return False
@@ -164,7 +163,7 @@ class WidePaths:
 
 
 def _onward(costs: list[list[int]], cell: int, same: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield the states that a step leads to, what the way costs then, and the states before."""
+    """Yield the states after a step, their costs, and the states before."""
     for state, of_state in enumerate(costs):
         cost = of_state[cell] + STEP
         if not same:

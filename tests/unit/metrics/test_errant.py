@@ -17,9 +17,9 @@ from fairseq_ssl.errors import MissingPackageError
 from fairseq_ssl.metrics.errant import (
     TIERS,
     Annotator,
-    by_category,
     choose_annotator,
-    compared,
+    compare_edits,
+    count_categories,
     errant_scores,
     main_type,
     packages,
@@ -70,7 +70,7 @@ def test_a_missing_model_is_told_how_to_get(model: str) -> None:
         Annotator(model)
     message = str(caught.value)
     assert "python -m spacy download en_core_web_sm" in message
-    assert "--untyped" in message
+    assert "`untyped`" in message
     assert ("no_such_model" in message) == (model != ".")
 
 
@@ -83,12 +83,16 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_counts_by_hand() -> None:
     ours = [M2Edit(0, 1, "R:NOUN", "x"), M2Edit(2, 2, "M:DET", "the"), M2Edit(3, 4, "UNK", "y")]
     theirs = [M2Edit(0, 1, "R:SPELL", "x"), M2Edit(2, 3, "R:DET", "the"), M2Edit(5, 6, "UNK", "z")]
-    found = compared(ours, theirs)
+    found = compare_edits(ours, theirs)
     assert found.right == Counter({"R:SPELL": 1})  # the annotator's type
     assert found.wrong == Counter({"M:DET": 1})
     assert found.missing == Counter({"R:DET": 1})
-    assert by_category([found, found], "type") == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
-    assert compared([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (1, 0, 0)
+    assert count_categories([found, found], "type") == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}
+    assert compare_edits([M2Edit(0, 1, "U", "-NONE-")], [M2Edit(0, 1, "U", "")]).totals() == (
+        1,
+        0,
+        0,
+    )
     assert errant_scores((1, 1, 3)) == pytest.approx((0.5, 0.25, 1.25 * 0.125 / 0.375))
     assert errant_scores((0, 0, 0)) == (1, 1, 1)
     assert errant_scores((0, 1, 1)) == (0, 0, 0)
@@ -130,13 +134,15 @@ def test_the_counts_are_those_of_its_command(
         text = "\n".join(line for block in blocks for line in m2_lines(block))
         (tmp_path / name).write_text(text + "\n", encoding="utf-8")
     words: list[Any] = ["errant_compare", "-hyp", tmp_path / "ours", "-ref", tmp_path / "gold"]
-    found = choose_annotator([[compared(ours, each) for each in gold] for ours, gold in sentences])
+    found = choose_annotator(
+        [[compare_edits(ours, each) for each in gold] for ours, gold in sentences]
+    )
     for number, tier in enumerate(TIERS, 1):
         monkeypatch.setattr(sys, "argv", [*map(str, words), "-cat", str(number)])
         capsys.readouterr()
         compare_m2.main()
         lines = [line.split() for line in capsys.readouterr().out.strip().splitlines()]
-        categories = by_category(found, tier)
+        categories = count_categories(found, tier)
         total = tuple(sum(each[at] for each in categories.values()) for at in range(3))
         assert lines[-2] == _row(total)
         table = {line[0]: line[1:] for line in lines[2 : lines.index([])]}

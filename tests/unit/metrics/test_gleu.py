@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.metrics.gleu import gleu
+from fairseq_ssl.metrics import Gleu, MetricScore
 from tests.conftest import ROOT
 
 DATA = Path(os.environ.get("DATA_DIR", ROOT.parent / "shared/data")) / "jfleg"
 sentence = st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(" ".join)
+
+
+def gleu(outputs: list[str], sources: list[str], references: list[list[str]]) -> MetricScore:
+    return Gleu(references, sources).corpus_score(outputs)
 
 
 def plain(outputs: list[str], sources: list[str], references: list[str]) -> float:
@@ -44,8 +48,7 @@ def plain(outputs: list[str], sources: list[str], references: list[str]) -> floa
 def test_it_is_the_plain_count(lines: list[tuple[str, str, str]]) -> None:
     outputs, sources, references = map(list, zip(*lines, strict=True))
     found = gleu(outputs, sources, [references])
-    assert found.score == pytest.approx(plain(outputs, sources, references))
-    assert found.by_reference == (found.score,)
+    assert found.values == {"GLEU": pytest.approx(plain(outputs, sources, references))}
 
 
 def test_by_hand() -> None:
@@ -65,9 +68,9 @@ def test_several_references_are_drawn_from() -> None:
     sources, outputs = ["a b c d e"] * 40, ["a b c d x"] * 40
     good, bad = ["a b c d x"] * 40, ["a b q r s"] * 40
     found = gleu(outputs, sources, [good, bad])
-    assert list(found.by_reference) == pytest.approx([100, 0])
+    assert found.values["mean of single references"] == pytest.approx(50)
     assert 40 < found.score < 70
-    assert found.deviation > 0
+    assert found.values["deviation of samples"] > 0
     assert gleu(outputs, sources, [good, bad]) == found
 
 

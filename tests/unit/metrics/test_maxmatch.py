@@ -211,7 +211,7 @@ def test_single_edits(
 ) -> None:
     sentence = M2Sentence(tuple(source.split()), {0: [edit]})
     assert MaxMatch()([(sentence, output)]) == [[expected]]
-    assert MaxMatch(most_arcs=-1)([(sentence, output)]) == [[expected]]
+    assert MaxMatch(max_arcs=-1)([(sentence, output)]) == [[expected]]
 
 
 def test_edits_of_case_and_spaces_can_be_left_out() -> None:
@@ -258,7 +258,7 @@ def test_sentences_with_nothing_in_common_take_work_by_their_cells() -> None:
     source, output = [f"a{n}" for n in range(100)], [f"b{n}" for n in range(100)]
     wide = lattice(source, output)
     assert len(wide.cells) == 101 * 101
-    assert merged_arcs(wide, 2, maxmatch.MOST_ARCS) is None
+    assert merged_arcs(wide, 2, maxmatch.MAX_ARCS) is None
     steps = Watched(wide.steps)
     object.__setattr__(wide, "steps", steps)
     gold = [M2Edit(3, 4, "R", "b3"), M2Edit(50, 52, "R", "b50 b51 b52"), M2Edit(70, 71, "R", "x")]
@@ -298,8 +298,8 @@ def direct_each(sentence: M2Sentence, output: str) -> list[tuple[int, int, int]]
 
 def test_what_is_no_sentence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooWideError):
-        lattice(["a"] * 3, ["b"] * 3, most=15)
-    assert len(lattice(["a"] * 3, ["b"] * 3, most=16).cells) == 16
+        lattice(["a"] * 3, ["b"] * 3, max_cells=15)
+    assert len(lattice(["a"] * 3, ["b"] * 3, max_cells=16).cells) == 16
     monkeypatch.setattr(maxmatch, "lattice", lambda *_, **__: lattice(["a"] * 3, ["b"] * 3, 5))
-    with pytest.raises(DataError, match="sentence in line 7 of the m2 file has 2 words"):
+    with pytest.raises(DataError, match="sentence in line 7 of the M2 file has 2 words"):
         MaxMatch().counts(M2Sentence(("a",), {0: []}, 7), "b b")

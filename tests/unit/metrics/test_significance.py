@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.metrics.significance import SeedRange, SentenceStatistics, cell, paired_bootstrap
+from fairseq_ssl.metrics.significance import (
+    SeedRange,
+    SentenceStatistics,
+    bootstrap_statistics,
+    cell,
+)
 
 
 def share(totals: SentenceStatistics) -> float:
@@ -18,19 +23,19 @@ def rows(right: list[int]) -> SentenceStatistics:
 
 def test_equal_systems_do_not_differ() -> None:
     same = [rows([1, 0, 1, 1, 0] * 20)]
-    found = paired_bootstrap(same, same, share, samples=50)
+    found = bootstrap_statistics(same, same, share, samples=50)
     assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
 
 
 def test_a_difference_that_is_always_there() -> None:
     better, worse = rows([1] * 60 + [0] * 40), rows([0] * 100)
-    found = paired_bootstrap([better], [worse], share, samples=200)
+    found = bootstrap_statistics([better], [worse], share, samples=200)
     assert found.difference == pytest.approx(60)
     assert found.p == pytest.approx(1 / 201)  # none of the draws is as far from their mean
     # the share of 100 draws has a deviation of 4.9
     assert found.low == pytest.approx(60 - 1.96 * 4.9, abs=2)
     assert found.high == pytest.approx(60 + 1.96 * 4.9, abs=2)
-    swapped = paired_bootstrap([worse], [better], share, samples=200)
+    swapped = bootstrap_statistics([worse], [better], share, samples=200)
     assert (swapped.difference, swapped.p) == (-found.difference, found.p)
 
 
@@ -38,7 +43,7 @@ def test_sentences_are_drawn_in_pairs() -> None:
     """Drawn each by itself, a difference of 1 in 100 would be lost in the noise."""
     easy = [1, 0] * 50
     ahead = [1, *easy[1:-1], 1]
-    found = paired_bootstrap([rows(ahead)], [rows(easy)], share, samples=300)
+    found = bootstrap_statistics([rows(ahead)], [rows(easy)], share, samples=300)
     assert found.difference == pytest.approx(1)
     assert 0 <= found.low < 1 < found.high < 5
     assert found.p > 0.2
@@ -47,9 +52,9 @@ def test_sentences_are_drawn_in_pairs() -> None:
 def test_the_seed_decides_the_draws_and_seeds_are_averaged() -> None:
     draw = np.random.default_rng(1)
     first, second, third = (rows(list(draw.integers(0, 2, 50))) for _ in range(3))
-    once = paired_bootstrap([first, second], [third], share, 100, seed=3)
-    assert once == paired_bootstrap([first, second], [third], share, 100, seed=3)
-    assert once != paired_bootstrap([first, second], [third], share, 100, seed=4)
+    once = bootstrap_statistics([first, second], [third], share, 100, seed=3)
+    assert once == bootstrap_statistics([first, second], [third], share, 100, seed=3)
+    assert once != bootstrap_statistics([first, second], [third], share, 100, seed=4)
     mean = (share(first.sum(0)) + share(second.sum(0))) / 2
     assert once.difference == pytest.approx(mean - share(third.sum(0)))
 

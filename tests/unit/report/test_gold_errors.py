@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairseq_ssl.report.sentences import GoldError, corrected_by_type, gold_errors, references
+from fairseq_ssl.report.sentences import GoldError, annotator_texts, corrected_by_type, gold_errors
 from fairseq_ssl.text.m2 import parsed_m2
 
 GOLD = """S He go to school school yesterday
@@ -54,7 +54,7 @@ def test_shares_are_of_types_without_operation() -> None:
 
 
 def test_references_are_what_annotators_make_of_sources() -> None:
-    assert references(SENTENCES, "gold.m2") == [
+    assert annotator_texts(SENTENCES, "gold.m2") == [
         ["He went to school yesterday", "All is well"],
         ["He went to school school late yesterday", "All is well"],
     ]

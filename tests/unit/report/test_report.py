@@ -10,8 +10,14 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.report.score_files import Difference, ReportedScore, ScoreComparison, collect_files
-from fairseq_ssl.report.tables import best_scores, score_table
+from fairseq_ssl.metrics.significance import BootstrapResult
+from fairseq_ssl.report.score_files import (
+    ReportedScore,
+    ScoreComparison,
+    best_scores,
+    collect_files,
+    score_table,
+)
 
 BLEU = {"name": "BLEU", "signature": "nrefs:1|version:2"}
 
@@ -66,7 +72,7 @@ def test_scores_of_several_systems_in_one_file_are_those_of_their_seeds(tmp_path
     found = collect_files([tmp_path / "x"])
     (score,) = found.scores
     assert score == ReportedScore("ours", "dev", "m2 F_0.5", (1, 3), "m2")
-    difference = Difference(1.0, 0.5, 1.5, 0.01)
+    difference = BootstrapResult(1.0, 0.5, 1.5, 0.01)
     assert found.comparisons == [ScoreComparison("dev: against the baseline", {"ours": difference})]
     assert found.analyses == {"x/worth.json": {"weights": [1, 2]}}
 
@@ -80,9 +86,9 @@ def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> 
 
 def test_what_is_no_json_is_told(tmp_path: Path) -> None:
     write(tmp_path / "a/test.json", "{")
-    with pytest.raises(DataError, match="is no JSON"):
+    with pytest.raises(DataError, match="is not JSON"):
         collect_files([tmp_path])
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         collect_files([tmp_path / "b"])
 
 
@@ -171,7 +177,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     write(tmp_path / "runs/curve.PDF", "")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
     told = capsys.readouterr().err
-    assert "There are outputs of x, y; sentences are shown of the one that --set names." in told
+    assert "There are outputs of x, y, and no test set is chosen" in told
     assert "curve.PDF is left out" in told
     assert "<form" not in (tmp_path / "r.html").read_text()
 
@@ -210,12 +216,12 @@ def test_an_m2_file_gives_sources_types_and_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--set", "dev"], "--set is dev; expected test."),
+        (["--test-set", "dev"], "--test-set is dev; expected test."),
         (["--baseline", "other"], "--baseline is other; the systems are: base, tagged, tagged-ft."),
         (["--reference", "short"], "has 2 lines and a reference 1"),
-        (["--metric", "m2"], "--metric m2 needs --gold."),
+        (["--metric", "m2"], "The metric m2 needs --gold."),
         (["--gold", "empty"], "has 2 lines and the source 0"),
-        (["--tokenize", "zh", "--metric", "accuracy"], "--tokenize goes with bleu"),
+        (["--tokenize", "zh", "--metric", "accuracy"], "--tokenize is for bleu, not for accuracy"),
         (["--reference", "missing"], "missing does not exist"),
     ],
 )

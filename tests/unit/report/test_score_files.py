@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from fairseq_ssl.metrics.significance import SeedRange
+from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
 from fairseq_ssl.report.score_files import (
-    Difference,
     ReportedScore,
     ScoreComparison,
-    comparisons_of,
-    direction,
-    parts_of,
-    scores_of,
+    best_scores,
+    metric_direction,
+    parse_breakdowns,
+    parse_comparisons,
+    parse_scores,
+    score_table,
 )
-from fairseq_ssl.report.tables import best_scores, score_table
 
 CLASSES = {
     "signature": "classify-score|lines:4",
@@ -34,21 +34,21 @@ CLASSES = {
 
 
 def shown(content: Any) -> list[tuple[str, str, tuple[float, ...]]]:
-    return [(one.system, one.metric, one.values) for one in scores_of(content, "test", "ours")]
+    return [(one.system, one.metric, one.values) for one in parse_scores(content, "test", "ours")]
 
 
 def test_the_same_number_by_several_methods_is_not_one_number() -> None:
     """MaxMatch and ERRANT both call theirs F_0.5; they were averaged as if they were seeds."""
     m2 = {"F_0.5": 60.0, "signature": "m2|lines:2"}
     errant = {"F_0.5": 50.0, "signature": "errant|lines:2"}
-    found = score_table([*scores_of(m2, "test", "ours"), *scores_of(errant, "test", "ours")])
+    found = score_table([*parse_scores(m2, "test", "ours"), *parse_scores(errant, "test", "ours")])
     assert found.headings() == [("test", "m2 F_0.5"), ("test", "errant F_0.5")]
     assert found.rows == {"ours": [SeedRange((60.0,)), SeedRange((50.0,))]}
 
 
 def test_numbers_made_in_another_way_are_no_seeds() -> None:
     plain, lower = ({"name": "BLEU", "score": 1, "signature": s} for s in ("case:mixed", "case:lc"))
-    found = score_table([*scores_of(plain, "test", "a"), *scores_of(lower, "test", "a")])
+    found = score_table([*parse_scores(plain, "test", "a"), *parse_scores(lower, "test", "a")])
     assert found.headings() == [("test", "BLEU [1]"), ("test", "BLEU [2]")]
 
 
@@ -69,10 +69,12 @@ def test_several_metrics_of_sacrebleu_are_told() -> None:
 
 def test_scores_of_classes_are_told_and_less_error_is_better() -> None:
     assert shown(CLASSES) == [("alone", "error", (9, 11)), ("mixed", "error", (7, 9))]
-    assert best_scores(score_table(scores_of(CLASSES, "test", "x"))) == [8]
-    (comparison,) = comparisons_of(CLASSES, "x")
+    assert best_scores(score_table(parse_scores(CLASSES, "test", "x"))) == [8]
+    (comparison,) = parse_comparisons(CLASSES, "x")
     assert comparison == ScoreComparison(
-        "x: error against alone", {"mixed": Difference(-2, -3, -1, 0.004)}, less_is_better=True
+        "x: error against alone",
+        {"mixed": BootstrapResult(-2, -3, -1, 0.004)},
+        lower_is_better=True,
     )
 
 
@@ -81,12 +83,12 @@ def test_scores_of_classes_are_told_and_less_error_is_better() -> None:
     [("BLEU", 1), ("macro f1", 1), ("calibration error", -1), ("TER", -1), ("lines", 0)],
 )
 def test_of_some_metrics_less_is_better(metric: str, way: int) -> None:
-    assert direction(metric) == way
+    assert metric_direction(metric) == way
 
 
 def test_scores_by_type_are_told() -> None:
     told = {"NOUN": {"ours": {"mean": 50.0, "deviation": 0, "seeds": [50.0]}}}
-    (found,) = parts_of({"signature": "errant", "types": told}, "test.errant")
+    (found,) = parse_breakdowns({"signature": "errant", "types": told}, "test.errant")
     assert found == ("test.errant: by type", {"NOUN": {"ours": SeedRange((50.0,))}})
 
 
@@ -105,5 +107,5 @@ def test_scores_by_type_are_told() -> None:
 def test_of_other_json_nothing_is_told(text: str) -> None:
     content = json.loads(text)
     assert not shown(content)
-    assert not list(comparisons_of(content, "x"))
-    assert not list(parts_of(content, "x"))
+    assert not list(parse_comparisons(content, "x"))
+    assert not list(parse_breakdowns(content, "x"))

@@ -184,7 +184,7 @@ def test_json_that_is_none_is_reported(
     (tmp_path / "scores.json").write_text(content)
     assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")]) == 1
     said = capsys.readouterr().err
-    assert "scores.json is no JSON" in said
+    assert "scores.json is not JSON" in said
     assert said.count("\n") == 1
 
 

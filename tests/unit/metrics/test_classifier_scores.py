@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.metrics.classification import (
+from fairseq_ssl.metrics.classifier_scores import (
     calibration_error,
     class_scores,
     error_rate,

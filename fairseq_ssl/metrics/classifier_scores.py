@@ -1,4 +1,4 @@
-"""How good a classifier is: errors, F1 of each class, calibration."""
+"""Accuracy: of lines of text, and of classifiers with macro F1 and calibration."""
 
 from __future__ import annotations
 
@@ -8,21 +8,49 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric
 from fairseq_ssl.metrics.significance import SentenceStatistics
 
 BINS = 15
-"""Of confidence, between 0 and 1."""
+"""Number of bins of the confidence, between 0 and 1."""
+
+
+class Accuracy(ReferenceMetric):
+    """Percentage of lines that are equal to one of their references.
+
+    Args:
+        references: one text for each annotator, or None if each call passes its references
+
+    Example:
+        >>> print(Accuracy().corpus_score(["a b", "c"], [["a b", "c d"]]))
+        accuracy = 50.00
+    """
+
+    method = "accuracy"
+    name = "accuracy"
+
+    def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
+        """Return for each hypothesis whether it is correct, and 1."""
+        self._check(hypotheses, label)
+        columns = zip(*self.references, strict=True)
+        pairs = zip(hypotheses, columns, strict=True)
+        return np.array([[float(line in references), 1.0] for line, references in pairs])
+
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        """Return the percentage."""
+        correct, count = rows.sum(0)
+        return {self.name: float(100 * correct / count)}
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Of a test set; all but the confusion in percent."""
+    """Scores of predictions, in percent, and their confusion matrix."""
 
     error: float
     accuracy: float
     macro_f1: float
     calibration_error: float | None
-    """How far confidence and accuracy are apart; None where no probabilities are known."""
+    """Expected calibration error, or None without probabilities."""
     confusion: NDArray[np.int64]
     """[gold, predicted]"""
 
@@ -36,10 +64,10 @@ def class_scores(
     """Score predictions against gold classes.
 
     Args:
-        gold: class of each text
-        predicted: the same, by the classifier
-        classes: how many there are
-        confidence: the probability of each prediction
+        gold: gold class of each text
+        predicted: predicted class of each text
+        classes: number of classes
+        confidence: probability of each prediction
     """
     confusion = np.zeros((classes, classes), np.int64)
     np.add.at(confusion, (np.asarray(gold), np.asarray(predicted)), 1)
@@ -51,7 +79,7 @@ def class_scores(
 
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
-    """Return the mean F1 of the classes that are gold or predicted somewhere."""
+    """Return the mean F1 of the classes that occur among the gold or predicted classes."""
     right = np.diag(confusion).astype(float)
     both = (confusion.sum(0) + confusion.sum(1)).astype(float)
     there = both > 0
@@ -67,11 +95,11 @@ def calibration_error(right: NDArray[np.bool_], confidence: Sequence[float]) -> 
 
 
 def error_statistics(gold: Sequence[int], predicted: Sequence[int]) -> SentenceStatistics:
-    """Return for each text whether it is wrong, and 1: for the paired bootstrap [texts, 2]."""
+    """Return for each text whether its prediction is wrong, and 1, [texts, 2]."""
     wrong = np.asarray(gold) != np.asarray(predicted)
     return np.stack([wrong.astype(float), np.ones(len(wrong))], axis=1)
 
 
 def error_rate(totals: SentenceStatistics) -> float:
-    """Return the error rate, in percent, of statistics that were added up."""
+    """Return the error rate in percent of summed statistics."""
     return 100 * float(totals[0] / totals[1])

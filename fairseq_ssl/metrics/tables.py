@@ -1,0 +1,328 @@
+"""Scores of systems: over seeds, against a baseline, by level, and by category of edits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import read_lines, stdin_lines
+from fairseq_ssl.metrics.errant import (
+    TIERS,
+    UNKNOWN_TYPE,
+    Errant,
+    TypedCounts,
+    TypeTotals,
+    count_categories,
+    edit_statistics,
+    errant_scores,
+    main_type,
+)
+from fairseq_ssl.metrics.metric import Metric, check_lengths
+from fairseq_ssl.metrics.significance import (
+    SAMPLES,
+    SEED,
+    BootstrapResult,
+    SeedRange,
+    SentenceStatistics,
+    bootstrap_statistics,
+)
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.m2 import M2Sentence
+
+MOST_FREQUENT = 10
+"""Number of types in tables of shares and in figures."""
+ANALYSES = (*TIERS, "level", "share")
+"""Analyses of `SystemScores.analyze`."""
+ALL = "all"
+M2_SUFFIXES = (".m2", ".m2.gz")
+STDIN = Path("-")
+
+Levels = dict[str, list[int]]
+"""Indices of the sentences of each level."""
+
+
+@dataclass
+class ScoredOutput:
+    """The statistics of one file of hypotheses."""
+
+    rows: SentenceStatistics
+    typed: list[TypedCounts] | None = None
+    """Counts of edits of each sentence, for ERRANT."""
+
+
+@dataclass
+class ScoreBreakdown:
+    """Scores of parts of a test set, or of categories of edits, by system."""
+
+    key: str
+    """Name of the parts, also the key in JSON."""
+    unit: str
+    columns: list[str]
+    rows: dict[str, list[SeedRange]]
+    counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
+    """Numbers of edits of each row, by column and seed. Empty if the rows are not categories."""
+
+    def figure_rows(self) -> dict[str, list[SeedRange]]:
+        """Return the rows of a figure: all, or the most frequent categories of gold edits."""
+        if not self.counts:
+            return self.rows
+        kinds = [kind for kind in self.rows if _gold_edits(self.counts[kind])]
+        return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
+
+    def content(self) -> dict[str, Any]:
+        """Return the rows as JSON."""
+        content: dict[str, Any] = {
+            name: {
+                column: _range_content(scores)
+                for column, scores in zip(self.columns, row, strict=True)
+            }
+            for name, row in self.rows.items()
+        }
+        for name, systems in self.counts.items():
+            for column, seeds in zip(self.columns, systems, strict=True):
+                columns = map(list, zip(*seeds, strict=True))
+                content[name][column] |= {
+                    **dict(zip(("tp", "fp", "fn"), columns, strict=True)),
+                    "precision": [100 * errant_scores(seed)[0] for seed in seeds],
+                    "recall": [100 * errant_scores(seed)[1] for seed in seeds],
+                }
+        return content
+
+
+@dataclass
+class SystemScores:
+    """Scores of systems by one metric, and analyses of them."""
+
+    metric: Metric
+    systems: dict[str, list[ScoredOutput]]
+    """Outputs of each system, one for each seed."""
+    breakdown: ScoreBreakdown | None = None
+    comparisons: dict[str, BootstrapResult] = field(default_factory=dict)
+    """Difference of each system from the baseline."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one system with one seed."""
+        return len(self.systems) == 1 and len(next(iter(self.systems.values()))) == 1
+
+    @property
+    def sentences(self) -> int:
+        """Return the number of sentences."""
+        return len(next(iter(self.systems.values()))[0].rows)
+
+    def compare(
+        self,
+        baseline: Sequence[ScoredOutput],
+        resamples: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Compare each system with a baseline by a paired bootstrap.
+
+        Args:
+            baseline: outputs of the baseline, one for each seed
+            resamples: number of bootstrap samples (default: 1000)
+            seed: seed of the samples (default: 12345)
+        """
+        resamples = SAMPLES if resamples is None else resamples
+        seed = SEED if seed is None else seed
+        self.parameters |= {"resamples": resamples, "seed": seed}
+        theirs = [output.rows for output in baseline]
+        for name, outputs in self.systems.items():
+            ours = [output.rows for output in outputs]
+            score = self.metric.total_score
+            self.comparisons[name] = bootstrap_statistics(ours, theirs, score, resamples, seed)
+
+    def analyze(self, by: str, levels: Levels | None = None) -> None:
+        """Break the scores down by a name in `ANALYSES`."""
+        levels = {ALL: list(range(self.sentences))} if levels is None else levels
+        if by == "level":
+            self._analyze_levels(levels)
+            return
+        metric = self.metric
+        if not isinstance(metric, Errant):
+            raise UsageError(f"`by` {by} needs the metric errant, not {metric.method}.")
+        if by in TIERS:
+            self._analyze_categories(by, metric.beta)
+        else:
+            self._analyze_shares(metric.gold, levels)
+
+    def _analyze_levels(self, levels: Levels) -> None:
+        """Score the sentences of each level."""
+        self.breakdown = ScoreBreakdown("levels", self.metric.name, list(self.systems), {})
+        for level, indices in levels.items():
+            self.breakdown.rows[level] = [
+                self._range_of(outputs, indices) for outputs in self.systems.values()
+            ]
+
+    def _analyze_categories(self, tier: str, beta: float) -> None:
+        """Score each category of edits, most frequent in the gold edits first."""
+        found = [
+            [count_categories(output.typed or (), tier) for output in outputs]
+            for outputs in self.systems.values()
+        ]
+        kinds = {kind for seeds in found for seed in seeds for kind in seed}
+        counts = {
+            kind: [[seed.get(kind, (0, 0, 0)) for seed in seeds] for seeds in found]
+            for kind in kinds
+        }
+        key = f"{tier.replace('-', ' ')}s"
+        self.breakdown = ScoreBreakdown(key, self.metric.name, list(self.systems), {})
+        for kind in sorted(kinds, key=lambda kind: (-_gold_edits(counts[kind]), kind)):
+            self.breakdown.counts[kind] = counts[kind]
+            self.breakdown.rows[kind] = [
+                SeedRange.of([100 * errant_scores(seed, beta)[2] for seed in seeds])
+                for seeds in counts[kind]
+            ]
+
+    def _analyze_shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
+        """Compute the percentage of the most frequent types in the gold edits of each level."""
+        counts = {level: _gold_types(gold[n] for n in indices) for level, indices in levels.items()}
+        total = sum(counts.values(), Counter[str]())
+        frequent = sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_FREQUENT]
+        self.breakdown = ScoreBreakdown("shares", "% of gold edits", list(levels), {})
+        for kind in frequent:
+            self.breakdown.rows[kind] = [
+                SeedRange.of([100 * count[kind] / max(1, count.total())])
+                for count in counts.values()
+            ]
+
+    def values(self) -> dict[str, list[SeedRange]]:
+        """Return the scores of each system, by the name of the value."""
+        found = [
+            [self.metric.values(output.rows) for output in outputs]
+            for outputs in self.systems.values()
+        ]
+        return {
+            name: [SeedRange.of([seed[name] for seed in seeds]) for seeds in found]
+            for name in found[0][0]
+        }
+
+    def signature(self) -> Signature:
+        """Return the signature of the metric with the number of lines and of samples."""
+        parameters = {"lines": self.sentences, **self.metric.parameters(), **self.parameters}
+        return Signature(self.metric.method, parameters)
+
+    def content(self) -> dict[str, Any]:
+        """Return everything as JSON."""
+        values = self.values()
+        content: dict[str, Any]
+        if self.is_single:
+            content = {name: scores.mean for name, (scores,) in values.items()}
+        else:
+            content = {
+                "systems": {
+                    system: {name: _range_content(scores[at]) for name, scores in values.items()}
+                    for at, system in enumerate(self.systems)
+                }
+            }
+        if self.breakdown:
+            content[self.breakdown.key] = self.breakdown.content()
+        if self.comparisons:
+            content["against the baseline"] = {
+                name: asdict(result) for name, result in self.comparisons.items()
+            }
+        return {**content, "signature": str(self.signature())}
+
+    def _range_of(self, outputs: Sequence[ScoredOutput], indices: Sequence[int]) -> SeedRange:
+        name = self.metric.name
+        return SeedRange.of([self.metric.values(each.rows[indices])[name] for each in outputs])
+
+
+def score_systems(
+    metric: Metric,
+    systems: Mapping[str, Sequence[Path]],
+    baseline: Sequence[Path] = (),
+    resamples: int | None = None,
+    seed: int | None = None,
+) -> SystemScores:
+    """Score files of hypotheses, one line a sentence.
+
+    Args:
+        metric: a metric with its references
+        systems: files of each system, one for each seed; for `Errant` also M2 files with the
+            edits of the system; ``-`` for stdin
+        baseline: files of a system to compare with by a paired bootstrap, one for each seed
+        resamples: number of bootstrap samples (default: 1000)
+        seed: seed of the samples (default: 12345)
+    """
+    paths = dict.fromkeys(chain(*systems.values(), baseline))
+    texts = {path: read_output(path) for path in paths}
+    outputs = {path: _score_output(metric, path, lines) for path, lines in texts.items()}
+    scores = SystemScores(
+        metric, {name: [outputs[path] for path in files] for name, files in systems.items()}
+    )
+    if baseline:
+        scores.compare([outputs[path] for path in baseline], resamples, seed)
+    return scores
+
+
+def _score_output(metric: Metric, path: Path, lines: list[str]) -> ScoredOutput:
+    if not isinstance(metric, Errant):
+        return ScoredOutput(metric.statistics(lines, str(path)))
+    is_m2 = path.name.endswith(M2_SUFFIXES)
+    typed = metric.typed_counts_of_file(path) if is_m2 else metric.typed_counts(lines, str(path))
+    return ScoredOutput(edit_statistics(typed), typed)
+
+
+def read_output(path: Path) -> list[str]:
+    """Read the hypotheses of a file, or of stdin."""
+    lines = list(stdin_lines() if path == STDIN else read_lines(path))
+    if not lines:
+        raise DataError(f"{path} is empty. Expected a line or more.")
+    return lines
+
+
+def read_levels(path: Path, sentences: int) -> Levels:
+    """Read the level of each sentence from a file of labels."""
+    levels: Levels = {}
+    labels = [line.strip() for line in read_lines(path)]
+    check_lengths(path, len(labels), "the output", sentences)
+    for index, label in enumerate(labels):
+        levels.setdefault(label, []).append(index)
+    return dict(sorted(levels.items()))
+
+
+def parse_sections(sections: str, sentences: int) -> Levels:
+    """Return the sentences of consecutive sections, such as ``A=1037,B=1290``."""
+    levels: Levels = {}
+    start = 0
+    for section in sections.split(","):
+        level, _, count = section.partition("=")
+        if not (level and count.isdecimal() and int(count)) or level in levels:
+            raise UsageError(
+                f"`sections` has {section!r}; expected levels, each once, with a number of "
+                "sentences above 0, such as A=1037,B=1290."
+            )
+        levels[level] = list(range(start, start + int(count)))
+        start += int(count)
+    if start != sentences:
+        raise UsageError(
+            f"`sections` has {start} sentences in all, but the output has {sentences}."
+        )
+    return levels
+
+
+def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
+    """Count the gold edits of all annotators by type."""
+    return Counter(
+        main_type(edit.type)
+        for sentence in sentences
+        for edits in sentence.annotators.values()
+        for edit in edits
+        if edit.type != UNKNOWN_TYPE
+    )
+
+
+def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
+    """Return the number of gold edits of a category, over all systems and seeds."""
+    return sum(right + missing for seeds in systems for right, _, missing in seeds)
+
+
+def _range_content(scores: SeedRange) -> dict[str, Any]:
+    return {"mean": scores.mean, "deviation": scores.deviation, "seeds": list(scores.values)}

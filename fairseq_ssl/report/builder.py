@@ -1,0 +1,262 @@
+"""The report: outputs, scores and figures collected from files, scored, and written as a page."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
+from fairseq_ssl.metrics.metric import Metric
+from fairseq_ssl.metrics.significance import SentenceStatistics, bootstrap_statistics
+from fairseq_ssl.report.page import Page
+from fairseq_ssl.report.score_files import (
+    ReportedScore,
+    ReportFiles,
+    ScoreComparison,
+    collect_files,
+    metric_name,
+    score_table,
+)
+from fairseq_ssl.report.sentences import (
+    SOURCE,
+    Sentences,
+    annotator_texts,
+    corrected_by_type,
+    gold_errors,
+    read_all,
+)
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.m2 import read_m2
+
+TEST_SET = "test"
+"""Default test set, and the test set of outputs that are passed by system."""
+MAX_NAMES = 10
+"""Maximum number of names in a message."""
+METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
+logger = logging.getLogger(__name__)
+
+Statistics = Mapping[str, list[SentenceStatistics]]
+"""By system, the statistics of its seeds."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the outputs of a test set are compared with.
+
+    Args:
+        source: file of the source text
+        references: files of references
+        gold: M2 file with sources and edits, in place of `source` and `references`; adds error
+            types and whether each system corrected each error
+        metric: a name in `METRICS` (default: m2 with `gold`, gleu with `source` and outputs
+            similar to it, bleu with `references`)
+        tokenize: tokenizer of sacreBLEU, for bleu
+        baseline: system that the others are compared with (default: the best)
+    """
+
+    source: Path | None = None
+    references: Sequence[Path] = ()
+    gold: Path | None = None
+    metric: str | None = None
+    tokenize: str | None = None
+    baseline: str | None = None
+
+
+def write_report(
+    output: Path,
+    folders: Sequence[Path] = (),
+    systems: Mapping[str, Sequence[Path]] | None = None,
+    *,
+    title: str = "Systems side by side",
+    test_set: str | None = None,
+    comparison: Comparison | None = None,
+    languages: tuple[str, str] = ("", ""),
+) -> Signature:
+    """Write one HTML page of scores, figures and sentences. Return its signature.
+
+    Args:
+        output: the page
+        folders: folders with outputs (SYSTEM.SEED/SET.txt), score files, figures and analyses
+        systems: output files of each system, one for each seed
+        title: title of the page
+        test_set: name of the outputs whose sentences are shown (default: test, or the only one)
+        comparison: what the outputs are compared with
+        languages: language codes of the source and of the outputs, for fonts and screen readers
+    """
+    comparison = comparison or Comparison()
+    files = collect_files(folders)
+    for name, paths in (systems or {}).items():
+        files.outputs.setdefault((name, test_set or TEST_SET), []).extend(paths)
+    if files.is_empty():
+        inputs = [*folders, *(path for paths in (systems or {}).values() for path in paths)]
+        raise DataError(
+            f"{', '.join(map(str, inputs))}: no outputs, scores or figures. Expected folders that "
+            "a recipe or fairseq-ssl score has written, or NAME=FILE."
+        )
+    chosen = _choose_set(files, test_set, comparison)
+    parameters: dict[str, Any] = {"systems": len(files.names())}
+    sentences = None
+    if chosen is not None:
+        sentences = _read_sentences(files.systems(chosen), comparison)
+        sentences.languages = languages
+        _add_scores(files, sentences, chosen, comparison)
+        parameters |= {"set": chosen, "sentences": len(sentences.outputs[0])}
+    for path in files.left_out:
+        logger.warning("%s is left out: browsers do not show PDF in a page. Draw it as .svg.", path)
+    for path in files.links:
+        logger.warning(
+            "%s is left out: it is a link to a file outside the folder. Copy the file.", path
+        )
+    signature = Signature("report", parameters)
+    page = Page(title, files, score_table(files.scores), sentences, str(signature))
+    with atomic_lines(output) as file:
+        file.write(page.html())
+    return signature
+
+
+def _choose_set(files: ReportFiles, asked: str | None, comparison: Comparison) -> str | None:
+    """Return the test set whose sentences are shown, if there is one."""
+    names = files.sets()
+    default = TEST_SET if TEST_SET in names else names[0] if len(names) == 1 else None
+    chosen = asked or default
+    if chosen is None and names:
+        several = f"There are outputs of {_shorten(names)}"
+        needs = comparison.source, comparison.references, comparison.gold, comparison.baseline
+        if any(needs):
+            raise UsageError(f"{several}. Set `test_set` to one of them.")
+        logger.warning("%s, and no test set is chosen, so no sentences are shown.", several)
+    if chosen is not None and chosen not in names:
+        raise UsageError(
+            f"`test_set` is {chosen}; expected {_shorten(names) or 'outputs, SET.txt'}."
+        )
+    baseline = comparison.baseline
+    if baseline and (chosen is None or baseline not in files.systems(chosen)):
+        systems = _shorten(list(files.systems(chosen))) if chosen else "none"
+        raise UsageError(f"`baseline` is {baseline}; the systems are: {systems}.")
+    return chosen
+
+
+def _shorten(names: Sequence[str]) -> str:
+    return ", ".join(names if len(names) <= MAX_NAMES else [*names[:MAX_NAMES], "..."])
+
+
+def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Comparison) -> Sentences:
+    """Read the first seed of each system, and the texts that it is compared with."""
+    firsts = [paths[0] for paths in systems.values()]
+    sentences = Sentences(list(systems), [read_all(path) for path in firsts])
+    sentences.has_seeds = any(len(paths) > 1 for paths in systems.values())
+    sentences.references = [read_all(path) for path in comparison.references]
+    if comparison.source is not None:
+        sentences.source = read_all(comparison.source)
+    if comparison.gold is not None:
+        _add_gold(sentences, comparison.gold, firsts)
+    sentences.check(firsts)
+    sentences.metric = comparison.metric or _default_metric(sentences, comparison)
+    if comparison.tokenize and sentences.metric != "bleu":
+        metric = sentences.metric or "no metric"
+        raise UsageError(f"`tokenize` is for bleu, not for {metric}.")
+    return sentences
+
+
+def _add_gold(sentences: Sentences, path: Path, outputs: Sequence[Path]) -> None:
+    """Add sources, references and errors of an M2 file."""
+    gold = list(read_m2(path))
+    sentences.source = sentences.source or [" ".join(sentence.words) for sentence in gold]
+    sentences.references = sentences.references or annotator_texts(gold, str(path))
+    sentences.check(outputs)
+    count = len(sentences.outputs[0])
+    if len(gold) != count:
+        raise DataError(f"{path} has {len(gold)} sentences, but {outputs[0]} has {count}.")
+    sentences.errors = gold_errors(gold, sentences.outputs)
+
+
+def _default_metric(sentences: Sentences, comparison: Comparison) -> str:
+    if comparison.gold is not None:
+        return "m2"
+    if not sentences.references:
+        return ""
+    return "gleu" if sentences.against() == SOURCE else "bleu"
+
+
+def _add_scores(
+    files: ReportFiles, sentences: Sentences, test_set: str, comparison: Comparison
+) -> None:
+    """Score each seed and each sentence of the first seed, and compare the systems.
+
+    Scores that files report for all systems are not added again.
+    """
+    if sentences.metric:
+        metric = build_metric(sentences.metric, comparison)
+        statistics = {
+            name: [metric.statistics(read_all(path), str(path)) for path in paths]
+            for name, paths in files.systems(test_set).items()
+        }
+        sentences.scores = [
+            [round(metric.sentence_values(row)[metric.name], 2) for row in seeds[0]]
+            for seeds in statistics.values()
+        ]
+        parameters = {"lines": len(sentences.outputs[0]), **metric.parameters()}
+        signature = str(Signature(metric.method, parameters))
+        sentences.metric = metric_name(metric.name, signature)
+        if not score_table(files.scores).has(test_set, sentences.metric, statistics):
+            files.scores += _scores(metric, statistics, test_set, signature)
+        if len(statistics) > 1:
+            title = f"{test_set}: {sentences.metric}"
+            files.comparisons.insert(0, _compare(metric, statistics, title, comparison.baseline))
+    if sentences.errors is not None and any(sentences.errors):
+        name = f"{test_set}: errors corrected as an annotator did, % by type"
+        files.breakdowns[name] = corrected_by_type(sentences.errors, sentences.systems)
+
+
+def build_metric(name: str, comparison: Comparison) -> Metric:
+    """Return a metric of `METRICS` with what it compares outputs with."""
+    if name == "m2":
+        if comparison.gold is None:
+            raise UsageError("The metric m2 needs `gold`.")
+        return M2(comparison.gold)
+    if name == "gleu" and comparison.source is None:
+        raise UsageError("The metric gleu needs `source`.")
+    if not comparison.references:
+        raise UsageError(f"The metric {name} needs `reference`.")
+    references = list(comparison.references)
+    if name == "gleu":
+        return Gleu(references, comparison.source)
+    if name == "bleu":
+        return Bleu(references, comparison.tokenize or "13a")
+    if name == "accuracy":
+        return Accuracy(references)
+    return Chrf(references, 2 if name == "chrf++" else 0)
+
+
+def _scores(
+    metric: Metric, statistics: Statistics, test_set: str, signature: str
+) -> Iterator[ReportedScore]:
+    for system, seeds in statistics.items():
+        values = [metric.values(rows) for rows in seeds]
+        for name in values[0]:
+            numbers = tuple(one[name] for one in values)
+            yield ReportedScore(system, test_set, metric_name(name, signature), numbers, signature)
+
+
+def _compare(
+    metric: Metric, statistics: Statistics, title: str, baseline: str | None
+) -> ScoreComparison:
+    """Compare the systems with the baseline, or with the best system."""
+
+    def mean(name: str) -> float:
+        values = [metric.values(rows)[metric.name] for rows in statistics[name]]
+        return sum(values) / len(values)
+
+    other = baseline or max(statistics, key=mean)
+    differences = {
+        name: bootstrap_statistics(seeds, statistics[other], metric.total_score)
+        for name, seeds in statistics.items()
+        if name != other
+    }
+    best = "" if baseline else ", the best"
+    return ScoreComparison(f"{title} against {other}{best}", differences)

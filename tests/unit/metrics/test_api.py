@@ -1,0 +1,94 @@
+"""The public API: examples of docstrings, scores as sacreBLEU's, and imports without torch."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import sacrebleu
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Errant, Gleu, paired_bootstrap
+from fairseq_ssl.text.m2 import parsed_m2
+
+GOLD = [
+    "S the cat sit on mat .",
+    "A 2 3|||R:VERB:SVA|||sits|||REQUIRED|||-NONE-|||0",
+    "A 4 4|||M:DET|||the|||REQUIRED|||-NONE-|||0",
+    "",
+    "S a mat .",
+    "A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0",
+]
+HYPOTHESES = ["the cat sits on mat .", "a mat ."]
+MODULES = ("bleu", "classifier_scores", "errant", "gleu", "maxmatch.scores", "metric", "rouge")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples(module: str) -> None:
+    results = doctest.testmod(import_module(f"fairseq_ssl.metrics.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_importing_loads_neither_torch_nor_fairseq() -> None:
+    code = (
+        "import sys, fairseq_ssl.metrics, fairseq_ssl.report; "
+        "assert not {'torch', 'fairseq', 'transformers', 'spacy', 'sacrebleu'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_corpus_and_its_sentences() -> None:
+    metric = M2(parsed_m2(GOLD, "gold"))
+    score = metric.corpus_score(HYPOTHESES)
+    assert score.values["Precision"] == 100
+    assert score.values["Recall"] == 50
+    assert str(score).startswith("F_0.5 = 83.33 (Precision = 100.00")
+    assert metric.sentence_score(HYPOTHESES[0]).score == pytest.approx(score.score)
+    assert metric.sentence_score("a mat .", 1).score == 100
+    errant = Errant(parsed_m2(GOLD, "gold"), untyped=True)
+    assert errant.corpus_score(HYPOTHESES).score == pytest.approx(score.score)
+    assert errant.sentence_score("the cat sit on mat .").score == 0
+    assert str(metric.get_signature()).startswith("m2|beta:0.5|annotators:1|unchanged:2|")
+
+
+def test_sentence_scores_are_those_of_sacrebleu() -> None:
+    references = ["the cat sits on a mat .", "cats sit on mats ."]
+    expected = sacrebleu.sentence_bleu(HYPOTHESES[0], references).score
+    assert Bleu().sentence_score(HYPOTHESES[0], references).score == pytest.approx(expected)
+    expected = sacrebleu.sentence_chrf(HYPOTHESES[0], references).score
+    assert Chrf().sentence_score(HYPOTHESES[0], references).score == pytest.approx(expected)
+    gleu = Gleu().sentence_score("a b c d", ["a b c d", "a b c d"], "a b c x")
+    assert gleu.score == pytest.approx(100)
+
+
+def test_references_of_a_call_replace_those_of_the_metric() -> None:
+    metric = Accuracy([["a", "b"]])
+    assert metric.corpus_score(["a", "c"]).score == 50
+    assert metric.corpus_score(["a", "c"], [["c", "c"], ["a", "d"]]).score == 100
+    assert metric.get_signature().parameters == {"references": 2}
+    assert metric.sentence_score("x", ["x"]).score == 100
+    assert metric.corpus_score(["a", "c"]).score == 100
+
+
+def test_a_baseline_is_compared() -> None:
+    metric = Accuracy([list("abcdefgh")])
+    result = paired_bootstrap(metric, list("abcdefgh"), list("abcdxxxx"), resamples=200)
+    assert result.difference == 50
+    assert result.low < 50 < result.high
+    assert result.p < 0.05
+    assert paired_bootstrap(metric, ["a"] * 8, ["a"] * 8, resamples=50).p == 1
+
+
+def test_wrong_input_is_rejected() -> None:
+    with pytest.raises(UsageError, match="BLEU needs references"):
+        Bleu().corpus_score(["a"])
+    with pytest.raises(DataError, match="the references has 1 lines and the hypotheses 2"):
+        Bleu().corpus_score(["a", "b"], [["a"]])
+    with pytest.raises(TypeError, match="not a string"):
+        Bleu().corpus_score(["a"], ["a"])
+    with pytest.raises(UsageError, match="`beta` is 0; expected a number above 0"):
+        M2(parsed_m2(GOLD, "gold"), beta=0)
