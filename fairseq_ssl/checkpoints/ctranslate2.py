@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -86,7 +86,8 @@ def check_ctranslate2_folder(folder: Path) -> None:
             scalars |= {name: scalars[of] for name, of in aliases.items() if of in scalars}
             _check_names(whole, scalars)
             sizes = {side: len(words) for side, words in vocabularies.items()}
-            _check_shapes(whole, sizes, scalars)
+            scaled = {name for name in whole if f"{aliases.get(name, name)}_scale" in whole}
+            _check_shapes(whole, sizes, scalars, scaled)
             for name, variable in variables.items():
                 _check_values(file, name, variable)
     except _FormatError as error:
@@ -188,9 +189,20 @@ def _check_names(whole: dict[str, Variable], scalars: dict[str, float]) -> None:
 
 
 def _check_shapes(
-    whole: dict[str, Variable], words: dict[str, int], scalars: dict[str, float]
+    whole: dict[str, Variable],
+    words: dict[str, int],
+    scalars: dict[str, float],
+    scaled: Collection[str],
 ) -> None:
-    """Check that the parts of each layer have sizes that go together."""
+    """Check that the parts of each layer have sizes that go together.
+
+    Args:
+        whole: all variables
+        words: size of the vocabulary of each side
+        scalars: values of the variables without dimensions
+        scaled: names of the quantized variables, which have a scale. The scale of an alias is
+            stored under the name of the variable that it stands for.
+    """
     for name, side in EMBEDDINGS.items():
         shape = whole[name].shape
         if len(shape) != 2 or shape[0] != words[side]:
@@ -208,7 +220,7 @@ def _check_shapes(
     floats = {
         one.dtype
         for name, one in whole.items()
-        if one.shape and not name.endswith("_scale") and f"{name}_scale" not in whole
+        if one.shape and not name.endswith("_scale") and name not in scaled
     }
     if len(floats) > 1 or not floats <= set(FLOATS):
         raise _FormatError(f"{WEIGHTS} has weights of the types {', '.join(sorted(floats))}")

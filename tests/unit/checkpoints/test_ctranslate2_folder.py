@@ -36,6 +36,18 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("kind", QUANTIZATIONS)
+def test_shared_embeddings_have_the_scale_of_the_variable_they_are(
+    kind: str, tmp_path: Path
+) -> None:
+    data = random_models.data_folder(tmp_path / "data")
+    (data / "dict.src.txt").write_bytes((data / "dict.trg.txt").read_bytes())
+    random_models.translation(tmp_path / "t.pt", data, 1, "--share-all-embeddings")
+    words = ["export", str(tmp_path / "t.pt"), "--to", "ctranslate2", "--data-dir", str(data)]
+    assert main([*words, "--quantization", kind, "-o", str(tmp_path / "model")]) == 0
+    check_ctranslate2_folder(tmp_path / "model")
+
+
 @pytest.fixture
 def model(exported: Path, tmp_path: Path) -> Path:
     """A copy without checksums, as other tools write it."""
