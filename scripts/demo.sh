@@ -117,7 +117,7 @@ correct() { # SYSTEM
   quietly "$folder/test.log" into "$folder/test.interactive" fairseq-interactive "$DEMO/data" \
     --user-dir "$USER_DIR" -s src -t trg --task "${MODEL[1]}" --path "$folder/final.pt" --beam 5 \
     --max-len-a 1.5 --max-len-b 10 --input "$text/test.src"
-  into "$folder/test.txt" fairseq-ssl detokenise "$folder/test.interactive" --field H --subwords none
+  into "$folder/test.txt" fairseq-ssl detokenize "$folder/test.interactive" --field H --subwords none
 }
 for system in $SYSTEMS; do build "$(path "$system")/test.txt" correct "$system"; done # one after another, for their times
 seconds() { # SYSTEM: how long the search took

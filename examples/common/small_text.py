@@ -1,4 +1,4 @@
-"""Put English sentences of three small corpora together: lower case, tokenised, each once."""
+"""Put English sentences of three small corpora together: lower case, tokenized, each once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXTS = {"phrases": "small_parallel_enja/train.en", "films": "rotten_tomatoes/un
 
 
 def captions(folder: Path) -> Iterator[str]:
-    """Yield the captions of Multi30k, tokenised."""
+    """Yield the captions of Multi30k, tokenized."""
     tokenizer = MosesTokenizer(lang="en")
     with gzip.open(folder / "multi30k/train.en.gz", "rt", encoding="utf-8") as lines:
         for line in lines:

@@ -19,7 +19,7 @@ decode() { # TASK AMOUNT KIND SEED SET; SEED all: the models of all seeds togeth
     --source-lang src --target-lang trg --path "$(IFS=: && echo "${paths[*]}")" \
     --gen-subset "$5" --batch-size "$DECODE_BATCH" --beam "$BEAM" "${lengths[@]}" \
     ${DECODING_FLAGS:-}
-  into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H --subwords none
+  into "$out.txt" fairseq-ssl detokenize "$out.generate" --field H --subwords none
 }
 
 each_set() { # TASK AMOUNT KIND SEED

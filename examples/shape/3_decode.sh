@@ -9,7 +9,7 @@ decode() { # DATASET KIND SEED SET
   quietly "$out.log" into "$out.generate" fairseq-generate "$WORK/data/$1" --user-dir "$USER_DIR" \
     --path "$(model "$1" "$2" "$3")" --gen-subset "$4" --beam "$BEAM" \
     --max-len-a 1.5 --max-len-b 20 --max-tokens 4000
-  into "$out.txt" fairseq-ssl detokenise "$out.generate" --field H \
+  into "$out.txt" fairseq-ssl detokenize "$out.generate" --field H \
     --subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"} --drop "$SEPARATOR"
 }
 

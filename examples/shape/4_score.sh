@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Detokenised sacreBLEU of every translation, and the table: mean and deviation over seeds.
+# Detokenized sacreBLEU of every translation, and the table: mean and deviation over seeds.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

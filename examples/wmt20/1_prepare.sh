@@ -28,7 +28,7 @@ small() {
   split_off "$DATA_DIR/multi30k/train" "gzip -dc" .gz
 }
 
-# The corpus is of tokens: English gets its text back from Moses' detokeniser, Japanese without spaces.
+# The corpus is of tokens: English gets its text back from Moses' detokenizer, Japanese without spaces.
 small_japanese() {
   data_dir "small_parallel_enja/train.en, dev.en, and .ja" small_parallel_enja/{train,dev}.{en,ja}
   local corpus="$DATA_DIR/small_parallel_enja" own="$WORK/corpus" language pair
@@ -53,7 +53,7 @@ plain() { # LANGUAGE FILE OUTPUT
   if [[ "$1" == ja ]]; then
     into "$3" sed 's/ //g' "$2"
   else
-    into "$3" fairseq-ssl detokenise "$2" --subwords none --moses "$1"
+    into "$3" fairseq-ssl detokenize "$2" --subwords none --moses "$1"
   fi
 }
 

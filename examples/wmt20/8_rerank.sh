@@ -16,7 +16,7 @@ best() { # SET l2r|r2l
 
 ensembled() { # SET
   local out="$OUT/d.1/$1"
-  into "$out.subwords" fairseq-ssl detokenise "$LISTS/$1.l2r.generate" --field H --subwords none
+  into "$out.subwords" fairseq-ssl detokenize "$LISTS/$1.l2r.generate" --field H --subwords none
   finish "$out" "$1"
 }
 

@@ -38,6 +38,6 @@ translated() { # OUT SET MODELS FLAGS...
 
 translate() { # OUT SET MODELS FLAGS...
   search "$1" "$2" "$3" "${@:4}"
-  into "$1.subwords" fairseq-ssl detokenise "$1.generate" --field H --subwords none
+  into "$1.subwords" fairseq-ssl detokenize "$1.generate" --field H --subwords none
   finish "$1" "$2"
 }

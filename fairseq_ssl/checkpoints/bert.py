@@ -112,7 +112,7 @@ def initial_weights(
     """Return the weights of an edit tagger that the language model in `folder` has.
 
     Args:
-        folder: config.json, the tokeniser's files and the weights
+        folder: config.json, the tokenizer's files and the weights
         sizes: of the tagger
         symbols: fairseq's dictionary, by id
         start: the tagger's state, from which what has no counterpart is kept
@@ -199,7 +199,7 @@ def _rows(rows: dict[str, int], config: Mapping[str, Any], folder: Path) -> dict
 def _row(rows: Mapping[str, int], symbol: str, folder: Path) -> int:
     if symbol not in rows:
         raise DataError(
-            f"{folder} has no symbol {symbol}. Expected the files of its own tokeniser."
+            f"{folder} has no symbol {symbol}. Expected the files of its own tokenizer."
         )
     return rows[symbol]
 
@@ -221,7 +221,7 @@ def _tokens(
         shown = ", ".join(map(repr, lacking[:SHOWN])) + (", ..." if lacking[SHOWN:] else "")
         raise DataError(
             f"{len(lacking)} of the dictionary's {len(symbols)} symbols are unknown to the "
-            f"language model in {folder}: {shown}. Tokenise the text with its own tokeniser, and "
+            f"language model in {folder}: {shown}. Tokenize the text with its own tokenizer, and "
             "binarize it with --srcdict and a dictionary that is made of its symbols."
         )
     ids = [number for number, name in enumerate(names) if name in rows]

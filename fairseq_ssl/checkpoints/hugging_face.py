@@ -140,7 +140,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_vocabulary(folder: Path) -> dict[str, int]:
-    """Return the row of each symbol, from whichever of the tokeniser's files is there."""
+    """Return the row of each symbol, from whichever of the tokenizer's files is there."""
     if (folder / LISTED).is_file():
         symbols = read_lines(folder / LISTED)
         return {symbol: row for row, symbol in enumerate(symbols)} | _added(folder)
@@ -151,14 +151,14 @@ def read_vocabulary(folder: Path) -> dict[str, int]:
         return _read_tokenizer(folder / TOKENISER)
     raise DataError(
         f"{folder} has no symbols. Expected {LISTED}, {NUMBERED} or {TOKENISER}, which its "
-        "tokeniser saves."
+        "tokenizer saves."
     )
 
 
 def write_dictionary(folder: Path, output: Path) -> int:
     """Write the symbols as a dictionary for fairseq-preprocess --srcdict; return how many.
 
-    What fairseq has names of its own for is left out, and so is what no tokenised text can
+    What fairseq has names of its own for is left out, and so is what no tokenized text can
     have: a mask, and symbols with white space.
     """
     left_out = {*RESERVED, *STAND_INS}

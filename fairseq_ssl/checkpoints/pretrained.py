@@ -69,12 +69,12 @@ def subword_segmenter(folder: Path) -> SubwordSegmenter:
 
 
 def ends(found: Any) -> tuple[int, int]:
-    """Return the ids that stand before and after a text, of a tokeniser."""
+    """Return the ids that stand before and after a text, of a tokenizer."""
     first = found.bos_token_id if found.cls_token_id is None else found.cls_token_id
     last = found.eos_token_id if found.sep_token_id is None else found.sep_token_id
     if first is None or last is None:
         raise DataError(
-            f"The tokeniser in {found.name_or_path} has no tokens for the start and the end of a "
+            f"The tokenizer in {found.name_or_path} has no tokens for the start and the end of a "
             "text. Expected a BERT, a RoBERTa or the like."
         )
     return int(first), int(last)

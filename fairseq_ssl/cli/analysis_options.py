@@ -80,7 +80,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     )
     add_rewriting(decoding)
     decoding.add_argument(
-        "--tokenize", default="13a", help="sacreBLEU's tokeniser (default: %(default)s)"
+        "--tokenize", default="13a", help="sacreBLEU's tokenizer (default: %(default)s)"
     )
 
 

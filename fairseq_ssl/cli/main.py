@@ -23,7 +23,7 @@ VERBS = {
     "back-translate": "fairseq_ssl.cli.back_translate",
     "classify": "fairseq_ssl.cli.classify",
     "confusion-sets": "fairseq_ssl.cli.confusion_sets",
-    "detokenise": "fairseq_ssl.cli.detokenise",
+    "detokenize": "fairseq_ssl.cli.detokenize",
     "doctor": "fairseq_ssl.cli.doctor",
     "edits": "fairseq_ssl.cli.edits",
     "export": "fairseq_ssl.cli.export",
@@ -43,7 +43,7 @@ VERBS = {
     "swapped-bleu": "fairseq_ssl.cli.swapped_bleu",
     "tag": "fairseq_ssl.cli.tag",
     "token-wins": "fairseq_ssl.cli.token_wins",
-    "tokenise": "fairseq_ssl.cli.tokenise",
+    "tokenize": "fairseq_ssl.cli.tokenize",
     "truecase": "fairseq_ssl.cli.truecase",
     "user-dir": "fairseq_ssl.cli.user_dir",
 }

@@ -251,7 +251,7 @@ def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = Non
         help=f"what to join to words (default: {usual})",
     )
     parser.add_argument(
-        "--moses", metavar="LANGUAGE", help="undo Moses' tokenisation of this language, as de"
+        "--moses", metavar="LANGUAGE", help="undo Moses' tokenization of this language, as de"
     )
 
 

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         type=Path,
         metavar="INPUT",
-        help="folder with the splits train*, valid* and test*: tokenised text (train.en, train.de "
+        help="folder with the splits train*, valid* and test*: tokenized text (train.en, train.de "
         "or train.en.gz, ...), or what fairseq-preprocess writes (taken as that if an .idx is "
         "there)",
     )

@@ -32,7 +32,7 @@ from fairseq_ssl.text.vocabulary import read_counts
 
 SUMMARY = "put translations right: unknown words, subwords, case, tokens, Japanese punctuation"
 EXAMPLES = """\
-  fairseq-ssl detokenise generate.txt --field H --subwords none > hyp.bpe.de
+  fairseq-ssl detokenize generate.txt --field H --subwords none > hyp.bpe.de
   fairseq-ssl postprocess hyp.bpe.de --copy-unknown --source test.bpe.en \\
       --source-dict data-bin/dict.en.txt --target-dict data-bin/dict.de.txt \\
       --subwords sentencepiece --detruecase --moses de > hyp.de
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--detruecase",
         action="store_true",
         help="write the first word of each sentence with a capital, as Moses' detruecaser; before "
-        "--moses undoes the tokenisation",
+        "--moses undoes the tokenization",
     )
     steps.add_argument(
         "--japanese-punctuation",

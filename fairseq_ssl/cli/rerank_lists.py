@@ -43,7 +43,7 @@ def add_merge(steps: Steps) -> None:
         nargs="+",
         metavar="NAME=LIST",
         help="a list as Moses writes it, or what fairseq-generate --nbest N printed, whose score "
-        "(made a natural logarithm; normalised as --lenpen says) gets this name; .gz by suffix; "
+        "(made a natural logarithm; normalized as --lenpen says) gets this name; .gz by suffix; "
         "candidates keep the order of the lists",
     )
     merge.add_argument(

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(encode)
     add_line_jobs(encode)
     decode = steps.add(
-        "decode", "join subwords to words; fairseq-ssl detokenise does more", _decode
+        "decode", "join subwords to words; fairseq-ssl detokenize does more", _decode
     )
     add_file(decode, "subwords")
     decode.add_argument(

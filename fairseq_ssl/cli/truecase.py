@@ -26,7 +26,7 @@ from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
 
 SUMMARY = "write words in their usual case, as Moses' truecaser, and undo it"
 EXAMPLES = """\
-  fairseq-ssl tokenise train.de --moses de -o train.tok.de
+  fairseq-ssl tokenize train.de --moses de -o train.tok.de
   fairseq-ssl truecase train train.tok.de news.tok.de.gz -o case.de
   fairseq-ssl truecase apply case.de train.tok.de -o train.true.de
   fairseq-ssl truecase undo < output.tok.de > output.cased.de"""

@@ -95,8 +95,8 @@ class FolderModels:
         import torch
 
         torch.set_num_threads(scoring.threads)
-        self.tokeniser = pretrained.load_tokenizer(scoring.models[0])
-        symbols = self.tokeniser.get_vocab()
+        self.tokenizer = pretrained.load_tokenizer(scoring.models[0])
+        symbols = self.tokenizer.get_vocab()
         for folder in scoring.models[1:]:
             if pretrained.load_tokenizer(folder).get_vocab() != symbols:
                 raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
@@ -106,9 +106,9 @@ class FolderModels:
         self.loaded = LoadedModels(
             [one.to(device=device, dtype=kind) for one in models], None, device
         )
-        own = self.tokeniser
+        own = self.tokenizer
         if own.mask_token_id is None:
-            raise DataError(f"The tokeniser in {scoring.models[0]} has no token for a mask.")
+            raise DataError(f"The tokenizer in {scoring.models[0]} has no token for a mask.")
         self.special = Special(
             *pretrained.ends(own), own.pad_token_id, own.unk_token_id, own.mask_token_id
         )
@@ -118,7 +118,7 @@ class FolderModels:
         if not sentences:
             return []
         texts = [" ".join(sentence) for sentence in sentences]
-        found: list[list[int]] = self.tokeniser(
+        found: list[list[int]] = self.tokenizer(
             texts, add_special_tokens=False, return_attention_mask=False, verbose=False
         )["input_ids"]
         return found

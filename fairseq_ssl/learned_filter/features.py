@@ -113,7 +113,7 @@ class Measures:
 
     def words(self, line: str, side: int) -> list[str]:
         """Cut a line into words."""
-        return _tokeniser(self.tokenizers[side])(line).split()
+        return _tokenizer(self.tokenizers[side])(line).split()
 
     def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
         """Return unit vectors of both sides, [pairs, source dim] and [pairs, target dim]."""
@@ -205,5 +205,5 @@ def _translation_scorer(scoring: ScoringConfig, worker: int) -> TranslationScore
 
 
 @lru_cache(maxsize=4)
-def _tokeniser(name: str) -> LineRewriter:
+def _tokenizer(name: str) -> LineRewriter:
     return bleu_words(name)

@@ -83,10 +83,10 @@ class BertClassifier(TextClassifier):
         folder = Path(cfg.classifier_bert).expanduser()
         encoder = pretrained.load_model(folder)
         model = cls(cfg, encoder, len(symbols), classes)
-        tokeniser = pretrained.load_tokenizer(folder)
-        start, end = pretrained.ends(tokeniser)
+        tokenizer = pretrained.load_tokenizer(folder)
+        start, end = pretrained.ends(tokenizer)
         model.start.fill_(start)
-        model.rows.copy_(torch.tensor(_rows(symbols, tokeniser, end, folder)))
+        model.rows.copy_(torch.tensor(_rows(symbols, tokenizer, end, folder)))
         return model
 
     def embed(self, src_tokens: Tensor) -> Tensor:
@@ -115,14 +115,14 @@ def config_of(folder: str) -> str:
     return json.dumps(pretrained.load_config(Path(folder).expanduser()))
 
 
-def _rows(symbols: list[str], tokeniser: Any, end: int, folder: Path) -> list[int]:
+def _rows(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
     """Return the encoder's id of each symbol of fairseq's dictionary."""
-    known = tokeniser.get_vocab()
+    known = tokenizer.get_vocab()
     special = {
-        "<s>": pretrained.ends(tokeniser)[0],
+        "<s>": pretrained.ends(tokenizer)[0],
         "</s>": end,
-        "<pad>": tokeniser.pad_token_id,
-        "<unk>": tokeniser.unk_token_id,
+        "<pad>": tokenizer.pad_token_id,
+        "<unk>": tokenizer.unk_token_id,
     }
     rows = [special.get(symbol, known.get(symbol)) for symbol in symbols]
     lacking = [symbol for symbol, row in zip(symbols, rows, strict=True) if row is None]

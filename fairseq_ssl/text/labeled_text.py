@@ -47,14 +47,14 @@ def normalized(text: str) -> str:
 
 
 def mark(text: str) -> bytes:
-    """Return 16 bytes that tell a normalised text from others."""
+    """Return 16 bytes that tell a normalized text from others."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
 def falls_within(text: str, share: float) -> bool:
     """Tell whether a text is of a share, 0 to 1, of all texts: always the same ones.
 
-    Texts that are equal when normalised fall on the same side.
+    Texts that are equal when normalized fall on the same side.
     """
     return int.from_bytes(mark(text)[:8], "big") < share * 2**64
 
@@ -62,7 +62,7 @@ def falls_within(text: str, share: float) -> bool:
 def take(texts: Sequence[LabeledText], count: int) -> tuple[list[LabeledText], list[LabeledText]]:
     """Return `count` of the texts, chosen by their hashes, and the other texts, in their order.
 
-    Texts that are equal when normalised stay together. A group of such texts that is larger than
+    Texts that are equal when normalized stay together. A group of such texts that is larger than
     the rest of the count is passed over.
     """
     groups = Counter(mark(one.text) for one in texts)
@@ -85,7 +85,7 @@ def cut_by_words(text: str) -> list[str]:
 
 
 def cut_by_spaces(text: str) -> list[str]:
-    """Return what stands between spaces, of text that is tokenised already."""
+    """Return what stands between spaces, of text that is tokenized already."""
     return text.split()
 
 

@@ -9,7 +9,7 @@ from fairseq_ssl.errors import DataError, import_optional
 
 
 def moses_tokenizer(
-    language: str, dashes: bool = False, escape: bool = True, normalise: bool = False
+    language: str, dashes: bool = False, escape: bool = True, normalize: bool = False
 ) -> LineRewriter:
     """Return what cuts a line into Moses' tokens, with spaces between.
 
@@ -17,26 +17,26 @@ def moses_tokenizer(
         language: whose abbreviations keep their full stop, and whose apostrophes stay with a word.
         dashes: write ``well-known`` as ``well @-@ known``.
         escape: write what means something to Moses' decoder as entities, ``|`` as ``&#124;``.
-        normalise: first make quotes, dashes and spaces alike.
+        normalize: first make quotes, dashes and spaces alike.
     """
-    moses = import_optional("sacremoses", "Moses' tokenisation", "fairseq")
-    tokenise = _quick(moses.MosesTokenizer(lang=language)).tokenize
+    moses = import_optional("sacremoses", "Moses' tokenization", "fairseq")
+    tokenize = _quick(moses.MosesTokenizer(lang=language)).tokenize
 
     def tokens(line: str) -> str:
-        return str(tokenise(line, aggressive_dash_splits=dashes, return_str=True, escape=escape))
+        return str(tokenize(line, aggressive_dash_splits=dashes, return_str=True, escape=escape))
 
-    if not normalise:
+    if not normalize:
         return tokens
     alike = moses.MosesPunctNormalizer(lang=language).normalize
     return lambda line: tokens(alike(line))
 
 
-def _quick(tokeniser: Any) -> Any:
+def _quick(tokenizer: Any) -> Any:
     """Let it look letters up in sets that are made once, instead of anew for every token."""
-    lower, letters = frozenset(tokeniser.IsLower), frozenset(tokeniser.IsAlpha)
-    tokeniser.islower = lower.issuperset
-    tokeniser.isanyalpha = lambda text: not letters.isdisjoint(text)
-    return tokeniser
+    lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
+    tokenizer.islower = lower.issuperset
+    tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
+    return tokenizer
 
 
 LineRewriter = Callable[[str], str]
@@ -71,10 +71,10 @@ def subword_joiner(subwords: str | None, flag: str = "--subwords") -> LineRewrit
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
-    """Return what joins subwords and, with a language in `moses`, undoes Moses' tokenisation."""
+    """Return what joins subwords and, with a language in `moses`, undoes Moses' tokenization."""
     join = subword_joiner(subwords)
     if moses is None:
         return join
-    package = import_optional("sacremoses", "Undoing the Moses tokenisation", "fairseq")
+    package = import_optional("sacremoses", "Undoing the Moses tokenization", "fairseq")
     undo = package.MosesDetokenizer(lang=moses).detokenize
     return lambda line: str(undo(join(line).split()))

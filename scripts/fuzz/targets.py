@@ -98,14 +98,14 @@ TARGETS |= {
     )
 }
 TARGETS |= {
-    "tokenise": Target(
-        "tokenise {text} --moses en -o {out}",
+    "tokenize": Target(
+        "tokenize {text} --moses en -o {out}",
         {"text": TEXT},
         ("--jobs",),
-        ("--normalise", "--no-escape", "--aggressive-dash-splits"),
+        ("--normalize", "--no-escape", "--aggressive-dash-splits"),
     ),
-    "detokenise": Target(
-        "detokenise {text} --field H --subwords subword-nmt --moses de -o {out}",
+    "detokenize": Target(
+        "detokenize {text} --field H --subwords subword-nmt --moses de -o {out}",
         {"text": FOUND},
     ),
     "postprocess": Target(

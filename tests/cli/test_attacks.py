@@ -328,7 +328,7 @@ def test_an_output_that_is_a_link_stays_one_and_its_target_is_replaced(tmp_path:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "out").symlink_to(tmp_path / "mine")
     assert (
-        main(["tokenise", str(tmp_path / "text"), "--moses", "en", "-o", str(tmp_path / "out")])
+        main(["tokenize", str(tmp_path / "text"), "--moses", "en", "-o", str(tmp_path / "out")])
         == 0
     )
     assert (tmp_path / "out").is_symlink()
@@ -366,11 +366,11 @@ def test_any_name_of_a_file_is_only_a_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(TEXT)
-    assert main(["tokenise", f"./{name}", "--moses", "en", "-o", "out"]) == 0
+    assert main(["tokenize", f"./{name}", "--moses", "en", "-o", "out"]) == 0
     assert Path("out").read_bytes() == TEXT
     Path(name).write_bytes(b"\xff\n")
-    assert main(["tokenise", f"./{name}", "--moses", "en", "-o", "out"]) == 1
+    assert main(["tokenize", f"./{name}", "--moses", "en", "-o", "out"]) == 1
     said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said.startswith("fairseq-ssl tokenise: error: ")
+    assert said.startswith("fairseq-ssl tokenize: error: ")
     assert said.isprintable()
     assert not Path("canary").exists()

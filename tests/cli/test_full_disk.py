@@ -43,8 +43,8 @@ def text(tmp_path: Path) -> Path:
         ("noise", "{text}", "--method", "spelling", "-o", "{out}"),
         ("noise", "{text}", "--method", "denoise", "--counts", "{counts}", "-o", "{out}"),
         ("filter", "{text}", "{text}", "--filter", "clean", "-o", "{out}", "{out}2"),
-        ("tokenise", "{text}", "--moses", "en", "-o", "{out}"),
-        ("detokenise", "{text}", "--subwords", "none", "-o", "{out}"),
+        ("tokenize", "{text}", "--moses", "en", "-o", "{out}"),
+        ("detokenize", "{text}", "--subwords", "none", "-o", "{out}"),
         ("postprocess", "{text}", "--remove-brackets", "-o", "{out}"),
     ],
 )

@@ -20,8 +20,8 @@ from tests.cli.rewriting import shown
 LINES = 30_000
 WRONG, RIGHT = "the cats sits on mat , and sleep .\n", "the cats sit on a mat and sleep .\n"
 COMMANDS = {
-    "tokenise": "tokenise {wrong} --moses en -o {out}",
-    "detokenise": "detokenise {wrong} --subwords none --moses en -o {out}",
+    "tokenize": "tokenize {wrong} --moses en -o {out}",
+    "detokenize": "detokenize {wrong} --subwords none --moses en -o {out}",
     "truecase": "truecase train {wrong} -o {out}",
     "dictionary": "edits dictionary {wrong} {right} -o {out} --jobs 1",
     "label": "edits label {wrong} {right} --dictionary {edits} -o {out} --jobs 1",

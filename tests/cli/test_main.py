@@ -77,7 +77,7 @@ def test_errors_become_a_line_and_debug_shows_the_rest(
 @pytest.mark.parametrize(
     "words",
     [
-        ["tokenise", "--moses", "en", "text", "-o", "."],
+        ["tokenize", "--moses", "en", "text", "-o", "."],
         ["noise", "text", "--method", "spelling", "-o", "noisy", "--clean", "/"],
         ["filter", "text", "text", "--filter", "clean", "-o", "kept", "."],
     ],

@@ -15,11 +15,11 @@ from tests.cli.test_two_runs import RIGHT, RUN, WRONG
 PRINTING = (
     "--help",
     "--version",
-    "tokenise --help",
+    "tokenize --help",
     "papers",
     "user-dir",
-    "tokenise --moses en",
-    "detokenise --subwords none",
+    "tokenize --moses en",
+    "detokenize --subwords none",
     "postprocess --remove-brackets",
     "tag <BT>",
     "truecase apply {cases}",
@@ -73,7 +73,7 @@ def test_a_full_stdout_ends_in_a_line(
 
 
 def test_a_full_stdout_ends_a_process_with_one(files: dict[str, Path]) -> None:
-    words = [sys.executable, "-c", RUN, "tokenise", str(files["wrong"]), "--moses", "en"]
+    words = [sys.executable, "-c", RUN, "tokenize", str(files["wrong"]), "--moses", "en"]
     for unbuffered in ("", "1"):
         environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
         with Path("/dev/full").open("w") as full:
@@ -88,7 +88,7 @@ def test_a_full_stdout_ends_a_process_with_one(files: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "tokenise {text} --moses en -o {out}",
+        "tokenize {text} --moses en -o {out}",
         "noise {text} --method spelling --jobs 1 -o {out}",
         "edits dictionary {text} {text}2 --jobs 1 -o {out}",
         "subwords train {text} --size 40 -o {out}",

@@ -24,8 +24,8 @@ TEXTS = {
     "counts": "the 100\ncat 90\nthan 30\n",
 }
 COMMANDS = {
-    "tokenise": "tokenise {wrong} --moses en -o {out}",
-    "detokenise": "detokenise {wrong} --subwords none --moses en -o {out}",
+    "tokenize": "tokenize {wrong} --moses en -o {out}",
+    "detokenize": "detokenize {wrong} --subwords none --moses en -o {out}",
     "postprocess": "postprocess {wrong} --remove-brackets -o {out}",
     "tag": "tag <BT> {wrong} -o {out}",
     "truecase train": "truecase train {wrong} -o {out}",

@@ -223,14 +223,14 @@ def test_a_bert_scores_as_it_does_in_transformers(kind: str, folders: dict[str, 
         model, for_task = made.loaded(path, data)
     finally:
         away.rename(folder)
-    tokeniser = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     texts = for_task.unlabeled("unlabeled", ["words"])
     batch = texts.collater([texts[index] for index in range(4)])["net_input"]
     lines = (data.parent / "unlabelled.txt").read_text().splitlines()[:4]
     with torch.no_grad():
         found = model(**batch)
         for row, line in enumerate(lines):
-            ids = torch.tensor([tokeniser(line)["input_ids"]])
+            ids = torch.tensor([tokenizer(line)["input_ids"]])
             states = model.encoder(ids).last_hidden_state
             wanted = model.classes(states, torch.ones_like(ids, dtype=torch.bool))
             torch.testing.assert_close(found[row], wanted[0], rtol=1e-4, atol=1e-5)
@@ -260,7 +260,7 @@ def test_a_bert_has_imitators_and_predicts_from_plain_text(
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_tokens_of_another_tokeniser_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_tokens_of_another_tokenizer_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
     more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
     with pytest.raises(DataError, match="--cut bert:"):

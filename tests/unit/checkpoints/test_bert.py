@@ -205,10 +205,10 @@ def test_what_a_config_leaves_out_is_as_in_bert(tmp_path: Path) -> None:
 
 def test_symbols_that_the_language_model_lacks_are_counted_and_named(tmp_path: Path) -> None:
     more = [f"x{number}" for number in range(7)]
-    message = r"7 of the dictionary's 13 symbols.*'x0', 'x1', 'x2', 'x3', 'x4', \.\.\.\. Tokenise"
+    message = r"7 of the dictionary's 13 symbols.*'x0', 'x1', 'x2', 'x3', 'x4', \.\.\.\. Tokenize"
     with pytest.raises(DataError, match=message):
         taken(save(tmp_path), symbols=[*DICTIONARY, *more])
-    with pytest.raises(DataError, match=r"1 of the dictionary's 7 symbols.*: 'x0'. Tokenise"):
+    with pytest.raises(DataError, match=r"1 of the dictionary's 7 symbols.*: 'x0'. Tokenize"):
         taken(save(tmp_path), symbols=[*DICTIONARY, "x0"])
 
 

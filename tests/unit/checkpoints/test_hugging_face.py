@@ -113,7 +113,7 @@ def test_symbols_of_a_list_are_lines_and_nothing_else_ends_one(tmp_path: Path) -
     assert read_vocabulary(tmp_path) == {"[PAD]": 0, "a\u2028b": 1, "##c": 2, "<new>": 3}
 
 
-def test_symbols_of_a_tokeniser(tmp_path: Path) -> None:
+def test_symbols_of_a_tokenizer(tmp_path: Path) -> None:
     found = {
         "added_tokens": [{"id": 0, "content": "<s>"}, {"id": 3, "content": "<mask>"}],
         "model": {"type": "BPE", "vocab": {"<s>": 0, "Ġa": 1, "b": 2}, "merges": []},

@@ -14,7 +14,7 @@ from fairseq_ssl.errors import DataError
 from tests.pretrained import bert
 
 
-def test_a_tokeniser_that_can_not_cut_a_text_is_told(tmp_path: Path) -> None:
+def test_a_tokenizer_that_can_not_cut_a_text_is_told(tmp_path: Path) -> None:
     folder = bert(tmp_path / "bert")
     assert subword_segmenter(folder)("ab")
     path = folder / "tokenizer.json"

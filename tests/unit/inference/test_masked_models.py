@@ -25,15 +25,15 @@ Make = Callable[..., Path]
 
 def slow(folders: list[Path], text: str) -> tuple[list[float], torch.Tensor]:
     """Return log P of each token where it is masked, and the mean of the first model's states."""
-    tokeniser = transformers.AutoTokenizer.from_pretrained(folders[0])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[0])
     loaded = transformers.AutoModelForMaskedLM
     models = [loaded.from_pretrained(folder).eval() for folder in folders]
-    ids = tokeniser(text)["input_ids"]
+    ids = tokenizer(text)["input_ids"]
     found = []
     with torch.no_grad():
         for place in range(1, len(ids) - 1):
             masked = list(ids)
-            masked[place] = tokeniser.mask_token_id
+            masked[place] = tokenizer.mask_token_id
             each = [model(torch.tensor([masked])).logits[0, place].softmax(-1) for model in models]
             found.append(float(torch.stack(each).mean(0)[ids[place]].log()))
         states = models[0].base_model(torch.tensor([ids])).last_hidden_state[0, 1:-1]

@@ -75,7 +75,7 @@ def language_model(kind: str, layers: int = 2) -> Any:
 
 
 def saved(model: Any, kind: str, folder: Path, form: str = "safetensors") -> Path:
-    """Save a model as users have it, with the symbols in the tokeniser's file."""
+    """Save a model as users have it, with the symbols in the tokenizer's file."""
     model.save_pretrained(folder)
     if form == "bin":
         torch.save(model.state_dict(), folder / "pytorch_model.bin")

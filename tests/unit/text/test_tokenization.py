@@ -1,6 +1,6 @@
 """Moses' tokens are sacremoses' own, made quicker."""
 
-# ruff: noqa: RUF001 - quotes and dashes are what is normalised
+# ruff: noqa: RUF001 - quotes and dashes are what is normalized
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_by_hand() -> None:
     assert moses_tokenizer("en")("one\u2028line\r\n") == "one line"
 
 
-def test_normalised_first() -> None:
+def test_normalized_first() -> None:
     text = "„So“ – sagte er : ‚1 000‘…"
     wanted = moses_tokenizer("de")(MosesPunctNormalizer(lang="de").normalize(text))
-    assert moses_tokenizer("de", normalise=True)(text) == wanted != moses_tokenizer("de")(text)
+    assert moses_tokenizer("de", normalize=True)(text) == wanted != moses_tokenizer("de")(text)
 
 
-def test_undone_by_detokenising() -> None:
+def test_undone_by_detokenizing() -> None:
     text = 'He said: "Isn\'t it well-known (in the U.S.), Dr. Smith & Co.?" No. 5 costs $3,000.50.'
     assert moses_detokenizer("none", "en")(moses_tokenizer("en", dashes=True)(text)) == text
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl tokenise``: streams, files, processes, and what is refused."""
+"""``fairseq-ssl tokenize``: streams, files, processes, and what is refused."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def test_stdin_to_stdout(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(monkeypatch, TEXT)
-    assert shown(capsys, "tokenise", "--moses", "en") == TOKENS
+    assert shown(capsys, "tokenize", "--moses", "en") == TOKENS
     given(monkeypatch, "“Isn't” it well-known?\n")
-    words = ("--aggressive-dash-splits", "--no-escape", "--normalise")
+    words = ("--aggressive-dash-splits", "--no-escape", "--normalize")
     wanted = '" Isn \'t " it well @-@ known ?\n'
-    assert shown(capsys, "tokenise", "-", "--moses", "en", *words) == wanted
+    assert shown(capsys, "tokenize", "-", "--moses", "en", *words) == wanted
 
 
 def test_files_and_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, output = tmp_path / "text.gz", tmp_path / "out" / "tokens.gz"
     file.write_bytes(gzip.compress((TEXT + "\n").encode() * 600))
-    shown(capsys, "tokenise", file, "--moses", "en", "-o", output, "--jobs", "2")
+    shown(capsys, "tokenize", file, "--moses", "en", "-o", output, "--jobs", "2")
     assert gzip.decompress(output.read_bytes()).decode() == TOKENS * 600
     signature = json.loads(output.with_name("tokens.gz.json").read_text(encoding="utf-8"))
-    assert signature["method"] == "tokenise"
+    assert signature["method"] == "tokenize"
     assert (signature["moses"], signature["escape"], signature["dashes"]) == ("en", True, False)
 
 
@@ -40,7 +40,7 @@ def test_bad_bytes_are_told_and_leave_no_file(
 ) -> None:
     given(monkeypatch, b"good\nb\xe4d\n")
     output = tmp_path / "out"
-    message = refused(capsys, 1, "tokenise", "--moses", "de", "-o", output)
+    message = refused(capsys, 1, "tokenize", "--moses", "de", "-o", output)
     assert "stdin:2 is not valid UTF-8: byte 2 of the line is 0xe4" in message
     assert not list(tmp_path.iterdir())
 
@@ -48,9 +48,9 @@ def test_bad_bytes_are_told_and_leave_no_file(
 def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "text"
     file.write_text("a\n", encoding="utf-8")
-    words = ("tokenise", file, "--moses", "en")
-    assert "--moses" in refused(capsys, 2, "tokenise", file)
+    words = ("tokenize", file, "--moses", "en")
+    assert "--moses" in refused(capsys, 2, "tokenize", file)
     assert "--jobs is 0" in refused(capsys, 2, *words, "--jobs", "0")
     assert "is read from" in refused(capsys, 2, *words, "-o", file)
-    assert "does not exist" in refused(capsys, 1, "tokenise", tmp_path / "x", "--moses", "en")
+    assert "does not exist" in refused(capsys, 1, "tokenize", tmp_path / "x", "--moses", "en")
     assert file.read_text(encoding="utf-8") == "a\n"

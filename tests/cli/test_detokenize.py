@@ -24,7 +24,7 @@ P-0\t-0.1
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["detokenise", *words]) == 0
+    assert main(["detokenize", *words]) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -42,9 +42,9 @@ def test_hypotheses_come_best_first_and_in_order(
 def test_a_missing_line_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "generate.txt"
     file.write_text("H-0\t-1\ta\nH-2\t-1\tb\n")
-    assert main(["detokenise", str(file), "--field", "H"]) == 1
+    assert main(["detokenize", str(file), "--field", "H"]) == 1
     assert "There is no H-1" in capsys.readouterr().err
-    assert main(["detokenise", str(tmp_path / "none")]) == 1
+    assert main(["detokenize", str(tmp_path / "none")]) == 1
     assert "does not exist" in capsys.readouterr().err
 
 
@@ -53,10 +53,10 @@ def test_what_is_no_output_of_fairseq_generate_is_an_error(
 ) -> None:
     file = tmp_path / "text"
     file.write_text("plain\n")
-    assert main(["detokenise", str(file), "--field", "H"]) == 1
+    assert main(["detokenize", str(file), "--field", "H"]) == 1
     assert "no line that begins with H-0" in capsys.readouterr().err
     file.write_bytes(b"fine\n\xff\n")
-    assert main(["detokenise", str(file)]) == 1
+    assert main(["detokenize", str(file)]) == 1
     assert "text:2 is not valid UTF-8" in capsys.readouterr().err
 
 
@@ -64,9 +64,9 @@ def test_a_file_is_written_with_its_signature(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as packed:
         packed.write("▁Ein ▁H und\n")
     out = tmp_path / "out"
-    assert main(["detokenise", str(tmp_path / "in.gz"), "-o", str(out)]) == 0
+    assert main(["detokenize", str(tmp_path / "in.gz"), "-o", str(out)]) == 0
     assert out.read_text(encoding="utf-8") == "Ein Hund\n"
-    assert json.loads((tmp_path / "out.json").read_text())["method"] == "detokenise"
+    assert json.loads((tmp_path / "out.json").read_text())["method"] == "detokenize"
 
 
 def test_subword_nmt_and_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_words_are_not_joined_as_if_they_were_pieces(
 ) -> None:
     file = tmp_path / "words"
     file.write_text("\nYes\na dog barks\n")
-    assert main(["detokenise", str(file)]) == 1
+    assert main(["detokenize", str(file)]) == 1
     assert "'a dog barks' has no ▁" in capsys.readouterr().err
     assert main(["subwords", "decode", str(file)]) == 1
     assert "Say with --kind what they are." in capsys.readouterr().err

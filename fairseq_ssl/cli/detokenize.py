@@ -1,4 +1,4 @@
-"""``fairseq-ssl detokenise``: from tokens, or what fairseq-generate printed, to plain text."""
+"""``fairseq-ssl detokenize``: from tokens, or what fairseq-generate printed, to plain text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
-SUMMARY = "join subwords, undo Moses' tokenisation, take lines out of fairseq-generate's output"
+SUMMARY = "join subwords, undo Moses' tokenization, take lines out of fairseq-generate's output"
 EXAMPLES = """\
-  fairseq-ssl detokenise < test.bpe.de > test.de
-  fairseq-ssl detokenise generate.txt --field H --subwords subword-nmt --moses de > test.de"""
+  fairseq-ssl detokenize < test.bpe.de > test.de
+  fairseq-ssl detokenize generate.txt --field H --subwords subword-nmt --moses de > test.de"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the input and what to undo."""
-    add_file(parser, "tokenised lines, or what fairseq-generate printed")
+    add_file(parser, "tokenized lines, or what fairseq-generate printed")
     add_output(parser)
     add_rewriting(parser)
     parser.add_argument(
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
     named["subwords"] = args.subwords or "sentencepiece"
     write_lines(
-        _plain(args), args.output, Signature("detokenise", {"input": str(args.file), **named})
+        _plain(args), args.output, Signature("detokenize", {"input": str(args.file), **named})
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl tokenise``: from plain text to Moses' tokens, what ``detokenise`` undoes."""
+"""``fairseq-ssl tokenize``: from plain text to Moses' tokens, what ``detokenize`` undoes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fairseq_ssl.text.tokenization import moses_tokenizer
 
 SUMMARY = "cut text into Moses' tokens"
 EXAMPLES = """\
-  fairseq-ssl tokenise --moses de < train.de > train.tok.de
-  fairseq-ssl tokenise train.en.gz --moses en --normalise --jobs 8 -o train.tok.en.gz"""
+  fairseq-ssl tokenize --moses de < train.de > train.tok.de
+  fairseq-ssl tokenize train.en.gz --moses en --normalize --jobs 8 -o train.tok.en.gz"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--moses",
         required=True,
         metavar="LANGUAGE",
-        help="tokenise as Moses does in this language, as de; one without a list of abbreviations "
+        help="tokenize as Moses does in this language, as de; one without a list of abbreviations "
         "gets the English list",
     )
     parser.add_argument(
@@ -44,25 +44,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave & | < > ' \" [ ] as they are (default: as entities, &amp; &#124; and so on)",
     )
     parser.add_argument(
-        "--normalise",
+        "--normalize",
         action="store_true",
-        help="first make quotes, dashes and spaces alike, by Moses' punctuation normaliser",
+        help="first make quotes, dashes and spaces alike, by Moses' punctuation normalizer",
     )
     add_output(parser)
     add_line_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tokenise each line."""
+    """Tokenize each line."""
     check_output(args.output, args.file)
-    options = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalise)
+    options = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalize)
     signature = Signature(
-        "tokenise",
+        "tokenize",
         {
             "moses": args.moses,
             "dashes": args.aggressive_dash_splits,
             "escape": not args.no_escape,
-            "normalise": args.normalise,
+            "normalize": args.normalize,
         },
     )
     check_jobs(args.jobs)
