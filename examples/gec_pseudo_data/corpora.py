@@ -14,7 +14,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.metrics.errant import Annotator
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.m2 import M2Sentence, corrected, m2_lines, read_m2
+from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
 
 ERRORS = (20, 40, 25, 10, 5)
 """Per cent of the sentences with 0, 1, 2, 3 and 4 errors of a learner."""
@@ -45,7 +45,7 @@ def pairs(sources: Sequence[Path], prefix: Path, held_out: bool) -> None:
 def _target(sentence: M2Sentence, path: Path, held_out: bool) -> str:
     """Correct a sentence; a held-out one whose edits do not fit each other stays as it is."""
     try:
-        return corrected(sentence, 0, str(path))
+        return apply_m2_edits(sentence, 0, str(path))
     except DataError as error:
         if not held_out:
             raise
@@ -57,7 +57,7 @@ def gold(prefix: Path) -> None:
     """Write PREFIX.m2 from PREFIX.src and PREFIX.trg; the edits have no types."""
     find = Annotator(None)
     sides = (read_lines(prefix.with_name(f"{prefix.name}.{side}")) for side in ("src", "trg"))
-    blocks = (m2_lines(find.sentence(src, (trg,))) for src, trg in zip(*sides, strict=True))
+    blocks = (format_m2(find.sentence(src, (trg,))) for src, trg in zip(*sides, strict=True))
     _write(prefix.with_name(f"{prefix.name}.m2"), [line for block in blocks for line in block])
 
 

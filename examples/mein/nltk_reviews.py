@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.io.atomic import atomic_folder
-from fairseq_ssl.text.labeled_text import LabeledText, mark
+from fairseq_ssl.text.labeled_text import LabeledText, duplicate_key
 
 PACKAGES = "sentence_polarity movie_reviews pros_cons"
 MOST_PROS_TESTS = 5000
@@ -52,7 +52,7 @@ def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
         for label, name in (("1", "rt-polarity.pos"), ("0", "rt-polarity.neg"))
         for line in lines_of(corpora / "sentence_polarity" / name)
     ]
-    known = {mark(one.text) for one in labeled}
+    known = {duplicate_key(one.text) for one in labeled}
     reviews = corpora / "movie_reviews"
     files = [path for side in ("neg", "pos") for path in sorted((reviews / side).glob("*.txt"))]
     if not files:
@@ -61,7 +61,7 @@ def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
             f"python -m nltk.downloader -d FOLDER {PACKAGES}"
         )
     sentences = (line for path in files for line in lines_of(path))
-    return labeled, [line for line in sentences if mark(line) not in known]
+    return labeled, [line for line in sentences if duplicate_key(line) not in known]
 
 
 def electronics(corpora: Path) -> list[LabeledText]:
@@ -74,8 +74,8 @@ def electronics(corpora: Path) -> list[LabeledText]:
             if parts is None or not parts[2].strip():
                 continue
             one = LabeledText("1" if parts[1] == "Pros" else "0", parts[2].strip())
-            if found.setdefault(mark(one.text), one).label != one.label:
-                both.add(mark(one.text))
+            if found.setdefault(duplicate_key(one.text), one).label != one.label:
+                both.add(duplicate_key(one.text))
     return [one for key, one in found.items() if key not in both]
 
 

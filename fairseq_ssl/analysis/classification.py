@@ -21,7 +21,7 @@ from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.models.text_classifier import CLASSIFICATION_TASK
 from fairseq_ssl.modules.imitators import Imitators
-from fairseq_ssl.text.labeled_text import view_of_words
+from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 BATCH = 64
@@ -99,7 +99,7 @@ class TextClassifierPipeline:
         if settings["lower"]:
             lines = [line.lower() for line in lines]
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        words = view_of_words(lines, cut_named(settings["cut"]), known)
+        words = word_view(lines, cut_named(settings["cut"]), known)
         found = _Ids(self.task.source_dictionary, list(words))
         if not self.has_imitators:
             return self.task.inference_dataset(found, None)  # type: ignore[no-any-return]

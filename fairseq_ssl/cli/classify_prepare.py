@@ -20,11 +20,11 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
-    falls_within,
-    mark,
+    duplicate_key,
+    is_in_share,
     read_labeled_text,
-    take,
-    view_of_words,
+    take_balanced,
+    word_view,
 )
 from fairseq_ssl.text.subwords import sentencepiece_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     unlabeled += splits.pop("rest_texts")
     if args.lower:
         unlabeled = [text.lower() for text in unlabeled]
-    held = {mark(one.text): name for name in HELD_OUT for one in splits.get(name, [])}
+    held = {duplicate_key(one.text): name for name in HELD_OUT for one in splits.get(name, [])}
     leaks = _without_leaks(args, splits, unlabeled, held)
     for name in ("train", *HELD_OUT):
         if splits.get(name) == []:
@@ -209,19 +209,19 @@ def _labeled_splits(args: argparse.Namespace) -> dict[str, Any]:
         share = getattr(args, f"{name}_share")
         if share:
             below += share
-            splits[name] = [one for one in texts if falls_within(one.text, below)]
-            splits["train"] = [one for one in texts if not falls_within(one.text, below)]
+            splits[name] = [one for one in texts if is_in_share(one.text, below)]
+            splits["train"] = [one for one in texts if not is_in_share(one.text, below)]
         elif count:
             if count >= len(texts):
                 raise DataError(
                     f"{args.labeled} has {len(texts)} texts for training and {name}, and "
                     f"{flag(f'{name}_lines')} is {count}. Expected fewer."
                 )
-            splits[name], splits["train"] = take(texts, count)
+            splits[name], splits["train"] = take_balanced(texts, count)
     splits["rest_texts"] = []
     if args.train_lines is not None and args.train_lines < len(splits["train"]):
         # By the end of the mark: its beginning decides about the test texts.
-        order = sorted(splits["train"], key=lambda one: mark(one.text)[::-1])
+        order = sorted(splits["train"], key=lambda one: duplicate_key(one.text)[::-1])
         kept = set(map(id, order[: args.train_lines]))
         splits["rest_texts"] = [one.text for one in splits["train"] if id(one) not in kept]
         splits["train"] = [one for one in splits["train"] if id(one) in kept]
@@ -235,23 +235,23 @@ def _without_leaks(
     held: dict[bytes, str],
 ) -> int:
     """Find training and unlabeled texts that are valid or test texts; drop them or refuse."""
-    leaked = [text for text in unlabeled if mark(text) in held]
-    trained = [one.text for one in splits["train"] if mark(one.text) in held]
+    leaked = [text for text in unlabeled if duplicate_key(text) in held]
+    trained = [one.text for one in splits["train"] if duplicate_key(one.text) in held]
     both = leaked + trained
     if both and args.leaks == REFUSE:
         found = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
         raise _leak(found, both[0], held)
     if both and args.leaks == DROP:
-        unlabeled[:] = [text for text in unlabeled if mark(text) not in held]
-        splits["train"] = [one for one in splits["train"] if mark(one.text) not in held]
+        unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
+        splits["train"] = [one for one in splits["train"] if duplicate_key(one.text) not in held]
     return len(both)
 
 
 def _leak(found: str, text: str, held: dict[bytes, str]) -> DataError:
     return DataError(
-        f"{found} among the {held[mark(text)]} texts or the like, as {text[:80]!r}: what is "
-        "measured on those would not be new to the model. Pass --leaks drop to leave them out of "
-        "training, or --leaks keep."
+        f"{found} among the {held[duplicate_key(text)]} texts or the like, as {text[:80]!r}: what "
+        "is measured on those would not be new to the model. Pass --leaks drop to leave them out "
+        "of training, or --leaks keep."
     )
 
 
@@ -275,7 +275,7 @@ class _ExtraTexts:
         for path in self.paths:
             for number, line in enumerate(read_lines(path), 1):
                 text = line.strip()
-                if self.leaks == KEEP or mark(text) not in self.held:
+                if self.leaks == KEEP or duplicate_key(text) not in self.held:
                     yield _cased(text, self.lower)
                 elif self.leaks == REFUSE:
                     raise _leak(f"{path}:{number} is", text, self.held)
@@ -298,7 +298,7 @@ def _write(
     if unlabeled:
         texts[views.UNLABELED] = unlabeled
     learned = [*texts["train"], *texts.get(views.UNLABELED, [])]
-    counts = _counts(view_of_words(learned, cut))
+    counts = _counts(word_view(learned, cut))
     words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
     trained = sentencepiece_model.train(
@@ -318,7 +318,7 @@ def _write(
     if extra:
         texts[views.EXTRA] = extra
     for name, found in texts.items():
-        lines = watched(view_of_words(found, cut, known), f"classify prepare, {name}", "texts")
+        lines = watched(word_view(found, cut, known), f"classify prepare, {name}", "texts")
         unknown[name] = words.write(name, lines)
         pieces.write(name, (" ".join(model.cut(text)) for text in found))
         if name in splits:

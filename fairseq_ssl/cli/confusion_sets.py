@@ -24,12 +24,12 @@ from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.noise.confusion_sets import (
     Aspell,
-    Confuser,
+    ConfusionFinder,
     SpellChecker,
     SymSpell,
+    format_confusion_sets,
     known_words,
-    lines_of,
-    slices,
+    word_slices,
 )
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     """Count the words, look them up, and write the sets aside until all are there."""
     _check(args)
     words = known_words(_counts(args), args.least_count)
-    work = slices(words)
+    work = word_slices(words)
     if not work:
         raise DataError(
             f"There is no word of two letters or more, seen {args.least_count} times or more, in "
@@ -115,9 +115,9 @@ def run(args: argparse.Namespace) -> int:
     totals = {"words": sum(map(len, work)), "sets": 0, "confusions": 0}
     tell = progress("confusion sets", "words", totals["words"])
     with atomic_lines(args.output) as file:
-        found = local_executor(args).ordered(Confuser(checker, args.most, among), work)
+        found = local_executor(args).ordered(ConfusionFinder(checker, args.most, among), work)
         for piece, sets in zip(work, found, strict=True):
-            file.writelines(lines_of(sets))
+            file.writelines(format_confusion_sets(sets))
             totals["sets"] += len(sets)
             totals["confusions"] += sum(len(others) for _, others in sets)
             tell(len(piece))

@@ -10,7 +10,12 @@ from fairseq_ssl.cli.console import watched
 from fairseq_ssl.cli.options import one_writer
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import read_parallel
-from fairseq_ssl.noise.learner_errors import ERROR_KINDS, MAX_GRAM_TOKENS, Counting, LearnerErrors
+from fairseq_ssl.noise.learner_errors import (
+    ERROR_KINDS,
+    MAX_GRAM_TOKENS,
+    LearnerErrorCounter,
+    LearnerErrors,
+)
 from fairseq_ssl.signature import Signature
 
 SUMMARY = "count in corrected text which words learners put in, leave out and confuse"
@@ -56,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--least is {args.least}; expected 1 or more.")
     if args.output.resolve() in (args.source.resolve(), args.target.resolve()):
         raise UsageError("SOURCE, TARGET and --output must be different files.")
-    counting = Counting()
+    counting = LearnerErrorCounter()
     for written, corrected in watched(
         read_parallel([args.source, args.target]), "learner words", "pairs"
     ):
@@ -85,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_errors(args: argparse.Namespace, counting: Counting, counted: LearnerErrors) -> None:
+def _check_errors(
+    args: argparse.Namespace, counting: LearnerErrorCounter, counted: LearnerErrors
+) -> None:
     """Refuse a corpus without an error."""
     pairs = sum(counted.errors)
     if sum(counted.kinds.values()):
@@ -105,7 +112,7 @@ def _check_errors(args: argparse.Namespace, counting: Counting, counted: Learner
     raise DataError(f"{args.source} is empty. Expected a sentence or more.")
 
 
-def _tell(counting: Counting, counted: LearnerErrors, common: LearnerErrors) -> None:
+def _tell(counting: LearnerErrorCounter, counted: LearnerErrors, common: LearnerErrors) -> None:
     pairs = sum(counted.errors)
     number = sum(counted.kinds.values())
     shares = ", ".join(f"{kind} {counted.kinds[kind] / number:.0%}" for kind in ERROR_KINDS)

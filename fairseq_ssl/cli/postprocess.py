@@ -23,9 +23,9 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import detruecaser
 from fairseq_ssl.text.postprocessing import (
     UnknownCopies,
-    japanese_punctuation,
-    replaced,
-    without_latin_brackets,
+    fix_japanese_punctuation,
+    remove_latin_brackets,
+    replace_unknown,
 )
 from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer, subword_joiner
 from fairseq_ssl.text.vocabulary import read_counts
@@ -144,15 +144,15 @@ def _rewrites(args: argparse.Namespace) -> list[LineRewriter]:
     """Return what is done to a line after copying, in its order."""
     steps: list[LineRewriter] = [subword_joiner(args.subwords)]
     if args.unknown_to is not None:
-        steps.append(partial(replaced, text=args.unknown_to))
+        steps.append(partial(replace_unknown, text=args.unknown_to))
     if args.detruecase:
         steps.append(detruecaser())
     if args.moses:
         steps.append(moses_detokenizer("none", args.moses))
     if args.japanese_punctuation:
-        steps.append(japanese_punctuation)
+        steps.append(fix_japanese_punctuation)
     if args.remove_brackets:
-        steps.append(without_latin_brackets)
+        steps.append(remove_latin_brackets)
     return steps
 
 

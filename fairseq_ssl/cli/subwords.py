@@ -27,13 +27,13 @@ from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
-    KINDS,
     SENTENCEPIECE,
+    SUBWORD_KINDS,
     SUBWORD_NMT,
-    dictionary,
-    encoder,
+    subword_dictionary,
+    subword_encoder,
 )
-from fairseq_ssl.text.subwords.training import VOCABULARY, beside, sample_lines
+from fairseq_ssl.text.subwords.training import VOCABULARY_SUFFIX, sample_lines, with_suffix
 from fairseq_ssl.text.tags import check_tag
 from fairseq_ssl.text.tokenization import subword_joiner
 
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(decode, "subwords")
     decode.add_argument(
         "--kind",
-        choices=KINDS,
+        choices=SUBWORD_KINDS,
         help=f"of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
     )
     add_output(decode)
@@ -102,7 +102,10 @@ def _add_train(steps: Steps) -> None:
         "the signature, which keeps the tags",
     )
     train.add_argument(
-        "--kind", choices=KINDS, default=SENTENCEPIECE, help="of subwords (default: %(default)s)"
+        "--kind",
+        choices=SUBWORD_KINDS,
+        default=SENTENCEPIECE,
+        help="of subwords (default: %(default)s)",
     )
     train.add_argument(
         "--size",
@@ -170,8 +173,8 @@ def run(args: argparse.Namespace) -> int:
 def _train(args: argparse.Namespace) -> int:
     options = _options(args)
     package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
-    for suffix in (package.SUFFIX, VOCABULARY):
-        check_new(beside(args.output, suffix), args.overwrite)
+    for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
+        check_new(with_suffix(args.output, suffix), args.overwrite)
     lines = watched(chain.from_iterable(map(input_lines, args.text)), "subwords train", "lines")
     if args.sample_lines is not None:
         lines = iter(sample_lines(lines, args.sample_lines, args.seed))
@@ -212,7 +215,9 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _encode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file, args.model)
     check_jobs(args.jobs)
-    lines = parallel_map(input_lines(args.file), args.jobs, encoder, args.model, tuple(args.tags))
+    lines = parallel_map(
+        input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
+    )
     parameters = {"model": str(args.model), "tags": args.tags}
     write_lines(lines, args.output, Signature("subwords-encode", parameters))
     return 0
@@ -229,6 +234,6 @@ def _decode(args: argparse.Namespace) -> int:
 def _dictionary(args: argparse.Namespace) -> int:
     check_output(args.output, args.model)
     parameters = {"model": str(args.model), "tags": args.tags}
-    lines = dictionary(args.model, args.tags)
+    lines = subword_dictionary(args.model, args.tags)
     write_lines(lines, args.output, Signature("subwords-dictionary", parameters))
     return 0

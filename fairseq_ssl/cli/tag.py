@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_ssl.cli.options import add_file, add_output, check_output, input_lines, write_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tags import add_to_dictionary, check_tag, tagged, untagged
+from fairseq_ssl.text.tags import add_tag, add_tag_to_dictionary, check_tag, remove_tag
 
 SUMMARY = "put a tag such as <BT> before each line, and into fairseq's dictionaries"
 EXAMPLES = """\
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--output goes with FILE; - as FILE is stdin.")
     check_output(args.output, args.file, *args.dictionary)
     for path in args.dictionary:
-        line = add_to_dictionary(path, args.tag)
+        line = add_tag_to_dictionary(path, args.tag)
         found = f"has {args.tag} already" if line is None else f"has {args.tag} now, in line {line}"
         print(f"{path} {found}", file=sys.stderr)
     if not only_dictionaries:
@@ -77,9 +77,9 @@ def _rewrite(args: argparse.Namespace) -> None:
     def lines() -> Iterator[str]:
         nonlocal had
         for line in input_lines(args.file):
-            plain = untagged(line, args.tag)
+            plain = remove_tag(line, args.tag)
             had += plain != line
-            yield plain if args.undo else tagged(line, args.tag)
+            yield plain if args.undo else add_tag(line, args.tag)
 
     count = write_lines(
         lines(), args.output, Signature("tag", {"tag": args.tag, "undo": args.undo})

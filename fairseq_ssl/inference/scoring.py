@@ -15,7 +15,7 @@ from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, read_lines
 from fairseq_ssl.rerank.length_norms import PENALTY
 from fairseq_ssl.text.nbest import Candidate, candidate_line, read_candidate
-from fairseq_ssl.text.subwords.model import cutter
+from fairseq_ssl.text.subwords.model import subword_segmenter
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
 
@@ -143,7 +143,7 @@ class NBestScoring:
 
     def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:
         """Return each candidate's source and itself as tokens."""
-        cut, cut_source = cutter(self.subwords), cutter(self.source_subwords)
+        cut, cut_source = subword_segmenter(self.subwords), subword_segmenter(self.source_subwords)
         lines: tuple[str, ...] = ()
         if self.source is not None:
             lines = _lines(self.source, *file_fingerprint(self.source))

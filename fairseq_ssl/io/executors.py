@@ -60,7 +60,7 @@ class Executor(Protocol):
         """
 
 
-def in_order(
+def imap_in_order(
     begin: Callable[[Item], Handle],
     end: Callable[[Handle], Result],
     items: Iterable[Item],
@@ -78,7 +78,7 @@ def in_order(
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of glibc's malloc.h."""
-KEPT = 2**28
+KEPT_BYTES = 2**28
 
 _work: Callable[[Any], Any] | None = None
 _number = 0
@@ -108,9 +108,9 @@ class LocalExecutor:
             return
         context = _context()
         numbers = context.Value("i", 0)
-        pool = ProcessPoolExecutor(self.jobs, context, _begin, (work, numbers))
+        pool = ProcessPoolExecutor(self.jobs, context, _initialize_worker, (work, numbers))
         try:
-            yield from in_order(
+            yield from imap_in_order(
                 lambda item: pool.submit(_call, item), Future[Result].result, items, 2 * self.jobs
             )
             pool.shutdown()
@@ -129,7 +129,7 @@ def _context() -> multiprocessing.context.BaseContext:
     return multiprocessing.get_context("spawn" if threads else "fork")
 
 
-def _begin(work: Callable[[Any], Any], numbers: Any) -> None:
+def _initialize_worker(work: Callable[[Any], Any], numbers: Any) -> None:
     global _work, _number  # one for each worker process
     _work = work
     with numbers.get_lock():
@@ -150,8 +150,8 @@ def _keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_TRIM_THRESHOLD, KEPT)
-        mallopt(M_MMAP_THRESHOLD, KEPT)
+        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
 
 
 def _end_with_parent() -> None:
@@ -193,7 +193,7 @@ class RayExecutor:
         )
         most = 2 * max(1, self._at_a_time(ray.cluster_resources()))
         try:
-            yield from in_order(lambda item: task.remote(sent, item), ray.get, items, most)
+            yield from imap_in_order(lambda item: task.remote(sent, item), ray.get, items, most)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:

@@ -18,7 +18,7 @@ from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
-from fairseq_ssl.text.subwords.model import cutter
+from fairseq_ssl.text.subwords.model import subword_segmenter
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts
 
@@ -143,7 +143,7 @@ class Measures:
         from fairseq_ssl.inference.scoring import check_nbest_scoring
 
         assert self.translation is not None
-        cut = [cutter(path) for path in self.subwords]
+        cut = [subword_segmenter(path) for path in self.subwords]
         scorer = _translation_scorer(self.translation, worker_number())
         tokens = [(cut[0](source).split(), cut[1](target).split()) for source, target in pairs]
         found = check_nbest_scoring(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
@@ -151,7 +151,7 @@ class Measures:
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:
         assert self.masked is not None
-        cut = cutter(self.subwords[side])
+        cut = subword_segmenter(self.subwords[side])
         states = _masked_states(self.masked[side], worker_number())
         return np.asarray(states.means([cut(line).split() for line in lines]))
 

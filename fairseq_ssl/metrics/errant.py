@@ -29,7 +29,7 @@ from fairseq_ssl.metrics.metric import (
     text_label,
 )
 from fairseq_ssl.metrics.significance import SentenceStatistics
-from fairseq_ssl.text.m2 import NOTHING, M2Edit, M2Sentence, read_m2
+from fairseq_ssl.text.m2 import NO_CORRECTION, M2Edit, M2Sentence, read_m2
 
 MODEL = "en_core_web_sm"
 UNKNOWN_TYPE = "UNK"
@@ -195,7 +195,7 @@ def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
     found: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
-            correction = "" if edit.correction == NOTHING else edit.correction
+            correction = "" if edit.correction == NO_CORRECTION else edit.correction
             found.setdefault((edit.start, edit.end, correction), []).append(edit.type)
     return found
 

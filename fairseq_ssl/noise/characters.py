@@ -76,9 +76,9 @@ def misspell(word: str, at: int, slip: int, letter: str) -> str:
 
 
 SUBSTITUTE, SWAP_WORDS, DELETE_WORD, INSERT_WORD = range(4)
-SHARES = (0.7, 0.1, 0.1, 0.1)
+OPERATION_SHARES = (0.7, 0.1, 0.1, 0.1)
 """How often each of the four happens to a chosen word, or to a letter of one."""
-OF_LETTERS = (REPLACE, SWAP, DELETE, INSERT)
+LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ class SpellNoise:
     deviation: float = option(0.2, "its standard deviation")
     letter_words: float = option(0.1, "share of the words of which a letter is changed")
     letters: str = option(string.ascii_lowercase, "what is put in, each as likely")
-    ends: NDArray[np.float64] = field(init=False, default_factory=lambda: np.cumsum(SHARES)[:3])
+    ends: NDArray[np.float64] = field(
+        init=False, default_factory=lambda: np.cumsum(OPERATION_SHARES)[:3]
+    )
 
     def __post_init__(self) -> None:
         if self.deviation < 0 or not 0 <= self.letter_words <= 1 or not self.letters:
@@ -159,5 +161,5 @@ class SpellNoise:
         ):
             letter = self.letters[int(share * len(self.letters))]
             at = int(place * len(tokens[word]))
-            tokens[word] = misspell(tokens[word], at, OF_LETTERS[operation], letter)
+            tokens[word] = misspell(tokens[word], at, LETTER_EDITS[operation], letter)
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))

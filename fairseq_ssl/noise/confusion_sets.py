@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError, import_optional
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.text.casing import in_the_case_of
+from fairseq_ssl.text.casing import match_case
 
 DISTANCE = 2
 """Edits that SymSpell looks for: a letter put in, left out, replaced, or swapped with the next."""
@@ -46,7 +46,7 @@ class SymSpell:
 
     def version(self) -> str:
         """Return the version of symspellpy."""
-        _imported()
+        _import_symspell()
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
@@ -58,7 +58,7 @@ class SymSpell:
 
     @cached_property
     def _index(self) -> Any:
-        symspellpy, comparer = _imported()
+        symspellpy, comparer = _import_symspell()
         index = symspellpy.SymSpell(DISTANCE, distance_comparer=comparer)
         for word, count in self.counts.items():
             index.create_dictionary_entry(word, max(1, count))
@@ -66,10 +66,10 @@ class SymSpell:
 
     @cached_property
     def _all(self) -> Any:
-        return _imported()[0].Verbosity.ALL
+        return _import_symspell()[0].Verbosity.ALL
 
 
-def _imported() -> tuple[Any, Any]:
+def _import_symspell() -> tuple[Any, Any]:
     """Return symspellpy, and what compares words for it: its own way is half as fast."""
     for package in ("symspellpy", "rapidfuzz"):
         import_optional(package, "The spell checker symspell", "noise")
@@ -116,7 +116,7 @@ class Aspell:
         lines = iter(self._ask("".join(f"^{word}\n" for word in asked)).split("\n")[1:])
         for word, form in zip(words, asked, strict=True):
             answers = list(takewhile(bool, lines))
-            yield [in_the_case_of(word, other) for other in _suggested(form, answers)]
+            yield [match_case(word, other) for other in _parse_suggestions(form, answers)]
 
     def _ask(self, lines: str) -> str:
         options = ("--mode=none", "--encoding=utf-8", f"--lang={self.language}")
@@ -133,7 +133,7 @@ class Aspell:
         return done.stdout.decode("utf-8", "replace")
 
 
-def _suggested(word: str, answers: Iterable[str]) -> list[str]:
+def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
     """Read ``& word count offset: other, other``; an answer about a part of the word is none."""
     for answer in answers:
         head, _, others = answer.partition(": ")
@@ -142,12 +142,12 @@ def _suggested(word: str, answers: Iterable[str]) -> list[str]:
     return []
 
 
-SLICE = 500
+SLICE_WORDS = 500
 """Words that are looked up at a time."""
 
 
 @dataclass(frozen=True)
-class Confuser:
+class ConfusionFinder:
     """Asks a spell checker for the confusion sets of words; can be sent to other processes."""
 
     checker: SpellChecker
@@ -181,17 +181,17 @@ def known_words(counts: Mapping[str, int], least: int = 1) -> dict[str, int]:
     }
 
 
-def slices(words: Mapping[str, int]) -> list[list[str]]:
+def word_slices(words: Mapping[str, int]) -> list[list[str]]:
     """Cut those that can have a confusion set, with two letters or more, into pieces of work."""
     long = [word for word in words if _letters(word) > 1]
-    return [long[at : at + SLICE] for at in range(0, len(long), SLICE)]
+    return [long[at : at + SLICE_WORDS] for at in range(0, len(long), SLICE_WORDS)]
 
 
 def _letters(word: str) -> int:
     return sum(map(str.isalpha, word))
 
 
-def lines_of(sets: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+def format_confusion_sets(sets: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
     """Write each set as a line of the file."""
     for word, others in sets:
         yield f"{word}\t{' '.join(others)}\n"

@@ -89,7 +89,7 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
     """
     if not data.endswith(b"\n"):
         data += b"\n"
-    if not data.isascii() and not _ordinary(data):
+    if not data.isascii() and not _is_ordinary(data):
         return None
     buffer = np.frombuffer(data, np.uint8)
     after = np.flatnonzero(buffer <= SPACE)
@@ -108,7 +108,7 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
     return ByteWords(buffer, starts, sizes), lengths
 
 
-def _ordinary(data: bytes) -> bool:
+def _is_ordinary(data: bytes) -> bool:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -118,7 +118,7 @@ def _ordinary(data: bytes) -> bool:
     return b"\xe2\x80" not in data or not GENERAL_SPACES.search(data)
 
 
-OUTPUTS = ("noisy", "clean", "changed")
+NOISE_OUTPUTS = ("noisy", "clean", "changed")
 MAX_TOKENS = 10_000
 """Tokens a line may have."""
 
@@ -196,7 +196,7 @@ class CorpusNoise:
     noise: Noise
     seed: int
     outputs: Sequence[str] = ("noisy",)
-    """Which of `OUTPUTS`."""
+    """Which of `NOISE_OUTPUTS`."""
     compressed: Sequence[bool] = (False,)
     numbered: NumberedNoise | None = None
     """For ordinary blocks, where the noise does not look into words; the bytes are the same."""
@@ -223,20 +223,20 @@ class CorpusNoise:
         made = {
             "noisy": lambda: words.to_bytes(noisy.block),
             "clean": lambda: block.data if block.data.endswith(b"\n") else block.data + b"\n",
-            "changed": lambda: _joined(position_lines(changed, clean)),
+            "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
         return self._made(block, made, (), changed)
 
     def _by_strings(self, block: ByteBlock) -> NoisedBlock:
-        lines, bad = good_lines(block.data)
+        lines, bad = split_bad_lines(block.data)
         clean = TokenBatch.of_words(line for _, line in lines)
         places = np.array([place for place, _ in lines], dtype=np.int64)
         noisy = self.noise(clean, Random.of((self.seed, block.number), places))
         changed = noisy.changed(clean)
         made = {
-            "noisy": lambda: _joined(noisy.block.to_lines()),
-            "clean": lambda: _joined([line for _, line in lines]),
-            "changed": lambda: _joined(position_lines(changed, clean)),
+            "noisy": lambda: _join_lines(noisy.block.to_lines()),
+            "clean": lambda: _join_lines([line for _, line in lines]),
+            "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
         return self._made(block, made, tuple(bad), changed)
 
@@ -273,7 +273,7 @@ def corpus_noise(
     return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
 
 
-def good_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
+def split_bad_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
     """Return the lines with words, by their places, and those that can not be noised."""
     good, bad = [], []
     for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n")):
@@ -283,7 +283,7 @@ def good_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
             byte = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
             bad.append(BadLine(place + 1, f"is not valid UTF-8: {byte}"))
             continue
-        what = _wrong_with(line)
+        what = _line_problem(line)
         if what:
             bad.append(BadLine(place + 1, what))
         else:
@@ -291,7 +291,7 @@ def good_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
     return good, bad
 
 
-def _wrong_with(line: str) -> str:
+def _line_problem(line: str) -> str:
     if not line or line.isspace():
         return "is blank"
     if "\0" in line:
@@ -309,5 +309,5 @@ def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
     return TokenBatch(words, clean.lengths_of(changed)).to_lines()
 
 
-def _joined(lines: list[str]) -> bytes:
+def _join_lines(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8")

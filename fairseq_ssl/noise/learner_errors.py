@@ -17,7 +17,7 @@ from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.signature import Signature, json_text
-from fairseq_ssl.text.casing import in_the_case_of
+from fairseq_ssl.text.casing import match_case
 
 MAX_FORMS = 1_000_000
 """Words to remember; a larger vocabulary is looked up anew from time to time."""
@@ -56,7 +56,7 @@ class VerbForms(dict[str, tuple[str, ...]]):
             for forms in self.forms_of(lemma, kind).values()
             for form in forms
         }
-        return tuple(in_the_case_of(word, form) for form in sorted(found - {lower}))
+        return tuple(match_case(word, form) for form in sorted(found - {lower}))
 
 
 @contextmanager
@@ -81,7 +81,7 @@ class _NoSpacy:
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")
 """What each error asks a corrector to do; append: to put in what is left out."""
-MOST_ERRORS = 4
+MAX_ERRORS = 4
 """Lines with more are counted as if they had these."""
 MAX_GRAM_TOKENS = 1000
 """On either side of a pair; longer ones are passed over."""
@@ -105,10 +105,10 @@ class LearnerErrors:
 
     def common(self, least: int) -> LearnerErrors:
         """Leave out words, and pairs of words, seen less often than that."""
-        pairs = {word: _common(others, least) for word, others in self.replaced.items()}
+        pairs = {word: _frequent(others, least) for word, others in self.replaced.items()}
         return LearnerErrors(
-            _common(self.deleted, least),
-            _common(self.missing, least),
+            _frequent(self.deleted, least),
+            _frequent(self.missing, least),
             {word: others for word, others in pairs.items() if others},
             self.errors,
             self.kinds,
@@ -135,31 +135,35 @@ class LearnerErrors:
         _check_names(path, content)
         errors = content["errors"]
         if not (isinstance(errors, list) and errors and all(map(_is_count, errors))):
-            raise _bad(path, "errors", errors, "a list of counts: lines with 0, 1, 2, ... errors")
+            raise _value_error(
+                path, "errors", errors, "a list of counts: lines with 0, 1, 2, ... errors"
+            )
         _check_counts(path, "kinds", content["kinds"])
         if set(content["kinds"]) != set(ERROR_KINDS):
-            raise _bad(
+            raise _value_error(
                 path, "kinds", content["kinds"], f"a count of each of {', '.join(ERROR_KINDS)}"
             )
         for name in ("deleted", "missing"):
             _check_counts(path, name, content[name])
         if not any(content["deleted"].values()):
-            raise _bad(path, "deleted", content["deleted"], "one word or more, to be put in")
+            raise _value_error(
+                path, "deleted", content["deleted"], "one word or more, to be put in"
+            )
         if not isinstance(content["replaced"], dict):
-            raise _bad(
+            raise _value_error(
                 path, "replaced", content["replaced"], "words, with what is written for them"
             )
         for word, others in content["replaced"].items():
             _check_counts(path, f"replaced: {word}", others)
             if not any(others.values()):
-                raise _bad(path, f"replaced: {word}", others, "one word or more")
+                raise _value_error(path, f"replaced: {word}", others, "one word or more")
         return cls(**{name: content[name] for name in _NAMES} | {"errors": tuple(errors)})
 
 
 _NAMES = [field.name for field in fields(LearnerErrors)]
 
 
-class Counting:
+class LearnerErrorCounter:
     """Counts the errors of pairs of lines, what was written and what it was corrected to."""
 
     def __init__(self) -> None:
@@ -169,7 +173,7 @@ class Counting:
         self._deleted: Counter[str] = Counter()
         self._missing: Counter[str] = Counter()
         self._replaced: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._errors = [0] * (MOST_ERRORS + 1)
+        self._errors = [0] * (MAX_ERRORS + 1)
         self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
         """Pairs passed over: one side has no word, or too many."""
@@ -183,7 +187,7 @@ class Counting:
             self.long += 1
         else:
             number = 0 if source == target else self._compare(source, target)
-            self._errors[min(number, MOST_ERRORS)] += 1
+            self._errors[min(number, MAX_ERRORS)] += 1
 
     def words(self) -> LearnerErrors:
         """Return what has been counted."""
@@ -229,7 +233,7 @@ class Counting:
         return max(len(written), len(correct))
 
 
-def _common(counts: Mapping[str, int], least: int) -> dict[str, int]:
+def _frequent(counts: Mapping[str, int], least: int) -> dict[str, int]:
     return {word: count for word, count in counts.items() if count >= least}
 
 
@@ -241,7 +245,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _bad(path: Path, name: str, found: object, expected: str) -> DataError:
+def _value_error(path: Path, name: str, found: object, expected: str) -> DataError:
     shown = json.dumps(found, ensure_ascii=False)
     shown = f"{shown[:40]}..." if len(shown) > 43 else shown
     return DataError(f"{path}: {name!r} is {shown}; expected {expected}.")
@@ -276,9 +280,9 @@ def _check_names(path: Path, content: Mapping[str, Any]) -> None:
 def _check_counts(path: Path, name: str, counts: Any) -> None:
     """Refuse what is not words, each with a whole number."""
     if not isinstance(counts, dict):
-        raise _bad(path, name, counts, "words, each with its count")
+        raise _value_error(path, name, counts, "words, each with its count")
     for word, count in counts.items():
         if word.split() != [word]:
-            raise _bad(path, name, word, "words without spaces")
+            raise _value_error(path, name, word, "words without spaces")
         if not _is_count(count):
-            raise _bad(path, f"{name}: {word}", count, "a count, 0 or more")
+            raise _value_error(path, f"{name}: {word}", count, "a count, 0 or more")

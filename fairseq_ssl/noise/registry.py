@@ -52,7 +52,7 @@ class NoiseSpec:
 
 def parse_noise(words: str) -> list[NoiseSpec]:
     """Read ``kind:option=value:...,kind,...``: the noises of a chain, first to last."""
-    return [_setting(word) for word in words.split(",")]
+    return [_parse_spec(word) for word in words.split(",")]
 
 
 def build_noise(chain: Sequence[NoiseSpec], at_hand: Mapping[str, Any]) -> Noise:
@@ -75,5 +75,5 @@ def noise_options(kind: str) -> dict[str, Field[Any]]:
     return specs.options_of(NOISES[kind])
 
 
-def _setting(words: str) -> NoiseSpec:
+def _parse_spec(words: str) -> NoiseSpec:
     return NoiseSpec(*specs.parse_spec("noise", NOISES, words))

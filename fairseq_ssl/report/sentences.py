@@ -14,7 +14,7 @@ from fairseq_ssl.metrics.errant import main_type
 from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, gold_edit
 from fairseq_ssl.metrics.significance import SeedRange
 from fairseq_ssl.report.score_files import Breakdown
-from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, corrected
+from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
         annotators = annotators[:1]
     try:
-        return [[corrected(one, number, name) for one in gold] for number in annotators]
+        return [[apply_m2_edits(one, number, name) for one in gold] for number in annotators]
     except DataError:  # overlapping edits, which scores do not need to apply
         return []
 

@@ -56,7 +56,7 @@ def truecaser(model: Path) -> LineRewriter:
     """
     moses = _sacremoses().MosesTruecaser
     truecaser = moses()
-    truecaser.model = _read(model)
+    truecaser.model = _read_case_counts(model)
     split = moses.split_xml
 
     def split_linearly(line: str) -> Any:
@@ -77,7 +77,7 @@ def _sacremoses() -> Any:
     return import_optional("sacremoses", "Truecasing", "fairseq")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_case_counts(path: Path) -> dict[str, Any]:
     """Read a model as MosesTruecaser has it: the best ways by word, and the other ways."""
     best: dict[str, str] = {}
     known: set[str] = set()
@@ -96,7 +96,7 @@ def _read(path: Path) -> dict[str, Any]:
     return {"best": best, "known": known}
 
 
-def in_the_case_of(word: str, other: str) -> str:
+def match_case(word: str, other: str) -> str:
     """Write another word in capitals, or with a capital, where `word` is."""
     if len(word) > 1 and word.isupper():
         return other.upper()

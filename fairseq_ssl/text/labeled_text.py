@@ -46,55 +46,55 @@ def normalized(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def mark(text: str) -> bytes:
+def duplicate_key(text: str) -> bytes:
     """Return 16 bytes that tell a normalized text from others."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
-def falls_within(text: str, share: float) -> bool:
+def is_in_share(text: str, share: float) -> bool:
     """Tell whether a text is of a share, 0 to 1, of all texts: always the same ones.
 
     Texts that are equal when normalized fall on the same side.
     """
-    return int.from_bytes(mark(text)[:8], "big") < share * 2**64
+    return int.from_bytes(duplicate_key(text)[:8], "big") < share * 2**64
 
 
-def take(texts: Sequence[LabeledText], count: int) -> tuple[list[LabeledText], list[LabeledText]]:
+def take_balanced(
+    texts: Sequence[LabeledText], count: int
+) -> tuple[list[LabeledText], list[LabeledText]]:
     """Return `count` of the texts, chosen by their hashes, and the other texts, in their order.
 
     Texts that are equal when normalized stay together. A group of such texts that is larger than
     the rest of the count is passed over.
     """
-    groups = Counter(mark(one.text) for one in texts)
+    groups = Counter(duplicate_key(one.text) for one in texts)
     taken: set[bytes] = set()
     missing = count
     for key in sorted(groups):
         if groups[key] <= missing:
             taken.add(key)
             missing -= groups[key]
-    inside = [mark(one.text) in taken for one in texts]
+    inside = [duplicate_key(one.text) in taken for one in texts]
     return (
         [one for one, is_in in zip(texts, inside, strict=True) if is_in],
         [one for one, is_in in zip(texts, inside, strict=True) if not is_in],
     )
 
 
-def cut_by_words(text: str) -> list[str]:
+def segment_words(text: str) -> list[str]:
     """Return words and single marks: letters and digits hold together, apostrophes in them too."""
     return WORD_PATTERN.findall(text)
 
 
-def cut_by_spaces(text: str) -> list[str]:
+def split_spaces(text: str) -> list[str]:
     """Return what stands between spaces, of text that is tokenized already."""
     return text.split()
 
 
-CUTS: dict[str, Segmenter] = {"words": cut_by_words, "spaces": cut_by_spaces}
+CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": split_spaces}
 
 
-def view_of_words(
-    lines: Iterable[str], cut: Segmenter, known: set[str] | None = None
-) -> Iterator[str]:
+def word_view(lines: Iterable[str], cut: Segmenter, known: set[str] | None = None) -> Iterator[str]:
     """Yield lines of words with spaces between; with `known`, without the other words."""
     for line in lines:
         words = cut(line)

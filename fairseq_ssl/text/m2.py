@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
-NOTHING = "-NONE-"
+NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
 """Types of what annotators only marked."""
@@ -52,10 +52,10 @@ class M2Sentence:
 
 def read_m2(path: Path) -> Iterator[M2Sentence]:
     """Yield the sentences of a file, which may be a ``.gz``."""
-    yield from parsed_m2(read_lines(path), str(path))
+    yield from parse_m2(read_lines(path), str(path))
 
 
-def parsed_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
+def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
     """Yield the sentences of lines, which messages call `name`."""
     sentence: M2Sentence | None = None
     for number, raw in enumerate(lines, 1):
@@ -84,19 +84,19 @@ def parsed_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
         yield _complete(sentence)
 
 
-def m2_lines(sentence: M2Sentence) -> Iterator[str]:
+def format_m2(sentence: M2Sentence) -> Iterator[str]:
     """Yield the lines of a block, the blank one too."""
     yield " ".join(("S", *sentence.words))
     for annotator, edits in sorted(sentence.annotators.items()):
-        for edit in edits or [M2Edit(-1, -1, NOOP, NOTHING)]:
+        for edit in edits or [M2Edit(-1, -1, NOOP, NO_CORRECTION)]:
             yield (
                 f"A {edit.start} {edit.end}|||{edit.type}|||{edit.correction}|||REQUIRED|||"
-                f"{NOTHING}|||{annotator}"
+                f"{NO_CORRECTION}|||{annotator}"
             )
     yield ""
 
 
-def corrected(sentence: M2Sentence, annotator: int, name: str) -> str:
+def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
     """Return the sentence as an annotator, who may not have seen it, wants it.
 
     What was marked and not corrected stays; of alternatives the first is taken.
@@ -146,4 +146,4 @@ def _add(sentence: M2Sentence, line: str, place: str) -> None:
 
 
 def _plain(text: str) -> str:
-    return "" if text == NOTHING else text
+    return "" if text == NO_CORRECTION else text

@@ -63,7 +63,7 @@ class UnknownCopies:
         return (token in self.source_words) != (token in self.target_words)
 
 
-def replaced(output: str, text: str) -> str:
+def replace_unknown(output: str, text: str) -> str:
     """Put `text` for every ``<unk>``."""
     return output.replace(UNKNOWN_WORD, text)
 
@@ -98,7 +98,7 @@ OPEN, CLOSE = r"[(\uff08]", r"[)\uff09]"
 BRACKETS = re.compile(rf"(?<=[{KATAKANA}]) *{OPEN}[{SIMPLE}]*[{LATIN}][{LATIN}{SIMPLE}]*{CLOSE}")
 
 
-def japanese_punctuation(line: str) -> str:
+def fix_japanese_punctuation(line: str) -> str:
     """Write commas and full stops of English style as 、 and 。, without spaces around.
 
     English ones count before a space, at the end of the line and beside Japanese letters; wide
@@ -110,7 +110,7 @@ def japanese_punctuation(line: str) -> str:
     return line
 
 
-def without_latin_brackets(line: str) -> str:
+def remove_latin_brackets(line: str) -> str:
     """Take away brackets after katakana that hold Latin letters: a name in its first writing.
 
     Those with a digit, or anything else but spaces and simple punctuation, stay.

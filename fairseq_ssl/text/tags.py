@@ -22,13 +22,13 @@ def check_tag(tag: str) -> None:
         )
 
 
-def tagged(line: str, tag: str) -> str:
+def add_tag(line: str, tag: str) -> str:
     """Put the tag and a space before the line."""
     return f"{tag} {line}"
 
 
-def untagged(line: str, tag: str) -> str:
-    """Take the tag away where the line begins with it: what `tagged` put there, once."""
+def remove_tag(line: str, tag: str) -> str:
+    """Take the tag away where the line begins with it: what `add_tag` put there, once."""
     return "" if line == tag else line.removeprefix(f"{tag} ")
 
 
@@ -44,7 +44,7 @@ def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
     return found, line
 
 
-def add_to_dictionary(path: Path, tag: str) -> int | None:
+def add_tag_to_dictionary(path: Path, tag: str) -> int | None:
     """Append the tag to a dictionary of fairseq's, and return its line, or None if it was there.
 
     All other entries keep their lines, and with them the ids of data that is binarized already.

@@ -66,14 +66,14 @@ with (
 def m2_again(path: Path) -> None:
     """What was read is written as lines that say the same."""
     sentences = list(m2.read_m2(path))
-    lines = [line for sentence in sentences for line in m2.m2_lines(sentence)]
-    again = list(m2.parsed_m2(lines, "again"))
+    lines = [line for sentence in sentences for line in m2.format_m2(sentence)]
+    again = list(m2.parse_m2(lines, "again"))
     assert [(one.words, one.annotators) for one in again] == [
         (one.words, one.annotators) for one in sentences
     ]
     for sentence in sentences:
         for annotator in sentence.annotators:
-            m2.corrected(sentence, annotator, "it")
+            m2.apply_m2_edits(sentence, annotator, "it")
 
 
 def nbest_again(path: Path) -> None:

@@ -12,14 +12,14 @@ from fairseq_ssl.io.json_files import parse_json
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
-from fairseq_ssl.text.subwords.training import beside
+from fairseq_ssl.text.subwords.training import with_suffix
 from fairseq_ssl.text.tags import split_tags
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import RESERVED
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
-KINDS = (SENTENCEPIECE, SUBWORD_NMT)
-SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
+SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
+MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 
 
 class SubwordModel(Protocol):
@@ -32,13 +32,13 @@ class SubwordModel(Protocol):
         """Yield all pieces with their counts."""
 
 
-def encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
+def subword_encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
     """Return what cuts a line into pieces; tags that it begins with stay whole.
 
     sentencepiece would put a piece of its own before a tag, ``▁ <BT> ▁A``; so tags are set
     aside, and the line is cut as if it had none: ``<BT> ▁A``.
     """
-    path, kept = _found(model, tags)
+    path, kept = _find_model(model, tags)
     cut = _opened(path, kept).cut
 
     def encoded(line: str) -> str:
@@ -49,14 +49,14 @@ def encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
 
 
 @lru_cache(maxsize=4)
-def cutter(model: Path | None) -> LineRewriter:
+def subword_segmenter(model: Path | None) -> LineRewriter:
     """Return what cuts a line by a model, kept for a process, or leaves it where there is none."""
-    return str if model is None else encoder(model)
+    return str if model is None else subword_encoder(model)
 
 
-def dictionary(model: Path, tags: Sequence[str] = ()) -> Iterator[str]:
+def subword_dictionary(model: Path, tags: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a dictionary for fairseq's ``--srcdict``: all pieces, and all tags."""
-    path, kept = _found(model, tags)
+    path, kept = _find_model(model, tags)
     missing = dict.fromkeys(kept)
     for piece, count in _opened(path, kept).pieces():
         if piece not in RESERVED and piece.split() == [piece]:  # fairseq ends tokens at any space
@@ -72,29 +72,30 @@ def _opened(path: Path, tags: Sequence[str]) -> SubwordModel:
     return SubwordNmtModel(path, tags)
 
 
-def _found(model: Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+def _find_model(model: Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     """Return a model's file, and its tags, those it was trained with first."""
-    path = _file(model)
+    path = _model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
 
 
-def _file(model: Path) -> Path:
+def _model_file(model: Path) -> Path:
     if model.is_file():
         return model
-    found = [path for suffix in SUFFIXES if (path := beside(model, suffix)).is_file()]
+    found = [path for suffix in MODEL_SUFFIXES if (path := with_suffix(model, suffix)).is_file()]
     if len(found) > 1:
         raise UsageError(f"There are {found[0]} and {found[1]}. Name one of them.")
     if not found:
         raise DataError(
-            f"{model} does not exist, nor does {' or '.join(model.name + end for end in SUFFIXES)} "
-            "beside it. Train a model with `fairseq-ssl subwords train`."
+            f"{model} does not exist, nor does "
+            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} beside it. Train a "
+            "model with `fairseq-ssl subwords train`."
         )
     return found[0]
 
 
 def _trained_tags(path: Path) -> list[str]:
     """Return the tags that the signature beside a model names, if it has one."""
-    signature = beside(path, ".json")
+    signature = with_suffix(path, ".json")
     if not signature.is_file():
         return []
     try:

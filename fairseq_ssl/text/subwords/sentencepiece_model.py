@@ -11,10 +11,10 @@ from typing import Any
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.text_files import open_bytes
-from fairseq_ssl.text.subwords.training import VOCABULARY, TrainedSubwords, beside
+from fairseq_ssl.text.subwords.training import VOCABULARY_SUFFIX, TrainedSubwords, with_suffix
 
 SUFFIX = ".model"
-LONGEST = 4192
+MAX_LINE_BYTES_TRAINED = 4192
 """Bytes; sentencepiece passes longer lines over and tells no one."""
 
 
@@ -55,7 +55,7 @@ def train(
     `size_flag` is the option, as it is typed, that errors about the size are told of.
     """
     model = io.BytesIO()
-    text = _Text(lines)
+    text = _TrainingText(lines)
     try:
         _sentencepiece().SentencePieceTrainer.train(
             sentence_iterator=iter(text),
@@ -68,11 +68,11 @@ def train(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise text.failure or _in_our_words(error, text, f"{size_flag} is {size}") from None
-    return _written(model.getvalue(), prefix, text)
+        raise text.failure or _training_error(error, text, f"{size_flag} is {size}") from None
+    return _write_model(model.getvalue(), prefix, text)
 
 
-class _Text:
+class _TrainingText:
     """Lines on their way into sentencepiece, which hides what goes wrong in reading them."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -84,28 +84,32 @@ class _Text:
         try:
             for line in self.lines:
                 self.read += 1
-                self.long += len(line.encode()) > LONGEST
+                self.long += len(line.encode()) > MAX_LINE_BYTES_TRAINED
                 yield line
         except FairseqSslError as error:
             self.failure = error
             raise
 
 
-def _written(model: bytes, prefix: Path, text: _Text) -> TrainedSubwords:
-    path = beside(prefix, SUFFIX)
+def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubwords:
+    path = with_suffix(prefix, SUFFIX)
     pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
     numbers = range(pieces.get_piece_size())
     rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
     with exclusive(prefix):
-        with atomic_lines(beside(prefix, VOCABULARY)) as file:
+        with atomic_lines(with_suffix(prefix, VOCABULARY_SUFFIX)) as file:
             file.writelines(rows)
         with atomic_path(path) as temporary:
             temporary.write_bytes(model)
-    notes = (f"{text.long} lines of more than {LONGEST} bytes passed over",) if text.long else ()
+    notes = (
+        (f"{text.long} lines of more than {MAX_LINE_BYTES_TRAINED} bytes passed over",)
+        if text.long
+        else ()
+    )
     return TrainedSubwords(path, text.read, len(numbers), notes)
 
 
-def _in_our_words(error: RuntimeError, text: _Text, given: str) -> DataError:
+def _training_error(error: RuntimeError, text: _TrainingText, given: str) -> DataError:
     """Say what a message of sentencepiece's means for its user."""
     if text.read == text.long:
         return DataError("There is no text to train on: every line is empty or too long.")

@@ -14,15 +14,15 @@ from typing import Any
 from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.text.subwords.training import VOCABULARY, TrainedSubwords, beside
+from fairseq_ssl.text.subwords.training import VOCABULARY_SUFFIX, TrainedSubwords, with_suffix
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
 """What subword-nmt ends the last symbol of a word with, in its merges; and any other piece."""
-FORMS = ((0, 1), (0, 2))
+VERSIONS = ((0, 1), (0, 2))
 """Versions of merges that subword-nmt cuts by."""
-REMEMBERED = 1_000_000
+CACHE_SIZE = 1_000_000
 """Words whose pieces are kept at hand; subword-nmt itself keeps all it ever saw."""
 
 
@@ -39,13 +39,15 @@ class SubwordNmtModel:
         """Return the pieces of a text; words are what stands between spaces."""
         # looking for tags in every word takes four times as long
         bpe = self._tagged if any(tag in text for tag in self._tags) else self._plain
-        if len(bpe.cache) > REMEMBERED:
+        if len(bpe.cache) > CACHE_SIZE:
             bpe.cache.clear()
         return list(bpe.segment_tokens(text.split(" ")))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
         """Yield all pieces of words in the letters it was trained on, the most frequent first."""
-        vocabulary = beside(self.path.with_name(self.path.name.removesuffix(SUFFIX)), VOCABULARY)
+        vocabulary = with_suffix(
+            self.path.with_name(self.path.name.removesuffix(SUFFIX)), VOCABULARY_SUFFIX
+        )
         if not vocabulary.is_file():
             raise DataError(
                 f"{vocabulary} does not exist, and {self.path} alone does not tell which pieces "
@@ -67,21 +69,23 @@ def train(
         del words[word]
     if not any(len(word) > 1 for word in words):
         raise DataError("There is no text to train on: no word has two letters or more.")
-    codes = _learnt(words, size)
+    codes = _learn_merges(words, size)
     merges = len(codes) - 1
     if not merges:
         raise DataError("There is too little text to train on: no pair of letters comes twice.")
-    path = beside(prefix, SUFFIX)
-    pieces = _pieces(words, codes, str(path))
+    path = with_suffix(prefix, SUFFIX)
+    pieces = _count_subwords(words, codes, str(path))
     with exclusive(prefix):
-        write_counts(pieces, beside(prefix, VOCABULARY))  # first: who finds the merges finds both
+        write_counts(
+            pieces, with_suffix(prefix, VOCABULARY_SUFFIX)
+        )  # first: who finds the merges finds both
         with atomic_lines(path) as file:
             file.writelines(f"{line}\n" for line in codes)
     notes = (f"{merges} merges, not {size}: no more pair comes twice",) if merges < size else ()
     return TrainedSubwords(path, number, len(pieces), notes)
 
 
-def _learnt(words: Counter[str], size: int) -> list[str]:
+def _learn_merges(words: Counter[str], size: int) -> list[str]:
     """Return the lines of a file of merges."""
     learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
@@ -91,7 +95,7 @@ def _learnt(words: Counter[str], size: int) -> list[str]:
     return codes.getvalue().removesuffix("\n").split("\n")
 
 
-def _pieces(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
+def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
     """Count the pieces of all words; those that only other words of such letters need have 0."""
     bpe = _bpe(codes, name, ())
     pieces: Counter[str] = Counter()
@@ -118,6 +122,6 @@ def _bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
                 "this a file of merges that subword-nmt learnt?"
             )
     found = package.BPE(io.StringIO("\n".join(codes)), glossaries=[re.escape(tag) for tag in tags])
-    if found.version not in FORMS:
+    if found.version not in VERSIONS:
         raise DataError(f"{name}:1 is {codes[0][:80]!r}; expected version 0.1 or 0.2.")
     return found

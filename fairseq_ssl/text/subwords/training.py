@@ -23,7 +23,7 @@ def sample_lines(lines: Iterable[str], size: int, seed: int) -> list[str]:
     return [line for _, line in sorted(kept)]
 
 
-VOCABULARY = ".vocab"
+VOCABULARY_SUFFIX = ".vocab"
 """Ends the name of the file that tells all pieces, beside a model of either kind."""
 
 
@@ -39,6 +39,6 @@ class TrainedSubwords:
     """What its user should know."""
 
 
-def beside(prefix: Path, suffix: str) -> Path:
+def with_suffix(prefix: Path, suffix: str) -> Path:
     """Return the file of a model: the prefix with the suffix after it, whatever dots it has."""
     return prefix.with_name(prefix.name + suffix)

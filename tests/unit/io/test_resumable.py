@@ -79,7 +79,7 @@ def test_lost_bytes_and_broken_notes_are_told(paths: list[Path]) -> None:
     with pytest.raises(DataError, match=r"b\.tmp has lost its end"):
         ResumableFiles(paths, TASK, afresh=False)
     resumable.journal(paths[0]).write_text("{")
-    with pytest.raises(DataError, match=r"a\.progress can not be read"):
+    with pytest.raises(DataError, match=r"a\.progress cannot be read"):
         ResumableFiles(paths, TASK, afresh=False)
 
 

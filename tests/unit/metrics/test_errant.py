@@ -24,7 +24,7 @@ from fairseq_ssl.metrics.errant import (
     main_type,
     packages,
 )
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, m2_lines
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 
@@ -131,7 +131,7 @@ def test_the_counts_are_those_of_its_command(
         ("gold", [dict(enumerate(gold)) for _, gold in sentences]),
     ):
         blocks = [M2Sentence(("a", "b", "c"), annotators) for annotators in column]
-        text = "\n".join(line for block in blocks for line in m2_lines(block))
+        text = "\n".join(line for block in blocks for line in format_m2(block))
         (tmp_path / name).write_text(text + "\n", encoding="utf-8")
     words: list[Any] = ["errant_compare", "-hyp", tmp_path / "ours", "-ref", tmp_path / "gold"]
     found = choose_annotator(

@@ -16,7 +16,7 @@ from fairseq_ssl.metrics.maxmatch.lattice import TooWideError, lattice
 from fairseq_ssl.metrics.maxmatch.merged_arcs import ArcPaths, merged_arcs
 from fairseq_ssl.metrics.maxmatch.scores import MatchCounts, MaxMatch, choose_gold, match_scores
 from fairseq_ssl.metrics.maxmatch.wide_lattice import WidePaths
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parsed_m2
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, parse_m2
 from tests.conftest import ROOT
 
 DIRECT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts/benchmarks/direct_maxmatch.py"))
@@ -92,7 +92,7 @@ def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int
 
 
 def test_the_example_of_its_authors() -> None:
-    sentences = list(parsed_m2(README.splitlines(), "gold.m2"))
+    sentences = list(parse_m2(README.splitlines(), "gold.m2"))
     found = choose_gold(MaxMatch()(list(zip(sentences, OUTPUTS, strict=True))))
     # on, the (not A); nothing, as the second annotator; are, no article (not predator)
     assert found == [(2, 3, 2), (0, 0, 0), (2, 2, 3)]

@@ -13,12 +13,12 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.characters import SpellNoise
 from fairseq_ssl.noise.confusion_sets import (
-    SLICE,
-    Confuser,
+    SLICE_WORDS,
+    ConfusionFinder,
+    format_confusion_sets,
     known_words,
-    lines_of,
     read_confusion_sets,
-    slices,
+    word_slices,
 )
 from fairseq_ssl.noise.tokens import Unigrams
 
@@ -38,23 +38,26 @@ def test_which_words_get_a_set() -> None:
     counts = {"the": 5, "a": 9, "I": 9, "don't": 3, "x2": 9, "--": 9, "日本": 3, "rare": 2, "a.": 4}
     known = known_words(counts, 3)
     assert known == {"I": 9, "a": 9, "a.": 4, "don't": 3, "the": 5, "日本": 3}
-    assert slices(known) == [["don't", "the", "日本"]]
+    assert word_slices(known) == [["don't", "the", "日本"]]
     many = [f"w{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}" for i in range(1700)]
-    pieces = slices(known_words(dict.fromkeys(many, 1)))
+    pieces = word_slices(known_words(dict.fromkeys(many, 1)))
     assert [word for piece in pieces for word in piece] == sorted(many)
-    assert max(map(len, pieces)) == SLICE
+    assert max(map(len, pieces)) == SLICE_WORDS
 
 
 def test_what_is_kept_of_the_suggestions() -> None:
     words = ["then", "oov"]
-    assert Confuser(Parrot())(words) == [
+    assert ConfusionFinder(Parrot())(words) == [
         ("then", ["their", "there", "oov"]),
         ("oov", ["their", "there", "then"]),
     ]
-    assert Confuser(Parrot(), 1)(words) == [("then", ["their"]), ("oov", ["their"])]
+    assert ConfusionFinder(Parrot(), 1)(words) == [("then", ["their"]), ("oov", ["their"])]
     among = frozenset(["there", "then"])
-    assert Confuser(Parrot(), 20, among)(words) == [("then", ["there"]), ("oov", ["there", "then"])]
-    assert Confuser(Parrot(), 20, frozenset(["then"]))(words) == [("oov", ["then"])]
+    assert ConfusionFinder(Parrot(), 20, among)(words) == [
+        ("then", ["there"]),
+        ("oov", ["there", "then"]),
+    ]
+    assert ConfusionFinder(Parrot(), 20, frozenset(["then"]))(words) == [("oov", ["then"])]
 
 
 WORD = st.text(min_size=1).filter(lambda word: word.split() == [word])
@@ -70,7 +73,9 @@ def test_what_is_written_is_read_back(
 ) -> None:
     kept = {"x": ["y"], **{word: others for word, others in sets.items() if others}}
     path = tmp_path_factory.mktemp("sets") / "sets.tsv"
-    path.write_text("".join(lines_of(list(kept.items()))), encoding="utf-8", newline="\n")
+    path.write_text(
+        "".join(format_confusion_sets(list(kept.items()))), encoding="utf-8", newline="\n"
+    )
     assert read_confusion_sets(path) == {word: tuple(others) for word, others in kept.items()}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import registry
-from fairseq_ssl.noise.corpus import OUTPUTS, ByteWords, corpus_noise, split_words
+from fairseq_ssl.noise.corpus import NOISE_OUTPUTS, ByteWords, corpus_noise, split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
@@ -29,7 +29,9 @@ LINES = st.lists(LINE, min_size=1, max_size=9)
 def test_numbers_and_strings_give_the_same_bytes(
     words: str, lines: list[str], newline: bool
 ) -> None:
-    noise = corpus_noise(registry.parse_noise(words), AT_HAND, 7, dict.fromkeys(OUTPUTS, False))
+    noise = corpus_noise(
+        registry.parse_noise(words), AT_HAND, 7, dict.fromkeys(NOISE_OUTPUTS, False)
+    )
     data = ("\n".join(lines) + "\n" * newline).encode()
     assert split_words(data, 10_000) is not None
     block = ByteBlock(3, 0, data)

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, MissingPackageError
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
-from fairseq_ssl.noise.learner_errors import ERROR_KINDS, MAX_GRAM_TOKENS, Counting, LearnerErrors
+from fairseq_ssl.noise.learner_errors import (
+    ERROR_KINDS,
+    MAX_GRAM_TOKENS,
+    LearnerErrorCounter,
+    LearnerErrors,
+)
 from fairseq_ssl.signature import Signature
 
 PAIRS = [
@@ -38,7 +43,7 @@ COUNTED = LearnerErrors(
 
 
 def counted(pairs: list[tuple[str, str]]) -> LearnerErrors:
-    counting = Counting()
+    counting = LearnerErrorCounter()
     for written, corrected in pairs:
         counting.add(written, corrected)
     return counting.words()
@@ -58,7 +63,7 @@ def test_common_words_are_those_seen_often_enough() -> None:
 
 
 def test_pairs_that_can_not_be_compared_are_counted() -> None:
-    counting = Counting()
+    counting = LearnerErrorCounter()
     counting.add("", "a")
     counting.add("a", "\t")
     counting.add("a", "a " * (MAX_GRAM_TOKENS + 1))
@@ -170,4 +175,4 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
 def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
     with pytest.raises(MissingPackageError, match=r"rapidfuzz.*fairseq-ssl\[noise\]"):
-        Counting()
+        LearnerErrorCounter()

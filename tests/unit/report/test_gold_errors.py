@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairseq_ssl.report.sentences import GoldError, annotator_texts, corrected_by_type, gold_errors
-from fairseq_ssl.text.m2 import parsed_m2
+from fairseq_ssl.text.m2 import parse_m2
 
 GOLD = """S He go to school school yesterday
 A 1 2|||R:VERB:TENSE|||went|||REQUIRED|||-NONE-|||0
@@ -17,7 +17,7 @@ A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
 A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1
 
 """
-SENTENCES = list(parsed_m2(GOLD.splitlines(), "gold.m2"))
+SENTENCES = list(parse_m2(GOLD.splitlines(), "gold.m2"))
 OUTPUTS = [
     ["He went to school yesterday", "All is well"],
     ["He go to school school lately yesterday", "All is bad"],

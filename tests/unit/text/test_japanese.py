@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.postprocessing import japanese_punctuation, without_latin_brackets
+from fairseq_ssl.text.postprocessing import fix_japanese_punctuation, remove_latin_brackets
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from fairseq_ssl.text.postprocessing import japanese_punctuation, without_latin_
     ],
 )
 def test_punctuation(english: str, japanese: str) -> None:
-    assert japanese_punctuation(english) == japanese
+    assert fix_japanese_punctuation(english) == japanese
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_punctuation(english: str, japanese: str) -> None:
     ],
 )
 def test_brackets(line: str, wanted: str) -> None:
-    assert without_latin_brackets(line) == wanted
+    assert remove_latin_brackets(line) == wanted
 
 
 def test_a_line_of_spaces_does_not_hold_up_the_rest() -> None:
     """The time must grow with their number; with its square this would take minutes."""
     spaces = " " * 300_000
-    assert japanese_punctuation(f"a{spaces}b{spaces},{spaces}c") == f"a{spaces}b、c"
+    assert fix_japanese_punctuation(f"a{spaces}b{spaces},{spaces}c") == f"a{spaces}b、c"
     line = f"ア{spaces}({spaces}a{spaces}"
-    assert without_latin_brackets(line) == line
-    assert without_latin_brackets(f"{line})") == "ア"
+    assert remove_latin_brackets(line) == line
+    assert remove_latin_brackets(f"{line})") == "ア"

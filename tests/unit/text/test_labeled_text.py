@@ -9,13 +9,13 @@ import pytest
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.text.labeled_text import (
     LabeledText,
-    cut_by_words,
-    falls_within,
-    mark,
+    duplicate_key,
+    is_in_share,
     normalized,
     read_labeled_text,
-    take,
-    view_of_words,
+    segment_words,
+    take_balanced,
+    word_view,
 )
 
 
@@ -42,22 +42,22 @@ def test_texts_are_the_same_whatever_their_case_spaces_and_punctuation() -> None
         == normalized("it's good really")
         == "it s good really"
     )
-    assert mark("\uff26\uff55\uff4c\uff4c width") == mark("full WIDTH.")
-    assert mark("not good") != mark("good not")
+    assert duplicate_key("\uff26\uff55\uff4c\uff4c width") == duplicate_key("full WIDTH.")
+    assert duplicate_key("not good") != duplicate_key("good not")
 
 
 def test_a_share_of_texts_is_always_the_same_and_grows() -> None:
     texts = [f"text {number}" for number in range(2000)]
-    small = {text for text in texts if falls_within(text, 0.1)}
-    large = {text for text in texts if falls_within(text, 0.3)}
+    small = {text for text in texts if is_in_share(text, 0.1)}
+    large = {text for text in texts if is_in_share(text, 0.3)}
     assert small < large
     assert 150 < len(small) < 250
     assert 520 < len(large) < 680
-    assert falls_within("TEXT 1!", 0.5) == falls_within("text 1", 0.5)
+    assert is_in_share("TEXT 1!", 0.5) == is_in_share("text 1", 0.5)
 
 
 def test_words() -> None:
-    assert cut_by_words("Don't (ever) 3.5 stars!") == [
+    assert segment_words("Don't (ever) 3.5 stars!") == [
         "Don't",
         "(",
         "ever",
@@ -68,18 +68,18 @@ def test_words() -> None:
         "stars",
         "!",
     ]
-    lines = view_of_words(["good, bad"], cut_by_words, {"good", ","})
+    lines = word_view(["good, bad"], segment_words, {"good", ","})
     assert list(lines) == ["good ,"]
 
 
 def test_exactly_so_many_texts_are_taken_and_equal_ones_stay_together() -> None:
     texts = [LabeledText("a", f"text {number % 30}") for number in range(40)]
     for count in (1, 7, 20, 39):
-        inside, outside = take(texts, count)
+        inside, outside = take_balanced(texts, count)
         assert len(inside) == count
         assert sorted(map(texts.index, inside + outside)) == sorted(map(texts.index, texts))
         assert not {one.text for one in inside} & {one.text for one in outside}
-    fewer = {one.text for one in take(texts, 12)[0]}
-    of_a_share = {one.text for one in texts if falls_within(one.text, 0.2)}
+    fewer = {one.text for one in take_balanced(texts, 12)[0]}
+    of_a_share = {one.text for one in texts if is_in_share(one.text, 0.2)}
     assert of_a_share < fewer, "the lowest hashes, as a share has them"
-    assert take([LabeledText("a", "same")] * 3, 2) == ([], [LabeledText("a", "same")] * 3)
+    assert take_balanced([LabeledText("a", "same")] * 3, 2) == ([], [LabeledText("a", "same")] * 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, corrected, m2_lines, parsed_m2, read_m2
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, apply_m2_edits, format_m2, parse_m2, read_m2
 
 GOLD = """\
 S This are a sentence .
@@ -23,7 +23,7 @@ S_is_no_word
 
 def test_blocks_are_read() -> None:
     text = GOLD.replace("S\nS_is_no_word\n", "S It works .\n\n\nS \nA 0 0|||M|||x|||a|||b|||3\n")
-    first, second, third = parsed_m2(text.splitlines(), "gold.m2")
+    first, second, third = parse_m2(text.splitlines(), "gold.m2")
     assert first.words == ("This", "are", "a", "sentence", ".")
     assert first.annotators == {
         0: [M2Edit(1, 2, "R:VERB:SVA", "is||was"), M2Edit(2, 3, "U:DET", "-NONE-")],
@@ -40,7 +40,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     text = GOLD.partition("S\n")[0]
     path.write_bytes(gzip.compress(text.encode()))
     found = list(read_m2(path))
-    assert [line for sentence in found for line in m2_lines(sentence)] == text.splitlines()
+    assert [line for sentence in found for line in format_m2(sentence)] == text.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, message: str) -> None:
     with pytest.raises(DataError) as caught:
-        list(parsed_m2(text.splitlines(), "gold.m2"))
+        list(parse_m2(text.splitlines(), "gold.m2"))
     assert message in str(caught.value)
 
 
@@ -74,14 +74,14 @@ A 1 2|||R:NOUN|||dog|||REQUIRED|||-NONE-|||1
 
 
 def test_a_sentence_is_corrected_as_an_annotator_wants_it() -> None:
-    (sentence,) = parsed_m2(BLOCK.splitlines(), "gold.m2")
-    assert corrected(sentence, 0, "gold.m2") == "Now , a cat sits on the mat"
-    assert corrected(sentence, 1, "gold.m2") == "a dog sit at on the mat"
-    assert corrected(sentence, 2, "gold.m2") == "a cat sit at on the mat"
-    assert corrected(M2Sentence(("a",), {0: [M2Edit(0, 1, "U", "")]}), 0, "") == ""
+    (sentence,) = parse_m2(BLOCK.splitlines(), "gold.m2")
+    assert apply_m2_edits(sentence, 0, "gold.m2") == "Now , a cat sits on the mat"
+    assert apply_m2_edits(sentence, 1, "gold.m2") == "a dog sit at on the mat"
+    assert apply_m2_edits(sentence, 2, "gold.m2") == "a cat sit at on the mat"
+    assert apply_m2_edits(M2Sentence(("a",), {0: [M2Edit(0, 1, "U", "")]}), 0, "") == ""
 
 
 def test_edits_that_overlap_can_not_be_applied() -> None:
     edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
     with pytest.raises(DataError, match=r"gold\.m2:3 has two edits of annotator 0 at word 1"):
-        corrected(M2Sentence(("a", "b"), {0: edits}, 3), 0, "gold.m2")
+        apply_m2_edits(M2Sentence(("a", "b"), {0: edits}, 3), 0, "gold.m2")

@@ -19,7 +19,12 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
-from fairseq_ssl.text.subwords.model import KINDS, SUBWORD_NMT, dictionary, encoder
+from fairseq_ssl.text.subwords.model import (
+    SUBWORD_KINDS,
+    SUBWORD_NMT,
+    subword_dictionary,
+    subword_encoder,
+)
 from fairseq_ssl.text.tokenization import SUBWORDS
 
 WORDS = ["the", "cat", "lower", "newest", "widest", "Haus", "über", "running", "<BT>", ".猫", "on"]
@@ -44,59 +49,59 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], P
     folder = tmp_path_factory.mktemp("models")
     return {
         (kind, tagged): train(kind, folder / f"bpe.{kind}.{tagged}", TAGS if tagged else ())
-        for kind in KINDS
+        for kind in SUBWORD_KINDS
         for tagged in (False, True)
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUBWORD_KINDS)
 @pytest.mark.parametrize("tagged", [False, True])
 def test_tags_stay_whole_and_leave_the_rest_as_it_is(
     models: dict[tuple[str, bool], Path], kind: str, tagged: bool
 ) -> None:
-    plain = encoder(models[kind, tagged])
-    encoded = encoder(models[kind, tagged], () if tagged else TAGS)
+    plain = subword_encoder(models[kind, tagged])
+    encoded = subword_encoder(models[kind, tagged], () if tagged else TAGS)
     for line in ["the cat", "<cat> the", "", "overrunning  the\u2028house", "Ω"]:
         assert encoded(f"<BT> {line}") == f"<BT> {plain(line)}".rstrip(" ")
         assert encoded(f"<FT> <BT> {line}") == f"<FT> <BT> {plain(line)}".rstrip(" ")
     assert "<BT>" not in plain("the BT").split()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUBWORD_KINDS)
 def test_without_being_told_a_model_cuts_a_tag(
     models: dict[tuple[str, bool], Path], kind: str
 ) -> None:
-    assert encoder(models[kind, False])("<FT> the").split()[0] != "<FT>"
+    assert subword_encoder(models[kind, False])("<FT> the").split()[0] != "<FT>"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUBWORD_KINDS)
 def test_a_trained_tag_is_not_cut_within_a_line(
     models: dict[tuple[str, bool], Path], kind: str
 ) -> None:
-    encoded = encoder(models[kind, True])
+    encoded = subword_encoder(models[kind, True])
     assert "<FT>" in encoded("the <FT> cat").split()
     assert "<FT>" in encoded("the<FT>cat").replace("@@", "").split()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUBWORD_KINDS)
 def test_encoding_is_undone(models: dict[tuple[str, bool], Path], kind: str) -> None:
-    encoded = encoder(models[kind, True])
+    encoded = subword_encoder(models[kind, True])
     for line in ["the newest Haus über 猫 .", "<BT> overrunning cats", "<BT>", ""]:
         assert SUBWORDS[kind](encoded(line)) == line
     assert " " in encoded("overrunning")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUBWORD_KINDS)
 @pytest.mark.parametrize("tagged", [False, True])
 def test_the_dictionary_knows_all_pieces_and_tags(
     models: dict[tuple[str, bool], Path], kind: str, tagged: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "dict.txt"
-    lines = list(dictionary(models[kind, tagged], [] if tagged else TAGS))
+    lines = list(subword_dictionary(models[kind, tagged], [] if tagged else TAGS))
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     loaded = Dictionary.load(str(file))
     assert len(loaded) == len(lines) + 4
-    encoded = encoder(models[kind, tagged], TAGS)
+    encoded = subword_encoder(models[kind, tagged], TAGS)
     for line in [*drawn(50), "tac eht nur ünwest", "<BT> over", "<FT> 猫s"]:
         known = [token for token in encoded(line).split() if token in loaded]
         missing = set(encoded(line).split()) - set(known)
@@ -123,14 +128,16 @@ def test_sentencepiece_is_told_all(tmp_path: Path) -> None:
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
     for line in drawn(50):
         if not line.startswith("<BT>"):
-            assert encoder(tmp_path / "ours.en")(line).split() == pieces.encode(line, out_type=str)
+            assert subword_encoder(tmp_path / "ours.en")(line).split() == pieces.encode(
+                line, out_type=str
+            )
 
 
 def test_rare_characters_are_left_out_by_their_coverage(tmp_path: Path) -> None:
     text = ["the cat on the lower mat"] * 100 + ["Ω"]
     for coverage, known in ((1.0, True), (0.995, False)):
         sentencepiece_model.train(text, tmp_path / "model", 25, coverage=coverage)
-        assert any("Ω" in line for line in dictionary(tmp_path / "model")) is known
+        assert any("Ω" in line for line in subword_dictionary(tmp_path / "model")) is known
 
 
 def test_long_lines_are_told(tmp_path: Path) -> None:
@@ -149,7 +156,7 @@ def test_subword_nmt_is_told_all(tmp_path: Path) -> None:
     assert (tmp_path / "ours.codes").read_text(encoding="utf-8") == codes.getvalue()
     theirs = BPE(codes, glossaries=list(TAGS))
     for line in [*drawn(50), "  over\u2028the \u3000x "]:
-        assert encoder(tmp_path / "ours", TAGS)(line) == theirs.segment(line)
+        assert subword_encoder(tmp_path / "ours", TAGS)(line) == theirs.segment(line)
     pieces = Counter(piece for line in words for piece in theirs.segment(line).split(" ") if piece)
     read = [line.split(" ") for line in (tmp_path / "ours.vocab").read_text("utf-8").splitlines()]
     assert {piece: int(count) for piece, count in read if count != "0"} == pieces
@@ -158,7 +165,7 @@ def test_subword_nmt_is_told_all(tmp_path: Path) -> None:
 
 def test_tags_are_no_regular_expressions(tmp_path: Path) -> None:
     subword_nmt_model.train(drawn(300), tmp_path / "model", 20)
-    plain, encoded = (encoder(tmp_path / "model", tags) for tags in ((), ["r.n", "(.*)"]))
+    plain, encoded = (subword_encoder(tmp_path / "model", tags) for tags in ((), ["r.n", "(.*)"]))
     for line in ["running", "the r.nx", "the r.n running", "() newest"]:
         cut = plain(line).replace("r@@ .@@ n@@ x", "r.n@@ x").replace("r@@ .@@ n ", "r.n ")
         assert encoded(line) == cut
@@ -172,7 +179,7 @@ def test_fewer_merges_than_asked_for(tmp_path: Path) -> None:
 def test_words_at_hand_are_forgotten_in_time(
     models: dict[tuple[str, bool], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subword_nmt_model, "REMEMBERED", 3)
+    monkeypatch.setattr(subword_nmt_model, "CACHE_SIZE", 3)
     model = subword_nmt_model.SubwordNmtModel(Path(f"{models[SUBWORD_NMT, False]}.codes"))
     for word in ("ab", "cd", "ef", "gh", "ij"):
         assert "".join(model.cut(word)).replace("@@", "") == word
@@ -241,24 +248,24 @@ def test_what_subword_nmt_can_not_train_on(lines: list[str], tmp_path: Path) -> 
 def test_what_is_no_model(name: str, content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
-        encoder(tmp_path / "bpe")
+        subword_encoder(tmp_path / "bpe")
 
 
 def test_two_models_of_one_name(tmp_path: Path) -> None:
     for end in ("model", "codes"):
         (tmp_path / f"bpe.{end}").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match="Name one of them"):
-        encoder(tmp_path / "bpe")
+        subword_encoder(tmp_path / "bpe")
 
 
 def test_a_vocabulary_that_is_missing_and_a_broken_signature(tmp_path: Path) -> None:
     (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
-    assert encoder(tmp_path / "bpe.codes")("ab cab") == "ab c@@ ab"
+    assert subword_encoder(tmp_path / "bpe.codes")("ab cab") == "ab c@@ ab"
     with pytest.raises(DataError, match=r"bpe\.vocab does not exist"):
-        list(dictionary(tmp_path / "bpe"))
+        list(subword_dictionary(tmp_path / "bpe"))
     (tmp_path / "bpe.codes.json").write_text("[", encoding="utf-8")
     with pytest.raises(DataError, match=r"bpe\.codes\.json is not what"):
-        encoder(tmp_path / "bpe")
+        subword_encoder(tmp_path / "bpe")
 
 
 @pytest.mark.parametrize(

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.text.tags import add_to_dictionary, check_tag, split_tags, tagged, untagged
+from fairseq_ssl.text.tags import add_tag, add_tag_to_dictionary, check_tag, remove_tag, split_tags
 
 LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
 
 
 @given(LINES)
 def test_what_is_tagged_can_be_untagged(line: str) -> None:
-    assert untagged(tagged(line, "<BT>"), "<BT>") == line
-    assert tagged(line, "<BT>").startswith("<BT> ")
+    assert remove_tag(add_tag(line, "<BT>"), "<BT>") == line
+    assert add_tag(line, "<BT>").startswith("<BT> ")
 
 
 def test_only_the_tag_itself_is_taken_away() -> None:
-    assert untagged("<BT>x y", "<BT>") == "<BT>x y"
-    assert untagged("a <BT> b", "<BT>") == "a <BT> b"
-    assert untagged("<BT>", "<BT>") == ""
-    assert untagged("<BT> <BT> b", "<BT>") == "<BT> b"
+    assert remove_tag("<BT>x y", "<BT>") == "<BT>x y"
+    assert remove_tag("a <BT> b", "<BT>") == "a <BT> b"
+    assert remove_tag("<BT>", "<BT>") == ""
+    assert remove_tag("<BT> <BT> b", "<BT>") == "<BT> b"
 
 
 @pytest.mark.parametrize("tag", ["", " ", "<B T>", "a\u2028b", "<BT>\n", "<s>", "<pad>", "<unk>"])
@@ -48,10 +48,10 @@ def test_a_dictionary_gets_the_tag_once_and_keeps_its_order(tmp_path: Path) -> N
     before = "the 9\n\u3000\u2028x 3\n<de> 0 #fairseq:overwrite\nmadeupword0000 0"
     file.write_text(before, encoding="utf-8", newline="\n")
     known = Dictionary.load(str(file)).symbols
-    assert add_to_dictionary(file, "<BT>") == 5
+    assert add_tag_to_dictionary(file, "<BT>") == 5
     assert file.read_text(encoding="utf-8") == f"{before}\n<BT> 1\n"
-    assert add_to_dictionary(file, "<BT>") is None
-    assert add_to_dictionary(file, "<de>") is None
+    assert add_tag_to_dictionary(file, "<BT>") is None
+    assert add_tag_to_dictionary(file, "<de>") is None
     loaded = Dictionary.load(str(file))
     assert loaded.symbols == [*known, "<BT>"]
     assert loaded.index("<BT>") != loaded.unk_index
@@ -61,7 +61,7 @@ def test_a_dictionary_gets_the_tag_once_and_keeps_its_order(tmp_path: Path) -> N
 def test_a_link_to_a_shared_dictionary_stays_one(tmp_path: Path) -> None:
     (tmp_path / "dict.de.txt").write_text("a 1\n", encoding="utf-8")
     (tmp_path / "dict.en.txt").symlink_to("dict.de.txt")
-    assert add_to_dictionary(tmp_path / "dict.en.txt", "<BT>") == 2
+    assert add_tag_to_dictionary(tmp_path / "dict.en.txt", "<BT>") == 2
     assert (tmp_path / "dict.en.txt").is_symlink()
     assert (tmp_path / "dict.de.txt").read_text(encoding="utf-8") == "a 1\n<BT> 1\n"
 
@@ -71,5 +71,5 @@ def test_what_is_no_dictionary_is_left_alone(tmp_path: Path, text: str) -> None:
     file = tmp_path / "dict.en.txt"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"dict\.en\.txt:[12] is "):
-        add_to_dictionary(file, "<BT>")
+        add_tag_to_dictionary(file, "<BT>")
     assert file.read_text(encoding="utf-8") == text

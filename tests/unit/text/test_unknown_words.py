@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ssl.text.postprocessing import UnknownCopies, replaced
+from fairseq_ssl.text.postprocessing import UnknownCopies, replace_unknown
 
 SOURCE_WORDS = {"the", "▁angle", "δ", "▁is", "both"}
 TARGET_WORDS = {"der", "▁Winkel", "β", "both"}
@@ -38,5 +38,5 @@ def test_counts_add_up_over_lines() -> None:
 
 
 def test_replaced() -> None:
-    assert replaced("a <unk> b<unk>", "|") == "a | b|"
-    assert replaced("a unk", "|") == "a unk"
+    assert replace_unknown("a <unk> b<unk>", "|") == "a | b|"
+    assert replace_unknown("a unk", "|") == "a unk"
