@@ -12,7 +12,7 @@ import sacrebleu
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Errant, Gleu, paired_bootstrap
-from fairseq_ssl.text.m2 import parsed_m2
+from fairseq_ssl.text.m2 import parse_m2
 
 GOLD = [
     "S the cat sit on mat .",
@@ -42,14 +42,14 @@ def test_importing_loads_neither_torch_nor_fairseq() -> None:
 
 
 def test_a_corpus_and_its_sentences() -> None:
-    metric = M2(parsed_m2(GOLD, "gold"))
+    metric = M2(parse_m2(GOLD, "gold"))
     score = metric.corpus_score(HYPOTHESES)
     assert score.values["Precision"] == 100
     assert score.values["Recall"] == 50
     assert str(score).startswith("F_0.5 = 83.33 (Precision = 100.00")
     assert metric.sentence_score(HYPOTHESES[0]).score == pytest.approx(score.score)
     assert metric.sentence_score("a mat .", 1).score == 100
-    errant = Errant(parsed_m2(GOLD, "gold"), untyped=True)
+    errant = Errant(parse_m2(GOLD, "gold"), untyped=True)
     assert errant.corpus_score(HYPOTHESES).score == pytest.approx(score.score)
     assert errant.sentence_score("the cat sit on mat .").score == 0
     assert str(metric.get_signature()).startswith("m2|beta:0.5|annotators:1|unchanged:2|")
@@ -91,4 +91,4 @@ def test_wrong_input_is_rejected() -> None:
     with pytest.raises(TypeError, match="not a string"):
         Bleu().corpus_score(["a"], ["a"])
     with pytest.raises(UsageError, match="`beta` is 0; expected a number above 0"):
-        M2(parsed_m2(GOLD, "gold"), beta=0)
+        M2(parse_m2(GOLD, "gold"), beta=0)
