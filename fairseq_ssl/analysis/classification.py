@@ -19,7 +19,6 @@ from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.json_files import parse_json
-from fairseq_ssl.models.text_classifier import CLASSIFICATION_TASK
 from fairseq_ssl.modules.imitators import Imitators
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
@@ -64,13 +63,10 @@ class TextClassifierPipeline:
         """Read a checkpoint; `data` is a data folder with the dictionaries of its training."""
         state = read_checkpoint(path)
         options = task_options(state)
-        if (
-            options["_name"] != CLASSIFICATION_TASK
-            or options.get("classification_stage") == "imitate"
-        ):
+        if options.get("classification_stage") in (None, "imitate"):
             raise DataError(
-                f"{path} is not a classifier. Expected a checkpoint of the task "
-                f"{CLASSIFICATION_TASK}, trained in the stage supervised or mixture."
+                f"{path} is not a text classifier. Expected a checkpoint of an expert, alone or "
+                "with imitators (stage supervised or mixture)."
             )
         models, _, task = load_models([path], data=str(data))
         return cls(models[0], task, data, device)

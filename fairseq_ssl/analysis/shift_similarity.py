@@ -65,7 +65,7 @@ def _shifted(encoder: Any, offset: int) -> Iterator[None]:
             "ones; expected sinusoidal or relative positions."
         )
     before = getattr(kept, "eval_offset", 0)
-    shifted = ShiftedSinusoidalPositions.replacing(kept, 0, before + offset)
+    shifted = ShiftedSinusoidalPositions.from_stock(kept, 0, before + offset)
     encoder.embed_positions = shifted.to(next(encoder.parameters()).device).eval()
     try:
         yield

@@ -204,7 +204,7 @@ class AdversarialCrossEntropy(_Disturbing):
         """Return the loss of the texts as they are plus that of disturbed ones."""
         if not self.training:
             return super().losses(model, sample)
-        inputs, target = model.settled(sample["net_input"]), sample["target"]
+        inputs, target = model.precompute(sample["net_input"]), sample["target"]
         embedded = model.embed(inputs["src_tokens"])
         logits = model(**inputs, embedded=embedded).float()
         loss = functional.cross_entropy(logits, target, reduction="sum")
@@ -240,12 +240,12 @@ class VirtualAdversarialCrossEntropy(_Disturbing):
         """Return the loss of the labels plus the divergence, its mean taken for each label."""
         if not self.training:
             return super().losses(model, sample)
-        inputs = model.settled(sample["net_input"])
+        inputs = model.precompute(sample["net_input"])
         embedded = model.embed(inputs["src_tokens"])
         logits = model(**inputs, embedded=embedded).float()
         loss = functional.cross_entropy(logits, sample["target"], reduction="sum")
         if "others" in sample:
-            inputs = model.settled(sample["others"])
+            inputs = model.precompute(sample["others"])
             embedded = model.embed(inputs["src_tokens"])
             with torch.no_grad():
                 believed = model(**inputs, embedded=embedded).float().log_softmax(-1)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.imitators import averaged
+from fairseq_ssl.modules.imitators import average_windows
 
 TEXT, WINDOW = "text", "window"
 
@@ -55,7 +55,7 @@ class ImitationCrossEntropy(Criterion):
         entropy = -(wanted * wanted.clamp(min=1e-30).log()).sum()
         losses = [-(wanted * one.float().log_softmax(-1)).sum() for one in found.logits]
         loss = sum(losses[1:], losses[0])
-        said = torch.stack([averaged(one.detach(), found) for one in found.logits]).sum(0)
+        said = torch.stack([average_windows(one.detach(), found) for one in found.logits]).sum(0)
         windows = len(found.texts)
         size = windows if self.by_window else sample["nsentences"]
         log = {

@@ -18,8 +18,8 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.reconstruction import (
     TOP1,
     WEIGHTINGS,
-    Passage,
-    by_sentence,
+    DirectionBatch,
+    group_candidates,
     log_likelihood,
     reconstruction_loss,
 )
@@ -205,14 +205,14 @@ class ReconstructionLoss(Criterion):
             log |= {f"{name}_loss": lost.detach().sum(), f"{name}_sentences": len(lost)}
         return loss, sentences, {**log, "loss": loss.detach()}
 
-    def _pairs(self, sample: dict[str, Any]) -> list[Passage]:
+    def _pairs(self, sample: dict[str, Any]) -> list[DirectionBatch]:
         """Return the pairs, forward and backward."""
         forward, backward = self.task.directions
         passages = []
         for direction, pairs in ((forward, sample), (backward, sample[BACKWARD])):
             sides = pairs["net_input"]
             passages.append(
-                Passage(
+                DirectionBatch(
                     direction,
                     sides["src_tokens"],
                     sides["src_lengths"],
@@ -224,7 +224,7 @@ class ReconstructionLoss(Criterion):
 
     def _trip(
         self, text: dict[str, Any], name: str, candidates: dict[str, Any]
-    ) -> tuple[Passage, ...]:
+    ) -> tuple[DirectionBatch, ...]:
         """Return what is to be scored of a monolingual text."""
         way = tuple(self.task.directions)
         there, back = round_trip_batches(
@@ -239,7 +239,7 @@ class ReconstructionLoss(Criterion):
     def _lost(self, made: list[Tensor], candidates: dict[str, Any]) -> Tensor:
         """Return the loss of each sentence, from the likelihoods of all ways."""
         shape = candidates["count"], candidates["beam"]
-        scores = [by_sentence(one, candidates["slots"], *shape) for one in made]
+        scores = [group_candidates(one, candidates["slots"], *shape) for one in made]
         return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalize)
 
     @classmethod

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_ssl.modules.reconstruction import Passage
+from fairseq_ssl.modules.reconstruction import DirectionBatch
 
 BACKWARD = "backward"
 
@@ -165,7 +165,7 @@ def round_trip_batches(
     directions: tuple[str, str],
     padding: int,
     left_pad_source: bool,
-) -> tuple[Passage, Passage]:
+) -> tuple[DirectionBatch, DirectionBatch]:
     """Return the way from each sentence to each of its candidates, and back.
 
     Args:
@@ -177,7 +177,7 @@ def round_trip_batches(
     """
     tokens, rows = candidates["tokens"], candidates["sentences"]
     sentence = text["net_input"]
-    there = Passage(
+    there = DirectionBatch(
         directions[0],
         sentence["src_tokens"],
         sentence["src_lengths"],
@@ -189,7 +189,7 @@ def round_trip_batches(
     source = tokens
     if left_pad_source:
         source = convert_padding_direction(tokens, padding, right_to_left=True)
-    back = Passage(
+    back = DirectionBatch(
         directions[1],
         source,
         tokens.ne(padding).sum(1),

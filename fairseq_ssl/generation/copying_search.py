@@ -70,10 +70,10 @@ class CopyingGenerator(SequenceGenerator):
         if constraints is not None:
             raise ConfigurationError("--constraints does not go with a model that copies.")
         source = sample["net_input"]
-        words = SourceWords.of(source["src_tokens"], self.model.vocabulary)
+        words = SourceWords.from_ids(source["src_tokens"], self.model.vocabulary)
         self.vocab_size = words.width
         if prefix_tokens is not None:
-            prefix_tokens = words.numbered(prefix_tokens, self.unk)
+            prefix_tokens = words.to_local(prefix_tokens, self.unk)
         numbered = {**sample, "net_input": {**source, "src_tokens": words.tokens}}
         found = super()._generate(numbered, prefix_tokens, constraints, bos_token)
         return _named(found, words)
@@ -99,8 +99,8 @@ class CopyingScorer(SequenceScorer):
     def generate(self, models: Sequence[Any], sample: dict[str, Any], **options: Any) -> Any:
         """Score the targets of a batch."""
         vocabulary = CopyingEnsemble(models).vocabulary
-        words = SourceWords.of(sample["net_input"]["src_tokens"], vocabulary)
-        target = words.numbered(sample["target"], self.unk)
+        words = SourceWords.from_ids(sample["net_input"]["src_tokens"], vocabulary)
+        target = words.to_local(sample["target"], self.unk)
         return _named(super().generate(models, {**sample, "target": target}, **options), words)
 
 
@@ -112,5 +112,5 @@ def _named(found: Any, words: SourceWords) -> Any:
     """Give the hypotheses of each sentence the ids of the data, in place."""
     for sentence, hypotheses in enumerate(found):
         for hypothesis in hypotheses:
-            hypothesis["tokens"] = words.named(hypothesis["tokens"], sentence)
+            hypothesis["tokens"] = words.from_local(hypothesis["tokens"], sentence)
     return found

@@ -11,7 +11,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.functional import mix_bits, shifted_right
+from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 PER = (CANDIDATE, HYPOTHESIS)
@@ -163,4 +163,4 @@ def _mixed(numbers: Tensor) -> Tensor:
 
 def _uniform(numbers: Tensor) -> Tensor:
     """Return numbers of [0, 1) from the upper bits."""
-    return shifted_right(numbers, 40).float() * 2.0**-24
+    return logical_right_shift(numbers, 40).float() * 2.0**-24

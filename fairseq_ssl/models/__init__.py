@@ -1,5 +1,5 @@
-"""Architectures, one a file, registered with fairseq.
+"""Model architectures registered with fairseq.
 
-Classifiers share `text_classifier`, `pooled_classifier`, `recurrent_options` and
-`classification_task`; `architecture_defaults` fills in the sizes of named architectures.
+Text classifiers share `text_classifier`, decoders share `decoder`. `architecture_defaults` sets the
+options of named architectures.
 """

@@ -1,17 +1,17 @@
-"""What a named architecture sets, such as its sizes, where the user has set nothing."""
+"""Default options of named architectures."""
 
 from typing import Any
 
 
 def fill_defaults(args: Any, **defaults: Any) -> None:
-    """Set the options that are not given; fairseq's parser leaves them out, or None."""
+    """Set the options that the user did not set. fairseq's parser omits them or sets None."""
     for name, default in defaults.items():
         if getattr(args, name, None) is None:
             setattr(args, name, default)
 
 
 def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
-    """Set the sizes of an encoder, under the names of fairseq's options."""
+    """Set the sizes of an encoder in fairseq's options."""
     fill_defaults(
         args,
         encoder_layers=layers,

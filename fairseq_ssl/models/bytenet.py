@@ -1,4 +1,4 @@
-"""ByteNet: translation by dilated convolutions in linear time (Kalchbrenner et al., 2016)."""
+"""ByteNet: translation in linear time with dilated convolutions (Kalchbrenner et al., 2016)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,6 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
-    FairseqIncrementalDecoder,
     register_model,
     register_model_architecture,
 )
@@ -18,6 +17,7 @@ from torch.nn import functional
 from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
 from fairseq_ssl.models.architecture_defaults import fill_defaults
+from fairseq_ssl.models.decoder import FeatureDecoder
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     INITS,
@@ -26,90 +26,91 @@ from fairseq_ssl.modules.dilated_stack import (
     RealPositions,
     StackSizes,
     Unfolding,
-    draw_weights,
+    init_weights,
 )
 from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
-LONGEST = 1_000_000
-"""Nothing in the model ends at a length."""
+MAX_LENGTH = 1_000_000
+"""The model itself has no maximum length."""
 
 
 @dataclass
 class ByteNetConfig(FairseqDataclass):
-    """The options of the model; its defaults are those of the slides."""
+    """Options of the model. The defaults are those of the slides."""
 
     bytenet_dim: int = field(
         default=400,
-        metadata={
-            "help": "channels d of the encoder; the decoder has twice as many (default: 400)"
-        },
+        metadata={"help": "encoder channels (d); the decoder has twice as many (default: 400)"},
     )
     bytenet_sets: int = field(
-        default=3, metadata={"help": "sets of blocks, each with all dilations (default: 3)"}
+        default=3, metadata={"help": "number of block sets, each with all dilations (default: 3)"}
     )
     bytenet_dilations: str = field(
         default="1,2,4,8,16",
-        metadata={"help": "dilations of the blocks of a set (default: 1,2,4,8,16)"},
+        metadata={"help": "dilations of the blocks in a set (default: 1,2,4,8,16)"},
     )
     bytenet_encoder_kernel: int = field(
-        default=5, metadata={"help": "positions each position sees, an odd number (default: 5)"}
+        default=5, metadata={"help": "encoder kernel size, odd (default: 5)"}
     )
     bytenet_decoder_kernel: int = field(
         default=3,
         metadata={
-            "help": "the same in the decoder, itself and those before it (default: 3, which is a "
-            "kernel of 5 without its future)"
+            "help": "decoder kernel size, causal (default: 3, a kernel of 5 with its future masked)"
         },
     )
     bytenet_uncompressed: bool = field(
         default=False,
-        metadata={"help": "blocks of a dilated convolution alone, with all channels (Simplified)"},
+        metadata={"help": "use blocks without channel compression (Simplified ByteNet)"},
     )
     bytenet_encoder_norm: ChoiceEnum(list(NORMS)) = field(  # type: ignore[valid-type]
-        default="batch", metadata={"help": "norm before each activation (default: batch)"}
+        default="batch",
+        metadata={"help": "encoder normalization before each activation (default: batch)"},
     )
     bytenet_decoder_norm: ChoiceEnum(["layer", "none"]) = field(  # type: ignore[valid-type]
         default="layer",
-        metadata={"help": "the same in the decoder (default: layer; batch would see the future)"},
+        metadata={"help": "decoder normalization; batch would see the future (default: layer)"},
     )
     bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
-        default="relu", metadata={"help": "relu or selu (default: relu)"}
+        default="relu", metadata={"help": "activation function (default: relu)"}
     )
     bytenet_init: ChoiceEnum(list(INITS)) = field(  # type: ignore[valid-type]
         default="he",
         metadata={
-            "help": "distribution of the initial weights, uniform: he, with the variance 2 / "
-            "fan-in, as in the slides; lecun, 1 / fan-in; author, between +- (fan-in "
-            "fan-out)^(-1/4), as in the author's library (default: he)"
+            "help": "uniform weight initialization: he, variance 2 / fan-in, as in the slides; "
+            "lecun, variance 1 / fan-in; author, within +- (fan-in fan-out)^(-1/4), as in the "
+            "author's library (default: he)"
         },
     )
     bytenet_residual_scale: float = field(
         default=1.0,
         metadata={
-            "help": "what a block adds is multiplied by this; 0 stands for 1 / sqrt(2 L), L the "
-            "blocks of a side (default: 1)"
+            "help": "scale of each residual branch; 0 means 1 / sqrt(2 L) for L blocks (default: 1)"
         },
     )
     bytenet_unfold: str = field(
         default="auto",
         metadata={
-            "help": "a,b: the encoder has a |s| + b columns for a source s, its end counted, and "
-            "never fewer than |s|; 1.2,0 in ByteNet. auto: the lowest line above nearly all "
-            "training pairs, found before training and kept in the checkpoint (default: auto)"
+            "help": "target length bound a,b: a source s, with its end symbol, gets max(|s|, "
+            "a |s| + b) encoder columns; 1.2,0 in ByteNet. auto: the lowest bound that nearly all "
+            "training pairs meet, fitted before training and stored in the checkpoint "
+            "(default: auto)"
         },
     )
     bytenet_unfold_share: float = field(
         default=0.999,
-        metadata={"help": "with auto, the share of pairs below the line (default: 0.999)"},
+        metadata={
+            "help": "share of training pairs that auto has to meet, above 0 to 1 (default: 0.999)"
+        },
     )
     dropout: float = field(
-        default=0.0, metadata={"help": "dropout of what a block adds, 0 to 1 (default: 0)"}
+        default=0.0,
+        metadata={"help": "dropout probability of residual branches, 0 to 1 (default: 0)"},
     )
 
 
 class ByteNetEncoder(FairseqEncoder):
-    """Columns of states, one or more for each token of the source."""
+    """An encoder with at least as many output columns as source tokens (dynamic unfolding)."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any, unfolding: Unfolding) -> None:
         super().__init__(dictionary)
@@ -124,40 +125,37 @@ class ByteNetEncoder(FairseqEncoder):
         """Encode ids [batch, time], padded on either side."""
         if not self.unfolding.is_known:
             raise ConfigurationError(
-                "--bytenet-unfold auto found no training pairs to fit its line to. Give it as "
-                "--bytenet-unfold 1.2,0, or load a trained checkpoint."
+                "--bytenet-unfold auto has no training pairs to fit the length bound to. Set the "
+                "bound, as in --bytenet-unfold 1.2,0, or load a trained checkpoint."
             )
         real = src_tokens.ne(self.padding)
         lengths = real.sum(1)
-        # real tokens first, in their order, wherever fairseq has put the padding
+        # Move the padding to the right, whichever side fairseq put it on.
         order = (~real).to(torch.uint8).sort(dim=1, stable=True)[1]
         tokens = src_tokens.gather(1, order)
         columns = self.unfolding(lengths)
         time = int(columns.max())
-        states = self.embed_tokens(tokens)  # the padding's is zero
+        states = self.embed_tokens(tokens)  # zero for padding
         states = functional.pad(states, (0, 0, 0, max(0, time - states.size(1))))[:, :time]
         positions = RealPositions.of_lengths(columns, time)
-        encoded = positions.spread(self.stack(positions.rows(states), positions))
+        encoded = positions.scatter(self.stack(positions.gather(states), positions))
         return _encoder_out(encoded, columns)
 
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
     ) -> dict[str, list[Any]]:
-        """Return what was encoded, for other rows of the target."""
+        """Return the encoder output for other target rows."""
         encoded = encoder_out["encoder_out"][0].index_select(1, new_order)
         columns = encoder_out["columns"][0].index_select(0, new_order)
         return _encoder_out(encoded.transpose(0, 1), columns)
 
     def max_positions(self) -> int:
-        """Return how long a source may be."""
-        return LONGEST
+        """Return the maximum source length."""
+        return MAX_LENGTH
 
 
-class ByteNetDecoder(FairseqIncrementalDecoder):
-    """Writes over the columns of the encoder, the n-th token over the n-th."""
-
-    scores_features_alone = True
-    """Its scores are what `output_layer` makes of its features, and no more."""
+class ByteNetDecoder(FeatureDecoder):
+    """A decoder stacked on the encoder: its n-th position reads the encoder's n-th column."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -165,7 +163,7 @@ class ByteNetDecoder(FairseqIncrementalDecoder):
         sizes = _decoder_sizes(cfg)
         self.stack = DilatedStack(sizes)
         self.output = nn.Linear(sizes.dim, len(dictionary))
-        draw_weights(self.output, sizes.init)
+        init_weights(self.output, sizes.init)
 
     def extract_features(
         self,
@@ -179,71 +177,59 @@ class ByteNetDecoder(FairseqIncrementalDecoder):
         columns = encoder_out["encoder_out"][0].transpose(0, 1)
         time = prev_output_tokens.size(1)
         if incremental_state is None:
-            beside = functional.pad(columns[:, :time], (0, 0, 0, max(0, time - columns.size(1))))
-            states = torch.cat([beside, self.embed_tokens(prev_output_tokens)], 2)
-            positions = RealPositions.all_of(prev_output_tokens)
-            features = positions.spread(self.stack(positions.rows(states), positions))
+            below = functional.pad(columns[:, :time], (0, 0, 0, max(0, time - columns.size(1))))
+            states = torch.cat([below, self.embed_tokens(prev_output_tokens)], 2)
+            positions = RealPositions.without_padding(prev_output_tokens)
+            features = positions.scatter(self.stack(positions.gather(states), positions))
         else:
             word = self.embed_tokens(prev_output_tokens[:, -1])
             step = time - 1
-            beside = columns[:, step] if step < columns.size(1) else torch.zeros_like(word)
-            rows = torch.cat([beside, word], 1)
+            below = columns[:, step] if step < columns.size(1) else torch.zeros_like(word)
+            rows = torch.cat([below, word], 1)
             past = self._past(incremental_state, rows)
             features = self.stack.step(rows, past, step).unsqueeze(1)
         return features, {"attn": [None], "inner_states": []}
 
     def _past(self, incremental_state: dict[str, Any], rows: Tensor) -> Tensor:
-        """Return what the blocks keep of the steps before [rows, frames, width]."""
+        """Return the cached states of earlier steps [rows, cache_size, width]."""
         if STATE not in incremental_state:
-            blank = rows.new_zeros(len(rows), self.stack.frames, self.stack.width)
+            blank = rows.new_zeros(len(rows), self.stack.cache_size, self.stack.width)
             incremental_state[STATE] = {"past": blank}
         past: Tensor = incremental_state[STATE]["past"]
         return past
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Any]] | None = None,
-        incremental_state: dict[str, Any] | None = None,
-        features_only: bool = False,
-        **_: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Return scores [batch, time, vocabulary] for ids [batch, time], or for the last one."""
-        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
-        return features if features_only else self.output_layer(features), extra
-
     def output_layer(self, features: Tensor, **_: Any) -> Tensor:
-        """Score the vocabulary."""
+        """Return logits over the vocabulary."""
         scores: Tensor = self.output(features)
         return scores
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Go on with other rows."""
+        """Select rows of the incremental state."""
         if STATE in incremental_state:
-            kept = incremental_state[STATE]
-            kept["past"] = kept["past"].index_select(0, new_order)
+            state = incremental_state[STATE]
+            state["past"] = state["past"].index_select(0, new_order)
 
     def max_positions(self) -> int:
-        """Return how long a target may be."""
-        return LONGEST
+        """Return the maximum target length."""
+        return MAX_LENGTH
 
 
 @register_model("bytenet", dataclass=ByteNetConfig)
 class ByteNet(FairseqEncoderDecoderModel):
-    """An encoder and a decoder of dilated convolutions, one upon the other."""
+    """A decoder of dilated convolutions, stacked on an encoder of dilated convolutions."""
 
     @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
-        """Make the model, and fit the line of its columns to the task's training pairs."""
+        """Build the model. Fit its length bound to the task's training pairs if asked for."""
         _check(cfg, task)
         encoder = ByteNetEncoder(cfg, task.source_dictionary, _unfolding(cfg, task))
         return cls(encoder, ByteNetDecoder(cfg, task.target_dictionary))
 
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
-    """Return embeddings; SELU asks for a variance of 1."""
+    """Return embeddings. SELU needs a variance of 1."""
     embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
     is_selu = str(cfg.bytenet_activation) == "selu"
     nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)
@@ -252,11 +238,11 @@ def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
 
 
 def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
-    """Return what fairseq expects of an encoder, of states [batch, time, dim]."""
-    places = torch.arange(encoded.size(1), device=columns.device)
+    """Return fairseq's encoder output for states [batch, time, dim]."""
+    positions = torch.arange(encoded.size(1), device=columns.device)
     return {
         "encoder_out": [encoded.transpose(0, 1)],
-        "encoder_padding_mask": [places >= columns.unsqueeze(1)],
+        "encoder_padding_mask": [positions >= columns.unsqueeze(1)],
         "columns": [columns],
     }
 
@@ -276,7 +262,7 @@ def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool
         dim=dim,
         kernel=kernel,
         sets=cfg.bytenet_sets,
-        dilations=_dilations(cfg.bytenet_dilations),
+        dilations=_parse_dilations(cfg.bytenet_dilations),
         is_causal=is_causal,
         is_compressed=not cfg.bytenet_uncompressed,
         norm=norm,
@@ -287,25 +273,25 @@ def _sizes(cfg: ByteNetConfig, dim: int, kernel: int, norm: str, is_causal: bool
     )
 
 
-def _dilations(given: str) -> tuple[int, ...]:
-    numbers = parse_integers(str(given), least=1)
-    if numbers is None:
+def _parse_dilations(text: str) -> tuple[int, ...]:
+    dilations = parse_integers(str(text), least=1)
+    if dilations is None:
         raise ConfigurationError(
-            f"--bytenet-dilations is {given!r}; expected numbers above 0, as in 1,2,4,8,16."
+            f"--bytenet-dilations is {text!r}; expected integers of 1 or more, as in 1,2,4,8,16."
         )
-    return numbers
+    return dilations
 
 
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
-    """Return the line that was given, or fitted, or one that a checkpoint will bring."""
+    """Return the length bound from the options or the training pairs, or one yet to be loaded."""
     if cfg.bytenet_unfold != "auto":
-        line = parse_length_bound(str(cfg.bytenet_unfold))
-        if line is None or max(line) >= LONGEST:
+        bound = parse_length_bound(str(cfg.bytenet_unfold))
+        if bound is None or max(bound) >= MAX_LENGTH:
             raise ConfigurationError(
-                f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or a,b with numbers "
-                "of 0 or more, as in 1.2,0."
+                f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or two numbers of 0 "
+                "or more, as in 1.2,0."
             )
-        return Unfolding(*line)
+        return Unfolding(*bound)
     lengths = training_lengths(task)
     return (
         Unfolding(*fit_length_bound(*lengths, cfg.bytenet_unfold_share)) if lengths else Unfolding()
@@ -313,18 +299,16 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
 
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:
-    """Refuse what the model can not be."""
-    least = {"bytenet_dim": 2, "bytenet_sets": 1, "bytenet_encoder_kernel": 1}
-    for name, smallest in {**least, "bytenet_decoder_kernel": 1}.items():
-        if getattr(cfg, name) < smallest:
-            option = flag(name)
+    """Reject invalid options."""
+    minima = {"bytenet_dim": 2, "bytenet_sets": 1, "bytenet_encoder_kernel": 1}
+    for name, minimum in {**minima, "bytenet_decoder_kernel": 1}.items():
+        if getattr(cfg, name) < minimum:
             raise ConfigurationError(
-                f"{option} is {getattr(cfg, name)}; expected {smallest} or more."
+                f"{flag(name)} is {getattr(cfg, name)}; expected {minimum} or more."
             )
     if cfg.bytenet_encoder_kernel % 2 == 0:
         raise ConfigurationError(
-            f"--bytenet-encoder-kernel is {cfg.bytenet_encoder_kernel}; expected an odd number, "
-            "which has a middle."
+            f"--bytenet-encoder-kernel is {cfg.bytenet_encoder_kernel}; expected an odd number."
         )
     if cfg.bytenet_dim % 2 and not cfg.bytenet_uncompressed:
         raise ConfigurationError(
@@ -341,14 +325,14 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
         )
     if getattr(getattr(task, "cfg", None), "left_pad_target", False):
         raise ConfigurationError(
-            "--left-pad-target does not go with a bytenet, whose n-th word stands over the n-th "
-            "column. Drop it."
+            "--left-pad-target cannot be used with bytenet, whose n-th target token reads the n-th "
+            "encoder column. Remove it."
         )
     _check_choices(cfg)
 
 
 def _check_choices(cfg: ByteNetConfig) -> None:
-    """Refuse words that are no choices: not every way into fairseq looks at them."""
+    """Reject invalid choices, which fairseq's Hydra entry point does not check."""
     choices = {
         "bytenet_encoder_norm": NORMS,
         "bytenet_decoder_norm": ("layer", "none"),
@@ -364,31 +348,31 @@ def _check_choices(cfg: ByteNetConfig) -> None:
 
 @register_model_architecture("bytenet", "bytenet_simplified")
 def bytenet_simplified(args: Any) -> None:
-    """The slides' Simplified ByteNet: no compression, half the channels, a third of the norms."""
+    """Simplified ByteNet of the slides: no compression, half the channels, a third of the norms."""
     fill_defaults(args, bytenet_uncompressed=True, bytenet_dim=200)
 
 
 @register_model_architecture("bytenet", "bytenet_no_norm")
 def bytenet_no_norm(args: Any) -> None:
-    """The slides' ByteNet without norms."""
+    """The ByteNet without norms of the slides."""
     fill_defaults(args, bytenet_encoder_norm="none", bytenet_decoder_norm="none")
 
 
 @register_model_architecture("bytenet", "bytenet_selu")
 def bytenet_selu(args: Any) -> None:
-    """The slides' ByteNet without norms, with SELU and the initialization that goes with it."""
+    """The ByteNet without norms of the slides, with SELU and its initialization."""
     fill_defaults(args, bytenet_activation="selu", bytenet_init="lecun")
     bytenet_no_norm(args)
 
 
 @register_model_architecture("bytenet", "bytenet_digits")
 def bytenet_digits(args: Any) -> None:
-    """The size for the synthetic digits."""
+    """The model for the synthetic digits."""
     fill_defaults(args, bytenet_dim=20)
 
 
 @register_model_architecture("bytenet", "bytenet_v2")
 def bytenet_v2(args: Any) -> None:
-    """The size of the later version of Kalchbrenner et al."""
+    """The model of the later version of Kalchbrenner et al. (2016)."""
     fill_defaults(args, bytenet_dim=800, bytenet_sets=6, bytenet_encoder_kernel=3)
     fill_defaults(args, bytenet_encoder_norm="layer")

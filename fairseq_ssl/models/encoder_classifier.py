@@ -1,4 +1,4 @@
-"""The encoder of a translation model or an edit tagger as an expert (MEIN)."""
+"""A text classifier on the encoder of a translation model or an edit tagger (MEIN)."""
 
 import json
 import logging
@@ -23,41 +23,41 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.text_classifier import (
     PooledConfig,
     TextClassifier,
-    pooled_classes,
-    require_task,
+    build_classification_head,
+    require_classes,
 )
 
 logger = logging.getLogger(__name__)
 
-EXPECTED = "Expected a Transformer of any kind, lstm, bytenet or edit_tagger, or one like them."
+EXPECTED = "Expected a Transformer of any kind, lstm, bytenet, edit_tagger, or a similar model."
 
 
 @dataclass
 class EncoderClassifierConfig(PooledConfig):
-    """The options of the model."""
+    """Options of the model."""
 
-    classifier_encoder: Optional[str] = field(  # noqa: UP045 - fairseq reads no other form
+    classifier_encoder: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "start from the encoder of this checkpoint, of a translation model or an "
-            "edit_tagger; words are found by their names"
+            "help": "checkpoint of a translation model or an edit_tagger whose encoder initializes "
+            "the model; embeddings are matched by word"
         },
     )
     classifier_encoder_dict: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "dictionary of that checkpoint's source, which a checkpoint needs"},
+        metadata={"help": "source dictionary of that checkpoint"},
     )
     classifier_encoder_options: str = field(
         default="",
         metadata={
-            "help": "without a checkpoint: the encoder's architecture and options as JSON, as in "
-            '{"arch": "transformer_tiny", "encoder_layers": 3}; with one, filled in from it'
+            "help": "architecture and options of an encoder without a checkpoint, as JSON, such as "
+            '{"arch": "transformer_tiny", "encoder_layers": 3}; set from the checkpoint otherwise'
         },
     )
 
 
-class _Words:
-    """What an architecture asks of a task: one dictionary for both sides."""
+class _DictionaryTask:
+    """The task that a translation architecture is built for, with one dictionary."""
 
     def __init__(self, dictionary: Any) -> None:
         self.source_dictionary = self.target_dictionary = dictionary
@@ -65,77 +65,79 @@ class _Words:
 
 @register_model("encoder_classifier", dataclass=EncoderClassifierConfig)
 class EncoderClassifier(TextClassifier):
-    """An encoder, and a perceptron over its states."""
+    """An encoder with classification layers."""
 
     def __init__(
         self, cfg: EncoderClassifierConfig, encoder: Any, padding: int, classes: int
     ) -> None:
-        """Join the parts."""
+        """Build the classification layers."""
         super().__init__()
         self.encoder = encoder
         self.padding = padding
         self.dropout = cfg.classifier_dropout
-        self.classes = pooled_classes(cfg, _dim(encoder, padding), classes)
+        self.classes = build_classification_head(cfg, _dim(encoder, padding), classes)
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
-        """Make the model of a checkpoint, of options, or for a checkpoint that brings all."""
-        require_task(task, "encoder_classifier")
+        """Build the model from a checkpoint of the encoder, or from its options."""
+        require_classes(task, "encoder_classifier")
         state = None
         if cfg.classifier_encoder is not None:
             state = read_checkpoint(Path(cfg.classifier_encoder))
         dictionary = task.source_dictionary
         options = cfg.classifier_encoder_options
         if cfg.classifier_encoder is not None:
-            options = options_of(cfg.classifier_encoder)
-        encoder = _built(options, dictionary)
+            options = encoder_options(cfg.classifier_encoder)
+        encoder = _build_encoder(options, dictionary)
         model = cls(cfg, encoder, dictionary.pad(), len(task.classes))
         if state is not None:
-            start = encoder.state_dict()
-            named = cfg.classifier_encoder_dict
-            found, known = classifier_encoder_weights(
+            own_state = encoder.state_dict()
+            path = cfg.classifier_encoder_dict
+            weights, known = classifier_encoder_weights(
                 state,
                 Path(str(cfg.classifier_encoder)),
                 dictionary.symbols,
-                start,
-                None if named is None else Path(named),
-                _embedding_of(encoder),
+                own_state,
+                None if path is None else Path(path),
+                _embedding_name(encoder),
             )
-            for name, weight in found.items():
-                start[name].copy_(weight)
+            for name, weight in weights.items():
+                own_state[name].copy_(weight)
             logger.info(
-                f"embeddings of {known} of {len(dictionary)} symbols, and the encoder, from "
-                f"{cfg.classifier_encoder}"
+                f"Initialized the encoder, and embeddings of {known} of {len(dictionary)} symbols, "
+                f"from {cfg.classifier_encoder}"
             )
         return model
 
     def embed(self, src_tokens: Tensor) -> Tensor:
-        """Return the embeddings of words with dropout [batch, time, dim]."""
-        found: Tensor = self.encoder.embed_tokens(src_tokens)
-        return functional.dropout(found, self.dropout, self.training)
+        """Return word embeddings with dropout [batch, time, dim]."""
+        embedded: Tensor = self.encoder.embed_tokens(src_tokens)
+        return functional.dropout(embedded, self.dropout, self.training)
 
-    def scored(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
+    def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
         """Return the logits [batch, classes]."""
-        given = self.encoder.embed_tokens.register_forward_hook(lambda *_: embedded)
+        hook = self.encoder.embed_tokens.register_forward_hook(lambda *_: embedded)
         try:
-            states, is_word = _states(self.encoder, src_tokens, src_lengths, self.padding)
+            states, is_word = _encode(self.encoder, src_tokens, src_lengths, self.padding)
         finally:
-            given.remove()
+            hook.remove()
         logits: Tensor = self.classes(states, is_word)
         return logits
 
     def max_positions(self) -> Any:
-        """Return how many words of a text the encoder reads."""
+        """Return the maximum length of a text."""
         return self.encoder.max_positions()
 
 
-def options_of(checkpoint: str) -> str:
-    """Return what of a checkpoint's options makes its encoder, as JSON."""
+def encoder_options(checkpoint: str) -> str:
+    """Return the options of a checkpoint's encoder as JSON."""
     state = read_checkpoint(Path(checkpoint))
     options = model_options(state)
     arch = architecture(state)
     if arch not in ARCH_MODEL_REGISTRY:
-        raise ConfigurationError(f"{checkpoint} holds a {arch}, which fairseq does not know here.")
+        raise ConfigurationError(
+            f"{checkpoint} has the architecture {arch}, which is not registered with fairseq."
+        )
     plain = {
         name: value
         for name, value in options.items()
@@ -144,95 +146,99 @@ def options_of(checkpoint: str) -> str:
     return json.dumps({**plain, "arch": arch})
 
 
-def _built(options: str, dictionary: Any) -> Any:
-    """Return the encoder of an architecture, with random weights."""
-    given = _told(options, dictionary)
-    model_class = ARCH_MODEL_REGISTRY[given["arch"]]
-    alone = getattr(model_class, "word_encoder", None)
-    if alone is None and not issubclass(model_class, FairseqEncoderDecoderModel):
+def _build_encoder(options: str, dictionary: Any) -> Any:
+    """Build the encoder of an architecture with random weights."""
+    values = _parse_options(options, dictionary)
+    arch = values["arch"]
+    model_class = ARCH_MODEL_REGISTRY[arch]
+    build_token_encoder = getattr(model_class, "build_token_encoder", None)
+    if build_token_encoder is None and not issubclass(model_class, FairseqEncoderDecoderModel):
         raise ConfigurationError(
-            f"An architecture {given['arch']} has no encoder and decoder. {EXPECTED}"
+            f"The architecture {arch} does not have an encoder and a decoder. {EXPECTED}"
         )
     parser = ArgumentParser(argument_default=SUPPRESS)
     model_class.add_args(parser)
-    known = vars(parser.parse_args([]))
-    args: Any = Namespace(**{"criterion": "", **known, **given})  # an lstm asks for that too
-    ARCH_CONFIG_REGISTRY[given["arch"]](args)
+    defaults = vars(parser.parse_args([]))
+    args: Any = Namespace(**{"criterion": "", **defaults, **values})  # lstm reads `criterion`
+    ARCH_CONFIG_REGISTRY[arch](args)
     config = getattr(model_class, "__dataclass", None)
     if config is not None:
         args = config.from_namespace(args)
-    if alone is not None:
-        return alone(args, dictionary)
+    if build_token_encoder is not None:
+        return build_token_encoder(args, dictionary)
     try:
-        encoder = getattr(model_class.build_model(args, _Words(dictionary)), "encoder", None)
+        encoder = getattr(
+            model_class.build_model(args, _DictionaryTask(dictionary)), "encoder", None
+        )
     except AttributeError as error:
         raise ConfigurationError(
-            f"An architecture {given['arch']} asks for what a classifier has not: {error}. "
+            f"The architecture {arch} needs attributes that a classifier does not have: {error}. "
             f"{EXPECTED}"
         ) from error
     if not hasattr(encoder, "embed_tokens"):
         raise ConfigurationError(
-            f"The encoder of an architecture {given['arch']} embeds no words. {EXPECTED}"
+            f"The encoder of the architecture {arch} has no word embeddings. {EXPECTED}"
         )
     return encoder
 
 
-def _told(options: str, dictionary: Any) -> dict[str, Any]:
-    """Return an architecture and its options, with what they lack where there are no targets."""
+def _parse_options(options: str, dictionary: Any) -> dict[str, Any]:
+    """Parse an architecture and its options, and add options that a missing target would set."""
     try:
-        given = json.loads(options or "null")
+        values = json.loads(options or "null")
     except json.JSONDecodeError as error:
         raise ConfigurationError(
-            f"--classifier-encoder-options is no JSON: {error.msg} at {error.pos}."
+            f"--classifier-encoder-options is not valid JSON: {error.msg} at {error.pos}."
         ) from None
-    if not isinstance(given, dict) or given.get("arch") not in ARCH_MODEL_REGISTRY:
+    if not isinstance(values, dict) or values.get("arch") not in ARCH_MODEL_REGISTRY:
         raise ConfigurationError(
             "--arch encoder_classifier needs --classifier-encoder, a checkpoint, or "
-            '--classifier-encoder-options with an architecture, as in {"arch": "transformer_tiny"}.'
+            "--classifier-encoder-options with an architecture, such as "
+            '{"arch": "transformer_tiny"}.'
         )
-    if "copy_vocabulary" in given:  # of a pointer_transformer: all words have embeddings here
-        given["copy_vocabulary"] = len(dictionary)
-    if given.get("bytenet_unfold", "auto") == "auto":  # a column for each word, if no checkpoint
-        given["bytenet_unfold"] = "1,0"  # brings another line
-    return given
+    if "copy_vocabulary" in values:  # pointer_transformer: embed all words
+        values["copy_vocabulary"] = len(dictionary)
+    if values.get("bytenet_unfold", "auto") == "auto":  # no targets to fit the length bound to
+        values["bytenet_unfold"] = "1,0"
+    return values
 
 
-def _embedding_of(encoder: Any) -> str:
-    """Return the name of the weight of the words."""
+def _embedding_name(encoder: Any) -> str:
+    """Return the parameter name of the word embeddings."""
     names = (name for name, part in encoder.named_modules() if part is encoder.embed_tokens)
     return f"{next(names)}.weight"
 
 
-def _states(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """Return an encoder's states [batch, time, dim], and which of them count [batch, time]."""
+def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tuple[Tensor, Tensor]:
+    """Return an encoder's states [batch, time, dim], and a mask of words [batch, time]."""
     if isinstance(encoder, LSTMEncoder):
         states, _, _, mask = encoder(tokens, lengths, enforce_sorted=False)
         return states.transpose(0, 1), ~mask.t()
-    found = encoder(tokens, lengths)
-    masks = found.get("encoder_padding_mask") or []
+    encoder_out = encoder(tokens, lengths)
+    masks = encoder_out.get("encoder_padding_mask") or []
     is_word = ~masks[0] if len(masks) else tokens.ne(padding)
-    return found["encoder_out"][0].transpose(0, 1), is_word
+    return encoder_out["encoder_out"][0].transpose(0, 1), is_word
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Return the size of the encoder's states, which it tells of two texts; or refuse it."""
+    """Return the dimension of the encoder's states, found by encoding two short texts."""
     weight = encoder.embed_tokens.weight
     tokens = weight.new_full((2, 3), padding + 1, dtype=int)
     was_training = encoder.training
     encoder.eval()
     try:
-        states, is_word = _states(encoder, tokens, tokens.new_full((2,), 3), padding)
+        states, is_word = _encode(encoder, tokens, tokens.new_full((2,), 3), padding)
     except (AttributeError, LookupError, RuntimeError, TypeError) as error:
-        raise _refusal(encoder) from error
+        raise _unsupported(encoder) from error
     finally:
         encoder.train(was_training)
     if states.dim() != 3 or len(states) != 2 or states.shape[:2] != is_word.shape:
-        raise _refusal(encoder)
+        raise _unsupported(encoder)
     return int(states.size(-1))
 
 
-def _refusal(encoder: Any) -> ConfigurationError:
-    """Return what says that an encoder gives something else than is wanted."""
+def _unsupported(encoder: Any) -> ConfigurationError:
+    """Return the error for an encoder without one state per word."""
     return ConfigurationError(
-        f"A {type(encoder).__name__} gives no states of words, one after the other. {EXPECTED}"
+        f"{type(encoder).__name__} does not return one state per word. {EXPECTED}"
     )

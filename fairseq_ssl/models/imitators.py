@@ -1,4 +1,4 @@
-"""Imitators of an expert, and the expert trained with its imitators (MEIN)."""
+"""Imitators of an expert, and the mixture of an expert and its imitators (MEIN)."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,90 +13,89 @@ from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.files import architecture, model_options
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models import imitators
 from fairseq_ssl.models.text_classifier import (
     TextClassifier,
-    built_expert,
-    checked_state,
-    require_task,
+    build_expert,
+    read_checkpoint_of_task,
+    require_classes,
 )
-from fairseq_ssl.modules import imitators as modules
-from fairseq_ssl.modules.imitators import Imitators, RandomImitators
+from fairseq_ssl.modules.imitators import Imitators, RandomImitators, WindowLogits
 from fairseq_ssl.text.specs import parse_integers
 
 IMITATOR_FORMS = {"auto": None, "types": True, "convolution": False}
+"""Values of `Imitators.by_types`."""
 
 
 @dataclass
 class ImitatorsConfig(FairseqDataclass):
-    """Sizes as in table 3.2 of the thesis."""
+    """Options of imitators. The defaults are those of table 3.2 in the thesis."""
 
     imitator_windows: str = field(
         default="1,2,3,4",
         metadata={
-            "help": "c of each imitator, with commas between: it sees 2c + 1 subwords; each 1 or "
-            "more (default: 1,2,3,4)"
+            "help": "window c of each imitator, 1 or more, separated by commas; an imitator sees "
+            "2c + 1 subwords (default: 1,2,3,4)"
         },
     )
     imitator_embed_dim: int = field(
-        default=512, metadata={"help": "size of subword embeddings (default: 512)"}
+        default=512, metadata={"help": "subword embedding dimension (default: 512)"}
     )
     imitator_channels: int = field(
-        default=512, metadata={"help": "channels of each convolution, N (default: 512)"}
+        default=512, metadata={"help": "convolution channels, N in the thesis (default: 512)"}
     )
     imitator_separate_embeddings: bool = field(
         default=False,
-        metadata={"help": "give each imitator embeddings of its own (default: one table for all)"},
+        metadata={"help": "give each imitator its own embeddings (default: shared)"},
     )
     imitator_form: str = field(
         default="auto",
         metadata={
-            "help": "how to compute, with equal results: types: project each distinct subword of a "
-            "batch once; convolution: each place; auto: what is faster (default: auto)"
+            "help": "how to compute the convolution, with equal results: types projects each "
+            "distinct subword of a batch once; convolution projects each position; auto chooses "
+            "the faster one (default: auto)"
         },
     )
     imitator_sparse_gradients: bool = field(
         default=False,
         metadata={
-            "help": "update only the embeddings of subwords that a batch has, for --optimizer "
-            "lazy_adam: where the vocabulary is large an update is cheaper; in one process, "
-            "not with --fp16 (default: all)"
+            "help": "use sparse gradients of embeddings, for --optimizer lazy_adam: faster for "
+            "large vocabularies; one process only, not with --fp16"
         },
     )
 
 
 @register_model("imitators", dataclass=ImitatorsConfig)
 class ImitatorNetworks(BaseFairseqModel):
-    """What is trained in step 2 of algorithm 1."""
+    """The imitators as a model, trained in step 2 of algorithm 1."""
 
     stages = ("imitate",)
 
     def __init__(self, cfg: ImitatorsConfig, task: Any) -> None:
         super().__init__()
-        self.imitators = make_imitators(cfg, task)
+        self.imitators = build_imitators(cfg, task)
 
     @classmethod
     def build_model(cls, cfg: ImitatorsConfig, task: Any) -> "ImitatorNetworks":
-        """Make the model for a task of classification."""
-        require_task(task, "imitators")
+        """Build the model for a classification task."""
+        require_classes(task, "imitators")
         return cls(cfg, task)
 
-    def forward(self, piece_tokens: Tensor, **_: Any) -> modules.WindowLogits:
+    def forward(self, piece_tokens: Tensor, **_: Any) -> WindowLogits:
         """Return the logits of all windows of subwords [batch, time]."""
-        found: modules.WindowLogits = self.imitators(piece_tokens)
-        return found
+        logits: WindowLogits = self.imitators(piece_tokens)
+        return logits
 
     def max_positions(self) -> None:
-        """A text may be of any length."""
+        """Return None: texts may have any length."""
 
 
-def make_imitators(cfg: Any, task: Any) -> modules.Imitators:
-    """Make imitators as the options say; refuse what is out of range."""
+def build_imitators(cfg: Any, task: Any) -> Imitators:
+    """Build imitators from options. Raise an error if an option is out of range."""
     windows = parse_integers(str(cfg.imitator_windows), least=1)
     if windows is None:
         raise ConfigurationError(
-            f"--imitator-windows is {cfg.imitator_windows!r}; expected numbers of 1 or more with "
-            "commas between, as 1,2,3,4."
+            f"--imitator-windows is {cfg.imitator_windows!r}; expected integers of 1 or more, as "
+            "in 1,2,3,4."
         )
     for name in ("embed_dim", "channels"):
         if getattr(cfg, f"imitator_{name}") < 1:
@@ -108,7 +107,7 @@ def make_imitators(cfg: Any, task: Any) -> modules.Imitators:
         raise ConfigurationError(
             f"--imitator-form is {cfg.imitator_form!r}; expected {', '.join(IMITATOR_FORMS)}."
         )
-    found = modules.Imitators(
+    imitators = Imitators(
         len(task.piece_dictionary),
         len(task.classes),
         list(windows),
@@ -118,52 +117,53 @@ def make_imitators(cfg: Any, task: Any) -> modules.Imitators:
         cfg.imitator_separate_embeddings,
         bool(getattr(cfg, "imitator_sparse_gradients", False)),
     )
-    found.by_types = IMITATOR_FORMS[cfg.imitator_form]
-    return found
+    imitators.by_types = IMITATOR_FORMS[cfg.imitator_form]
+    return imitators
 
 
 @dataclass
 class ExpertAndImitatorsConfig(FairseqDataclass):
-    """What the parts start from."""
+    """Options of the mixture."""
 
-    mixture_expert: Optional[str] = field(  # noqa: UP045 - fairseq reads no other form
+    mixture_expert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
-        metadata={"help": "checkpoint of the expert, trained with labels: it is trained on"},
+        metadata={"help": "checkpoint of the supervised expert, which is fine-tuned"},
     )
     mixture_imitators: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "checkpoint of its imitators, or several with : between, which were trained "
-            "apart; they stay as they are"
+            "help": "checkpoint of the imitators, or several separated by :, which are frozen"
         },
     )
     mixture_random: int = field(
         default=0,
         metadata={
-            "help": "in place of imitators, so many random vectors for each text: the control of "
-            "the thesis' table 3.3 (default: 0)"
+            "help": "number of random vectors per text in place of imitators, the control "
+            "experiment of table 3.3 in the thesis (default: 0)"
         },
     )
-    mixture_random_seed: int = field(default=1, metadata={"help": "of those (default: 1)"})
+    mixture_random_seed: int = field(
+        default=1, metadata={"help": "seed of the random vectors (default: 1)"}
+    )
     mixture_lambda: float = field(
         default=0.0,
         metadata={
-            "help": "what each lambda is at first; its imitator weighs sigma(lambda) "
-            "(default: 0, a weight of a half)"
+            "help": "initial value of each lambda; the weight of an imitator is sigma(lambda) "
+            "(default: 0, a weight of 0.5)"
         },
     )
     mixture_lambda_rate: float = field(
         default=1.0,
         metadata={
-            "help": "how many times faster lambda learns than all else, above 0: with the "
-            "thesis' learning rate it hardly moves at 1 (default: 1)"
+            "help": "learning rate of lambda relative to other parameters, above 0; at 1, lambda "
+            "hardly changes with the learning rate of the thesis (default: 1)"
         },
     )
     mixture_expert_options: str = field(
-        default="", metadata={"help": "filled in from the expert's checkpoint"}
+        default="", metadata={"help": "set from the expert's checkpoint"}
     )
     mixture_imitator_options: str = field(
-        default="", metadata={"help": "filled in from the imitators' checkpoints"}
+        default="", metadata={"help": "set from the imitators' checkpoints"}
     )
 
 
@@ -180,40 +180,40 @@ class ExpertAndImitators(TextClassifier):
         start: float = 0.0,
         rate: float = 1.0,
     ) -> None:
-        """Join the parts.
+        """Combine an expert with imitators.
 
         Args:
-            expert: what is trained on
-            groups: imitators, which are not
-            start: lambda at first
-            rate: how much faster than other weights lambda learns
+            expert: the classifier to fine-tune.
+            groups: imitators, which are frozen.
+            start: initial value of lambda.
+            rate: learning rate of lambda relative to other parameters.
         """
         super().__init__()
         self.expert = expert
         self.groups = nn.ModuleList(groups).requires_grad_(False)
         self.start, self.rate = start, rate
         self.lambda_steps = nn.Parameter(torch.zeros(sum(len(one.windows) for one in groups)))
-        """(lambda - start) / rate: Adam's steps are of one size, whatever the gradient's."""
+        """(lambda - start) / rate. Adam's step size does not depend on the gradient's scale."""
 
     @classmethod
     def build_model(cls, cfg: ExpertAndImitatorsConfig, task: Any) -> "ExpertAndImitators":
-        """Make the model of what the parts' checkpoints, or its own, tell of them."""
-        require_task(task, "expert_and_imitators")
+        """Build the model from the checkpoints of its parts, or from its own checkpoint."""
+        require_classes(task, "expert_and_imitators")
         _check(cfg)
-        expert = built_expert(cfg.mixture_expert_options, task, str(cfg.mixture_expert))
+        expert = build_expert(cfg.mixture_expert_options, task, str(cfg.mixture_expert))
         groups: list[Imitators | RandomImitators] = []
         for options in json.loads(cfg.mixture_imitator_options or "[]"):
-            groups.append(imitators.make_imitators(OmegaConf.create(options), task))
+            groups.append(build_imitators(OmegaConf.create(options), task))
         if cfg.mixture_random:
             pad = task.piece_dictionary.pad()
             seed = cfg.mixture_random_seed
             groups.append(RandomImitators(len(task.classes), cfg.mixture_random, pad, seed))
         model = cls(expert, groups, cfg.mixture_lambda, cfg.mixture_lambda_rate)
         if cfg.mixture_expert is not None:
-            expert.load_state_dict(checked_state(Path(cfg.mixture_expert), task)["model"])
+            expert.load_state_dict(read_checkpoint_of_task(Path(cfg.mixture_expert), task)["model"])
         if cfg.mixture_imitators is not None:
             for group, path in zip(groups, cfg.mixture_imitators.split(":"), strict=True):
-                state = checked_state(Path(path), task)["model"]
+                state = read_checkpoint_of_task(Path(path), task)["model"]
                 weights = {name.removeprefix("imitators."): one for name, one in state.items()}
                 group.load_state_dict(weights)
         return model
@@ -227,24 +227,23 @@ class ExpertAndImitators(TextClassifier):
         return self.lambdas().sigmoid()
 
     def alphas(self, piece_tokens: Tensor) -> Tensor:
-        """Return what the imitators say, equation 3.7 [imitators, batch, classes]."""
+        """Return alpha of all imitators, equation 3.7 [imitators, batch, classes]."""
         with torch.no_grad():
-            found = [group.alphas(piece_tokens) for group in self._groups()]
-            return torch.cat(found)
+            return torch.cat([group.alphas(piece_tokens) for group in self._groups()])
 
     def _groups(self) -> list[Imitators | RandomImitators]:
         return list(self.groups)  # type: ignore[arg-type]
 
     def embed(self, src_tokens: Tensor) -> Tensor:
-        """Return the expert's embeddings of words [batch, time, dim]."""
+        """Return the expert's word embeddings [batch, time, dim]."""
         return self.expert.embed(src_tokens)
 
-    def scored(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
+    def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
         """Return the expert's logits z [batch, classes]."""
-        return self.expert.scored(embedded, src_tokens, src_lengths)
+        return self.expert.classify(embedded, src_tokens, src_lengths)
 
-    def settled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return inputs of `forward` with what the imitators say."""
+    def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the inputs of `forward` with the imitators' alphas."""
         return {**inputs, "alphas": self.alphas(inputs["piece_tokens"])}
 
     def forward(
@@ -259,37 +258,37 @@ class ExpertAndImitators(TextClassifier):
         """Return z' [batch, classes].
 
         Args:
-            src_tokens: words [batch, time], padded on the right
-            src_lengths: [batch]
-            embedded: embeddings to take in place of those of the words
-            piece_tokens: subwords of the same texts [batch, time], padded on the right
-            alphas: what the imitators say of them, if it is known [imitators, batch, classes]
+            src_tokens: [batch, time], words, padded on the right.
+            src_lengths: [batch].
+            embedded: embeddings to use in place of those of `src_tokens`.
+            piece_tokens: [batch, time], subwords of the same texts, padded on the right.
+            alphas: [imitators, batch, classes], if computed already.
         """
         if alphas is None:
             assert piece_tokens is not None
             alphas = self.alphas(piece_tokens)
         logits = super().forward(src_tokens, src_lengths, embedded)
-        added = torch.einsum("i,ibc->bc", self.weights(), alphas)
-        return logits + added.type_as(logits)
+        mixture = torch.einsum("i,ibc->bc", self.weights(), alphas)
+        return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """As long as the expert takes them."""
+        """Return the expert's maximum length."""
         return self.expert.max_positions()
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the options of the imitators in checkpoints with : between, as JSON."""
-    found = []
+    """Return the options of the imitators in checkpoints separated by :, as JSON."""
+    groups = []
     for path in map(Path, checkpoints.split(":")):
-        state = checked_state(path, task)
+        state = read_checkpoint_of_task(path, task)
         if not architecture(state).startswith("imitators"):
             raise ConfigurationError(
-                f"{path} holds a {architecture(state)}; expected imitators, trained with "
+                f"{path} has a model {architecture(state)}; expected imitators trained with "
                 "--classification-stage imitate."
             )
         options = model_options(state)
-        found.append({name: one for name, one in options.items() if name.startswith("imitator_")})
-    return json.dumps(found)
+        groups.append({name: one for name, one in options.items() if name.startswith("imitator_")})
+    return json.dumps(groups)
 
 
 def _check(cfg: Any) -> None:
@@ -299,8 +298,8 @@ def _check(cfg: Any) -> None:
         )
     if bool(cfg.mixture_random) == bool(cfg.mixture_imitator_options):
         raise ConfigurationError(
-            "--arch expert_and_imitators needs either --mixture-imitators, or for the control "
-            "--mixture-random."
+            "--arch expert_and_imitators needs either --mixture-imitators or, for the control "
+            "experiment, --mixture-random."
         )
     if cfg.mixture_random < 0 or cfg.mixture_lambda_rate <= 0:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""A Transformer that generates from a vocabulary or copies from its source (PoDA, A.1)."""
+"""Transformer with a pointer-generator output layer (PoDA, A.1)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
 
 @register_model("pointer_transformer")
 class PointerTransformerModel(TransformerModel):
-    """fairseq's Transformer with a pointer-generator for its output layer.
+    """fairseq's Transformer with a pointer-generator output layer.
 
-    Its vocabulary is the beginning of the dictionary. Sources and targets may hold larger ids,
-    each for a word that the vocabulary lacks: it is read as <unk>, and written by copying.
-    Probabilities have a column for each word of the vocabulary, and then for each unknown word
-    of the sentence's source (see SourceWords).
+    Its vocabulary is the first part of the dictionary. Larger ids in sources and targets are
+    out-of-vocabulary words: they are embedded as <unk> and can only be copied. Distributions have
+    a column for each word of the vocabulary, then one for each unknown word of the source (see
+    `SourceWords`).
     """
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models: those of the stock Transformer are not of this kind."""
+        """Return no models. Those of the stock Transformer are not compatible."""
         return {}
 
     @classmethod
@@ -42,21 +42,22 @@ class PointerTransformerModel(TransformerModel):
             "--copy-vocabulary",
             type=int,
             metavar="N",
-            help="how many entries of the dictionary, from its beginning and with its special "
-            "symbols, are the vocabulary; other words can only be copied (default: all of it)",
+            help="vocabulary size: number of first dictionary entries, with special symbols; other "
+            "words can only be copied (default: the whole dictionary)",
         )
         parser.add_argument(
             "--copy-attention-heads",
             type=int,
             metavar="N",
-            help="heads whose mean the copy attention alpha is, 1 or more (default: 1)",
+            help="number of heads over which the copy attention alpha is averaged, 1 or more "
+            "(default: 1)",
         )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> PointerTransformerModel:
-        """Build the stock Transformer with sides that copy."""
+        """Build the stock Transformer with our encoder and decoder."""
         _check(args, task)
-        if not isinstance(args, Namespace):  # of Hydra's options fairseq would hand on its own only
+        if not isinstance(args, Namespace):  # from Hydra's config, fairseq would drop our options
             args = Namespace(**dict(args))
         model: PointerTransformerModel = super().build_model(args, task)
         return model
@@ -65,55 +66,55 @@ class PointerTransformerModel(TransformerModel):
     def build_embedding(
         cls, args: Any, dictionary: Any, embed_dim: int, path: str | None = None
     ) -> Any:
-        """Make vectors for the vocabulary, which can be less than the dictionary."""
+        """Build embeddings of the vocabulary, which may be smaller than the dictionary."""
         return Embedding(args.copy_vocabulary, embed_dim, dictionary.pad())
 
     @classmethod
     def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: Any) -> PointerEncoder:
-        """Make the encoder."""
+        """Build the encoder."""
         return PointerEncoder(args, src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: Any) -> PointerDecoder:
-        """Make the decoder."""
+        """Build the decoder."""
         return PointerDecoder(args, tgt_dict, embed_tokens)
 
     @property
     def copy_vocabulary(self) -> int:
-        """Return how many words can be generated; ids from here on can only be copied."""
+        """Vocabulary size. Words with larger ids can only be copied."""
         return int(self.decoder.embed_tokens.num_embeddings)
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Return the target [batch, time] by the columns that the probabilities have.
+        """Return the target [batch, time] as columns of the distribution.
 
-        What is neither in the vocabulary nor in the source is <unk>.
+        Words that are neither in the vocabulary nor in the source are <unk>.
         """
         words: SourceWords = net_output[1]["copying"].words
-        return words.numbered(sample["target"], self.decoder.unk)
+        return words.to_local(sample["target"], self.decoder.unk)
 
 
 class PointerEncoder(TransformerEncoder):
-    """fairseq's encoder, which hands on the words of the source too, in `source_words`."""
+    """fairseq's encoder, whose output also has the source words, in `source_words`."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
         self.unk = dictionary.unk()
 
     def forward(self, src_tokens: Tensor, *args: Any, **options: Any) -> dict[str, Any]:
-        """Encode `src_tokens` [batch, source time], unknown words as <unk>."""
-        words = SourceWords.of(src_tokens, self.embed_tokens.num_embeddings)
+        """Encode `src_tokens` [batch, source time], with unknown words as <unk>."""
+        words = SourceWords.from_ids(src_tokens, self.embed_tokens.num_embeddings)
         known = src_tokens.masked_fill(src_tokens >= words.vocabulary, self.unk)
         encoded: dict[str, Any] = super().forward(known, *args, **options)
         return {**encoded, "source_words": words}
 
     def reorder_encoder_out(self, encoder_out: Any, new_order: Tensor) -> dict[str, Any]:
-        """Return what was encoded of the sentences that `new_order` [new batch] names."""
-        words = encoder_out["source_words"].of_rows(new_order)
+        """Return the encoder output of the sentences with the indices `new_order`."""
+        words = encoder_out["source_words"].select_rows(new_order)
         return {**super().reorder_encoder_out(encoder_out, new_order), "source_words": words}
 
 
 class PointerDecoder(TransformerDecoder):
-    """fairseq's decoder with a copy attention on top."""
+    """fairseq's decoder with copy attention on top."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
@@ -130,7 +131,7 @@ class PointerDecoder(TransformerDecoder):
         features_only: bool = False,
         **options: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits [batch, time, vocabulary] and, in `copying`, what makes them p(w)."""
+        """Return logits [batch, time, vocabulary] and, in `copying`, the copy distribution."""
         unknown = prev_output_tokens >= self.embed_tokens.num_embeddings
         features, extra = super().forward(
             prev_output_tokens.masked_fill(unknown, self.unk),
@@ -150,38 +151,40 @@ class PointerDecoder(TransformerDecoder):
     def get_normalized_probs(
         self, net_output: Any, log_probs: bool, sample: dict[str, Any] | None = None
     ) -> Tensor:
-        """Return p(w) or its logarithm [batch, time, width] of equation 3."""
+        """Return p(w) of equation 3 or its logarithm [batch, time, width]."""
         logits, extra = net_output[0], net_output[1]
         lprobs: Tensor = extra["copying"].log_probabilities(logits)
         return lprobs if log_probs else lprobs.exp()
 
-    def log_probabilities_at(self, logits: Tensor, extra: dict[str, Any], kept: Tensor) -> Tensor:
-        """Return log p(w) [kept, width] of some positions, counted through the batch.
+    def log_probabilities_at(
+        self, logits: Tensor, extra: dict[str, Any], positions: Tensor
+    ) -> Tensor:
+        """Return log p(w) [n, width] at some positions.
 
         Args:
-            logits: [kept, vocabulary]
-            extra: what `forward` returned beside the logits of all
-            kept: [kept]
+            logits: [n, vocabulary].
+            extra: the second return value of `forward`.
+            positions: [n], indices into the flattened batch [batch * time].
         """
-        lprobs: Tensor = extra["copying"].at(kept, logits)
+        lprobs: Tensor = extra["copying"].log_probabilities_at(positions, logits)
         return lprobs
 
 
 def _check(args: Any, task: Any) -> None:
-    """Refuse settings that can not be followed; fill in those that depend on the dictionary."""
+    """Reject invalid options, and set those that depend on the dictionary."""
     words = len(task.source_dictionary)
     if task.source_dictionary != task.target_dictionary:
         raise ConfigurationError(
-            "Copying needs the same words on both sides, and source and target have other "
-            "dictionaries. Binarize with fairseq-preprocess --joined-dictionary."
+            "Source and target have different dictionaries, but copying needs a joint one. "
+            "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
     if args.copy_vocabulary is None:
         args.copy_vocabulary = words
-    least = task.source_dictionary.nspecial + 1
-    if not least <= args.copy_vocabulary <= words:
+    minimum = task.source_dictionary.nspecial + 1
+    if not minimum <= args.copy_vocabulary <= words:
         raise ConfigurationError(
-            f"--copy-vocabulary is {args.copy_vocabulary}; expected {least} to {words}, what the "
-            "dictionary has."
+            f"--copy-vocabulary is {args.copy_vocabulary}; expected {minimum} to {words}, the size "
+            "of the dictionary."
         )
     if args.copy_attention_heads < 1 or args.decoder_output_dim % args.copy_attention_heads:
         raise ConfigurationError(
@@ -191,16 +194,16 @@ def _check(args: Any, task: Any) -> None:
     for name in ("adaptive_softmax_cutoff", "encoder_embed_path", "decoder_embed_path"):
         if getattr(args, name, None):
             raise ConfigurationError(
-                f"{flag(name)} does not go with a pointer_transformer. Leave it out."
+                f"{flag(name)} cannot be used with pointer_transformer. Remove it."
             )
     if getattr(args, "no_cross_attention", False) or not args.share_all_embeddings:
         raise ConfigurationError(
-            "A pointer_transformer has one table of embeddings and attention to the source: "
-            "--share-all-embeddings, and no --no-cross-attention."
+            "pointer_transformer needs shared embeddings and attention to the source. Set "
+            "--share-all-embeddings and remove --no-cross-attention."
         )
 
 
-def _fill(args: Any, stock_arch: str, **sizes: Any) -> None:
+def _fill_architecture(args: Any, stock_arch: str, **sizes: Any) -> None:
     ours = {"share_all_embeddings": True, "copy_vocabulary": None, "copy_attention_heads": 1}
     fill_defaults(args, **sizes, **ours)
     ARCH_CONFIG_REGISTRY[stock_arch](args)
@@ -208,11 +211,11 @@ def _fill(args: Any, stock_arch: str, **sizes: Any) -> None:
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
-    """Fill in the sizes of section 3.1."""
-    _fill(args, "transformer", encoder_ffn_embed_dim=4096, dropout=0.2)
+    """The model of section 3.1."""
+    _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, dropout=0.2)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer_tiny")
 def pointer_transformer_tiny(args: Any) -> None:
-    """Fill in the sizes of fairseq's tiny Transformer."""
-    _fill(args, "transformer_tiny")
+    """The size of fairseq's tiny Transformer."""
+    _fill_architecture(args, "transformer_tiny")

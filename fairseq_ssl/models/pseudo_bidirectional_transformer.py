@@ -1,4 +1,8 @@
-"""Pseudo-bidirectional decoding: the source is the decoder's future, one stack for both (PBD)."""
+"""Transformer with pseudo-bidirectional decoding (PBD).
+
+The decoder attends to the source as a pseudo future. By default it shares its layers with the
+encoder.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -8,7 +12,6 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
-    FairseqIncrementalDecoder,
     register_model,
     register_model_architecture,
 )
@@ -18,13 +21,14 @@ from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.architecture_defaults import fill_defaults, fill_sizes
+from fairseq_ssl.models.decoder import FeatureDecoder
 from fairseq_ssl.modules.attention import (
-    Encoded,
+    EncodedSource,
     IncrementalTarget,
     KeysValues,
     SourceContext,
     TargetContext,
-    WholeTarget,
+    TeacherForcedTarget,
 )
 from fairseq_ssl.modules.transformer_layers import BlockSizes, DecoderLayer, TransformerBlock
 
@@ -33,59 +37,60 @@ STATE = "pseudo_bidirectional"
 
 @dataclass
 class PseudoBidirectionalConfig(FairseqDataclass):
-    """The options of the model; its defaults are the size of fairseq's `transformer`."""
+    """Options of the model. The defaults are the sizes of fairseq's `transformer`."""
 
     encoder_layers: int = field(
-        default=6, metadata={"help": "layers, of the encoder and of the decoder (default: 6)"}
+        default=6, metadata={"help": "number of encoder layers and of decoder layers (default: 6)"}
     )
     encoder_embed_dim: int = field(
-        default=512, metadata={"help": "size of embeddings and states (default: 512)"}
+        default=512, metadata={"help": "embedding dimension (default: 512)"}
     )
     encoder_ffn_embed_dim: int = field(
-        default=2048, metadata={"help": "size inside a layer's two linear maps (default: 2048)"}
+        default=2048, metadata={"help": "feed-forward dimension (default: 2048)"}
     )
     encoder_attention_heads: int = field(
-        default=8, metadata={"help": "heads of attention (default: 8)"}
+        default=8, metadata={"help": "number of attention heads (default: 8)"}
     )
     encoder_normalize_before: bool = field(
         default=False,
-        metadata={"help": "norms at the beginning of each part of a layer, not at its end"},
+        metadata={"help": "apply layer norm before each sublayer (default: after)"},
     )
     dropout: float = field(
-        default=0.1, metadata={"help": "dropout of states, 0 to 1 (default: 0.1)"}
+        default=0.1, metadata={"help": "dropout probability, 0 to 1 (default: 0.1)"}
     )
     attention_dropout: float = field(
-        default=0.0, metadata={"help": "dropout of attention, 0 to 1 (default: 0)"}
+        default=0.0,
+        metadata={"help": "dropout probability of attention weights, 0 to 1 (default: 0)"},
     )
     activation_dropout: float = field(
         default=0.0,
-        metadata={"help": "dropout between a layer's two linear maps, 0 to 1 (default: 0)"},
+        metadata={"help": "dropout probability within feed-forward networks, 0 to 1 (default: 0)"},
     )
     max_source_positions: int = field(
-        default=1024, metadata={"help": "longest source, in tokens (default: 1024)"}
+        default=1024, metadata={"help": "maximum source length in tokens (default: 1024)"}
     )
     max_target_positions: int = field(
-        default=1024, metadata={"help": "longest target, in tokens (default: 1024)"}
+        default=1024, metadata={"help": "maximum target length in tokens (default: 1024)"}
     )
     pseudo_future_layer: ChoiceEnum(["input", "output"]) = field(  # type: ignore[valid-type]
         default="input",
         metadata={
-            "help": "which states of the source a layer of the decoder copies: those that enter "
-            "the encoder's layer of the same number, or those that leave it (default: input)"
+            "help": "source states that a decoder layer uses as its pseudo future: the input or "
+            "the output of the encoder layer of the same index (default: input)"
         },
     )
     no_pseudo_future: bool = field(
         default=False,
-        metadata={"help": "a decoder that sees its past alone (PBD, table 2)"},
+        metadata={"help": "attend to the target's past only (PBD, table 2)"},
     )
     no_share_encoder_decoder: bool = field(
         default=False,
-        metadata={"help": "layers of its own for the decoder (PBD, table 2)"},
+        metadata={"help": "give the decoder its own layers (PBD, table 2)"},
     )
 
 
 class SharedEncoder(FairseqEncoder):
-    """The stack, and the embeddings, that the decoder uses too."""
+    """An encoder whose embeddings, and by default layers, the decoder also uses."""
 
     def __init__(self, cfg: PseudoBidirectionalConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -93,18 +98,18 @@ class SharedEncoder(FairseqEncoder):
         self.padding = dictionary.pad()
         self.dropout = cfg.dropout
         self.scale = math.sqrt(sizes.dim)
-        self.longest = cfg.max_source_positions
+        self.max_length = cfg.max_source_positions
         self.embed_tokens = nn.Embedding(len(dictionary), sizes.dim, self.padding)
         nn.init.normal_(self.embed_tokens.weight, std=sizes.dim**-0.5)
         nn.init.zeros_(self.embed_tokens.weight[self.padding])
         self.embed_positions = SinusoidalPositionalEmbedding(
-            sizes.dim, self.padding, max(self.longest, cfg.max_target_positions) + 2
+            sizes.dim, self.padding, max(self.max_length, cfg.max_target_positions) + 2
         )
         self.layers = nn.ModuleList(TransformerBlock(sizes) for _ in range(cfg.encoder_layers))
         self.layer_norm = nn.LayerNorm(sizes.dim) if sizes.norm_before else nn.Identity()
 
-    def embedded(self, tokens: Tensor, is_step: bool = False) -> Tensor:
-        """Return the first layer's states of `tokens` [batch, time], or of the last one alone."""
+    def embed(self, tokens: Tensor, is_step: bool = False) -> Tensor:
+        """Embed `tokens` [batch, time], or only the last of each row if `is_step`."""
         step: dict[str, Any] | None = {} if is_step else None
         positions = self.embed_positions(tokens, incremental_state=step)
         tokens = tokens[:, -1:] if is_step else tokens
@@ -117,44 +122,43 @@ class SharedEncoder(FairseqEncoder):
         """Encode ids [batch, time], padded on either side."""
         is_padding = src_tokens.eq(self.padding)
         is_padded = bool(is_padding.any())
-        seen = ~is_padding[:, None, None, :] if is_padded else None
-        states = self.embedded(src_tokens)
-        between, own = [states], []
+        mask = ~is_padding[:, None, None, :] if is_padded else None
+        states = self.embed(src_tokens)
+        layer_states, keys_values = [states], []
         for layer in self.layers:
-            states, keys_values = layer(states, seen)
-            between.append(states)
-            own.append(keys_values)
+            states, own = layer(states, mask)
+            layer_states.append(states)
+            keys_values.append(own)
         states = self.layer_norm(states)
-        encoded = Encoded(states, tuple(between), tuple(own), ~is_padding, is_padded)
+        encoded = EncodedSource(
+            states, tuple(layer_states), tuple(keys_values), ~is_padding, is_padded
+        )
         return _encoder_out(states.transpose(0, 1), is_padding, encoded)
 
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
     ) -> dict[str, list[Any]]:
-        """Return what was encoded, for other rows of the target."""
+        """Return the encoder output for other target rows."""
         return _encoder_out(
             encoder_out["encoder_out"][0].index_select(1, new_order),
             encoder_out["encoder_padding_mask"][0].index_select(0, new_order),
-            encoder_out["encoded"][0].of_rows(new_order),
+            encoder_out["encoded"][0].select_rows(new_order),
         )
 
     def max_positions(self) -> int:
-        """Return how long a source may be."""
-        return self.longest
+        """Return the maximum source length."""
+        return self.max_length
 
 
-class PseudoBidirectionalDecoder(FairseqIncrementalDecoder):
-    """A decoder whose self-attention also sees what the source says further on."""
-
-    scores_features_alone = True
-    """Its scores are what `output_layer` makes of its features, and no more."""
+class PseudoBidirectionalDecoder(FeatureDecoder):
+    """A decoder whose self-attention also sees the source as a pseudo future."""
 
     def __init__(
         self, cfg: PseudoBidirectionalConfig, dictionary: Any, encoder: SharedEncoder
     ) -> None:
         super().__init__(dictionary)
         sizes = _block_sizes(cfg)
-        self.longest = cfg.max_target_positions
+        self.max_length = cfg.max_target_positions
         self.has_future = not cfg.no_pseudo_future
         self.is_shared = not cfg.no_share_encoder_decoder
         self.copies_output = str(cfg.pseudo_future_layer) == "output"
@@ -162,7 +166,7 @@ class PseudoBidirectionalDecoder(FairseqIncrementalDecoder):
         self.layers = nn.ModuleList(
             DecoderLayer(sizes, has_segments=self.has_future) for _ in range(cfg.encoder_layers)
         )
-        # What a tuple holds is not registered: a shared weight has one name, the encoder's.
+        # In a tuple, the encoder is not registered as a submodule, so shared weights have one name.
         self._encoder = (encoder,)
         if not self.is_shared:
             self.blocks = nn.ModuleList(TransformerBlock(sizes) for _ in encoder.layers)
@@ -170,7 +174,7 @@ class PseudoBidirectionalDecoder(FairseqIncrementalDecoder):
 
     @property
     def parts(self) -> list[tuple[DecoderLayer, TransformerBlock]]:
-        """Each layer with its block, which may be the encoder's."""
+        """Each decoder layer with its block, which may be the encoder's."""
         blocks = self._encoder[0].layers if self.is_shared else self.blocks
         return list(zip(self.layers, blocks, strict=True))  # type: ignore[arg-type]
 
@@ -187,99 +191,86 @@ class PseudoBidirectionalDecoder(FairseqIncrementalDecoder):
         target: TargetContext
         if incremental_state is None:
             real = prev_output_tokens.ne(encoder.padding)
-            target = WholeTarget(real, encoded, self.future(encoded))
-            source = self.source(encoded)
+            target = TeacherForcedTarget(real, encoded, self._future(encoded))
+            source = self._source(encoded)
         else:
             target, source = self._step(encoded, incremental_state)
-        states = encoder.embedded(prev_output_tokens, is_step=incremental_state is not None)
+        states = encoder.embed(prev_output_tokens, is_step=incremental_state is not None)
         attn = None
         for i, (layer, block) in enumerate(self.parts):
             states, query = layer(i, block, states, target, source)
             if self.need_attn and not self.training and i == len(self.layers) - 1:
-                attn = source.shares(i, query)
+                attn = source.attention_weights(i, query)
         norm = encoder.layer_norm if self.is_shared else self.layer_norm
         return norm(states), {"attn": [attn], "inner_states": []}
 
     def _step(
-        self, encoded: Encoded, state: dict[str, Any]
+        self, encoded: EncodedSource, state: dict[str, Any]
     ) -> tuple[IncrementalTarget, SourceContext]:
-        """Return what the next token sees, from what was kept of those before."""
+        """Return the contexts of the next token, from the incremental state."""
         if STATE not in state:
-            growing = IncrementalTarget(encoded, self.future(encoded))
-            state[STATE] = (growing, self.source(encoded))
+            started = IncrementalTarget(encoded, self._future(encoded))
+            state[STATE] = (started, self._source(encoded))
         target, source = state[STATE]
         target.advance()
         return target, source
 
-    def future(self, encoded: Encoded) -> list[KeysValues] | None:
-        """Return what each layer copies from the source, a sentence a row."""
+    def _future(self, encoded: EncodedSource) -> list[KeysValues] | None:
+        """Return the keys and values of the pseudo future, by layer."""
         if not self.has_future:
             return None
         if self.is_shared and not self.copies_output:
-            pairs = zip(self.parts, encoded.own, strict=True)
-            return [layer.copied_from(block, own) for (layer, block), own in pairs]
-        states = encoded.between[1:] if self.copies_output else encoded.between[:-1]
+            pairs = zip(self.parts, encoded.keys_values, strict=True)
+            return [layer.reuse_as_future(block, own) for (layer, block), own in pairs]
+        states = encoded.layer_states[1:] if self.copies_output else encoded.layer_states[:-1]
         return [
-            layer.copied(block, copied)
-            for (layer, block), copied in zip(self.parts, states, strict=True)
+            layer.project_future(block, one)
+            for (layer, block), one in zip(self.parts, states, strict=True)
         ]
 
-    def source(self, encoded: Encoded) -> SourceContext:
-        """Return the source as the layers attend to it."""
+    def _source(self, encoded: EncodedSource) -> SourceContext:
         return SourceContext(encoded, [layer.encoder_attn for layer, _ in self.parts])
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Any]] | None = None,
-        incremental_state: dict[str, Any] | None = None,
-        features_only: bool = False,
-        **_: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Return scores [batch, time, vocabulary] for ids [batch, time], or for the last one."""
-        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
-        return features if features_only else self.output_layer(features), extra
-
     def output_layer(self, features: Tensor, **_: Any) -> Tensor:
-        """Score the vocabulary."""
+        """Return logits over the vocabulary, with tied embeddings."""
         return functional.linear(features, self._encoder[0].embed_tokens.weight)
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Go on with other rows."""
+        """Select rows of the incremental state."""
         for context in incremental_state.get(STATE, ()):
             context.reorder(new_order)
 
     def max_positions(self) -> int:
-        """Return how long a target may be."""
-        return self.longest
+        """Return the maximum target length."""
+        return self.max_length
 
 
 @register_model("pseudo_bidirectional_transformer", dataclass=PseudoBidirectionalConfig)
 class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
-    """A Transformer for sources and targets that differ in few places."""
+    """A Transformer for sources and targets that differ in few tokens."""
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models: none are published."""
+        """Return no models. None are published."""
         return {}
 
     @classmethod
     def build_model(
         cls, cfg: PseudoBidirectionalConfig, task: Any
     ) -> "PseudoBidirectionalTransformer":
-        """Make the model for a task whose two sides have one dictionary."""
+        """Build the model for a task with a joint dictionary."""
         _check(cfg, task)
         encoder = SharedEncoder(cfg, task.source_dictionary)
         decoder = PseudoBidirectionalDecoder(cfg, task.target_dictionary, encoder)
         return cls(encoder, decoder)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Keep the shares of attention only where the command needs them."""
+        """Return attention weights only if the command needs them."""
         super().prepare_for_inference_(cfg)
-        wanted = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
-        self.decoder.need_attn = bool(wanted)
+        needs = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
+        self.decoder.need_attn = bool(needs)
 
     def load_state_dict(
         self,
@@ -288,7 +279,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         model_cfg: Any = None,
         args: Any = None,
     ) -> Any:
-        """Load a checkpoint of the same kind: shared, or with a decoder of its own."""
+        """Load a checkpoint. Whether its decoder is shared must match."""
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
@@ -305,8 +296,10 @@ def _block_sizes(cfg: PseudoBidirectionalConfig) -> BlockSizes:
     )
 
 
-def _encoder_out(states: Tensor, is_padding: Tensor, encoded: Encoded) -> dict[str, list[Any]]:
-    """Return what fairseq expects of an encoder, and what the decoder here works with."""
+def _encoder_out(
+    states: Tensor, is_padding: Tensor, encoded: EncodedSource
+) -> dict[str, list[Any]]:
+    """Return fairseq's encoder output, with the `EncodedSource` for our decoder."""
     return {
         "encoder_out": [states],  # [time, rows, dim]
         "encoder_padding_mask": [is_padding],  # [rows, time]
@@ -315,15 +308,15 @@ def _encoder_out(states: Tensor, is_padding: Tensor, encoded: Encoded) -> dict[s
 
 
 def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
-    """Refuse what the model can not be."""
+    """Reject invalid options and dictionaries."""
     if task.source_dictionary != task.target_dictionary:
         raise ConfigurationError(
-            "Source and target have other dictionaries, and this model has one for both. "
-            "Binarize with fairseq-preprocess --joined-dictionary."
+            "Source and target have different dictionaries, but this model needs a joint one. "
+            "Binarize the data with fairseq-preprocess --joined-dictionary."
         )
     if cfg.encoder_embed_dim % cfg.encoder_attention_heads:
         raise ConfigurationError(
-            f"--encoder-embed-dim {cfg.encoder_embed_dim} is no multiple of "
+            f"--encoder-embed-dim {cfg.encoder_embed_dim} is not a multiple of "
             f"--encoder-attention-heads {cfg.encoder_attention_heads}."
         )
     if str(cfg.pseudo_future_layer) not in ("input", "output"):
@@ -333,18 +326,18 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Refuse a checkpoint whose decoder shares less, or more, than this one."""
+    """Reject a checkpoint whose decoder does not share its layers as this one does."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
-            "The checkpoint is one of fairseq's Transformer, whose decoder has layers of its own. "
-            "A pseudo_bidirectional_transformer can not start from it."
+            "The checkpoint is from a fairseq Transformer, whose decoder has its own layers. "
+            "A pseudo_bidirectional_transformer cannot be initialized from it."
         )
     is_shared = not any(key.startswith("decoder.blocks.") for key in state)
     if is_shared != decoder.is_shared:
-        kinds = {True: "shares its layers with the encoder", False: "has layers of its own"}
+        kinds = {True: "shares its layers with the encoder", False: "has its own layers"}
         raise ConfigurationError(
-            f"The decoder of the checkpoint {kinds[is_shared]}, and that of this model "
-            f"{kinds[decoder.is_shared]}. Give --no-share-encoder-decoder to both or to none."
+            f"The decoder of the checkpoint {kinds[is_shared]}, but the decoder of this model "
+            f"{kinds[decoder.is_shared]}. Use --no-share-encoder-decoder for both or for neither."
         )
 
 
@@ -352,7 +345,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
     "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_big"
 )
 def pseudo_bidirectional_transformer_big(args: Any) -> None:
-    """The big size of Vaswani et al., with the dropout of PBD, section 4.1."""
+    """The big model of Vaswani et al. with the dropout of PBD, section 4.1."""
     fill_sizes(args, layers=6, dim=1024, inner_dim=4096, heads=16)
     fill_defaults(args, dropout=0.2)
 
@@ -370,7 +363,7 @@ def pseudo_bidirectional_transformer_big_12(args: Any) -> None:
     "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_small"
 )
 def pseudo_bidirectional_transformer_small(args: Any) -> None:
-    """The size for spelling and OCR (PBD, section 4.2)."""
+    """The model for spelling and OCR correction (PBD, section 4.2)."""
     fill_sizes(args, layers=2, dim=200, inner_dim=400, heads=4)
 
 

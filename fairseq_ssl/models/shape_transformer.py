@@ -1,4 +1,4 @@
-"""SHAPE: a Transformer with shifted absolute positions (Kiyono et al., 2021; thesis, ch. 6)."""
+"""Transformer with shifted, absolute or relative positions (SHAPE; thesis, chapter 6)."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ DEFAULTS = {
     "shape_relative_one_table": False,
     "shape_embedding_init": "normal",
 }
-"""Defaults of the options: the values of the thesis, which does not mention initial embeddings."""
+"""Defaults of the options, from the thesis (which does not specify the embedding init)."""
 
 
 @register_model("shape_transformer")
 class ShapeTransformerModel(TransformerModel):
-    """fairseq's Transformer with one of the thesis' three kinds of positions.
+    """fairseq's Transformer with one of three position encodings.
 
-    Shifted: by a random k while it trains, apart for source and target. Absolute: never
-    shifted, the stock Transformer bit for bit. Relative: distances within self-attention.
+    shifted: sinusoids shifted by a random k in training, drawn separately for source and target.
+    absolute: sinusoids, equal to the stock Transformer bit for bit. relative: relative
+    self-attention.
     """
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models: those of the stock Transformer are not of this kind."""
+        """Return no models. Those of the stock Transformer are not compatible."""
         return {}
 
     @classmethod
@@ -52,51 +53,51 @@ class ShapeTransformerModel(TransformerModel):
         parser.add_argument(
             "--shape-positions",
             choices=POSITIONS,
-            help="absolute: sinusoids; shifted: sinusoids, shifted at random in training (SHAPE); "
-            "relative: learned distances in self-attention, no sinusoids (Shaw et al., 2018) "
+            help="position encoding: absolute, sinusoids; shifted, sinusoids with random shifts in "
+            "training (SHAPE); relative, learned distances in self-attention (Shaw et al., 2018) "
             f"(default: {DEFAULTS['shape_positions']})",
         )
         parser.add_argument(
             "--shape-max-shift",
             type=int,
             metavar="K",
-            help="with shifted: largest shift in training, in tokens: k is drawn from "
-            "{0, ..., K} for each sequence and step, apart for source and target; K in the "
-            f"thesis, section 6.2.3 (default: {DEFAULTS['shape_max_shift']})",
+            help="maximum shift in training (shifted only), K in the thesis, 0 or more tokens: k "
+            "is drawn from {0, ..., K} for each sequence and step, separately for source and "
+            f"target (default: {DEFAULTS['shape_max_shift']})",
         )
         parser.add_argument(
             "--shape-eval-offset",
             type=int,
             metavar="N",
-            help="with absolute or shifted: outside training the first position is this many "
-            "tokens on; 0 is the thesis, K what the authors' code does "
+            help="index of the first position outside training (absolute and shifted only), 0 or "
+            "more; 0 in the thesis, K in the authors' code "
             f"(default: {DEFAULTS['shape_eval_offset']})",
         )
         parser.add_argument(
             "--shape-relative-limit",
             type=int,
             metavar="L",
-            help="with relative: largest distance told apart, in tokens, 1 or more; those "
-            f"beyond count as L (default: {DEFAULTS['shape_relative_limit']})",
+            help="maximum distance (relative only), 1 or more tokens; larger distances are clipped "
+            f"(default: {DEFAULTS['shape_relative_limit']})",
         )
         parser.add_argument(
             "--shape-relative-one-table",
             action="store_true",
             default=None,
-            help="with relative: one table of distances for both keys and values, as "
-            "OpenNMT-py has it (default: two, as Shaw et al. have it)",
+            help="share one table of distances between keys and values (relative only), as in "
+            "OpenNMT-py (default: two tables, as in Shaw et al.)",
         )
         parser.add_argument(
             "--shape-embedding-init",
             choices=EMBEDDING_INITS,
-            help="distribution of the initial token embeddings: normal, standard deviation "
-            "dim^-0.5, as in fairseq; glorot, uniform, as in OpenNMT-py, with which the "
-            f"authors trained (default: {DEFAULTS['shape_embedding_init']})",
+            help="token embedding initialization: normal, standard deviation dim^-0.5, as in "
+            "fairseq; glorot, uniform, as in OpenNMT-py, which the authors used "
+            f"(default: {DEFAULTS['shape_embedding_init']})",
         )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> ShapeTransformerModel:
-        """Build the stock Transformer and give both sides the positions asked for."""
+        """Build the stock Transformer and replace the positions of encoder and decoder."""
         _check(args)
         model: ShapeTransformerModel = super().build_model(args, task)
         for side in (model.encoder, model.decoder):
@@ -105,29 +106,29 @@ class ShapeTransformerModel(TransformerModel):
             else:
                 _make_shifted(side, args)
         if args.shape_embedding_init == "glorot":
-            _draw_embeddings(model)
+            _init_embeddings_glorot(model)
         return model
 
 
 def _make_shifted(side: Any, args: Any) -> None:
-    """Let an encoder or decoder shift its sinusoids; absolute positions shift by nothing."""
+    """Replace the sinusoids of an encoder or decoder by shifted ones. Absolute shifts by 0."""
     max_shift = args.shape_max_shift if args.shape_positions == "shifted" else 0
-    side.embed_positions = ShiftedSinusoidalPositions.replacing(
+    side.embed_positions = ShiftedSinusoidalPositions.from_stock(
         side.embed_positions, max_shift, args.shape_eval_offset
     )
 
 
 def _make_relative(side: Any, args: Any) -> None:
-    """Take the sinusoids away, and let each layer's self-attention know distances instead."""
+    """Remove the sinusoids and replace each layer's self-attention by relative attention."""
     side.embed_positions = None
-    for layer in side.layers.children():  # iterating would skip some under --encoder-layerdrop
-        layer.self_attn = RelativeSelfAttention.replacing(
+    for layer in side.layers.children():  # iteration would skip layers with --encoder-layerdrop
+        layer.self_attn = RelativeSelfAttention.from_stock(
             layer.self_attn, args.shape_relative_limit, args.shape_relative_one_table
         )
 
 
-def _draw_embeddings(model: ShapeTransformerModel) -> None:
-    """Draw the token embeddings again, by Glorot and Bengio (2010); those of padding stay 0."""
+def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
+    """Reinitialize token embeddings as in Glorot and Bengio (2010), except padding."""
     encoder, decoder = model.encoder, model.decoder
     tables = (encoder.embed_tokens, decoder.embed_tokens, decoder.output_projection)
     for weight in {id(table.weight): table.weight for table in tables}.values():
@@ -136,13 +137,13 @@ def _draw_embeddings(model: ShapeTransformerModel) -> None:
 
 
 def _check(args: Any) -> None:
-    """Refuse settings out of range, and those under which the positions would not count."""
-    smallest = {"shape_max_shift": 0, "shape_eval_offset": 0, "shape_relative_limit": 1}
-    for name, least in smallest.items():
+    """Reject values out of range, and options that would disable the positions."""
+    minima = {"shape_max_shift": 0, "shape_eval_offset": 0, "shape_relative_limit": 1}
+    for name, minimum in minima.items():
         value = getattr(args, name)
-        if value < least:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected {least} or more tokens.")
-    if args.shape_positions not in POSITIONS:  # Hydra does not look at the choices
+        if value < minimum:
+            raise ConfigurationError(f"{flag(name)} is {value}; expected {minimum} or more tokens.")
+    if args.shape_positions not in POSITIONS:  # Hydra does not check choices
         raise ConfigurationError(
             f"--shape-positions is {args.shape_positions!r}; expected {', '.join(POSITIONS)}."
         )
@@ -154,19 +155,19 @@ def _check(args: Any) -> None:
     for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
         if getattr(args, name, False):
             raise ConfigurationError(
-                f"{flag(name)} does not go with a shape_transformer, which has positions of its "
-                "own. Drop the flag, or take one of fairseq's own architectures."
+                f"{flag(name)} cannot be used with shape_transformer, which has its own positions. "
+                "Remove the option, or use one of fairseq's architectures."
             )
     if args.shape_positions == "relative":
         _check_attention(args)
 
 
 def _check_attention(args: Any) -> None:
-    """Refuse what changes the self-attention that relative positions replace."""
+    """Reject options that relative self-attention does not support."""
     if args.shape_eval_offset:
         raise ConfigurationError(
-            "--shape-eval-offset does not go with --shape-positions relative: there is no first "
-            "position to move. Drop it."
+            "--shape-eval-offset cannot be used with --shape-positions relative, which has no "
+            "first position. Remove it."
         )
     for name in (
         "cross_self_attention",
@@ -175,13 +176,13 @@ def _check_attention(args: Any) -> None:
     ):
         if getattr(args, name, None):
             raise ConfigurationError(
-                f"{flag(name)} does not go with --shape-positions relative, which has an "
-                "attention of its own. Drop one of the two."
+                f"{flag(name)} cannot be used with --shape-positions relative, which has its own "
+                "attention. Remove one of the two."
             )
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:
-    """Return the function that fills `args` with the sizes of `stock_arch` and our defaults."""
+    """Return a function that sets the sizes of `stock_arch` and our defaults."""
 
     def fill(args: Any) -> None:
         fill_defaults(args, **DEFAULTS)

@@ -1,4 +1,4 @@
-"""Text classifiers: the interface of an expert, pooling over states, loading a trained one."""
+"""Text classifiers (experts): their interface, pooling classification layers, and loading."""
 
 import json
 from abc import abstractmethod
@@ -16,35 +16,34 @@ from torch import Tensor, nn
 from fairseq_ssl.checkpoints.files import model_options, read_checkpoint
 from fairseq_ssl.errors import ConfigurationError
 
-CLASSIFICATION_TASK = "semi_supervised_classification"
 
-
-def require_task(task: Any, arch: str) -> None:
-    """Refuse a task without classes."""
+def require_classes(task: Any, arch: str) -> None:
+    """Raise an error if the task has no `classes` and cannot train a classifier."""
     if getattr(task, "classes", None) is None:
         raise ConfigurationError(
-            f"A model {arch} classifies texts. Use it with --task {CLASSIFICATION_TASK}."
+            f"--arch {arch} needs a task with classes, such as semi_supervised_classification. "
+            "Set --task."
         )
 
 
 class TextClassifier(BaseFairseqModel):
-    """Scores the classes of texts; its embeddings can be had, and disturbed, by themselves."""
+    """A classifier whose embeddings can be computed, and perturbed, separately."""
 
     stages: tuple[str, ...] = ("supervised",)
-    """Of --classification-stage: what it can be trained in."""
+    """Values of --classification-stage in which the model can be trained."""
 
     @abstractmethod
     def embed(self, src_tokens: Tensor) -> Tensor:
-        """Return the embeddings of words [batch, time, dim], with dropout in training."""
+        """Return word embeddings [batch, time, dim], with dropout in training."""
 
     @abstractmethod
-    def scored(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
+    def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
         """Return the logits z [batch, classes] of embedded texts."""
 
-    def settled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return inputs of `forward` with what no disturbance of embeddings changes.
+    def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the inputs of `forward` with all values that do not depend on embeddings.
 
-        For those who ask more than once: it is computed here and not again.
+        Use it before several calls with different perturbations of the same texts.
         """
         return inputs
 
@@ -58,20 +57,20 @@ class TextClassifier(BaseFairseqModel):
         """Return the logits of the classes [batch, classes].
 
         Args:
-            src_tokens: ids [batch, time], each text ended by </s>, padded on the right
-            src_lengths: [batch], the ends counted
-            embedded: embeddings to take in place of those of the words
+            src_tokens: [batch, time], ids, with </s> at the end, padded on the right.
+            src_lengths: [batch], lengths with </s>.
+            embedded: embeddings to use in place of those of `src_tokens`.
         """
         embedded = self.embed(src_tokens) if embedded is None else embedded
-        return self.scored(embedded, src_tokens, src_lengths)
+        return self.classify(embedded, src_tokens, src_lengths)
 
 
 MEAN, FIRST = "mean", "first"
 POOLS = (MEAN, FIRST)
 
 
-class PooledClasses(nn.Module):
-    """z = W ReLU(W_h h + b_h) + b, of the mean h of a text's states, or of its first state."""
+class ClassificationHead(nn.Module):
+    """z = W ReLU(W_h h + b_h) + b, where h is the mean or the first of a text's states."""
 
     def __init__(self, dim: int, inner_dim: int, classes: int, pool: str, dropout: float) -> None:
         super().__init__()
@@ -84,85 +83,89 @@ class PooledClasses(nn.Module):
         """Return logits [batch, classes].
 
         Args:
-            states: [batch, time, dim]
-            is_word: what of them counts [batch, time]; every text has something
+            states: [batch, time, dim].
+            is_word: [batch, time], True for states to average. Each text needs at least one.
         """
         if self.pool == FIRST:
             pooled = states[:, 0]
         else:
-            shares = is_word.type_as(states)
-            shares = shares / shares.sum(1, keepdim=True)
-            pooled = torch.einsum("bt,btd->bd", shares, states.masked_fill(~is_word[..., None], 0))
+            weights = is_word.type_as(states)
+            weights = weights / weights.sum(1, keepdim=True)
+            pooled = torch.einsum("bt,btd->bd", weights, states.masked_fill(~is_word[..., None], 0))
         logits: Tensor = self.output(self.hidden(self.dropout(pooled)).relu())
         return logits
 
 
 @dataclass
 class PooledConfig(FairseqDataclass):
-    """How classes are told from states."""
+    """Options of the classification layers."""
 
     classifier_mlp_dim: int = field(
         default=30,
-        metadata={"help": "size of the layer between the encoder and the classes (default: 30)"},
+        metadata={"help": "hidden dimension of the classification layers (default: 30)"},
     )
     classifier_pool: ChoiceEnum(POOLS) = field(  # type: ignore[valid-type]
         default=POOLS[0],
-        metadata={"help": "what stands for a text: the mean of its states, or the first of them"},
+        metadata={"help": "pooling: the mean of a text's states, or its first state"},
     )
     classifier_dropout: float = field(
         default=0.1,
-        metadata={"help": "dropout of embeddings and of that, 0 to 1 (default: 0.1)"},
+        metadata={
+            "help": "dropout probability of embeddings and pooled states, 0 to below 1 "
+            "(default: 0.1)"
+        },
     )
 
 
-def pooled_classes(cfg: PooledConfig, dim: int, classes: int) -> PooledClasses:
-    """Make what scores classes; refuse what it can not be."""
+def build_classification_head(cfg: PooledConfig, dim: int, classes: int) -> ClassificationHead:
+    """Build the classification layers for states of dimension `dim`."""
     if cfg.classifier_mlp_dim < 1 or not 0 <= cfg.classifier_dropout < 1:
         raise ConfigurationError(
-            f"--classifier-mlp-dim is {cfg.classifier_mlp_dim} and --classifier-dropout "
-            f"{cfg.classifier_dropout}; expected 1 or more, and 0 to 1."
+            f"--classifier-mlp-dim is {cfg.classifier_mlp_dim} and --classifier-dropout is "
+            f"{cfg.classifier_dropout}; expected 1 or more, and 0 to below 1."
         )
     pool = str(cfg.classifier_pool)
-    return PooledClasses(dim, cfg.classifier_mlp_dim, classes, pool, cfg.classifier_dropout)
+    return ClassificationHead(dim, cfg.classifier_mlp_dim, classes, pool, cfg.classifier_dropout)
 
 
-STARTS = (
+INITIALIZATION_OPTIONS = (
     "classifier_lm",
     "classifier_lm_dict",
     "classifier_bert",
     "classifier_encoder",
     "classifier_encoder_dict",
 )
-"""Options that tell what a model starts from; its checkpoint does without them."""
+"""Options that initialize a model from files. A checkpoint does not need them."""
 
 
 def expert_options(path: Path) -> str:
     """Return the options of the model in a checkpoint, as JSON."""
     options = model_options(read_checkpoint(path))
-    return json.dumps({name: value for name, value in options.items() if name not in STARTS})
+    kept = {key: value for key, value in options.items() if key not in INITIALIZATION_OPTIONS}
+    return json.dumps(kept)
 
 
-def built_expert(options: str, task: Any, origin: str) -> TextClassifier:
-    """Make a classifier of such options, at random."""
+def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
+    """Build a classifier with random weights from the options of `expert_options`."""
     cfg = json.loads(options)
     model = models.build_model(OmegaConf.create(cfg), task, from_checkpoint=True)
     if not isinstance(model, TextClassifier):
         raise ConfigurationError(
-            f"{origin} holds a {cfg.get('_name')}; expected a classifier, trained with "
+            f"{origin} has a model {cfg.get('_name')}; expected a classifier trained with "
             "--classification-stage supervised."
         )
     return model
 
 
-def loaded_expert(path: Path, task: Any) -> TextClassifier:
-    """Return the classifier that a checkpoint holds; its vocabulary must be the task's."""
-    expert = built_expert(expert_options(path), task, str(path))
-    expert.load_state_dict(checked_state(path, task)["model"])
+def load_expert(path: Path, task: Any) -> TextClassifier:
+    """Load a classifier from a checkpoint with the task's vocabularies."""
+    expert = build_expert(expert_options(path), task, str(path))
+    expert.load_state_dict(read_checkpoint_of_task(path, task)["model"])
     return expert
 
 
-def checked_state(path: Path, task: Any) -> dict[str, Any]:
-    """Read a checkpoint; refuse one of other vocabularies than the task's."""
+def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
+    """Read a checkpoint. Raise an error if its vocabularies are not the task's."""
     state = read_checkpoint(path)
     task.check_vocabularies(state.get("task_state") or {}, str(path))
     return state

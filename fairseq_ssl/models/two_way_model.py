@@ -1,4 +1,4 @@
-"""Two models of translation, one for each direction, in one checkpoint."""
+"""A pair of translation models, one per direction, in one checkpoint."""
 
 from __future__ import annotations
 
@@ -10,76 +10,76 @@ from fairseq.models import BaseFairseqModel, FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.dilated_stack import kept_statistics
-from fairseq_ssl.modules.reconstruction import Passage
+from fairseq_ssl.modules.dilated_stack import freeze_statistics
+from fairseq_ssl.modules.reconstruction import DirectionBatch
 
 
 class TwoWayModel(BaseFairseqModel):
-    """Any two models with an encoder and a decoder, which share nothing."""
+    """Two encoder-decoder models without shared weights, one per translation direction."""
 
     def __init__(self, models: Mapping[str, Any]) -> None:
-        """Hold the models by their directions, as in ``de-en``."""
+        """Combine models, by direction such as ``de-en``."""
         super().__init__()
         for model in models.values():
             if not isinstance(model, FairseqEncoderDecoderModel):
                 raise ConfigurationError(
-                    f"A {type(model).__name__} can not be trained both ways: expected an "
-                    "architecture with an encoder and a decoder, as --arch transformer."
+                    f"{type(model).__name__} cannot be trained in both directions. Expected an "
+                    "architecture with an encoder and a decoder, such as --arch transformer."
                 )
-            _refuse_words_to_copy(model)
+            _check_vocabulary(model)
         self.models = nn.ModuleDict(models)
 
-    def forward(self, passages: Sequence[Passage]) -> list[Tensor]:
-        """Return log-probabilities [rows, time, vocabulary] for each passage.
+    def forward(self, batches: Sequence[DirectionBatch]) -> list[Tensor]:
+        """Return log-probabilities [rows, time, vocabulary] for each batch.
 
-        All of a step's work is done in one call, which distributed training asks for.
+        Distributed training needs one call of `forward` per step.
         """
-        return [self._scores(passage) for passage in passages]
+        return [self._score(batch) for batch in batches]
 
-    def _scores(self, passage: Passage) -> Tensor:
-        model: Any = self.models[passage.direction]
-        with nullcontext() if passage.is_genuine else kept_statistics(model):
-            if passage.rows is None:
-                output = model(passage.source, passage.lengths, passage.previous)
+    def _score(self, batch: DirectionBatch) -> Tensor:
+        model: Any = self.models[batch.direction]
+        with nullcontext() if batch.is_genuine else freeze_statistics(model):
+            if batch.rows is None:
+                output = model(batch.source, batch.lengths, batch.previous)
             else:
-                # a source is encoded once for all of its candidates
-                encoded = model.encoder(passage.source, src_lengths=passage.lengths)
-                encoded = model.encoder.reorder_encoder_out(encoded, passage.rows)
-                output = model.decoder(passage.previous, encoder_out=encoded)
-        sample = {"target": passage.target}
+                # Encode each source once for all its candidates.
+                encoded = model.encoder(batch.source, src_lengths=batch.lengths)
+                encoded = model.encoder.reorder_encoder_out(encoded, batch.rows)
+                output = model.decoder(batch.previous, encoder_out=encoded)
+        sample = {"target": batch.target}
         scores: Tensor = model.get_normalized_probs(output, log_probs=True, sample=sample)
         return scores
 
     def train(self, mode: bool = True) -> TwoWayModel:
-        """Enter training or leave it; told again, a small model would spend a tenth of its time."""
+        """Set the mode. Skip it if it is set, which saves small models a tenth of their time."""
         if any(model.training != mode for model in (self, *self._all_models())):
             super().train(mode)
         return self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Tell both models, each of which tells its modules; fairseq would tell those twice."""
+        """Call `set_num_updates` once for each module. fairseq's version would call it twice."""
         for model in self._all_models():
             model.set_num_updates(num_updates)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return how long a sentence may be, on either side of either model."""
-        longest = min(min(model.max_positions()) for model in self._all_models())
-        return longest, longest
+        """Return the maximum length of a sentence, on both sides of both models."""
+        max_length = min(min(model.max_positions()) for model in self._all_models())
+        return max_length, max_length
 
     def max_decoder_positions(self) -> int:
-        """Return how long a target may be."""
+        """Return the maximum target length."""
         return min(int(model.max_decoder_positions()) for model in self._all_models())
 
     def _all_models(self) -> list[Any]:
         return list(self.models.values())
 
 
-def _refuse_words_to_copy(model: Any) -> None:
-    """Refuse a model that numbers some words anew for each source: the loss would miss them."""
+def _check_vocabulary(model: Any) -> None:
+    """Reject a model with words that can only be copied, which the loss does not support."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:
         raise ConfigurationError(
-            f"--copy-vocabulary is {model.copy_vocabulary}, and the dictionary has {words} "
-            "entries: words that can only be copied can not be trained on both ways. Leave it "
-            "out, or train each direction by itself with --task copying_translation."
+            f"--copy-vocabulary is {model.copy_vocabulary}, but the dictionary has {words} "
+            "entries. Words that can only be copied are not supported in both directions. Remove "
+            "the option, or train each direction separately with --task copying_translation."
         )

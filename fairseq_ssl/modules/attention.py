@@ -1,4 +1,10 @@
-"""Attention of decoder layers: to the source, to the target so far, and to the source as future."""
+"""Attention for pseudo-bidirectional decoding: projections, masks and cached keys and values.
+
+The decoder's self-attention sees the target's past and, as a pseudo future, the source's positions
+after the current one (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold the keys
+and values for training and for decoding; `SourceContext` holds those of the attention to the
+source.
+"""
 
 from __future__ import annotations
 
@@ -11,58 +17,35 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-def visible_to_targets(targets: Tensor, sources: Tensor | None) -> Tensor:
-    """Return which keys each position of a target sees: figure 2's mask.
-
-    Args:
-        targets: [batch, time], those that are not padding
-        sources: [batch, source time], those that are not padding; None: without a future
-
-    Returns:
-        [batch or 1, 1, time, time + source time]; the target's own keys come first
-    """
-    time = targets.size(1)
-    places = targets.cumsum(1) - 1
-    causal = torch.ones(time, time, dtype=torch.bool, device=targets.device).tril()
-    itself = torch.eye(time, dtype=torch.bool, device=targets.device)
-    past = causal & (targets[:, None, :] | itself)
-    if sources is None:
-        return past[:, None]
-    later = sources.cumsum(1)[:, None, :] - 1 > places[:, :, None]
-    return torch.cat([past, later & sources[:, None, :]], dim=2)[:, None]
-
-
-def from_the_start(there: KeysValues, real: Tensor) -> KeysValues:
-    """Return keys and values with each sentence's first real position in place 0.
-
-    Args:
-        there: of sentences padded on either side
-        real: [batch, time], the positions that are not padding
-    """
-    first = real.int().argmax(1)
-    time = real.size(1)
-    places = (torch.arange(time, device=real.device) + first[:, None]).clamp(max=time - 1)
-    index = places[:, None, :, None].expand_as(there.keys)
-    return KeysValues(there.keys.gather(2, index), there.values.gather(2, index))
-
-
 class KeysValues(NamedTuple):
-    """What positions offer to be attended to, each [batch, heads, time, dim / heads]."""
+    """Keys and values to attend to, each [batch, heads, time, dim / heads]."""
 
     keys: Tensor
     values: Tensor
 
-    def of_rows(self, rows: Tensor) -> KeysValues:
-        """Return those of the sentences that `rows` [new batch] names."""
+    def select_rows(self, rows: Tensor) -> KeysValues:
+        """Return the keys and values of the batch rows with the indices `rows` [new batch]."""
         return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
-    def before(self, others: KeysValues) -> KeysValues:
-        """Return these and, after them in time, `others`."""
+    def concat(self, others: KeysValues) -> KeysValues:
+        """Concatenate `others` to these along the time axis."""
         return KeysValues(*(torch.cat(pair, dim=2) for pair in zip(self, others, strict=True)))
+
+    def remove_left_padding(self, real: Tensor) -> KeysValues:
+        """Return the keys and values with each row's first real position moved to index 0.
+
+        Args:
+            real: [batch, time], True for positions that are not padding.
+        """
+        first = real.int().argmax(1)
+        time = real.size(1)
+        positions = torch.arange(time, device=real.device) + first[:, None]
+        index = positions.clamp(max=time - 1)[:, None, :, None].expand_as(self.keys)
+        return KeysValues(self.keys.gather(2, index), self.values.gather(2, index))
 
 
 class Attention(nn.Module):
-    """The four projections of an attention; whom each query attends to is the caller's affair."""
+    """The projections of multi-head attention. Callers choose the keys of each query."""
 
     def __init__(self, dim: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -73,77 +56,80 @@ class Attention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize as fairseq does."""
+        """Initialize as in fairseq."""
         for part in self.in_proj.weight.chunk(3):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 
-    def within(self, states: Tensor) -> tuple[Tensor, KeysValues]:
-        """Return the queries, and the keys and values, of `states` [batch, time, dim]."""
-        query, key, value = self._by_head(self.in_proj(states), 3)
+    def project(self, states: Tensor) -> tuple[Tensor, KeysValues]:
+        """Return the queries and the keys and values of `states` [batch, time, dim]."""
+        query, key, value = self._split_heads(self.in_proj(states), 3)
         return query, KeysValues(key, value)
 
-    def queries(self, states: Tensor) -> Tensor:
-        """Return the queries of `states` [batch, time, dim] alone."""
+    def project_queries(self, states: Tensor) -> Tensor:
+        """Return only the queries of `states` [batch, time, dim]."""
         dim = self.out_proj.in_features
         projected = functional.linear(states, self.in_proj.weight[:dim], self.in_proj.bias[:dim])
-        return self._by_head(projected, 1)[0]
+        return self._split_heads(projected, 1)[0]
 
-    def keys_values(self, states: Tensor) -> KeysValues:
-        """Return the keys and values of `states` [batch, time, dim] alone."""
+    def project_keys_values(self, states: Tensor) -> KeysValues:
+        """Return only the keys and values of `states` [batch, time, dim]."""
         dim = self.out_proj.in_features
         projected = functional.linear(states, self.in_proj.weight[dim:], self.in_proj.bias[dim:])
-        return KeysValues(*self._by_head(projected, 2))
+        return KeysValues(*self._split_heads(projected, 2))
 
-    def moved(self, there: KeysValues, by: Tensor) -> KeysValues:
-        """Return what `there` had been, had the vector `by` [dim] been added to its states."""
+    def translate_keys_values(self, keys_values: KeysValues, vector: Tensor) -> KeysValues:
+        """Return the keys and values of states s + `vector` [dim], given those of s.
+
+        It saves projecting the states a second time.
+        """
         dim = self.out_proj.in_features
-        moves = functional.linear(by, self.in_proj.weight[dim:]).view(2, 1, self.heads, 1, -1)
-        return KeysValues(there.keys + moves[0], there.values + moves[1])
+        offsets = functional.linear(vector, self.in_proj.weight[dim:]).view(2, 1, self.heads, 1, -1)
+        return KeysValues(keys_values.keys + offsets[0], keys_values.values + offsets[1])
 
-    def attend(self, query: Tensor, there: KeysValues, seen: Tensor | None = None) -> Tensor:
-        """Return what `query` [batch, heads, time, dim / heads] finds, [batch, time, dim].
+    def attend(self, query: Tensor, keys_values: KeysValues, mask: Tensor | None = None) -> Tensor:
+        """Return the attention output [batch, time, dim].
 
         Args:
-            query: as `within` or `queries` return it
-            there: keys and values to attend to
-            seen: [batch or 1, 1, time or 1, keys], where a query may look; None: everywhere
+            query: [batch, heads, time, dim / heads], from `project` or `project_queries`.
+            keys_values: the keys and values to attend to.
+            mask: [batch or 1, 1, time or 1, keys], True where a query may attend. None: everywhere.
         """
         dropout = self.dropout if self.training else 0.0
-        found = functional.scaled_dot_product_attention(query, *there, seen, dropout)
-        out: Tensor = self.out_proj(found.transpose(1, 2).flatten(2))
+        attended = functional.scaled_dot_product_attention(query, *keys_values, mask, dropout)
+        out: Tensor = self.out_proj(attended.transpose(1, 2).flatten(2))
         return out
 
-    def _by_head(self, projected: Tensor, parts: int) -> Tensor:
+    def _split_heads(self, projected: Tensor, parts: int) -> Tensor:
         """View [batch, time, parts * dim] as [parts, batch, heads, time, dim / heads]."""
         batch, time, _ = projected.shape
         return projected.view(batch, time, parts, self.heads, -1).permute(2, 0, 3, 1, 4)
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """Sentences that an encoder has read, each once, however many translations are begun."""
+class EncodedSource:
+    """Encoded source sentences, each stored once, whatever the number of hypotheses."""
 
     states: Tensor
-    """The last layer's, with the norm after it [sentences, time, dim]."""
-    between: tuple[Tensor, ...]
-    """Before the first layer, between layers, after the last, each [sentences, time, dim]."""
-    own: tuple[KeysValues, ...]
-    """Keys and values of each layer's self-attention."""
+    """[sentences, time, dim], the normalized output of the last layer."""
+    layer_states: tuple[Tensor, ...]
+    """The input of each layer, then the output of the last one, each [sentences, time, dim]."""
+    keys_values: tuple[KeysValues, ...]
+    """The keys and values of each layer's self-attention."""
     real: Tensor
-    """[sentences, time]: the positions that are not padding."""
+    """[sentences, time], True for positions that are not padding."""
     is_padded: bool
     """Whether there is any padding."""
     rows: Tensor | None = None
-    """The sentence of each row of the target [rows]; None: a row for each."""
+    """[rows], the sentence index of each target row. None: one row per sentence."""
 
-    def of_rows(self, order: Tensor) -> Encoded:
-        """Return the same for other rows of the target; only the index is moved."""
+    def select_rows(self, order: Tensor) -> EncodedSource:
+        """Return the same sentences for other target rows. Only the index changes."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
-    def rows_of_a_sentence(self) -> int:
-        """Return how many rows each sentence has, if all have as many, in order; else 0."""
+    def rows_per_sentence(self) -> int:
+        """Return the number of rows per sentence, or 0 if it varies or rows are out of order."""
         sentences = len(self.real)
         if self.rows is None:
             return 1
@@ -155,127 +141,157 @@ class Encoded:
 
 
 class SourceContext:
-    """The source as the decoder's attention to it sees it, for all layers."""
+    """Keys and values of the source for the attention of all decoder layers to the source."""
 
-    def __init__(self, encoded: Encoded, attentions: Sequence[Attention]) -> None:
-        """Project each sentence once, and let its rows share the result."""
-        self.group = encoded.rows_of_a_sentence()
-        self.there = [attention.keys_values(encoded.states) for attention in attentions]
-        self.seen = encoded.real[:, None, None, :] if encoded.is_padded else None
+    def __init__(self, encoded: EncodedSource, attentions: Sequence[Attention]) -> None:
+        """Project each sentence once. The rows of a sentence share its keys and values."""
+        self.group = encoded.rows_per_sentence()
+        self.keys_values = [
+            attention.project_keys_values(encoded.states) for attention in attentions
+        ]
+        self.mask = encoded.real[:, None, None, :] if encoded.is_padded else None
         if self.group == 0:
             assert encoded.rows is not None
-            self._take(encoded.rows)
+            self._select_sentences(encoded.rows)
             self.group = 1
 
     def attend(self, attention: Attention, layer: int, query: Tensor) -> Tensor:
-        """Return what `query` [rows, heads, time, dim / heads] finds, [rows, time, dim]."""
+        """Return the attention output [rows, time, dim] of `query` [rows, heads, time, width]."""
         rows, _, time, _ = query.shape
-        return attention.attend(self._grouped(query), self.there[layer], self.seen).view(
-            rows, time, -1
-        )
+        grouped = self._group_rows(query)
+        return attention.attend(grouped, self.keys_values[layer], self.mask).view(rows, time, -1)
 
-    def shares(self, layer: int, query: Tensor) -> Tensor:
-        """Return how much each query attends to each token [rows, time, source time]."""
+    def attention_weights(self, layer: int, query: Tensor) -> Tensor:
+        """Return the attention weights, averaged over heads [rows, time, source time]."""
         rows, _, time, _ = query.shape
-        query = self._grouped(query)
-        scores = query.float() @ self.there[layer].keys.float().transpose(-1, -2)
+        query = self._group_rows(query)
+        scores = query.float() @ self.keys_values[layer].keys.float().transpose(-1, -2)
         scores = scores * query.size(-1) ** -0.5
-        if self.seen is not None:
-            scores = scores.masked_fill(~self.seen, float("-inf"))
-        shares: Tensor = scores.softmax(-1).mean(1)
-        return shares.view(rows, time, -1)
+        if self.mask is not None:
+            scores = scores.masked_fill(~self.mask, float("-inf"))
+        weights: Tensor = scores.softmax(-1).mean(1)
+        return weights.view(rows, time, -1)
 
     def reorder(self, order: Tensor) -> None:
-        """Go on with other rows: as in fairseq, as many as there were are those of before."""
-        if len(order) != len(self.there[0].keys) * self.group:
-            self._take(order.view(-1, self.group)[:, 0] // self.group)
+        """Select rows. As in fairseq, the sentence of a row stays if the number of rows does."""
+        if len(order) != len(self.keys_values[0].keys) * self.group:
+            self._select_sentences(order.view(-1, self.group)[:, 0] // self.group)
 
-    def _grouped(self, query: Tensor) -> Tensor:
+    def _group_rows(self, query: Tensor) -> Tensor:
         """View [rows, heads, time, width] as [sentences, heads, group * time, width]."""
         rows, heads, time, width = query.shape
         if self.group == 1:
             return query
-        apart = query.view(rows // self.group, self.group, heads, time, width)
-        return apart.transpose(1, 2).flatten(2, 3)
+        split = query.view(rows // self.group, self.group, heads, time, width)
+        return split.transpose(1, 2).flatten(2, 3)
 
-    def _take(self, sentences: Tensor) -> None:
-        self.there = [there.of_rows(sentences) for there in self.there]
-        self.seen = None if self.seen is None else self.seen[sentences]
+    def _select_sentences(self, sentences: Tensor) -> None:
+        self.keys_values = [one.select_rows(sentences) for one in self.keys_values]
+        self.mask = None if self.mask is None else self.mask[sentences]
 
 
 class TargetContext(Protocol):
-    """What is written, and its future, as the decoder's self-attention sees them."""
+    """Keys and values of the target prefix and the pseudo future, for all decoder layers."""
 
-    seen: Tensor | None
-    """[rows or 1, 1, queries, keys]: where each query may look; None: everywhere."""
+    mask: Tensor | None
+    """[rows or 1, 1, queries, keys], True where a query may attend. None: everywhere."""
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return all that a layer attends to, given the queries' own keys and values."""
+        """Return all keys and values of a layer, given those of the current queries."""
 
 
-class WholeTarget:
-    """A target that is known, as in training: its keys, and after them those of the source."""
+class TeacherForcedTarget:
+    """A complete target, as in training. Its keys come first, then those of the source."""
 
-    def __init__(self, real: Tensor, encoded: Encoded, copied: Sequence[KeysValues] | None) -> None:
-        """Take the target's tokens that are not padding [rows, time], and the future by layer."""
-        source = None if copied is None else encoded.real
-        if copied is not None and encoded.rows is not None:
+    def __init__(
+        self, real: Tensor, encoded: EncodedSource, future: Sequence[KeysValues] | None
+    ) -> None:
+        """Build the mask.
+
+        Args:
+            real: [rows, time], True for target positions that are not padding.
+            encoded: the source.
+            future: keys and values of the source by layer. None: no pseudo future.
+        """
+        source = None if future is None else encoded.real
+        if future is not None and encoded.rows is not None:
             source = encoded.real[encoded.rows]
-            copied = [future.of_rows(encoded.rows) for future in copied]
-        self.copied = copied
-        self.seen: Tensor | None = visible_to_targets(real, source)
+            future = [one.select_rows(encoded.rows) for one in future]
+        self.future = future
+        self.mask: Tensor | None = pseudo_bidirectional_mask(real, source)
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return the target's own, then the source's."""
-        return own if self.copied is None else own.before(self.copied[layer])
+        """Return the target's keys and values, then the source's."""
+        return own if self.future is None else own.concat(self.future[layer])
+
+
+def pseudo_bidirectional_mask(targets: Tensor, sources: Tensor | None) -> Tensor:
+    """Return the mask of figure 2: True where a target position may attend.
+
+    Args:
+        targets: [batch, time], True for positions that are not padding.
+        sources: [batch, source time], the same. None: no pseudo future.
+
+    Returns:
+        [batch or 1, 1, time, time + source time]; the target's keys come first
+    """
+    time = targets.size(1)
+    positions = targets.cumsum(1) - 1
+    causal = torch.ones(time, time, dtype=torch.bool, device=targets.device).tril()
+    diagonal = torch.eye(time, dtype=torch.bool, device=targets.device)
+    past = causal & (targets[:, None, :] | diagonal)
+    if sources is None:
+        return past[:, None]
+    later = sources.cumsum(1)[:, None, :] - 1 > positions[:, :, None]
+    return torch.cat([past, later & sources[:, None, :]], dim=2)[:, None]
 
 
 class IncrementalTarget:
-    """A target that is written token by token.
+    """A target generated token by token.
 
-    Place t of a layer's keys holds the source's position t until the target's own takes it:
-    what is left of the source then lies after t, and all places can be attended to.
+    Index t of a layer's cache holds the source's position t until target position t replaces it.
+    The rest of the source is then exactly the future, and the whole cache can be attended to.
     """
 
-    def __init__(self, encoded: Encoded, copied: Sequence[KeysValues] | None) -> None:
-        """Begin with the future by layer; None: without."""
+    def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
+        """Fill the cache with the pseudo future by layer. None: no pseudo future."""
         self.step = -1
-        self.seen: Tensor | None = None
-        self.places: list[KeysValues] = []
+        self.mask: Tensor | None = None
+        self.cache: list[KeysValues] = []
         self.lengths: Tensor | None = None
-        if copied is None:
+        if future is None:
             return
         lengths = encoded.real.sum(1)
         rows = encoded.rows
         if rows is None:
             rows = torch.arange(len(lengths), device=lengths.device)
         if encoded.is_padded:
-            copied = [from_the_start(future, encoded.real) for future in copied]
+            future = [one.remove_left_padding(encoded.real) for one in future]
             self.lengths = lengths[rows]
-        self.places = [future.of_rows(rows) for future in copied]
+        self.cache = [one.select_rows(rows) for one in future]
 
     def advance(self) -> None:
-        """Go to the next token."""
+        """Move to the next token."""
         self.step += 1
         if self.lengths is not None:
-            end = max(self.step + 1, int(self.places[0].keys.size(2)))
-            place = torch.arange(end, device=self.lengths.device)
-            seen = (place < self.lengths[:, None]) | (place <= self.step)
-            self.seen = seen[:, None, None, :]
+            end = max(self.step + 1, int(self.cache[0].keys.size(2)))
+            position = torch.arange(end, device=self.lengths.device)
+            mask = (position < self.lengths[:, None]) | (position <= self.step)
+            self.mask = mask[:, None, None, :]
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Put the token's own in its place, and return all places up to the last in use."""
-        if layer == len(self.places):  # the first token, without a future
-            self.places.append(own)
-        elif self.step == self.places[layer].keys.size(2):
-            self.places[layer] = self.places[layer].before(own)
+        """Write the token's keys and values to the layer's cache. Return the cache."""
+        if layer == len(self.cache):  # the first token, without a pseudo future
+            self.cache.append(own)
+        elif self.step == self.cache[layer].keys.size(2):
+            self.cache[layer] = self.cache[layer].concat(own)
         else:
-            there = self.places[layer]
-            there.keys[:, :, self.step] = own.keys[:, :, 0]
-            there.values[:, :, self.step] = own.values[:, :, 0]
-        return self.places[layer]
+            cached = self.cache[layer]
+            cached.keys[:, :, self.step] = own.keys[:, :, 0]
+            cached.values[:, :, self.step] = own.values[:, :, 0]
+        return self.cache[layer]
 
     def reorder(self, order: Tensor) -> None:
-        """Go on with these rows."""
-        self.places = [places.of_rows(order) for places in self.places]
+        """Select rows."""
+        self.cache = [cached.select_rows(order) for cached in self.cache]
         self.lengths = None if self.lengths is None else self.lengths[order]

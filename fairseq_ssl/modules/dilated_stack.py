@@ -1,4 +1,4 @@
-"""ByteNet's stack of dilated convolutions, with masked batch norm and dynamic unfolding."""
+"""ByteNet's layers: dilated convolutions, residual blocks, masked batch norm, dynamic unfolding."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from fairseq_ssl.modules.functional import ExactBuffers
 
 
 class RealPositions:
-    """Turns states of a padded batch into those that count, row under row, and back.
+    """The positions of a batch that are not padding.
 
-    What works on single positions works on the rows, so that padding neither costs nor counts;
-    what looks to the sides works on the batch, where all else is zero.
+    Position-wise layers work on the real positions only, gathered into rows, so that padding costs
+    nothing and does not affect batch norm. Convolutions work on the batch, where padding is zero.
     """
 
     def __init__(self, real: Tensor, is_padded: bool = True) -> None:
         """Set the positions.
 
         Args:
-            real: true for those that count [batch, time]
-            is_padded: whether there are any others
+            real: [batch, time], True for positions that are not padding.
+            is_padded: whether there is any padding.
         """
         self.batch, self.time = real.shape
-        self.places = real.flatten().nonzero().squeeze(1) if is_padded else None
+        self.indices = real.flatten().nonzero().squeeze(1) if is_padded else None
 
     @classmethod
     def of_lengths(cls, lengths: Tensor, time: int) -> RealPositions:
-        """Return the first `lengths` [batch] of `time` positions."""
+        """Return the first `lengths` [batch] positions out of `time`."""
         return cls(torch.arange(time, device=lengths.device) < lengths.unsqueeze(1))
 
     @classmethod
-    def all_of(cls, tokens: Tensor) -> RealPositions:
-        """Return every position of `tokens` [batch, time]."""
+    def without_padding(cls, tokens: Tensor) -> RealPositions:
+        """Return all positions of `tokens` [batch, time]."""
         return cls(tokens, is_padded=False)
 
-    def rows(self, states: Tensor) -> Tensor:
-        """Return the states that count [rows, dim] of a batch [batch, time, dim]."""
+    def gather(self, states: Tensor) -> Tensor:
+        """Return the states [rows, dim] at the real positions of a batch [batch, time, dim]."""
         flat = states.flatten(0, 1)
-        return flat if self.places is None else flat.index_select(0, self.places)
+        return flat if self.indices is None else flat.index_select(0, self.indices)
 
-    def spread(self, rows: Tensor) -> Tensor:
-        """Return a batch [batch, time, dim] of `rows` [rows, dim], and zeros."""
-        if self.places is None:
+    def scatter(self, rows: Tensor) -> Tensor:
+        """Return a batch [batch, time, dim] with `rows` [rows, dim], and zeros for padding."""
+        if self.indices is None:
             flat = rows
         else:
             blank = rows.new_zeros(self.batch * self.time, rows.size(1))
-            flat = blank.index_copy(0, self.places, rows)
+            flat = blank.index_copy(0, self.indices, rows)
         return flat.view(self.batch, self.time, -1)
 
 
 class RowBatchNorm(nn.Module):
-    """Batch norm with scale and shift, gamma and beta, of rows that hold no padding."""
+    """Batch norm of rows without padding, with scale and shift."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -66,49 +66,47 @@ class RowBatchNorm(nn.Module):
         super().__init__()
         self.momentum = momentum
         self.eps = eps
-        self.learns_statistics = True
+        self.updates_statistics = True
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Normalize [rows, dim], in training by the statistics of these rows."""
-        by_rows = self.training and len(rows) > 1
-        learns = self.learns_statistics or not by_rows
-        mean, var = (self.running_mean, self.running_var) if learns else (None, None)
+        """Normalize `rows` [rows, dim], by their own statistics in training."""
+        uses_batch = self.training and len(rows) > 1
+        uses_running = self.updates_statistics or not uses_batch
+        mean, var = (self.running_mean, self.running_var) if uses_running else (None, None)
         normed = functional.batch_norm(
-            rows, mean, var, training=by_rows, momentum=self.momentum, eps=self.eps
+            rows, mean, var, training=uses_batch, momentum=self.momentum, eps=self.eps
         )
         return normed * self.weight + self.bias
 
 
 @contextmanager
-def kept_statistics(model: nn.Module) -> Iterator[None]:
-    """Let the running statistics in `model` be as they are for as long as this lasts."""
+def freeze_statistics(model: nn.Module) -> Iterator[None]:
+    """Keep the running statistics of `model` unchanged within this context."""
     norms = [module for module in model.modules() if isinstance(module, RowBatchNorm)]
     for norm in norms:
-        norm.learns_statistics = False
+        norm.updates_statistics = False
     try:
         yield
     finally:
         for norm in norms:
-            norm.learns_statistics = True
+            norm.updates_statistics = True
 
 
 class DilatedConvolution(nn.Module):
-    """Each position sees `kernel` positions, `dilation` apart.
+    """A dilated convolution over time with zero padding, centered or causal.
 
-    They lie around it, or if it is causal, the last of them is the position itself. Beyond the
-    ends there are zeros. The weight is that of one linear map of all that is seen, the earliest
-    position first.
+    The weight is that of a linear layer over the concatenated inputs, the earliest position first.
     """
 
     def __init__(
         self, dim: int, kernel: int, dilation: int, is_causal: bool, bias: bool = True
     ) -> None:
         super().__init__()
-        assert is_causal or kernel % 2, "an even kernel has no middle"
+        assert is_causal or kernel % 2, "an even kernel has no center"
         self.dim = dim
         self.kernel = kernel
         self.dilation = dilation
@@ -117,63 +115,66 @@ class DilatedConvolution(nn.Module):
 
     @property
     def reach(self) -> int:
-        """How far apart the first and the last position seen are."""
+        """Distance from the first to the last input position."""
         return (self.kernel - 1) * self.dilation
 
     def forward(self, states: Tensor) -> Tensor:
-        """Convolve states [batch, time, dim]; what is padding must be zero."""
+        """Convolve `states` [batch, time, dim], which must be zero at padding."""
         before = self.reach if self.is_causal else self.reach // 2
         time = states.size(1)
         padded = functional.pad(states, (0, 0, before, self.reach - before))
-        seen = [padded.narrow(1, tap * self.dilation, time) for tap in range(self.kernel)]
-        convolved: Tensor = self.linear(torch.cat(seen, 2))
+        inputs = [padded.narrow(1, tap * self.dilation, time) for tap in range(self.kernel)]
+        convolved: Tensor = self.linear(torch.cat(inputs, 2))
         return convolved
 
     def step(self, state: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the next position [rows, dim] of a causal convolution.
+        """Return the output at the next position [rows, dim] of a causal convolution.
 
         Args:
-            state: at that position [rows, dim]
-            past: what was there before [rows, reach, dim], the state of step t at t modulo the
-                reach; zeros to begin with, and changed here
-            step: how many positions there were before
+            state: [rows, dim], the input at that position.
+            past: [rows, reach, dim], a ring buffer of earlier inputs: step t is at index t modulo
+                the reach. It starts with zeros and is updated in place.
+            step: index of the position.
         """
         slots = [(step + tap * self.dilation) % self.reach for tap in range(self.kernel - 1)]
-        seen = [past[:, slot] for slot in slots]
-        convolved: Tensor = self.linear(torch.cat([*seen, state], 1))
+        inputs = [past[:, slot] for slot in slots]
+        convolved: Tensor = self.linear(torch.cat([*inputs, state], 1))
         if self.reach:
             past[:, step % self.reach] = state
         return convolved
 
 
 UNKNOWN_SLOPE = -1.0
-SLOPES = 100
-"""Slopes are hundredths, so that a product with a length is exact."""
+SLOPE_UNITS = 100
+"""Slopes are stored in hundredths, so that products with lengths are exact."""
 
 
 class Unfolding(ExactBuffers):
-    """The line a |s| + b of ByteNet's dynamic unfolding, kept with the weights.
+    """Dynamic unfolding: the number of columns of a source s is max(|s|, a |s| + b).
 
-    A source has at least as many columns as tokens.
+    a and b are a buffer and are saved with the weights.
     """
 
     line: Tensor
 
     def __init__(self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0) -> None:
-        """Set a and b; without, a checkpoint must bring them."""
+        """Set a and b. The defaults are placeholders until a checkpoint is loaded."""
         super().__init__()
-        hundredths = slope if slope == UNKNOWN_SLOPE else float(round(SLOPES * slope))
-        self.register_buffer("line", torch.tensor([hundredths, offset]))
+        units = slope if slope == UNKNOWN_SLOPE else float(round(SLOPE_UNITS * slope))
+        self.register_buffer("line", torch.tensor([units, offset]))
 
     def forward(self, lengths: Tensor) -> Tensor:
-        """Return the number of columns for sources of `lengths` [batch], their ends counted."""
+        """Return the number of columns for sources of `lengths` [batch], end symbols included."""
         slope, offset = self.line.round().long()
-        columns = torch.div(slope * lengths + SLOPES - 1, SLOPES, rounding_mode="floor") + offset
+        columns = (
+            torch.div(slope * lengths + SLOPE_UNITS - 1, SLOPE_UNITS, rounding_mode="floor")
+            + offset
+        )
         return torch.maximum(columns, lengths)
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a line."""
+        """Whether a and b are set."""
         return bool(self.line[0] >= 0)
 
 
@@ -184,13 +185,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 AUTHOR = "author"
 GAINS = {"he": 6.0, "lecun": 3.0}
-"""Weights are drawn from +- sqrt(gain / fan-in)."""
+"""Weights are uniform within +- sqrt(gain / fan-in)."""
 INITS = (AUTHOR, *GAINS)
 
 
 @dataclass(frozen=True)
 class StackSizes:
-    """What decides the shape of a stack and how it computes."""
+    """Sizes and options of a stack."""
 
     dim: int
     kernel: int
@@ -202,27 +203,27 @@ class StackSizes:
     activation: str = "relu"
     init: str = "he"
     residual_scale: float = 1.0
-    """Of what a block adds; 0 for 1 / sqrt(2 L), L the blocks of the stack."""
+    """Scale of each residual branch. 0 means 1 / sqrt(2 L) for L blocks."""
     dropout: float = 0.0
 
     @property
     def width(self) -> int:
-        """The channels of the dilated convolutions."""
+        """Channels of the dilated convolutions."""
         return self.dim // 2 if self.is_compressed else self.dim
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return self.sets * len(self.dilations)
 
     @property
     def scale(self) -> float:
-        """What each block's output is multiplied by."""
+        """Scale of each residual branch, resolved."""
         return self.residual_scale or 1 / math.sqrt(2 * self.blocks)
 
 
 class NormedActivation(nn.Module):
-    """A norm, or none, and an activation, of rows [rows, dim]."""
+    """A norm or no norm, then an activation, of rows [rows, dim]."""
 
     def __init__(self, dim: int, sizes: StackSizes) -> None:
         super().__init__()
@@ -239,17 +240,17 @@ class NormedActivation(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """x + scale f(x), f a dilated convolution with norms and activations before it.
+    """x + scale f(x), where f is a dilated convolution with norms and activations before it.
 
-    Compressed, one linear map halves the channels before the convolution and another restores
-    them after it, each with its norm and activation.
+    In a compressed block, a linear layer halves the channels before the convolution and another
+    one restores them after it, each with a norm and an activation.
     """
 
     def __init__(self, sizes: StackSizes, dilation: int) -> None:
         super().__init__()
         self.scale = sizes.scale
         self.dropout = sizes.dropout
-        has_bias = sizes.norm == "none"  # a norm that follows takes a bias away
+        has_bias = sizes.norm == "none"  # a norm cancels the bias before it
         convolution_bias = has_bias or not sizes.is_compressed
         self.convolution = DilatedConvolution(
             sizes.width, sizes.kernel, dilation, sizes.is_causal, convolution_bias
@@ -263,21 +264,21 @@ class ResidualBlock(nn.Module):
             self.after.append(nn.Linear(sizes.width, sizes.dim))
 
     def forward(self, rows: Tensor, positions: RealPositions) -> Tensor:
-        """Return the next block's rows [rows, dim], which are the real ones among `positions`."""
-        entered = positions.spread(self.before(rows))
-        return self._leave(rows, positions.rows(self.convolution(entered)))
+        """Return the block's output [rows, dim] at the real positions."""
+        batch = positions.scatter(self.before(rows))
+        return self._add_residual(rows, positions.gather(self.convolution(batch)))
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the rows of one position more [rows, dim]; see DilatedConvolution.step."""
-        return self._leave(rows, self.convolution.step(self.before(rows), past, step))
+        """Return the output at the next position. See `DilatedConvolution.step`."""
+        return self._add_residual(rows, self.convolution.step(self.before(rows), past, step))
 
-    def _leave(self, rows: Tensor, convolved: Tensor) -> Tensor:
+    def _add_residual(self, rows: Tensor, convolved: Tensor) -> Tensor:
         change = functional.dropout(self.after(convolved), self.dropout, self.training)
         return rows + (change if self.scale == 1 else self.scale * change)
 
 
 class DilatedStack(nn.Module):
-    """Sets of blocks; in each set the dilation grows from block to block."""
+    """Sets of residual blocks. Within a set the dilation grows from block to block."""
 
     def __init__(self, sizes: StackSizes) -> None:
         super().__init__()
@@ -287,26 +288,26 @@ class DilatedStack(nn.Module):
             for _ in range(sizes.sets)
             for dilation in sizes.dilations
         )
-        draw_weights(self, sizes.init)
+        init_weights(self, sizes.init)
 
     @property
-    def frames(self) -> int:
-        """How many past states all blocks keep in decoding."""
+    def cache_size(self) -> int:
+        """Number of earlier states that all blocks cache in decoding."""
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: RealPositions) -> Tensor:
-        """Return the last block's rows [rows, dim]."""
+        """Return the output of the last block [rows, dim]."""
         for block in self._all_blocks():
             rows = block(rows, positions)
         return rows
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the rows of one position more [rows, dim].
+        """Return the output at the next position [rows, dim].
 
         Args:
-            rows: of that position, a sequence a row [rows, dim]
-            past: what all blocks keep [rows, frames, width], changed here
-            step: how many positions there were before
+            rows: [rows, dim], the input at that position, one row per sequence.
+            past: [rows, cache_size, width], the ring buffers of all blocks, updated in place.
+            step: index of the position.
         """
         begin = 0
         for block in self._all_blocks():
@@ -319,12 +320,12 @@ class DilatedStack(nn.Module):
         return list(self.blocks)  # type: ignore[arg-type]
 
 
-def draw_weights(module: nn.Module, init: str) -> None:
-    """Draw the weights of all linear maps; biases are zero.
+def init_weights(module: nn.Module, init: str) -> None:
+    """Initialize the weights of all linear layers. Biases are zero.
 
-    he, of the slides, and lecun are those of He et al. and LeCun et al. author is what the library
-    of the slides' author draws under the name of He et al.: +- (fan-in fan-out)^(-1/4), about half
-    as wide.
+    he (used in the slides) and lecun are the uniform initializations of He et al. and LeCun et al.
+    author is what the library of the slides' author implements as He et al.: uniform within
+    +- (fan-in fan-out)^(-1/4), about half as wide.
     """
     for linear in module.modules():
         if isinstance(linear, nn.Linear):

@@ -1,4 +1,4 @@
-"""The edit-factorized encoder and its scores of edits (PIE, section 2.3.2 and equation 3)."""
+"""PIE's edit-factorized encoder and output layer (section 2.3.2 and equation 3)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch.nn import functional
 
 from fairseq_ssl.modules.attention import KeysValues
 
-INITIAL_DEVIATION = 0.02
+INIT_STD = 0.02
 
 
 @dataclass(frozen=True)
 class EncoderSizes:
-    """What decides the shape of an encoder and how it computes."""
+    """Sizes and options of an encoder."""
 
     vocabulary: int
     layers: int
@@ -30,18 +30,18 @@ class EncoderSizes:
 
 
 class EditStates(NamedTuple):
-    """The last layer's states, each [batch, time, dim]."""
+    """The output of the last layer, each [batch, time, dim]."""
 
     tokens: Tensor
-    """h of the paper."""
+    """h in the paper."""
     replacing: Tensor | None
-    """r: what could stand in each token's place; none in an unfactorized encoder."""
+    """r in the paper, for replacements of each token. None in an unfactorized encoder."""
     following: Tensor | None
-    """a: what could stand after each token."""
+    """a in the paper, for insertions after each token. None in an unfactorized encoder."""
 
 
 class EditLayer(nn.Module):
-    """A layer of BERT, norms after each part, for tokens and for units that no one attends to."""
+    """A BERT layer for tokens, and for edit units (r and a) to which no other position attends."""
 
     def __init__(self, sizes: EncoderSizes) -> None:
         super().__init__()
@@ -56,67 +56,68 @@ class EditLayer(nn.Module):
         self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(
-        self, states: Tensor, time: int, seen: Tensor | None, seen_by_units: Tensor | None
+        self, states: Tensor, time: int, mask: Tensor | None, unit_mask: Tensor | None
     ) -> Tensor:
-        """Return the next layer's states.
+        """Return the layer's output.
 
         Args:
-            states: tokens, then units [batch, time + units, dim]
-            time: how many of them are tokens
-            seen: [batch, 1, 1, time], the tokens that are not padding; None where all are
-            seen_by_units: [batch or 1, 1, units, time + 1], which tokens each unit attends to,
-                and that it does to itself
+            states: [batch, time + units, dim], tokens first.
+            time: number of tokens.
+            mask: [batch, 1, 1, time], True for tokens that are not padding. None: no padding.
+            unit_mask: [batch or 1, 1, units, time + 1], True where a unit attends to a token or,
+                in the last column, to itself.
         """
-        attended = self._attended(states, time, seen, seen_by_units)
+        attended = self._attend(states, time, mask, unit_mask)
         states = self.attention_norm(states + self.dropout(self.out_proj(attended)))
         inner = self.fc2(functional.gelu(self.fc1(states)))
         normed: Tensor = self.final_norm(states + self.dropout(inner))
         return normed
 
-    def _attended(
-        self, states: Tensor, time: int, seen: Tensor | None, seen_by_units: Tensor | None
+    def _attend(
+        self, states: Tensor, time: int, mask: Tensor | None, unit_mask: Tensor | None
     ) -> Tensor:
         batch, length, dim = states.shape
         shape = (batch, length, 3, self.heads, dim // self.heads)
         query, key, value = self.in_proj(states).view(shape).permute(2, 0, 3, 1, 4)
-        there = KeysValues(key[:, :, :time], value[:, :, :time])
+        tokens = KeysValues(key[:, :, :time], value[:, :, :time])
         dropout = self.attention_dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(
-            query[:, :, :time], *there, seen, dropout
+            query[:, :, :time], *tokens, mask, dropout
         )
         if length > time:
             own = KeysValues(key[:, :, time:], value[:, :, time:])
-            units = attended_by_units(query[:, :, time:], own, there, seen_by_units, dropout)
+            units = attend_from_units(query[:, :, time:], own, tokens, unit_mask, dropout)
             attended = torch.cat([attended, units], dim=2)
         return attended.transpose(1, 2).reshape(batch, length, dim)
 
 
-def attended_by_units(
-    query: Tensor, own: KeysValues, there: KeysValues, seen: Tensor | None, dropout: float
+def attend_from_units(
+    query: Tensor, own: KeysValues, tokens: KeysValues, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Attend to tokens and to oneself: time + 1 scores a unit, and no unit's key for another.
+    """Attend from each unit to all tokens and to itself, with time + 1 scores per unit.
 
     Args:
-        query: of the units [batch, heads, units, dim / heads]
-        own: the units' own keys and values, of the same shape
-        there: those of the tokens
-        seen: [batch or 1, 1, units, time + 1], whom each attends to, itself last; None: all
-        dropout: of the probabilities
+        query: [batch, heads, units, dim / heads], of the units.
+        own: keys and values of the units, of the same shape.
+        tokens: keys and values of the tokens.
+        mask: [batch or 1, 1, units, time + 1], True where a unit may attend, itself last. None:
+            everywhere.
+        dropout: dropout probability of attention weights.
     """
     query = query * query.size(-1) ** -0.5
-    to_itself = (query * own.keys).sum(-1, keepdim=True)
-    scores = torch.cat([query @ there.keys.transpose(-1, -2), to_itself], dim=-1)
-    if seen is not None:
-        scores = scores.masked_fill(~seen, float("-inf"))
-    shares = functional.dropout(scores.softmax(-1), dropout)
-    return shares[..., :-1] @ there.values + shares[..., -1:] * own.values
+    self_score = (query * own.keys).sum(-1, keepdim=True)
+    scores = torch.cat([query @ tokens.keys.transpose(-1, -2), self_score], dim=-1)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = functional.dropout(scores.softmax(-1), dropout)
+    return weights[..., :-1] @ tokens.values + weights[..., -1:] * own.values
 
 
 class EditEncoder(nn.Module):
-    """Encodes tokens, and for each what could replace it and what could follow it.
+    """A BERT encoder of T tokens with two units per token, for replacement and insertion.
 
-    All 3T are computed with the same weights, in one batch of products; the units attend to
-    the T tokens and to themselves, and the tokens to no unit.
+    All 3T positions share the same weights. Units attend to tokens and to themselves, tokens
+    attend to tokens only.
     """
 
     def __init__(self, sizes: EncoderSizes, padding: int, factorized: bool = True) -> None:
@@ -129,47 +130,47 @@ class EditEncoder(nn.Module):
         self.norm = nn.LayerNorm(sizes.dim, sizes.epsilon)
         self.layers = nn.ModuleList(EditLayer(sizes) for _ in range(sizes.layers))
         self.dropout = nn.Dropout(sizes.dropout)
-        self.apply(initialize)
-        nn.init.trunc_normal_(self.mask, std=INITIAL_DEVIATION)
+        self.apply(init_bert_weights)
+        nn.init.trunc_normal_(self.mask, std=INIT_STD)
 
     def forward(self, tokens: Tensor) -> EditStates:
         """Encode ids [batch, time], padded on either side."""
         is_padding = tokens.eq(self.padding)
         time = tokens.size(1)
-        states = self.embedded(tokens, is_padding)
-        seen = None if not is_padding.any() else ~is_padding[:, None, None, :]
-        seen_by_units = _seen_by_units(time, seen, tokens.device) if self.factorized else None
+        states = self.embed(tokens, is_padding)
+        mask = None if not is_padding.any() else ~is_padding[:, None, None, :]
+        unit_mask = _unit_mask(time, mask, tokens.device) if self.factorized else None
         for layer in self.layers:
-            states = layer(states, time, seen, seen_by_units)
+            states = layer(states, time, mask, unit_mask)
         if not self.factorized:
             return EditStates(states, None, None)
         return EditStates(*states.chunk(3, dim=1))
 
-    def embedded(self, tokens: Tensor, is_padding: Tensor) -> Tensor:
-        """Return the first layer's states: h, then r and a [batch, time or 3 * time, dim]."""
-        places = (~is_padding).cumsum(1).sub(1).clamp(min=0)
-        at = self.positions(places)
-        parts = [self.tokens(tokens) + at]
+    def embed(self, tokens: Tensor, is_padding: Tensor) -> Tensor:
+        """Return the input of the first layer, h then r and a [batch, time or 3 * time, dim]."""
+        positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
+        here = self.positions(positions)
+        parts = [self.tokens(tokens) + here]
         if self.factorized:
-            after = self.positions((places + 1).clamp(max=self.positions.num_embeddings - 1))
-            parts += [self.mask + at, self.mask + (at + after) / 2]
+            after = self.positions((positions + 1).clamp(max=self.positions.num_embeddings - 1))
+            parts += [self.mask + here, self.mask + (here + after) / 2]
         states: Tensor = self.dropout(self.norm(torch.cat(parts, dim=1)))
         return states
 
 
 class TokenEncoder(EditEncoder):
-    """Encodes tokens alone, and is asked as the encoder of a translation model is."""
+    """A BERT encoder with the interface of fairseq's encoders."""
 
     def __init__(self, sizes: EncoderSizes, padding: int) -> None:
         super().__init__(sizes, padding, factorized=False)
-        self.mask.requires_grad_(False)  # it stands for units, and there are none
+        self.mask.requires_grad_(False)  # unused without units
 
     @property
     def embed_tokens(self) -> nn.Embedding:
         """The embeddings of tokens."""
         return self.tokens
 
-    def forward(  # type: ignore[override]  # what fairseq's encoders are given, and return
+    def forward(  # type: ignore[override]  # the interface of fairseq's encoders
         self, src_tokens: Tensor, src_lengths: Tensor | None = None
     ) -> dict[str, list[Tensor]]:
         """Encode ids [batch, time], padded on either side."""
@@ -178,23 +179,23 @@ class TokenEncoder(EditEncoder):
         return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}
 
     def max_positions(self) -> int:
-        """Return how many tokens it reads."""
+        """Return the maximum number of tokens."""
         return self.positions.num_embeddings
 
 
-def _seen_by_units(time: int, seen: Tensor | None, device: torch.device) -> Tensor:
-    """Return [batch or 1, 1, 2 * time, time + 1]: r_i sees no token i, and all see themselves."""
+def _unit_mask(time: int, mask: Tensor | None, device: torch.device) -> Tensor:
+    """Return [batch or 1, 1, 2 * time, time + 1], False where r_i would attend to token i."""
     others = ~torch.eye(time, dtype=torch.bool, device=device)
     tokens = torch.cat([others, torch.ones_like(others)])[None, None]
-    if seen is not None:
-        tokens = tokens & seen
+    if mask is not None:
+        tokens = tokens & mask
     return functional.pad(tokens, (0, 1), value=True)
 
 
-def initialize(module: nn.Module) -> None:
-    """Initialize as BERT does."""
+def init_bert_weights(module: nn.Module) -> None:
+    """Initialize the weights of a module as in BERT."""
     if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION)
+        nn.init.trunc_normal_(module.weight, std=INIT_STD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
     if isinstance(module, nn.Embedding) and module.padding_idx is not None:
@@ -202,7 +203,7 @@ def initialize(module: nn.Module) -> None:
 
 
 class EditScores(nn.Module):
-    """Scores keep, delete, M appends, M replaces and K transforms, in the order of a dictionary.
+    """Scores of keep, delete, M appends, M replacements and K transforms (equation 3).
 
     With H the head of a masked language model, phi the embeddings and x_i the token:
 
@@ -212,17 +213,16 @@ class EditScores(nn.Module):
         delete          theta . h
         transform       theta . h + phi(x_i) . H(h)
 
-    phi of a q-gram is the sum over its tokens. The paper has no H; its code has, so that a
-    pre-trained head comes into use.
+    phi of a q-gram is the sum over its tokens. H is not in the paper but in its code, where it
+    makes use of the pre-trained head.
 
-    With `gap_inserts` (table 6, row 4) there are two decisions: what becomes of the token, and
-    what is inserted in the gap after it, where inserting nothing is one more choice. The score of
-    a label is the sum of the log probabilities of its two decisions. A replacement and an
-    insertion at the same place are not in the dictionary and take two rounds.
+    With `gap_inserts` (table 6, row 4) a label is two decisions: an edit of the token, and an
+    insertion after it or none. Its score is the sum of their log probabilities. A replacement
+    and an insertion at the same token are not one label and take two rounds.
     """
 
     grams: Tensor
-    kept_grams: Tensor | None
+    cached_grams: Tensor | None
 
     def __init__(
         self,
@@ -235,22 +235,22 @@ class EditScores(nn.Module):
         factorized: bool = True,
         gap_inserts: bool = False,
     ) -> None:
-        """Make the head of a dictionary.
+        """Build the output layer of an edit dictionary.
 
         Args:
-            dim: of the states
-            labels: how many there are
-            grams: ids of the tokens of each q-gram
-            padding: an id that counts as nothing where a q-gram is shorter than others
-            dropout: of the states from which theta scores
-            epsilon: of the norm
-            factorized: whether to use more than theta
-            gap_inserts: whether insertions are decided apart from the edits of tokens
+            dim: dimension of the states.
+            labels: number of labels.
+            grams: token ids of each q-gram.
+            padding: id that fills up shorter q-grams; its embedding is not added.
+            dropout: dropout probability of the states in theta . h.
+            epsilon: epsilon of the layer norm.
+            factorized: whether to add the other terms to theta . h.
+            gap_inserts: whether to decide insertions separately from edits of tokens.
         """
         super().__init__()
         self.factorized = factorized
         self.padding = padding
-        self.register_buffer("kept_grams", None, persistent=False)
+        self.register_buffer("cached_grams", None, persistent=False)
         self.edits = nn.Linear(dim, labels)
         self.dropout = nn.Dropout(dropout)
         self.appends = slice(2, 2 + len(grams))
@@ -258,10 +258,10 @@ class EditScores(nn.Module):
         if factorized:
             self.transform = nn.Linear(dim, dim)
             self.transform_norm = nn.LayerNorm(dim, epsilon)
-            longest = max(map(len, grams), default=1)
-            rows = [gram + [padding] * (longest - len(gram)) for gram in grams]
-            self.register_buffer("grams", torch.tensor(rows).view(len(grams), longest).long())
-        self.apply(initialize)
+            max_length = max(map(len, grams), default=1)
+            rows = [gram + [padding] * (max_length - len(gram)) for gram in grams]
+            self.register_buffer("grams", torch.tensor(rows).view(len(grams), max_length).long())
+        self.apply(init_bert_weights)
 
     def forward(
         self,
@@ -274,15 +274,15 @@ class EditScores(nn.Module):
         """Return logits [n, labels].
 
         Args:
-            embeddings: of all tokens [vocabulary, dim]
-            tokens: ids of the tokens to edit [n]
-            states: h [n, dim]
-            replacing: r [n, dim], needed if factorized
-            following: a [n, dim], likewise
+            embeddings: [vocabulary, dim], of all tokens.
+            tokens: [n], ids of the tokens to edit.
+            states: [n, dim], h.
+            replacing: [n, dim], r; required if factorized.
+            following: [n, dim], a; required if factorized.
         """
         scores: Tensor = self.edits(self.dropout(states))
         if not self.factorized:
-            return scores if self.no_insert is None else self._decisions(scores, states)
+            return scores if self.no_insert is None else self._joint_log_probs(scores, states)
         assert replacing is not None
         assert following is not None
         grams = self.gram_embeddings(embeddings)
@@ -295,14 +295,14 @@ class EditScores(nn.Module):
         transforms = scores.size(1) - 2 - 2 * len(self.grams)
         rest = [kept, torch.zeros_like(kept), appended, replaced, kept.expand(-1, transforms)]
         scores = scores + torch.cat(rest, dim=1)
-        return scores if self.no_insert is None else self._decisions(scores, following)
+        return scores if self.no_insert is None else self._joint_log_probs(scores, following)
 
-    def _decisions(self, scores: Tensor, gaps: Tensor) -> Tensor:
-        """Return the log probability of the two decisions that a label stands for [n, labels].
+    def _joint_log_probs(self, scores: Tensor, gaps: Tensor) -> Tensor:
+        """Return the sum of the log probabilities of each label's two decisions [n, labels].
 
         Args:
-            scores: of all labels [n, labels]
-            gaps: states that decide whether anything is inserted [n, dim]
+            scores: [n, labels], of all labels.
+            gaps: [n, dim], states that score inserting nothing.
         """
         assert self.no_insert is not None
         appends, dtype = self.appends, torch.promote_types(scores.dtype, torch.float32)
@@ -317,18 +317,18 @@ class EditScores(nn.Module):
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
         """Return phi(w) of each q-gram [M, dim]."""
-        if self.kept_grams is not None and not self.training:
-            return self.kept_grams
-        found = functional.embedding(self.grams, embeddings, self.padding)
-        return found.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
+        if self.cached_grams is not None and not self.training:
+            return self.cached_grams
+        embedded = functional.embedding(self.grams, embeddings, self.padding)
+        return embedded.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
 
-    def keep_grams(self, embeddings: Tensor) -> None:
-        """Compute phi of the q-grams once, for a model that is not trained any more."""
+    def cache_grams(self, embeddings: Tensor) -> None:
+        """Compute the q-gram embeddings once, for inference."""
         if self.factorized:
             with torch.no_grad():
-                self.kept_grams = self.gram_embeddings(embeddings)
+                self.cached_grams = self.gram_embeddings(embeddings)
 
     def _head(self, states: Tensor) -> Tensor:
-        """Return H of states [n, dim]: what a masked language model compares with embeddings."""
+        """Return H of states [n, dim], the transform of a masked language model's head."""
         transformed: Tensor = self.transform_norm(functional.gelu(self.transform(states)))
         return transformed

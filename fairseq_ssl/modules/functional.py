@@ -1,4 +1,4 @@
-"""Small tensor functions: exact buffers, random bits of integers, plain softmax."""
+"""Helpers of modules: buffers that keep their dtype, integer hashing, plain softmax outputs."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from torch import Tensor, nn
 
 
 class ExactBuffers(nn.Module):
-    """A module whose own buffers go wherever it goes, and keep their type.
+    """A module whose own buffers keep their dtype when the module is cast to half precision.
 
-    ``half()`` would round large numbers and lose small ones in them. As integers they would be
-    safe too, but a moving average of the weights, fairseq's --store-ema, stops at those.
+    Half precision would round large numbers and flush small ones to zero. Integer buffers would
+    also be exact, but fairseq's moving average of weights (--store-ema) fails on integers.
     """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         before = dict(self._buffers)
-        moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, kept in before.items():
-            now = self._buffers[name]
-            if kept is not None and now is not None and now.dtype != kept.dtype:
-                self._buffers[name] = kept.to(now.device)
-        return moved
+        result = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, exact in before.items():
+            cast = self._buffers[name]
+            if exact is not None and cast is not None and cast.dtype != exact.dtype:
+                self._buffers[name] = exact.to(cast.device)
+        return result
 
 
 _FACTORS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 
 
 def mix_bits(bits: Tensor) -> Tensor:
-    """Spread each bit of integers over all of theirs."""
+    """Hash 64-bit integers with the finalizer of SplitMix64."""
     for shift, factor in zip((30, 27), _FACTORS, strict=True):
-        bits = (bits ^ shifted_right(bits, shift)) * factor
-    return bits ^ shifted_right(bits, 31)
+        bits = (bits ^ logical_right_shift(bits, shift)) * factor
+    return bits ^ logical_right_shift(bits, 31)
 
 
-def shifted_right(bits: Tensor, count: int) -> Tensor:
-    """Shift integers to the right, zeros coming in."""
+def logical_right_shift(bits: Tensor, count: int) -> Tensor:
+    """Shift 64-bit integers to the right and fill with zeros. torch's `>>` copies the sign bit."""
     return (bits >> count) & ((1 << (64 - count)) - 1)
 
 
@@ -49,17 +49,17 @@ PLAIN_SOFTMAX = {
     FairseqDecoder.get_normalized_probs,
     FairseqDecoder.get_normalized_probs_scriptable,
 }
-"""fairseq's own ways from logits to probabilities, each position by itself."""
+"""fairseq's methods that apply a softmax to the logits of each position."""
 
 
 def is_plain_softmax(model: Any) -> bool:
-    """Tell whether the model takes its probabilities from logits as fairseq's own do."""
+    """Return True if the model's probabilities are the softmax of its logits."""
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, FairseqDecoder) or getattr(decoder, "adaptive_softmax", None):
         return False
-    ways = [
+    methods = [
         getattr(module, name, None)
         for module in (model, decoder)
         for name in ("get_normalized_probs", "get_normalized_probs_scriptable")
     ]
-    return all(getattr(way, "__func__", None) in PLAIN_SOFTMAX for way in ways)
+    return all(getattr(method, "__func__", None) in PLAIN_SOFTMAX for method in methods)

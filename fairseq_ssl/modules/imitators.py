@@ -1,4 +1,4 @@
-"""Imitators: networks that predict an expert's labels from windows of a few subwords (MEIN)."""
+"""Imitators: convolutions that predict an expert's labels from windows of subwords (MEIN)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairseq_ssl.modules.functional import mix_bits, shifted_right
+from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 
-SLOPE = 0.01
-"""Of the leaky ReLU where its input is negative."""
-PAYS_BELOW = 0.5
-"""Distinct subwords in a batch over all of its subwords: where projecting each once is faster."""
+NEGATIVE_SLOPE = 0.01
+"""Negative slope of the leaky ReLU."""
+MAX_TYPE_TOKEN_RATIO = 0.5
+"""Below this ratio of distinct subwords, projecting each distinct subword once is faster."""
 
 
 class WindowLogits(NamedTuple):
-    """What imitators say of each window of all texts, end to end."""
+    """The logits of all windows of a batch, the texts concatenated."""
 
     logits: list[Tensor]
     """[windows, classes] of each imitator."""
     texts: Tensor
-    """[windows]: which text of the batch each window is of."""
+    """[windows], the index of each window's text in the batch."""
     counts: Tensor
-    """[batch]: windows of each text, J of the thesis."""
+    """[batch], the number of windows of each text (J in the thesis)."""
 
 
 class Imitators(nn.Module):
-    """p_ij(y | X_{j-c_i : j+c_i}), equation 3.8: a convolution of one layer for each i."""
+    """p_ij(y | X_{j-c_i : j+c_i}), equation 3.8: one convolutional layer for each i."""
 
     def __init__(
         self,
@@ -43,23 +43,23 @@ class Imitators(nn.Module):
         separate_embeddings: bool = False,
         sparse_gradients: bool = False,
     ) -> None:
-        """Make them, at random.
+        """Build the imitators.
 
         Args:
-            vocabulary: subwords
-            classes: |Y|
-            windows: c_i of each imitator, which sees 2 c_i + 1 subwords
-            padding: the id that fills up shorter texts
-            dim: of the embeddings
-            channels: N of the thesis
-            separate_embeddings: one table for each imitator, in place of one for all
-            sparse_gradients: whether the gradient of a table has only the rows that a batch has
+            vocabulary: number of subwords.
+            classes: number of classes (|Y|).
+            windows: c_i of each imitator, which sees 2 c_i + 1 subwords.
+            padding: id of the padding.
+            dim: embedding dimension.
+            channels: convolution channels (N).
+            separate_embeddings: whether each imitator has its own embeddings.
+            sparse_gradients: whether gradients of embeddings are sparse tensors.
         """
         super().__init__()
         self.windows = tuple(windows)
         self.padding = padding
         self.by_types: bool | None = None
-        """Whether to project each distinct subword once; None: where that is faster."""
+        """Whether to project each distinct subword once. None: if that is faster."""
         tables = len(self.windows) if separate_embeddings else 1
         self.embeddings = nn.ModuleList(
             nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)
@@ -71,78 +71,77 @@ class Imitators(nn.Module):
         self.outputs = nn.ModuleList(nn.Linear(channels, classes) for _ in self.windows)
 
     def forward(self, tokens: Tensor) -> WindowLogits:
-        """Return the logits of all windows; texts are padded on the right [batch, time]."""
+        """Return the logits of all windows of texts [batch, time], padded on the right."""
         is_real = tokens.ne(self.padding)
-        kinds, places = torch.unique(tokens, return_inverse=True)
+        types, inverse = torch.unique(tokens, return_inverse=True)
         by_types = self.by_types
         if by_types is None:
-            by_types = len(kinds) < PAYS_BELOW * tokens.numel()
+            by_types = len(types) < MAX_TYPE_TOKEN_RATIO * tokens.numel()
         logits = []
-        for number, window in enumerate(self.windows):
-            embedding = self.embeddings[number % len(self.embeddings)]
-            convolution = self.convolutions[number]
+        for index, window in enumerate(self.windows):
+            embedding = self.embeddings[index % len(self.embeddings)]
+            convolution = self.convolutions[index]
             if by_types:
-                hidden = _hidden_by_types(embedding, convolution, window, kinds, places, is_real)
+                hidden = _convolve_by_types(embedding, convolution, window, types, inverse, is_real)
             else:
                 embedded = embedding(tokens).transpose(1, 2)
                 hidden = convolution(embedded).transpose(1, 2)[is_real]
-            logits.append(self.outputs[number](functional.leaky_relu(hidden, SLOPE)))
+            logits.append(self.outputs[index](functional.leaky_relu(hidden, NEGATIVE_SLOPE)))
         return WindowLogits(logits, is_real.nonzero()[:, 0], is_real.sum(1))
 
     def alphas(self, tokens: Tensor) -> Tensor:
         """Return alpha_i of each text, equation 3.7 [imitators, batch, classes]."""
-        found = self(tokens)
-        return torch.stack([averaged(logits, found) for logits in found.logits])
+        windows = self(tokens)
+        return torch.stack([average_windows(logits, windows) for logits in windows.logits])
 
 
-def _hidden_by_types(
+def _convolve_by_types(
     embedding: nn.Module,
     convolution: nn.Module,
     window: int,
-    kinds: Tensor,
-    places: Tensor,
+    types: Tensor,
+    inverse: Tensor,
     is_real: Tensor,
 ) -> Tensor:
-    """Return what the convolution makes of the real places [windows, channels].
+    """Return the convolution at the real positions [windows, channels].
 
-    o_j = b + sum_k W_k e(x_{j+k}): each W_k e is computed once for each distinct subword, all k
-    beside each other, and looked up where the subword stands. The subword after the last stands
-    for what is beyond a text.
+    o_j = b + sum_k W_k e(x_{j+k}), where W_k e is computed once for each distinct subword and
+    looked up at its positions. An extra row of zeros stands for positions beyond a text.
 
     Args:
-        embedding: of subwords
-        convolution: from their dim to channels
-        window: c, so that k goes from -c to c
-        kinds: the distinct ids of the batch
-        places: where each token is among them [batch, time]
-        is_real: tokens that are no padding [batch, time]
+        embedding: the embeddings of subwords.
+        convolution: from the embedding dimension to channels.
+        window: c; k ranges from -c to c.
+        types: the distinct ids of the batch.
+        inverse: [batch, time], the index of each token in `types`.
+        is_real: [batch, time], True for tokens that are not padding.
     """
     assert isinstance(convolution, nn.Conv1d)
     assert convolution.bias is not None
     size = 2 * window + 1
-    table = functional.pad(embedding(kinds), (0, 0, 0, 1))
+    table = functional.pad(embedding(types), (0, 0, 0, 1))
     weight = convolution.weight.permute(2, 0, 1).flatten(0, 1)
     projected = functional.linear(table, weight).view(-1, convolution.out_channels)
-    padded = functional.pad(places, (window, window), value=len(kinds))
-    around = padded.unfold(1, size, 1)[is_real] * size
-    rows = around + torch.arange(size, device=around.device)
+    padded = functional.pad(inverse, (window, window), value=len(types))
+    context = padded.unfold(1, size, 1)[is_real] * size
+    rows = context + torch.arange(size, device=context.device)
     hidden: Tensor = functional.embedding_bag(rows, projected, mode="sum")
     return hidden + convolution.bias
 
 
-def averaged(logits: Tensor, found: WindowLogits) -> Tensor:
+def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
     """Return log((1/J) sum_j p_j) of each text, equation 3.7 [batch, classes], in float32."""
     probabilities = logits.float().softmax(-1)
-    total = probabilities.new_zeros(len(found.counts), logits.size(-1))
-    total = total.index_add(0, found.texts, probabilities)
-    mean = total / found.counts.unsqueeze(1).clamp(min=1)
+    total = probabilities.new_zeros(len(windows.counts), logits.size(-1))
+    total = total.index_add(0, windows.texts, probabilities)
+    mean = total / windows.counts.unsqueeze(1).clamp(min=1)
     return mean.clamp(min=torch.finfo(torch.float32).tiny).log()
 
 
 class RandomImitators(nn.Module):
-    """Random vectors in the place of imitators: the control of table 3.3.
+    """Random vectors in place of imitators, the control experiment of table 3.3.
 
-    Each text has its own, of standard normal logits, the same whenever it comes.
+    Each text has its own vectors of standard normal logits, computed from a hash of the text.
     """
 
     def __init__(self, classes: int, count: int, padding: int, seed: int = 1) -> None:
@@ -153,12 +152,13 @@ class RandomImitators(nn.Module):
         self.seed = seed
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return a logarithm of probabilities for each text [imitators, batch, classes]."""
+        """Return random log-probabilities for each text [imitators, batch, classes]."""
         size = len(self.windows) * self.classes
-        marks = _marks(tokens.masked_fill(tokens.eq(self.padding), -1)) ^ (self.seed * MULTIPLIER)
+        hashes = _hash_texts(tokens.masked_fill(tokens.eq(self.padding), -1))
+        hashes = hashes ^ (self.seed * MULTIPLIER)
         steps = torch.arange(1, 2 * size + 1, device=tokens.device) * STEP
-        bits = mix_bits(marks.unsqueeze(1) + steps)
-        uniform = shifted_right(bits, 11).double().add(0.5) / float(1 << 53)
+        bits = mix_bits(hashes.unsqueeze(1) + steps)
+        uniform = logical_right_shift(bits, 11).double().add(0.5) / float(1 << 53)
         radius, angle = uniform.chunk(2, dim=1)
         normal = (-2 * radius.log()).sqrt() * (2 * math.pi * angle).cos()
         shaped = normal.view(len(tokens), len(self.windows), self.classes).transpose(0, 1)
@@ -166,11 +166,11 @@ class RandomImitators(nn.Module):
 
 
 MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
-"""Odd numbers, as hashes take them; arithmetic wraps around in 64 bits."""
+"""Odd constants of the hash, whose arithmetic wraps around in 64 bits."""
 
 
-def _marks(tokens: Tensor) -> Tensor:
-    """Return a number for each text, whatever its padding (-1) [batch]."""
-    places = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
-    each = mix_bits(tokens * MULTIPLIER + places * STEP)
-    return mix_bits(each.masked_fill(tokens.eq(-1), 0).sum(1))
+def _hash_texts(tokens: Tensor) -> Tensor:
+    """Return a hash of each text [batch], independent of its padding (-1)."""
+    positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
+    hashes = mix_bits(tokens * MULTIPLIER + positions * STEP)
+    return mix_bits(hashes.masked_fill(tokens.eq(-1), 0).sum(1))

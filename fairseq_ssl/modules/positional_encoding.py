@@ -1,4 +1,9 @@
-"""Positions: relative (Shaw et al., 2018) and shifted sinusoidal (SHAPE)."""
+"""Relative attention (Shaw et al., 2018) and shifted sinusoidal positions (SHAPE).
+
+Relative attention gives queries, keys and values a table [2L + 1, dim] of distances from -L to L.
+It moves between scores by distance and scores by key (`expand_distances`, `sum_by_distance`), and
+processes some rows at a time, so that memory grows with the length and not with its square.
+"""
 
 from __future__ import annotations
 
@@ -10,40 +15,40 @@ from fairseq.utils import make_positions
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-BLOCK_ROWS = {"cpu": 2**19, "cuda": 2**26}
-"""Scores held at a time: on a CPU as many as stay in its cache."""
+MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
+"""Number of scores held in memory at a time. On a CPU they fit in its cache."""
 
 
-def spread(by_distance: Tensor, keys: int) -> Tensor:
-    """Lay [rows, queries, 2L + 1] out as [rows, queries, keys]: (i, j) gets that of clip(j - i).
+def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
+    """Convert [rows, queries, 2L + 1] to [rows, queries, keys]: (i, j) gets clip(j - i, -L, L).
 
-    The last query stands at the last key, as it does in incremental decoding too.
+    The last query is at the last key, also in incremental decoding.
     """
     _, queries, distances = by_distance.shape
     limit, first = distances // 2, keys - queries
-    right = _apart(1, queries, keys, by_distance.device)
+    right = _is_apart(1, queries, keys, by_distance.device)
     right = torch.nn.functional.pad(right, (limit, limit))
     wide = torch.where(right, by_distance[..., -1:], by_distance[..., :1])
     _band(wide, first, distances).copy_(by_distance)
     return wide[..., limit : limit + keys]
 
 
-def collect(by_key: Tensor, limit: int) -> Tensor:
-    """Sum [rows, queries, keys] over the keys at each distance: [rows, queries, 2L + 1]."""
+def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
+    """Sum [rows, queries, keys] over the keys at each distance, to [rows, queries, 2L + 1]."""
     _, queries, keys = by_key.shape
     wide = torch.nn.functional.pad(by_key, (limit, limit))
     by_distance = _band(wide, keys - queries, 2 * limit + 1).clone()
     if keys > limit:
-        by_distance[..., -1] = (by_key * _apart(limit, queries, keys, by_key.device)).sum(-1)
-        left = ~_apart(1 - limit, queries, keys, by_key.device)
+        by_distance[..., -1] = (by_key * _is_apart(limit, queries, keys, by_key.device)).sum(-1)
+        left = ~_is_apart(1 - limit, queries, keys, by_key.device)
         by_distance[..., 0] = (by_key * left).sum(-1)
     return by_distance
 
 
-def _apart(distance: int, queries: int, keys: int, device: Any) -> Tensor:
-    """Tell where j - i >= `distance`, in [queries, keys]."""
-    everywhere = torch.ones(queries, keys, dtype=torch.bool, device=device)
-    return everywhere.triu(keys - queries + distance)
+def _is_apart(distance: int, queries: int, keys: int, device: Any) -> Tensor:
+    """Return a mask [queries, keys] of the pairs with j - i >= `distance`."""
+    ones = torch.ones(queries, keys, dtype=torch.bool, device=device)
+    return ones.triu(keys - queries + distance)
 
 
 def _band(wide: Tensor, first: int, distances: int) -> Tensor:
@@ -54,15 +59,15 @@ def _band(wide: Tensor, first: int, distances: int) -> Tensor:
     return wide.as_strided((rows, queries, distances), (row, query + key, key), start)
 
 
-class Masks(NamedTuple):
-    """What a query may not see, and which probabilities dropout takes."""
+class AttentionMasks(NamedTuple):
+    """Masks of relative attention."""
 
     future: Tensor | None
-    """Added to the scores [queries, keys]: minus infinity where a key lies in the future."""
+    """[queries, keys], added to the scores: minus infinity for keys in the future."""
     pads: Tensor | None
-    """True at the keys [rows, keys] that are pads."""
+    """[rows, keys], True at padding."""
     dropped: Tensor | None
-    """True at the probabilities [rows, queries, keys] that become zero."""
+    """[rows, queries, keys], True at probabilities dropped by dropout."""
     dropout: float
 
 
@@ -76,17 +81,27 @@ def relative_attention(
     pads: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attend from `query` [rows, queries, dim], scaled already, to keys and values of that form.
+    """Return the attention output [rows, queries, dim].
 
-    A row is one head of one sentence; the tables [2L + 1, dim] serve all of them. Scores are
-    held for some rows at a time and computed anew for the gradient: what is kept in between
-    grows with the length, not with its square, but for a byte a probability under dropout.
+    A row is one head of one sentence. Scores are computed for some rows at a time and recomputed
+    for the gradient, so that only the dropout mask (a byte per probability) grows with the square
+    of the length.
+
+    Args:
+        query: [rows, queries, dim], scaled.
+        key: [rows, keys, dim].
+        value: [rows, keys, dim].
+        key_table: [2L + 1, dim], added to the keys by distance.
+        value_table: [2L + 1, dim], added to the values by distance.
+        future: see `AttentionMasks`.
+        pads: see `AttentionMasks`.
+        dropout: dropout probability.
     """
     dropped = None
     if dropout > 0:
         dropped = query.new_empty(*query.shape[:2], key.size(1), dtype=torch.bool)
         dropped.bernoulli_(dropout)
-    masks = Masks(future, pads, dropped, dropout)
+    masks = AttentionMasks(future, pads, dropped, dropout)
     tables = key_table.to(query.dtype), value_table.to(query.dtype)
     out: Tensor = _RelativeAttention.apply(  # type: ignore[no-untyped-call]
         query, key, value, *tables, masks
@@ -95,18 +110,18 @@ def relative_attention(
 
 
 class _RelativeAttention(torch.autograd.Function):
-    """The equations above and their gradient, some rows at a time."""
+    """Relative attention and its gradient, for some rows at a time."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
-        """Return the sums o [rows, queries, dim]."""
+        """Return the attention output [rows, queries, dim]."""
         key_table, value_table, masks = rest
         ctx.save_for_backward(q, k, v, key_table, value_table, *masks[:3])
         ctx.dropout = masks.dropout
         out = torch.empty_like(q)
         for rows in _blocks(q, k):
             kept = _drop(_probabilities(q[rows], k[rows], key_table, masks, rows), masks, rows)
-            near = collect(kept, key_table.size(0) // 2)
+            near = sum_by_distance(kept, key_table.size(0) // 2)
             out[rows] = torch.baddbmm(near @ value_table, kept, v[rows])
         return out
 
@@ -115,34 +130,38 @@ class _RelativeAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of queries, keys, values and tables."""
         q, k, v, key_table, value_table, future, pads, dropped = ctx.saved_tensors
-        masks, limit = Masks(future, pads, dropped, ctx.dropout), key_table.size(0) // 2
+        masks, limit = AttentionMasks(future, pads, dropped, ctx.dropout), key_table.size(0) // 2
         dq, dk, dv, d_key_table, d_value_table = map(torch.zeros_like, ctx.saved_tensors[:5])
         for rows in _blocks(q, k):
             p = _probabilities(q[rows], k[rows], key_table, masks, rows)
             kept = _drop(p, masks, rows)
             dv[rows] = kept.transpose(1, 2) @ grad[rows]
-            d_value_table += _summed_product(collect(kept, limit), grad[rows])
+            d_value_table += _table_gradient(sum_by_distance(kept, limit), grad[rows])
             dp = torch.baddbmm(
-                spread(grad[rows] @ value_table.T, k.size(1)), grad[rows], v[rows].transpose(1, 2)
+                expand_distances(grad[rows] @ value_table.T, k.size(1)),
+                grad[rows],
+                v[rows].transpose(1, 2),
             )
             ds = _softmax_gradient(_drop(dp, masks, rows), p)
-            near = collect(ds, limit)
+            near = sum_by_distance(ds, limit)
             dq[rows] = torch.baddbmm(near @ key_table, ds, k[rows])
             dk[rows] = ds.transpose(1, 2) @ q[rows]
-            d_key_table += _summed_product(near, q[rows])
+            d_key_table += _table_gradient(near, q[rows])
         return dq, dk, dv, d_key_table, d_value_table, None
 
 
 def _blocks(q: Tensor, k: Tensor) -> list[slice]:
-    """Cut the rows into slices of about `BLOCK_ROWS` scores each."""
-    size = BLOCK_ROWS.get(q.device.type, BLOCK_ROWS["cuda"])
+    """Split the rows into slices of about `MAX_SCORES` scores each."""
+    size = MAX_SCORES.get(q.device.type, MAX_SCORES["cuda"])
     step = max(1, size // max(1, q.size(1) * k.size(1)))
     return [slice(start, start + step) for start in range(0, q.size(0), step)]
 
 
-def _probabilities(q: Tensor, k: Tensor, key_table: Tensor, masks: Masks, rows: slice) -> Tensor:
-    """Return p [rows, queries, keys], the softmax of s over the keys."""
-    scores = torch.baddbmm(spread(q @ key_table.T, k.size(1)), q, k.transpose(1, 2))
+def _probabilities(
+    q: Tensor, k: Tensor, key_table: Tensor, masks: AttentionMasks, rows: slice
+) -> Tensor:
+    """Return the attention probabilities [rows, queries, keys]."""
+    scores = torch.baddbmm(expand_distances(q @ key_table.T, k.size(1)), q, k.transpose(1, 2))
     if masks.future is not None:
         scores += masks.future
     if masks.pads is not None:
@@ -150,8 +169,8 @@ def _probabilities(q: Tensor, k: Tensor, key_table: Tensor, masks: Masks, rows: 
     return scores.softmax(-1, dtype=torch.promote_types(q.dtype, torch.float32)).to(q.dtype)
 
 
-def _drop(p: Tensor, masks: Masks, rows: slice) -> Tensor:
-    """Return `p` after dropout; the gradient goes through the same."""
+def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
+    """Apply dropout to probabilities or to their gradient."""
     if masks.dropped is None:
         return p
     return p.masked_fill(masks.dropped[rows], 0).mul_(1 / (1 - masks.dropout))
@@ -163,16 +182,16 @@ def _softmax_gradient(dp: Tensor, p: Tensor) -> Tensor:
     return weighted.sub_(p * weighted.sum(-1, keepdim=True))
 
 
-def _summed_product(by_distance: Tensor, vectors: Tensor) -> Tensor:
-    """Return the gradient of a table: sum over rows and queries, [2L + 1, dim]."""
+def _table_gradient(by_distance: Tensor, vectors: Tensor) -> Tensor:
+    """Return the gradient of a table [2L + 1, dim], summed over rows and queries."""
     return by_distance.flatten(0, 1).T @ vectors.flatten(0, 1)
 
 
 class RelativeSelfAttention(MultiheadAttention):
-    """Self-attention of Shaw et al. (2018): keys and values know how far off they are.
+    """Self-attention with relative positions of Shaw et al. (2018).
 
-    Each layer has its tables of 2 `limit` + 1 distances, which its heads share; `one_table`
-    serves keys and values with the same one.
+    Each layer has tables of 2 `limit` + 1 distances, shared by its heads: one for keys and one for
+    values, or one for both (`one_table`).
     """
 
     def __init__(
@@ -183,10 +202,10 @@ class RelativeSelfAttention(MultiheadAttention):
         self.value_distances = self.key_distances if one_table else _table(limit, self.head_dim)
 
     @classmethod
-    def replacing(
+    def from_stock(
         cls, stock: MultiheadAttention, limit: int, one_table: bool
     ) -> RelativeSelfAttention:
-        """Build the relative counterpart of `stock`, with its projections."""
+        """Return relative attention with the projections of `stock`."""
         dropout = stock.dropout_module.p
         relative = cls(stock.embed_dim, stock.num_heads, dropout, limit, one_table)
         relative.dropout_module = stock.dropout_module
@@ -207,33 +226,35 @@ class RelativeSelfAttention(MultiheadAttention):
         before_softmax: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None]:
-        """Attend within `query` [time, batch, dim]; the weights are never returned."""
+        """Return the self-attention output of `query` [time, batch, dim], without weights."""
         time, batch, dim = query.shape
-        q = self._by_head(self.q_proj(query) * self.scaling)
-        k, v = self._by_head(self.k_proj(query)), self._by_head(self.v_proj(query))
+        q = self._split_heads(self.q_proj(query) * self.scaling)
+        k, v = self._split_heads(self.k_proj(query)), self._split_heads(self.v_proj(query))
         if incremental_state is not None:
-            k, v, key_padding_mask = self._with_past(incremental_state, k, v, key_padding_mask)
+            k, v, key_padding_mask = self._append_to_cache(
+                incremental_state, k, v, key_padding_mask
+            )
         pads = None
         if key_padding_mask is not None:
             pads = key_padding_mask.bool().repeat_interleave(self.num_heads, 0)
-        dropping = self.training or self.dropout_module.apply_during_inference
+        uses_dropout = self.training or self.dropout_module.apply_during_inference
         out = relative_attention(
             *(q, k, v, self.key_distances, self.value_distances),
             future=attn_mask,
             pads=pads,
-            dropout=self.dropout_module.p if dropping else 0.0,
+            dropout=self.dropout_module.p if uses_dropout else 0.0,
         )
         out = out.transpose(0, 1).reshape(time, batch, dim)
         return self.out_proj(out), None
 
-    def _by_head(self, projected: Tensor) -> Tensor:
+    def _split_heads(self, projected: Tensor) -> Tensor:
         """View [time, batch, dim] as [batch * heads, time, head_dim]."""
         return projected.view(projected.size(0), -1, self.head_dim).transpose(0, 1)
 
-    def _with_past(
+    def _append_to_cache(
         self, state: Any, k: Tensor, v: Tensor, pads: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Put the keys and values of earlier steps before these, and remember all of them."""
+        """Append keys and values to those of earlier steps. Store and return all of them."""
         past = self._get_input_buffer(state)
         if "prev_key" in past:
             k = torch.cat([past["prev_key"].flatten(0, 1), k], dim=1)
@@ -242,28 +263,27 @@ class RelativeSelfAttention(MultiheadAttention):
         pads = self._append_prev_key_padding_mask(
             pads, past.get("prev_key_padding_mask"), batch, k.size(1), static_kv=False
         )
-        by_sentence = (batch, self.num_heads, -1, self.head_dim)
-        past |= {"prev_key": k.view(by_sentence), "prev_value": v.view(by_sentence)}
+        shape = (batch, self.num_heads, -1, self.head_dim)
+        past |= {"prev_key": k.view(shape), "prev_value": v.view(shape)}
         self._set_input_buffer(state, past | {"prev_key_padding_mask": pads})
         return k, v, pads
 
 
 def _table(limit: int, dim: int) -> nn.Parameter:
-    """Return a fresh table [2 `limit` + 1, dim]."""
+    """Return a new table [2 `limit` + 1, dim]."""
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * limit + 1, dim)))
 
 
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
-    """PE(i + k, m), the thesis' Eq. 6.2, with k ~ U{0, ..., `max_shift`} for each sequence.
+    """PE(i + k, m) of equation 6.2 in the thesis, with k ~ U{0, ..., `max_shift`} per sequence.
 
-    The shift is drawn anew at each training step from torch's generator, which fairseq
-    seeds with the update number, so a resumed run draws what an unbroken one would have.
-    Outside training k is `eval_offset`. Without shift or offset nothing is drawn and the
-    result is that of the class below, bit for bit.
+    The shift is drawn at each training step from torch's generator, which fairseq seeds with the
+    update number, so that a resumed run draws the same shifts. Outside training, k is
+    `eval_offset`. Without shift or offset the result equals that of the base class bit for bit.
     """
 
     weights: Tensor
-    """The table of sinusoids [rows, dim]; row `padding_idx` + i is that of position i."""
+    """[rows, dim], the sinusoids. Row `padding_idx` + i is position i."""
 
     def __init__(
         self,
@@ -276,16 +296,16 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         super().__init__(embedding_dim, padding_idx, init_size + max(max_shift, eval_offset))
         self.max_shift = max_shift
         self.eval_offset = eval_offset
-        # fairseq 0.12.2 keeps the table outside the buffers, where .to(device) misses it.
+        # fairseq 0.12.2 does not register the table as a buffer, so .to(device) would not move it.
         table = self.weights
         del self.weights
         self.register_buffer("weights", table, persistent=False)
 
     @classmethod
-    def replacing(
+    def from_stock(
         cls, stock: SinusoidalPositionalEmbedding, max_shift: int, eval_offset: int = 0
     ) -> ShiftedSinusoidalPositions:
-        """Build the shifted counterpart of `stock`, for the same lengths."""
+        """Return shifted positions for the same maximum length as `stock`."""
         lengths = stock.weights.size(0)
         return cls(stock.embedding_dim, stock.padding_idx, max_shift, lengths, eval_offset)
 
@@ -296,7 +316,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         timestep: Tensor | None = None,
         positions: Any | None = None,
     ) -> Tensor:
-        """Embed the positions of `input` [batch, time] as [batch, time, dim]; pads get zeros."""
+        """Embed the positions of `input` [batch, time] to [batch, time, dim], zero at padding."""
         largest = self.max_shift if self.training else self.eval_offset
         if largest == 0 or (self.training and incremental_state is not None):
             stock: Tensor = super().forward(input, incremental_state, timestep, positions)
@@ -304,14 +324,14 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         batch, time = input.shape
         smallest = 0 if self.training else self.eval_offset
         shift = torch.randint(smallest, largest + 1, (batch, 1), device=input.device)
-        table = self._table(time + largest)
-        if incremental_state is not None:  # one step: `input` holds all tokens so far
+        table = self._table_of(time + largest)
+        if incremental_state is not None:  # one step; `input` has all tokens so far
             return table[self.padding_idx + time + shift]
         index = make_positions(input, self.padding_idx) + shift * input.ne(self.padding_idx)
         return table[index]
 
-    def _table(self, positions: int) -> Tensor:
-        """Return the table [rows, dim], grown to hold at least this many positions."""
+    def _table_of(self, positions: int) -> Tensor:
+        """Return the table [rows, dim], extended to at least this number of positions."""
         rows = self.padding_idx + 1 + positions
         if rows > self.weights.size(0):
             table = self.get_embedding(rows, self.embedding_dim, self.padding_idx)

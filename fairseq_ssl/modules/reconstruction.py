@@ -1,4 +1,4 @@
-"""From one language to another and back: what is scored, and how the scores make a loss."""
+"""Reconstruction of monolingual sentences through translation: batches to score, and the loss."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MARGINAL, REINFORCE, TOP1 = "marginal", "reinforce", "top1"
 WEIGHTINGS = (MARGINAL, REINFORCE, TOP1)
 
 
-class Passage(NamedTuple):
-    """A batch that one of two models is to score."""
+class DirectionBatch(NamedTuple):
+    """A batch to be scored by the model of one translation direction."""
 
     direction: str
-    """Of the model, as in ``de-en``."""
+    """The model's direction, such as ``de-en``."""
     source: Tensor
     """[sources, time]"""
     lengths: Tensor
@@ -26,68 +26,68 @@ class Passage(NamedTuple):
     target: Tensor
     """[rows, time]"""
     rows: Tensor | None = None
-    """Which source each row of the target has [rows]; without, its own."""
+    """[rows], the source index of each target row. None: one target per source."""
     is_genuine: bool = True
-    """Whether it was written by people, and no model: statistics are of such text alone."""
+    """Whether the text is human-written. Batch statistics are updated with such text only."""
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
-    """Return log P of each row [rows].
+    """Return log P of each target [rows].
 
     Args:
-        scores: log-probabilities [rows, time, vocabulary]
-        target: what was to be written [rows, time]
-        padding: its id in the target, which counts nothing
+        scores: [rows, time, vocabulary], log-probabilities.
+        target: [rows, time].
+        padding: id of the padding, which is ignored.
     """
-    each = scores.gather(2, target.unsqueeze(2)).squeeze(2)
-    return each.masked_fill(target.eq(padding), 0).sum(1)
+    token_scores = scores.gather(2, target.unsqueeze(2)).squeeze(2)
+    return token_scores.masked_fill(target.eq(padding), 0).sum(1)
 
 
 def reconstruction_loss(
-    there: Tensor, back: Tensor, weighting: str = MARGINAL, renormalize: bool = False
+    forward: Tensor, backward: Tensor, weighting: str = MARGINAL, renormalize: bool = False
 ) -> Tensor:
-    """Return what is to be minimized for each sentence x [batch].
+    """Return the loss of each sentence x [batch].
 
     marginal: - log sum_k P(y_k | x) P(x | y_k), whose gradient weights each candidate by its share
     of the sum. top1: - log P(x | y_1) of the first candidate, which is back-translation. reinforce:
-    both models learn from each candidate, the way there weighted by a reward, which is
-    log P(x | y_k) less its mean over the candidates, divided by its deviation (He et al., 2016).
+    both models learn from each candidate. The reward of the forward model is log P(x | y_k),
+    standardized over the candidates (He et al., 2016).
 
     Args:
-        there: log P(y_k | x) [batch, beam], the best first; minus infinity where there is none
-        back: log P(x | y_k) [batch, beam]; the same
-        weighting: marginal, reinforce or top1
-        renormalize: with marginal, take the candidates for all that y can be
+        forward: [batch, beam], log P(y_k | x), best first; minus infinity for missing candidates.
+        backward: [batch, beam], log P(x | y_k), the same.
+        weighting: marginal, reinforce or top1.
+        renormalize: with marginal, normalize P(y_k | x) over the candidates.
     """
     if weighting == TOP1:
-        return -back[:, 0]
-    is_there = torch.isfinite(there)
+        return -backward[:, 0]
+    is_candidate = torch.isfinite(forward)
     if weighting == REINFORCE:
-        counts = is_there.sum(1)
-        reward = _rewards(back.detach(), is_there)
-        there, back = (scores.masked_fill(~is_there, 0) for scores in (there, back))
-        return -(reward * there + back).sum(1) / counts
-    total = torch.logsumexp(there + back, 1)
-    return torch.logsumexp(there, 1) - total if renormalize else -total
+        counts = is_candidate.sum(1)
+        reward = _rewards(backward.detach(), is_candidate)
+        forward, backward = (scores.masked_fill(~is_candidate, 0) for scores in (forward, backward))
+        return -(reward * forward + backward).sum(1) / counts
+    total = torch.logsumexp(forward + backward, 1)
+    return torch.logsumexp(forward, 1) - total if renormalize else -total
 
 
-def _rewards(back: Tensor, is_there: Tensor) -> Tensor:
-    """Return rewards of mean 0 and variance 1 over the candidates of a sentence [batch, beam]."""
-    back = back.masked_fill(~is_there, 0)
-    counts = is_there.sum(1, keepdim=True)
-    centered = (back - back.sum(1, keepdim=True) / counts).masked_fill(~is_there, 0)
-    deviation = (centered.square().sum(1, keepdim=True) / counts).sqrt()
-    return centered / deviation.clamp(min=1e-6)
+def _rewards(scores: Tensor, is_candidate: Tensor) -> Tensor:
+    """Standardize scores to mean 0 and variance 1 over the candidates of a sentence."""
+    scores = scores.masked_fill(~is_candidate, 0)
+    counts = is_candidate.sum(1, keepdim=True)
+    centered = (scores - scores.sum(1, keepdim=True) / counts).masked_fill(~is_candidate, 0)
+    std = (centered.square().sum(1, keepdim=True) / counts).sqrt()
+    return centered / std.clamp(min=1e-6)
 
 
-def by_sentence(scores: Tensor, slots: Tensor, sentences: int, beam: int) -> Tensor:
-    """Return the scores of candidates [sentences, beam], minus infinity for those missing.
+def group_candidates(scores: Tensor, slots: Tensor, sentences: int, beam: int) -> Tensor:
+    """Return the scores of candidates [sentences, beam], minus infinity for missing ones.
 
     Args:
-        scores: [rows]
-        slots: where each stands, beam x sentence + rank [rows]
-        sentences: how many
-        beam: candidates of a sentence, at most
+        scores: [rows], of all candidates.
+        slots: [rows], beam x sentence + rank of each candidate.
+        sentences: number of sentences.
+        beam: maximum number of candidates per sentence.
     """
     missing = scores.new_full((sentences * beam,), -math.inf)
     return missing.index_copy(0, slots, scores).view(sentences, beam)

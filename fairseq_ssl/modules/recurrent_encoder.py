@@ -1,4 +1,4 @@
-"""Word embeddings and an LSTM over them, of classifiers and of their language models."""
+"""The LSTM encoder of text classifiers and their language models, with its word embeddings."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from torch.nn import functional
 
 from fairseq_ssl.modules.functional import ExactBuffers
 
-LEAST_VARIANCE = 1e-6
+MIN_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class RecurrentSizes:
-    """What decides the shape of an encoder and how it computes."""
+    """Sizes and options of an encoder."""
 
     vocabulary: int
     embed_dim: int = 256
-    """D of the thesis."""
+    """D in the thesis."""
     hidden_dim: int = 1024
-    """H."""
+    """H in the thesis."""
     layers: int = 1
     dropout: float = 0.5
-    """Of embeddings, and of the states between layers."""
-    same_for_all_words: bool = False
-    """Whether dropout leaves out the same dimensions of every word of a text."""
+    """Dropout probability of embeddings and of states between layers."""
+    shared_dropout_mask: bool = False
+    """Whether dropout drops the same embedding dimensions of all words of a text."""
 
 
 class NormalizedEmbedding(ExactBuffers, nn.Embedding):
     """Embeddings of mean 0 and variance 1 over the words of the corpus (Miyato et al., 2017).
 
-    Their length is fixed by that, and so a disturbance of a given length has a meaning that a
-    training can not evade by making the embeddings longer. The weight itself is not normalized.
-    All is computed in float32, whatever the weight's type: the share of a rare word is 0 in half
-    precision.
+    This keeps training from evading an adversarial perturbation of fixed norm by scaling up the
+    embeddings. The weight itself is not normalized. The statistics are computed in float32, since
+    the frequency of a rare word is 0 in half precision.
     """
 
     shares: Tensor
@@ -52,13 +51,13 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
         self.register_buffer("shares", shares / shares.sum())
 
     def forward(self, input: Tensor) -> Tensor:
-        """Look up ids [batch, time] and normalize; the padding stays 0."""
+        """Return normalized embeddings of ids [batch, time], zero for padding."""
         weight = self.weight.float()
         with torch.autocast(weight.device.type, enabled=False):
             mean = self.shares @ weight
-            variance = (self.shares @ (weight - mean).square()).clamp(min=LEAST_VARIANCE)
-        found = (functional.embedding(input, weight) - mean) * variance.rsqrt()
-        normed: Tensor = found.masked_fill(input.eq(self.padding).unsqueeze(-1), 0.0)
+            variance = (self.shares @ (weight - mean).square()).clamp(min=MIN_VARIANCE)
+        embedded = (functional.embedding(input, weight) - mean) * variance.rsqrt()
+        normed: Tensor = embedded.masked_fill(input.eq(self.padding).unsqueeze(-1), 0.0)
         return normed.type_as(self.weight)
 
 
@@ -68,7 +67,7 @@ class RecurrentEncoder(nn.Module):
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None
     ) -> None:
-        """Make one; with the `counts` of the words in the corpus its embeddings are normalized."""
+        """Build an encoder. With the word counts of the corpus, its embeddings are normalized."""
         super().__init__()
         self.sizes = sizes
         self.padding = padding
@@ -84,9 +83,10 @@ class RecurrentEncoder(nn.Module):
             batch_first=True,
             dropout=sizes.dropout if sizes.layers > 1 else 0.0,
         )
-        self._initialize()
+        self.reset_parameters()
 
-    def _initialize(self) -> None:
+    def reset_parameters(self) -> None:
+        """Initialize uniformly, with biases of 0, or 1 for the forget gate."""
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()
@@ -95,37 +95,36 @@ class RecurrentEncoder(nn.Module):
                     nn.init.uniform_(weight, -0.1, 0.1)
                     continue
                 weight.zero_()
-                if "bias_ih" in name:  # the gate that forgets begins open; bias_hh stays 0
+                if "bias_ih" in name:  # forget gate; bias_hh is 0
                     weight[self.sizes.hidden_dim : 2 * self.sizes.hidden_dim] = 1.0
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return embeddings with dropout [batch, time, embed_dim] of ids [batch, time]."""
-        found: Tensor = self.embedding(tokens)
+        embedded: Tensor = self.embedding(tokens)
         if not self.training or self.sizes.dropout == 0:
-            return found
-        if self.sizes.same_for_all_words:
-            mask = functional.dropout(torch.ones_like(found[:, :1]), self.sizes.dropout)
-            return found * mask
-        return functional.dropout(found, self.sizes.dropout)
+            return embedded
+        if self.sizes.shared_dropout_mask:
+            mask = functional.dropout(torch.ones_like(embedded[:, :1]), self.sizes.dropout)
+            return embedded * mask
+        return functional.dropout(embedded, self.sizes.dropout)
 
     def states(self, embedded: Tensor) -> Tensor:
-        """Return the last layer's state at each place [batch, time, hidden_dim]."""
-        found: Tensor = self.lstm(embedded)[0]
-        return found
+        """Return the states of the last layer [batch, time, hidden_dim]."""
+        states: Tensor = self.lstm(embedded)[0]
+        return states
 
-    def last(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+    def last_state(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """Return h_T [batch, hidden_dim] of texts padded on the right."""
         states = self.states(embedded)
         rows = torch.arange(len(states), device=states.device)
         return states[rows, lengths.to(states.device) - 1]
 
 
-def flush_denormals(wanted: bool = True) -> None:
-    """Let this process take the smallest numbers for 0, where the processor can; or not.
+def flush_denormals(enabled: bool = True) -> None:
+    """Flush denormal numbers to 0, if the processor supports it.
 
-    The gradient of a text's first words fades into such numbers in an LSTM, and a CPU computes
-    with them up to twenty times slower than with others. The setting is that of a thread, which
-    those that it starts later take over: it has to be made before torch shares out its first large
-    piece of work, and leaves threads as they are that were there before.
+    The gradients of an LSTM at the first words of a text fade into denormal numbers, with which a
+    CPU is up to twenty times slower. The setting belongs to the current thread and is inherited by
+    threads it starts later, so call this before torch starts its worker threads.
     """
-    torch.set_flush_denormal(wanted)
+    torch.set_flush_denormal(enabled)

@@ -1,4 +1,4 @@
-"""Transformer layers with residual norms, whose weights an encoder and a decoder can share."""
+"""Transformer layers whose weights an encoder and a decoder can share (PBD)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_ssl.modules.attention import Attention, KeysValues, SourceContext, 
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """What decides the shape of a layer and how it computes."""
+    """Sizes and options of a layer."""
 
     dim: int
     inner_dim: int
@@ -24,16 +24,16 @@ class BlockSizes:
     norm_before: bool = False
 
     def attention(self) -> Attention:
-        """Return a fresh attention."""
+        """Return a new attention."""
         return Attention(self.dim, self.heads, self.attention_dropout)
 
     def norm(self) -> ResidualNorm:
-        """Return a fresh norm."""
+        """Return a new norm."""
         return ResidualNorm(self.dim, self.dropout, self.norm_before)
 
 
 class ResidualNorm(nn.LayerNorm):
-    """A norm at the beginning of a part of a layer, or at its end after what goes around it."""
+    """Layer norm before a sublayer (pre-norm), or after its residual connection (post-norm)."""
 
     def __init__(self, dim: int, dropout: float, before: bool) -> None:
         super().__init__(dim)
@@ -41,19 +41,19 @@ class ResidualNorm(nn.LayerNorm):
         self.before = before
 
     def enter(self, states: Tensor) -> Tensor:
-        """Return what the part is to work on."""
+        """Return the input of the sublayer."""
         normed: Tensor = self(states) if self.before else states
         return normed
 
     def leave(self, states: Tensor, change: Tensor) -> Tensor:
-        """Return the states after the part has computed `change` from them."""
+        """Return the states after adding the sublayer's output, `change`."""
         states = states + functional.dropout(change, self.dropout, self.training)
         normed: Tensor = states if self.before else self(states)
         return normed
 
 
 class TransformerBlock(nn.Module):
-    """Self-attention and two linear maps: a layer of an encoder, and most of a decoder's."""
+    """Self-attention and a feed-forward network: a layer of the encoder, shared by the decoder."""
 
     def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
@@ -64,34 +64,35 @@ class TransformerBlock(nn.Module):
         self.fc2 = nn.Linear(sizes.inner_dim, sizes.dim)
         self.final_layer_norm = sizes.norm()
 
-    def forward(self, states: Tensor, seen: Tensor | None) -> tuple[Tensor, KeysValues]:
-        """Encode `states` [batch, time, dim], which all see each other.
+    def forward(self, states: Tensor, mask: Tensor | None) -> tuple[Tensor, KeysValues]:
+        """Encode source states.
 
         Args:
-            states: of the layer below
-            seen: [batch, 1, 1, time], those that are not padding; None where all are
+            states: [batch, time, dim], the output of the layer below.
+            mask: [batch, 1, 1, time], True for positions that are not padding. None: no padding.
 
         Returns:
-            the next layer's states, and the keys and values of these
+            the layer's output, and the keys and values of its self-attention
         """
-        query, own = self.self_attn.within(self.self_attn_layer_norm.enter(states))
-        states = self.self_attn_layer_norm.leave(states, self.self_attn.attend(query, own, seen))
-        return self.transformed(states), own
+        query, own = self.self_attn.project(self.self_attn_layer_norm.enter(states))
+        states = self.self_attn_layer_norm.leave(states, self.self_attn.attend(query, own, mask))
+        return self.feed_forward(states), own
 
-    def transformed(self, states: Tensor) -> Tensor:
-        """Return the states after the two linear maps."""
+    def feed_forward(self, states: Tensor) -> Tensor:
+        """Apply the feed-forward network with its residual connection."""
         inner = functional.relu(self.fc1(self.final_layer_norm.enter(states)))
         inner = functional.dropout(inner, self.activation_dropout, self.training)
         return self.final_layer_norm.leave(states, self.fc2(inner))
 
 
-GENERATED, COPIED = 0, 1
+TARGET, FUTURE = 0, 1
+"""Rows of the segment embeddings."""
 
 
 class DecoderLayer(nn.Module):
-    """What a layer has besides a block: attention to the source, and segments (PBD, 3.1).
+    """Attention to the source and segment embeddings: a decoder layer's own weights (PBD, 3.1).
 
-    The block is given with each call, since it is registered elsewhere where it is shared.
+    The block is an argument of each call, since a shared block is registered with the encoder.
     """
 
     def __init__(self, sizes: BlockSizes, has_segments: bool) -> None:
@@ -108,26 +109,26 @@ class DecoderLayer(nn.Module):
         target: TargetContext,
         source: SourceContext,
     ) -> tuple[Tensor, Tensor]:
-        """Return the next layer's states [rows, time, dim], and the queries to the source."""
+        """Return the layer's output [rows, time, dim] and the queries to the source."""
         attention, norm = block.self_attn, block.self_attn_layer_norm
         entered = norm.enter(states)
         if self.segments is not None:
-            entered = entered + self.segments[GENERATED]
-        query, own = attention.within(entered)
-        found = attention.attend(query, target.join(layer, own), target.seen)
-        states = norm.leave(states, found)
+            entered = entered + self.segments[TARGET]
+        query, own = attention.project(entered)
+        attended = attention.attend(query, target.join(layer, own), target.mask)
+        states = norm.leave(states, attended)
         norm = self.encoder_attn_layer_norm
-        query = self.encoder_attn.queries(norm.enter(states))
+        query = self.encoder_attn.project_queries(norm.enter(states))
         states = norm.leave(states, source.attend(self.encoder_attn, layer, query))
-        return block.transformed(states), query
+        return block.feed_forward(states), query
 
-    def copied(self, block: TransformerBlock, states: Tensor) -> KeysValues:
-        """Return source states [sentences, time, dim] as a pseudo future."""
+    def project_future(self, block: TransformerBlock, states: Tensor) -> KeysValues:
+        """Return keys and values of source states [sentences, time, dim] as a pseudo future."""
         assert self.segments is not None
         entered = block.self_attn_layer_norm.enter(states)
-        return block.self_attn.keys_values(entered + self.segments[COPIED])
+        return block.self_attn.project_keys_values(entered + self.segments[FUTURE])
 
-    def copied_from(self, block: TransformerBlock, own: KeysValues) -> KeysValues:
-        """Return the same, from the keys and values that the block itself made of the states."""
+    def reuse_as_future(self, block: TransformerBlock, keys_values: KeysValues) -> KeysValues:
+        """Return the same, given the keys and values that `block` computed for the states."""
         assert self.segments is not None
-        return block.self_attn.moved(own, self.segments[COPIED])
+        return block.self_attn.translate_keys_values(keys_values, self.segments[FUTURE])

@@ -168,7 +168,11 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Make the model; one that a checkpoint fills needs nothing to start from."""
         if from_checkpoint:
-            for name in (*text_classifier.STARTS, "mixture_expert", "mixture_imitators"):
+            for name in (
+                *text_classifier.INITIALIZATION_OPTIONS,
+                "mixture_expert",
+                "mixture_imitators",
+            ):
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         else:
@@ -190,9 +194,11 @@ class SemiSupervisedClassificationTask(FairseqTask):
             if cfg.mixture_imitators:
                 cfg.mixture_imitator_options = imitator_options(cfg.mixture_imitators, self)
         if getattr(cfg, "classifier_bert", None):
-            cfg.classifier_bert_config = bert_classifier.config_of(cfg.classifier_bert)
+            cfg.classifier_bert_config = bert_classifier.read_config(cfg.classifier_bert)
         if getattr(cfg, "classifier_encoder", None):
-            cfg.classifier_encoder_options = encoder_classifier.options_of(cfg.classifier_encoder)
+            cfg.classifier_encoder_options = encoder_classifier.encoder_options(
+                cfg.classifier_encoder
+            )
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
@@ -230,7 +236,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """Return p(y|X) of the expert that is asked anew [batch, classes]."""
         if self._teacher is None:
             path = Path(str(self.cfg.imitator_teacher))
-            self._teacher = text_classifier.loaded_expert(path, self).eval().requires_grad_(False)
+            self._teacher = text_classifier.load_expert(path, self).eval().requires_grad_(False)
         net_input = sample["net_input"]
         teacher = self._teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():

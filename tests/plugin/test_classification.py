@@ -13,7 +13,7 @@ from torch import Tensor
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.imitators import ExpertAndImitators
-from fairseq_ssl.modules.imitators import averaged
+from fairseq_ssl.modules.imitators import average_windows
 from tests.conftest import PACKAGE, weights
 from tests.plugin import classification as made
 
@@ -71,7 +71,7 @@ def test_a_finished_checkpoint_needs_none_of_those_before(
         logits = model.expert(batch["src_tokens"], batch["src_lengths"])
         windows = model.groups[0](batch["piece_tokens"])
         for number, one in enumerate(windows.logits):
-            logits = logits + model.lambdas()[number].sigmoid() * averaged(one, windows)
+            logits = logits + model.lambdas()[number].sigmoid() * average_windows(one, windows)
         torch.testing.assert_close(found, logits)
         for index in range(6):
             alone = texts.collater([texts[index]])["net_input"]
@@ -246,7 +246,7 @@ def test_what_does_not_fit_is_refused_before_the_first_batch(
         made.train(data, tmp_path, *words, stage="imitate")
     with pytest.raises(ConfigurationError, match=r"another pieces/dict\.txt"):
         made.mixture(other, tmp_path, expert, "--mixture-imitators", imitators)
-    with pytest.raises(ConfigurationError, match="either --mixture-imitators, or"):
+    with pytest.raises(ConfigurationError, match="either --mixture-imitators or"):
         made.mixture(data, tmp_path, expert)
     with pytest.raises(ConfigurationError, match="expected imitators"):
         made.mixture(data, tmp_path, expert, "--mixture-imitators", expert)

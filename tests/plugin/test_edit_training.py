@@ -208,7 +208,8 @@ def test_tune_prints_flags_that_make_it_better(
 
 def test_a_program_that_imports_nothing_else_can_correct(run: Run, data: Path, model: Path) -> None:
     program = (
-        "from fairseq_ssl.models.edit_tagger import EditTagger; import sys; "
+        "import sys, fairseq_ssl; fairseq_ssl.register(); "
+        "from fairseq_ssl.models.edit_tagger import EditTagger; "
         "corrector = EditTagger.from_pretrained(*sys.argv[1:]); "
         "print(corrector.correct(['two ☃ sees .'])[0].text)"
     )

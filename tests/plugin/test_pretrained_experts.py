@@ -183,11 +183,11 @@ def test_a_symbol_that_stands_twice_is_read(tmp_path: Path) -> None:
 def test_what_can_not_be_an_encoder_is_refused() -> None:
     for options, message in (
         ("", "needs --classifier-encoder"),
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ('{"arch": "unheard"}', "needs --classifier-encoder"),
-        ('{"arch": "transformer_lm"}', "no encoder and decoder"),
-        ('{"arch": "fconv"}', "what a classifier has not: .*max_source_positions"),
-        (json.dumps(FCONV), "A FConvEncoder gives no states of words.*lstm, bytenet"),
+        ('{"arch": "transformer_lm"}', "not have an encoder and a decoder"),
+        ('{"arch": "fconv"}', "attributes that a classifier does not have: .*max_source_positions"),
+        (json.dumps(FCONV), "FConvEncoder does not return one state per word.*lstm, bytenet"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             built("encoder_classifier", task(), classifier_encoder_options=options)

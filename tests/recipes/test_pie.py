@@ -236,7 +236,7 @@ def test_grammar_runs_from_a_bert_to_corrected_text(tmp_path: Path) -> None:
     assert len((work / "text/gec.1/train.src").read_text().splitlines()) == 40
     assert "gram ##b 10" in (work / "data/gec.1/edits.txt").read_text()
     first, run = work / "runs/gec.1.synthetic", work / "runs/gec.1.tagger"
-    assert f"starts from the language model in {bert}" in (first / "train.log").read_text()
+    assert f"Initialized the encoder from {bert}" in (first / "train.log").read_text()
     loaded = f"loading pretrained model from {first}/checkpoint_last.pt"
     assert loaded in (run / "train.log").read_text()
     corrected = work / "runs/gec.all.tagger"

@@ -36,7 +36,7 @@ def asked(model: Any) -> OneBatch:
 
 def states(encoder: Any, words: list[int], offset: int) -> Tensor:
     kept = encoder.embed_positions
-    encoder.embed_positions = ShiftedSinusoidalPositions.replacing(kept, 0, offset).eval()
+    encoder.embed_positions = ShiftedSinusoidalPositions.from_stock(kept, 0, offset).eval()
     tokens = torch.tensor([[*words, EOS]])
     found: Tensor = encoder(tokens, torch.tensor([len(words) + 1]))["encoder_out"][0][:, 0].detach()
     encoder.embed_positions = kept

@@ -38,7 +38,7 @@ class Scorer(nn.Module):
         found: Tensor = self.table(src_tokens)
         return found
 
-    def settled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         return inputs
 
     def forward(

@@ -244,12 +244,12 @@ def test_bfloat16_weights_train() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bytenet_dilations": "1,0"}, "expected numbers above 0"),
+        ({"bytenet_dilations": "1,0"}, "expected integers of 1 or more"),
         ({"bytenet_encoder_kernel": 4}, "expected an odd number"),
         ({"bytenet_dim": 7}, "need an even number"),
         ({"bytenet_sets": 0}, "--bytenet-sets is 0; expected 1"),
-        ({"bytenet_unfold": "1.2"}, "expected auto, or a,b"),
-        ({"bytenet_unfold": "nan,1"}, "expected auto, or a,b"),
+        ({"bytenet_unfold": "1.2"}, "expected auto, or two numbers"),
+        ({"bytenet_unfold": "nan,1"}, "expected auto, or two numbers"),
         ({"bytenet_unfold_share": 0.0}, "expected a share"),
         ({"bytenet_residual_scale": -1.0}, "expected 0 or more"),
         ({"bytenet_decoder_norm": "batch"}, "expected layer, none"),

@@ -229,7 +229,7 @@ def test_without_the_folder_a_checkpoint_brings_the_weights(tmp_path: Path) -> N
     """So it is where a run is resumed, or a trained model decodes, on another machine."""
     trained = tagger(config("bert", saved(language_model("bert"), "bert", tmp_path)))
     model = tagger(config("bert", tmp_path / "gone"))
-    with pytest.raises(ConfigurationError, match="gone, which does not exist, and no checkpoint"):
+    with pytest.raises(ConfigurationError, match="--edit-init does not exist, and no checkpoint"):
         model(batch())
     model.load_state_dict(trained.state_dict())
     torch.testing.assert_close(model(batch()).edits, trained(batch()).edits)

@@ -189,7 +189,7 @@ def test_the_size_is_the_papers() -> None:
         ({"copy_attention_heads": 3}, "expected a divisor"),
         ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff"),
         ({"encoder_embed_path": "vectors.txt"}, "--encoder-embed-path"),
-        ({"no_cross_attention": True}, "no --no-cross-attention"),
+        ({"no_cross_attention": True}, "remove --no-cross-attention"),
     ],
 )
 def test_settings_that_can_not_be_are_refused(options: dict[str, Any], words: str) -> None:

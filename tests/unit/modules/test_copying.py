@@ -30,7 +30,7 @@ def example(seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, 
     attention = scores.masked_fill(ids.eq(PAD).unsqueeze(1), -math.inf).log_softmax(2)
     logits = torch.randn(len(SOURCE), TIME, VOCABULARY).double() * scale
     gate = torch.randn(len(SOURCE), TIME).double() * scale
-    return logits, attention, gate, SourceWords.of(ids, VOCABULARY)
+    return logits, attention, gate, SourceWords.from_ids(ids, VOCABULARY)
 
 
 def expected(logits: Tensor, attention: Tensor, gate: Tensor, words: SourceWords) -> Tensor:
@@ -57,7 +57,7 @@ def test_probabilities_equal_those_of_the_loops() -> None:
 
 def test_a_distribution_by_hand() -> None:
     # the source is "x y x", of which the vocabulary 0, ..., 3 knows nothing
-    words = SourceWords.of(torch.tensor([[91, 92, 91]]), 4)
+    words = SourceWords.from_ids(torch.tensor([[91, 92, 91]]), 4)
     alpha = torch.tensor([[[0.5, 0.2, 0.3]]])
     copying = Copying(words, alpha.log(), torch.tensor([[math.log(3.0)]]))  # p_gen = 3/4
     found = copying.log_probabilities(torch.zeros(1, 1, 4)).exp()[0, 0]
@@ -65,7 +65,7 @@ def test_a_distribution_by_hand() -> None:
 
 
 def test_where_subwords_leave_nothing_unknown_there_is_no_column_more() -> None:
-    words = SourceWords.of(torch.tensor([[5, 6, 5, 2]]), VOCABULARY)
+    words = SourceWords.from_ids(torch.tensor([[5, 6, 5, 2]]), VOCABULARY)
     logits, gate = torch.randn(1, 2, VOCABULARY), torch.randn(1, 2)
     attention = torch.randn(1, 2, 4).log_softmax(2)
     found = Copying(words, attention, gate).log_probabilities(logits).exp()
@@ -85,7 +85,7 @@ def test_chosen_positions_are_those_of_all() -> None:
     logits, attention, gate, words = example()
     copying = Copying(words, attention, gate)
     kept = torch.tensor([0, 4, 5, 8])
-    chosen = copying.at(kept, logits.flatten(0, 1)[kept])
+    chosen = copying.log_probabilities_at(kept, logits.flatten(0, 1)[kept])
     assert chosen.equal(copying.log_probabilities(logits).flatten(0, 1)[kept])
 
 
@@ -124,7 +124,7 @@ def test_gradients_equal_small_differences() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_far_from_one_nothing_is_lost(dtype: torch.dtype) -> None:
     """A probability of e^-200 has its logarithm, and a gradient that pulls it up."""
-    words = SourceWords.of(torch.tensor([[91, 5, 2]]), VOCABULARY)
+    words = SourceWords.from_ids(torch.tensor([[91, 5, 2]]), VOCABULARY)
     logits = torch.zeros(1, 1, VOCABULARY, dtype=dtype).requires_grad_()
     attention = torch.tensor([[[-200.0, 0.0, -1.0]]]).log_softmax(2).requires_grad_()
     gate = torch.tensor([[300.0]], dtype=dtype).requires_grad_()

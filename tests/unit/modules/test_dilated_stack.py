@@ -14,7 +14,7 @@ from fairseq_ssl.modules.dilated_stack import (
     RealPositions,
     RowBatchNorm,
     StackSizes,
-    kept_statistics,
+    freeze_statistics,
 )
 from tests.unit.modules.plain_dilation import convolved, stacked
 
@@ -59,7 +59,7 @@ def run(stack: DilatedStack, batch: list[Tensor], longer: int = 0) -> list[Tenso
     for row, one in enumerate(batch):
         padded[row, : len(one)] = one
     positions = RealPositions.of_lengths(lengths, time)
-    out = positions.spread(stack(positions.rows(padded), positions))
+    out = positions.scatter(stack(positions.gather(padded), positions))
     for row, length in enumerate(lengths):
         assert not out[row, length:].any()
     return [out[row, :length] for row, length in enumerate(lengths)]
@@ -99,9 +99,9 @@ def test_outside_training_a_sentence_is_the_same_alone(kind: str) -> None:
 def test_step_by_step_it_is_the_same(kind: str) -> None:
     stack, sizes = built(kind).eval(), KINDS[kind]
     states = torch.randn(3, 40, sizes.dim)
-    positions = RealPositions.all_of(states[..., 0])
-    whole = positions.spread(stack(positions.rows(states), positions))
-    past = torch.zeros(3, stack.frames, stack.width)
+    positions = RealPositions.without_padding(states[..., 0])
+    whole = positions.scatter(stack(positions.gather(states), positions))
+    past = torch.zeros(3, stack.cache_size, stack.width)
     for step in range(40):
         made = stack.step(states[:, step], past, step)
         torch.testing.assert_close(made, whole[:, step], atol=1e-5, rtol=1e-5)
@@ -113,7 +113,7 @@ def test_the_running_statistics_are_those_of_real_positions() -> None:
     norm(rows)
     torch.testing.assert_close(norm.running_mean, torch.tensor([0.75, 1.0]))
     torch.testing.assert_close(norm.running_var, torch.tensor([0.75 + 1.0, 0.75 + 1.0]))
-    with kept_statistics(torch.nn.Sequential(norm)):
+    with freeze_statistics(torch.nn.Sequential(norm)):
         kept = norm(rows + 7)
     torch.testing.assert_close(kept, norm(rows))
     torch.testing.assert_close(norm.running_mean[0], torch.tensor(0.75 * 0.75 + 0.25 * 3))

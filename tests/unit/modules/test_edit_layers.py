@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_ssl.modules.edit_layers import EditEncoder, EditScores, EncoderSizes, attended_by_units
+from fairseq_ssl.modules.edit_layers import EditEncoder, EditScores, EncoderSizes, attend_from_units
 from tests.unit.modules import dense_edit_encoder as dense
 
 PAD = 1
@@ -114,7 +114,7 @@ def test_no_score_is_kept_for_a_unit_that_no_one_attends_to() -> None:
     from fairseq_ssl.modules.attention import KeysValues
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
-        attended_by_units(query, KeysValues(key, value), KeysValues(*there), None, 0.1)
+        attend_from_units(query, KeysValues(key, value), KeysValues(*there), None, 0.1)
     assert any(shape[-2:] == (units, time + 1) for shape in shapes)
     assert not any(shape[-2:] == (units, units) for shape in shapes)
 
@@ -134,11 +134,11 @@ def test_phi_that_is_kept_for_use_is_the_same_and_not_taken_in_training() -> Non
     states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
     tokens = torch.tensor([7, 9, 4])
     wanted = head(embeddings, tokens, *states)
-    head.keep_grams(embeddings)
+    head.cache_grams(embeddings)
     torch.testing.assert_close(head(embeddings, tokens, *states), wanted)
-    assert head.kept_grams is not None
-    assert "kept_grams" not in head.state_dict()
-    assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.kept_grams)
+    assert head.cached_grams is not None
+    assert "cached_grams" not in head.state_dict()
+    assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.cached_grams)
 
 
 def test_unfactorized_scores_are_those_of_equation_2() -> None:

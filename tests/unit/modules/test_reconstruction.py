@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from fairseq_ssl.modules.reconstruction import by_sentence, log_likelihood, reconstruction_loss
+from fairseq_ssl.modules.reconstruction import group_candidates, log_likelihood, reconstruction_loss
 
 THERE = [[-1.0, -2.5, -4.0], [-0.5, -3.0, -math.inf]]
 BACK = [[-6.0, -2.0, -9.0], [-4.0, -1.0, -math.inf]]
@@ -71,5 +71,5 @@ def test_likelihoods_are_sums_over_words_and_the_end() -> None:
 
 
 def test_scores_come_to_their_sentences_and_ranks() -> None:
-    found = by_sentence(torch.tensor([7.0, 8.0, 9.0]), torch.tensor([3, 0, 1]), 2, 2)
+    found = group_candidates(torch.tensor([7.0, 8.0, 9.0]), torch.tensor([3, 0, 1]), 2, 2)
     assert found.tolist() == [[8.0, 9.0], [-math.inf, 7.0]]

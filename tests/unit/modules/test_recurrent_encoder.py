@@ -25,7 +25,7 @@ def encoder(**options: object) -> RecurrentEncoder:
 def test_the_last_state_is_that_of_the_text_alone() -> None:
     model = encoder()
     tokens = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
-    found = model.last(model.embed(tokens), torch.tensor([4, 2]))
+    found = model.last_state(model.embed(tokens), torch.tensor([4, 2]))
     for row, length in enumerate((4, 2)):
         alone = model.embed(tokens[row : row + 1, :length])
         torch.testing.assert_close(found[row], model.lstm(alone)[1][0][-1, 0])
@@ -70,7 +70,7 @@ def test_normalized_embeddings_in_half_precision_are_those_of_the_rounded_weight
 
 @pytest.mark.parametrize("by_text", [True, False])
 def test_dropout_is_of_each_word_or_of_the_text(by_text: bool) -> None:
-    model = encoder(dropout=0.5, same_for_all_words=by_text).train()
+    model = encoder(dropout=0.5, shared_dropout_mask=by_text).train()
     gone = model.embed(torch.full((3, 50), 4)).eq(0)
     assert gone.any()
     assert bool((gone == gone[:, :1]).all()) == by_text

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fairseq_ssl.modules import positional_encoding as module
-from fairseq_ssl.modules.positional_encoding import collect, relative_attention, spread
+from fairseq_ssl.modules.positional_encoding import (
+    expand_distances,
+    relative_attention,
+    sum_by_distance,
+)
 
 DIM = 3
 
@@ -104,7 +108,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     inputs = draw(5, 6, 6, 2)
     future, pads = hidden(5, 6, 6)
     whole = attend(inputs, future=future, pads=pads)
-    monkeypatch.setitem(module.BLOCK_ROWS, "cpu", 2 * 36)
+    monkeypatch.setitem(module.MAX_SCORES, "cpu", 2 * 36)
     in_blocks = attend(inputs, future=future, pads=pads)
     torch.testing.assert_close(in_blocks, whole)
     compare_gradients(in_blocks, whole, inputs)
@@ -142,9 +146,9 @@ def test_spread_and_collect_are_adjoint(
     keys = queries + more
     by_distance = torch.randn(rows, queries, 2 * limit + 1, dtype=torch.double)
     by_key = torch.randn(rows, queries, keys, dtype=torch.double)
-    laid_out = spread(by_distance, keys)
+    laid_out = expand_distances(by_distance, keys)
     torch.testing.assert_close(
-        (laid_out * by_key).sum(), (by_distance * collect(by_key, limit)).sum()
+        (laid_out * by_key).sum(), (by_distance * sum_by_distance(by_key, limit)).sum()
     )
     for i in range(queries):
         for j in range(keys):
@@ -159,8 +163,8 @@ def test_any_layout_in_memory_gives_the_same() -> None:
         back = torch.argsort(torch.tensor(order)).tolist()
         same_distance = by_distance.permute(order).contiguous().permute(back)
         same_key = by_key.permute(order).contiguous().permute(back)
-        assert torch.equal(spread(same_distance, 6), spread(by_distance, 6))
-        torch.testing.assert_close(collect(same_key, 3), collect(by_key, 3))
+        assert torch.equal(expand_distances(same_distance, 6), expand_distances(by_distance, 6))
+        torch.testing.assert_close(sum_by_distance(same_key, 3), sum_by_distance(by_key, 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -18,7 +18,7 @@ rows = st.integers(1, 5).flatmap(
 
 
 def words(*sentences: list[int]) -> SourceWords:
-    return SourceWords.of(torch.tensor(sentences), VOCABULARY)
+    return SourceWords.from_ids(torch.tensor(sentences), VOCABULARY)
 
 
 def test_unknown_words_are_numbered_in_their_order_and_the_same_word_alike() -> None:
@@ -32,15 +32,15 @@ def test_unknown_words_are_numbered_in_their_order_and_the_same_word_alike() -> 
 def test_a_target_has_the_numbers_of_its_own_source() -> None:
     made = words([900, 5, 77, 2], [5, 77, 6, 2])
     target = torch.tensor([[77, 900, 55, 5], [77, 900, 55, 5]])
-    assert made.numbered(target, UNK).tolist() == [[11, 10, UNK, 5], [10, UNK, UNK, 5]]
+    assert made.to_local(target, UNK).tolist() == [[11, 10, UNK, 5], [10, UNK, UNK, 5]]
 
 
 def test_where_all_words_are_known_nothing_changes_but_unknown_words_of_the_target() -> None:
     made = words([5, 6, 2])
     assert made.width == VOCABULARY
     assert made.tokens.tolist() == [[5, 6, 2]]
-    assert made.numbered(torch.tensor([[6, 900]]), UNK).tolist() == [[6, UNK]]
-    assert made.named(torch.tensor([6, 2]), 0).tolist() == [6, 2]
+    assert made.to_local(torch.tensor([[6, 900]]), UNK).tolist() == [[6, UNK]]
+    assert made.from_local(torch.tensor([6, 2]), 0).tolist() == [6, 2]
 
 
 @given(rows)
@@ -48,18 +48,18 @@ def test_names_undo_numbers(sentences: list[list[int]]) -> None:
     made = words(*sentences)
     assert words(*made.tokens.tolist()).tokens.equal(made.tokens)
     for row, sentence in enumerate(sentences):
-        assert made.named(made.tokens[row], row).tolist() == sentence
-        assert made.numbered(torch.tensor(sentences), UNK)[row].equal(made.tokens[row])
+        assert made.from_local(made.tokens[row], row).tolist() == sentence
+        assert made.to_local(torch.tensor(sentences), UNK)[row].equal(made.tokens[row])
         for place, word in enumerate(sentence):
             assert made.first[row, place] == sentence.index(word)
 
 
 def test_rows_keep_the_width() -> None:
-    made = words([900, 77, 2], [5, 6, 2]).of_rows(torch.tensor([1, 1]))
+    made = words([900, 77, 2], [5, 6, 2]).select_rows(torch.tensor([1, 1]))
     assert made.tokens.tolist() == [[5, 6, 2], [5, 6, 2]]
     assert made.width == 12
 
 
 def test_first_positions_of_nothing() -> None:
     assert first_positions(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0)
-    assert SourceWords.of(torch.empty(0, 3, dtype=torch.long), VOCABULARY).width == VOCABULARY
+    assert SourceWords.from_ids(torch.empty(0, 3, dtype=torch.long), VOCABULARY).width == VOCABULARY
