@@ -15,7 +15,7 @@ check ruff format --check .
 # The last numpy for Python 3.10 has older types.
 if python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then check mypy; fi
 check lint-imports
-check python scripts/house.py --check
+check python scripts/structure.py --check
 check python scripts/recipes.py --check
 check shellcheck -x "${shell_scripts[@]}"
 [[ "${1:-}" == fast ]] && exit

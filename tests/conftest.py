@@ -19,8 +19,8 @@ import hypothesis
 import pytest
 import torch
 
-hypothesis.settings.register_profile("house", deadline=None)  # other work may run beside
-hypothesis.settings.load_profile("house")
+hypothesis.settings.register_profile("fairseq_ssl", deadline=None)  # other work may run beside
+hypothesis.settings.load_profile("fairseq_ssl")
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_ssl"
@@ -58,7 +58,7 @@ TINY = (
 def environment(**changes: str) -> dict[str, str]:
     """The environment a command of a test gets: this Python's scripts, one thread.
 
-    Those of fairseq and of this house, and `python` with a benchmark, are run by a server that has
+    Those of fairseq and of this package, and `python` with a benchmark, are run by a server that has
     imported fairseq, unless `changes` have REAL_COMMANDS.
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
