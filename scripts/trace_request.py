@@ -57,7 +57,7 @@ def main() -> int:
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, request in requests(Path(folder)).items():
-            printed = io.StringIO()
+            printed = io.TextIOWrapper(io.BytesIO())
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 calls = trace(request)
             lines = sum((PACKAGE / file).read_text("utf-8").count("\n") for file in calls)
