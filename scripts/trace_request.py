@@ -78,9 +78,7 @@ def requests(folder: Path) -> dict[str, Callable[[], None]]:
     model = random_models.translation(folder / "translation.pt", data, 1)
     tagger_data = random_models.data_folder(folder / "tagger-data")
     shutil.copyfile(tagger_data / "dict.src.txt", tagger_data / "dict.trg.txt")
-    tagger = random_models.encoding(
-        folder / "tagger.pt", tagger_data, "edit_tagger_small", *TAGGER
-    )
+    tagger = random_models.encoding(folder / "tagger.pt", tagger_data, "edit_tagger_small", *TAGGER)
     Path("lines").write_text(LINES, encoding="utf-8")
 
     def verb(*words: str) -> Callable[[], None]:

@@ -58,7 +58,7 @@ TINY = (
 def environment(**changes: str) -> dict[str, str]:
     """The environment a command of a test gets: this Python's scripts, one thread.
 
-    Those of fairseq and of this package, and `python` with a benchmark, are run by a server that has
+    Those of fairseq and of the package, and `python` with a benchmark, are run by a server that has
     imported fairseq, unless `changes` have REAL_COMMANDS.
     """
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
