@@ -83,7 +83,7 @@ both_orders() { # SET
 weights() {
   local tokens=() flags
   read -ra flags <<<"$TUNING"
-  [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
+  [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
   flags+=(--features "$FEATURES" --reference "$WORK/true/valid.$TARGET"
     --subwords sentencepiece "${tokens[@]}")
   build "$WORK/weights.json" quietly "$WORK/tune.log" run fairseq-ssl rerank tune \
@@ -104,7 +104,7 @@ post_ensemble() { # SET
   local systems=("$OUT/f.1/$1.txt") tokens=()
   [[ -n "$R2L" ]] && systems+=("$OUT/e.1/$1.txt")
   systems+=("$OUT/d.1/$1.txt")
-  [[ "$TARGET" == ja ]] && tokens=(--tokenizer ja-mecab)
+  [[ "$TARGET" == ja ]] && tokens=(--tokenize ja-mecab)
   into "$OUT/p.1/$1.txt" fairseq-ssl rerank post-ensemble "${systems[@]}" \
     --vectors "$WORK/words.$TARGET.vec" "${tokens[@]}"
 }

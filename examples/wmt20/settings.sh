@@ -176,9 +176,9 @@ pair_filters() { # genuine|synthetic
   fi
   [[ "$1" == synthetic ]] && most=250 characters=500
   if [[ "$TARGET" == ja ]]; then
-    echo --filter "max-length:source=$most:target=$characters:target-unit=characters"
+    echo --filter "longest:source=$most:target=$characters:target-unit=characters"
   else
-    echo --filter "max-length:source=$characters:source-unit=characters:target=$most:target-unit=tokens"
+    echo --filter "longest:source=$characters:source-unit=characters:target=$most:target-unit=tokens"
   fi
 }
 
@@ -220,7 +220,7 @@ cores() { env -u OMP_NUM_THREADS nproc; }
 word_vectors() { # LANGUAGE
   local tokens=() jobs=1 vectors="$WORK/words.$1.vec"
   [[ "$SCALE" == paper ]] && jobs="$(cores)" # with more than one, two runs differ
-  [[ "$1" == ja ]] && tokens=(--tokenizer ja-mecab)
+  [[ "$1" == ja ]] && tokens=(--tokenize ja-mecab)
   build "$vectors" quietly "$WORK/vectors.log" run fairseq-ssl rerank vectors "$WORK/true/mono.$1" \
     "${VECTORS[@]}" "${tokens[@]}" --jobs "$jobs" -o "$vectors"
 }

@@ -153,7 +153,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)
-        with _notices(args):
+        with _notices():
             code = verb.run(args)
         flush_stdout()
         return code
@@ -193,23 +193,22 @@ def _with_flags(message: str, args: argparse.Namespace) -> str:
 class _NoticeHandler(logging.Handler):
     """Prints what the package logs on stderr, each message once."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._args = args
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a message that is new."""
-        message = _with_flags(record.getMessage(), self._args)
+        message = record.getMessage()
         if message not in self._shown:
             self._shown.add(message)
             print(message, file=sys.stderr)
 
 
 @contextmanager
-def _notices(args: argparse.Namespace) -> Iterator[None]:
+def _notices() -> Iterator[None]:
     """Show what the package logs, however fairseq sets up logging when it is imported."""
-    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(args)
+    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler()
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False

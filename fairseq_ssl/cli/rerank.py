@@ -1,13 +1,31 @@
-"""``fairseq-ssl rerank``: the best of many candidates, and of several systems' outputs."""
+"""``fairseq-ssl rerank``: merge, score, tune and apply n-best lists, and ensemble systems."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairseq_ssl.cli import post_ensemble, rerank_features, rerank_lists, rerank_search
+from fairseq_ssl.cli import rerank_features, rerank_post_ensemble, rerank_tune
+from fairseq_ssl.cli.options import (
+    add_output,
+    add_rewriting,
+    at_least,
+    check_output,
+    input_lines,
+    one_writer,
+    write_lines,
+)
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.errors import UsageError, nearest
 
-SUMMARY = "choose among candidates by weighted scores, and among systems by majority"
+if TYPE_CHECKING:
+    from fairseq_ssl.rerank.nbest import SentenceCandidates
+
+SUMMARY = "choose among n-best candidates by weighted scores, and among systems by similarity"
 EXAMPLES = """\
   fairseq-generate data-bin ... --nbest 10 > l2r.txt
   fairseq-ssl rerank merge l2r=l2r.txt r2l=r2l.txt --right-to-left r2l -o dev.nbest
@@ -21,7 +39,7 @@ EXAMPLES = """\
       mlm=dev.mlm.nbest -o dev.scored.nbest
   fairseq-ssl rerank tune dev.scored.nbest --reference dev.de -o weights.json
   fairseq-ssl rerank tune dev.scored.nbest --reference dev.de --method grid --step 0.1 --jobs 2
-  fairseq-ssl rerank report dev.scored.nbest --reference dev.de --figure worth.pdf
+  fairseq-ssl rerank report dev.scored.nbest --reference dev.de --figure features.pdf
   fairseq-ssl rerank apply test.scored.nbest --weights weights.json > test.de
   fairseq-ssl rerank apply test.nbest --weight l2r=1 --weight r2l=1 > test.de
   fairseq-ssl rerank vectors news.tok.ja.gz -o news.vec
@@ -31,15 +49,157 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the steps."""
     steps = Steps(parser)
-    rerank_lists.add_merge(steps)
+    _add_merge(steps)
     rerank_features.add_features(steps)
-    rerank_search.add_tune(steps)
-    rerank_lists.add_apply(steps)
-    rerank_search.add_report(steps)
-    post_ensemble.add_post_ensemble(steps)
-    post_ensemble.add_vectors(steps)
+    rerank_tune.add_tune(steps)
+    _add_apply(steps)
+    rerank_tune.add_report(steps)
+    rerank_post_ensemble.add_post_ensemble(steps)
+    rerank_post_ensemble.add_vectors(steps)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the step."""
+    """Run the step."""
     return run_step(args)
+
+
+def _add_merge(steps: Steps) -> None:
+    merge = steps.add(
+        "merge",
+        "merge n-best lists without duplicates; writes the format of Moses: "
+        "0 ||| text ||| name= score ||| total ||| from= lists",
+        _merge,
+    )
+    merge.add_argument(
+        "list",
+        nargs="+",
+        metavar="NAME=LIST",
+        help="n-best list in the format of Moses, or the output of fairseq-generate --nbest N, "
+        "whose score gets this name and is converted to a natural logarithm, normalized by "
+        "--lenpen; candidates keep the order of the lists; .gz by suffix",
+    )
+    merge.add_argument(
+        "--best",
+        type=at_least(1),
+        metavar="N",
+        help="number of candidates of each list and sentence, n of 2n in the thesis, 1 or more "
+        "(default: all)",
+    )
+    merge.add_argument(
+        "--right-to-left",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="name of a list of fairseq-generate whose model generates the last token first; "
+        "repeat for more lists",
+    )
+    add_rewriting(merge)
+    add_output(merge)
+
+
+@one_writer
+def _merge(args: argparse.Namespace) -> int:
+    from fairseq_ssl.rerank.nbest import format_nbest, merge_sentences, parse_list
+    from fairseq_ssl.signature import Signature
+    from fairseq_ssl.text.tokenization import moses_detokenizer
+
+    paths = _named_lists(args.list)
+    check_output(args.output, *paths.values())
+    for name in args.right_to_left:
+        if name not in paths:
+            raise UsageError(f"--right-to-left {name} is not a list.{nearest(name, paths)}")
+    rewrite = moses_detokenizer(args.subwords, args.moses)
+    lists = [
+        parse_list(input_lines(path), str(path), name, rewrite, name in args.right_to_left)
+        for name, path in paths.items()
+    ]
+    counts = [0, 0]
+    groups = _count(merge_sentences(lists, list(paths), args.best), counts)
+    parameters = {"lists": {name: str(path) for name, path in paths.items()}, "best": args.best}
+    write_lines(format_nbest(groups), args.output, Signature("rerank-merge", parameters))
+    print(
+        f"merged {len(lists)} lists: {counts[0]} sentences, {counts[1]} candidates, "
+        f"{counts[1] / counts[0]:.1f} each",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _count(groups: Iterable[SentenceCandidates], counts: list[int]) -> Iterator[SentenceCandidates]:
+    """Pass sentences on and count them and their candidates."""
+    for group in groups:
+        counts[0] += 1
+        counts[1] += len(group.candidates)
+        yield group
+
+
+def _named_lists(words: Sequence[str]) -> dict[str, Path]:
+    """Return lists by name. A list without a name has the name of its file."""
+    lists: dict[str, Path] = {}
+    for word in words:
+        name, equals, path = word.rpartition("=")
+        name = name if equals else Path(path).name.partition(".")[0]
+        if not name or not path or name != "".join(name.split()) or "=" in name:
+            raise UsageError(f"{word!r} is not NAME=LIST. A name has no space and no =.")
+        if name in lists:
+            raise UsageError(f"Two lists have the name {name!r}. Name them NAME=LIST.")
+        lists[name] = Path(path)
+    return lists
+
+
+def _add_apply(steps: Steps) -> None:
+    apply = steps.add(
+        "apply",
+        "write the candidate of each sentence with the highest weighted sum (thesis, eq. 5.1)",
+        _apply,
+    )
+    rerank_tune.add_nbest(apply)
+    apply.add_argument("--weights", type=Path, metavar="FILE", help="output of rerank tune")
+    apply.add_argument(
+        "--weight",
+        action="append",
+        metavar="NAME=W",
+        help="score and its weight, w_j in the thesis, 0 or more, in place of --weights; repeat "
+        "for more scores; other scores are ignored",
+    )
+    apply.add_argument(
+        "--nbest",
+        action="store_true",
+        help="write all candidates, best first, with their weighted sums as totals",
+    )
+    add_output(apply)
+
+
+@one_writer
+def _apply(args: argparse.Namespace) -> int:
+    from fairseq_ssl.rerank.weights import apply_to_lines, check_weights
+    from fairseq_ssl.signature import Signature
+
+    check_output(args.output, args.nbest_list, args.weights)
+    if (args.weights is None) == (args.weight is None):
+        raise UsageError("apply needs either --weights or --weight.")
+    if args.weights:
+        weights = rerank_tune.weights_of_file(args.weights)
+    else:
+        weights = check_weights(_parse_weights(args.weight))
+    name = str(args.nbest_list)
+    signature = Signature("rerank-apply", {"list": name, "weights": weights})
+    lines = apply_to_lines(input_lines(args.nbest_list), weights, name, args.nbest)
+    write_lines(lines, args.output, signature)
+    return 0
+
+
+def _parse_weights(words: Sequence[str]) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for word in words:
+        name, equals, number = word.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not equals or not name or math.isnan(weight):
+            raise UsageError(f"--weight is {word!r}; expected NAME=W, such as l2r=0.5.")
+        if name in weights:
+            raise UsageError(f"--weight {name} is given twice.")
+        weights[name] = weight
+    return weights

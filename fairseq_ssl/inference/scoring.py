@@ -14,7 +14,7 @@ from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, read_lines
 from fairseq_ssl.rerank.length_norms import PENALTY
-from fairseq_ssl.text.nbest import Candidate, candidate_line, read_candidate
+from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
 from fairseq_ssl.text.subwords.model import subword_segmenter
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
@@ -116,7 +116,7 @@ class NBestScoring:
     def __call__(self, block: RowBlock) -> ScoredBlock:
         """Score the block."""
         lines = block.lines(0)
-        known = [read_candidate(line, block.place(0, place)) for place, line in enumerate(lines)]
+        known = [parse_candidate(line, block.place(0, place)) for place, line in enumerate(lines)]
         names = self.scoring.names
         for place, (_, candidate) in enumerate(known):
             for name in names:
@@ -129,7 +129,7 @@ class NBestScoring:
         scorer = _scorer(self.load, self.scoring, worker_number())
         found = check_nbest_scoring(scorer.score(pairs), block.place(0, 0))
         text = "".join(
-            candidate_line(
+            format_candidate(
                 number,
                 replace(
                     candidate, scores={**candidate.scores, **dict(zip(names, row, strict=True))}

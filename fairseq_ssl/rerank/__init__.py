@@ -1,5 +1,29 @@
-"""Weights for the scores of n-best candidates, and the majority of several systems; numpy only.
+"""Re-ranking of n-best lists by weighted scores, and post-ensembles of several systems.
 
-`candidates` holds scores and `statistics` what they aim at; `tuning` seeks weights by `grid` or
-`line_search`, `selection` applies them. `post_ensemble` takes a majority by `word_vectors`.
+Example:
+    >>> from fairseq_ssl import rerank
+    >>> nbest = rerank.NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
+    >>> tuned = rerank.tune(nbest, [["cat"]], metric="chrf", folds=0)
+    >>> rerank.apply(nbest, tuned.weights)
+    ['cat']
 """
+
+from fairseq_ssl.rerank.ensemble_selection import post_ensemble
+from fairseq_ssl.rerank.nbest import NBest, merge
+from fairseq_ssl.rerank.tuning import analyze, tune
+from fairseq_ssl.rerank.weight_search import WeightSearch
+from fairseq_ssl.rerank.weights import apply, read_weights
+from fairseq_ssl.rerank.word_vectors import VectorTraining, train_vectors
+
+__all__ = [
+    "NBest",
+    "VectorTraining",
+    "WeightSearch",
+    "analyze",
+    "apply",
+    "merge",
+    "post_ensemble",
+    "read_weights",
+    "train_vectors",
+    "tune",
+]

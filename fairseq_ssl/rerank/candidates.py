@@ -1,4 +1,4 @@
-"""The scores of all candidates as one block of integers, and the choice that weights make."""
+"""Scores of all candidates as one array of integers, and the choice by weights."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from fairseq_ssl.errors import DataError, nearest
 from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 
 SCORE_UNITS = 10**6
-"""A weight of 1, in what weights are whole numbers of."""
+"""A weight of 1. Weights are integers."""
 SCORE_BITS = 52
-"""Of a double, one less than it has, so that differences of scores are exact too."""
+"""Bits of a score, one less than a double has, so that differences are exact too."""
 
 MIN_SCORE = 1000
-"""As what whole number a feature's largest score must come out, so that others differ from it."""
+"""Smallest integer for the largest score of a feature, so that other scores differ from it."""
 
 Weights = NDArray[np.int64]
-"""By feature, in 1/UNITS."""
+"""One integer for each feature, in units of 1 / SCORE_UNITS."""
 IntegerArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Scores of candidates, as whole numbers in doubles."""
+    """Scores of candidates, integers in doubles."""
 
     names: tuple[str, ...]
-    """Of the features."""
+    """Names of the features."""
     scores: IntegerArray
-    """[sentences, candidates, features]; places without a candidate repeat the first one."""
+    """[sentences, candidates, features], padded with the first candidate."""
     sizes: NDArray[np.intp]
-    """How many candidates each sentence has."""
+    """Number of candidates of each sentence."""
 
     @classmethod
     def of(
@@ -44,66 +44,66 @@ class Candidates:
         file: str = "the list",
         first: int = 1,
     ) -> Candidates:
-        """Make the block from each candidate's named scores.
+        """Return the array of the named scores of candidates.
 
         Args:
-            lists: the candidates of each sentence, at least one
-            names: the features to take (all that the first candidate has, if not given)
-            file: where they come from, a candidate a line, for messages
-            first: the line of the first one
+            lists: candidates of each sentence, at least one
+            names: features (default: all scores of the first candidate)
+            file: file of the list, one line a candidate, for messages
+            first: line of the first candidate
         """
-        taken = tuple(lists[0][0] if names is None else names)
-        if not taken:
+        features = tuple(lists[0][0] if names is None else names)
+        if not features:
             raise DataError(f"{file}:{first} has no score. Expected one or more.")
         sizes = np.array(list(map(len, lists)), np.intp)
-        block = np.zeros((len(lists), int(sizes.max()), len(taken)))
+        block = np.zeros((len(lists), int(sizes.max()), len(features)))
         line = first
         for number, candidates in enumerate(lists):
             rows = [
-                _row(scores, taken, f"{file}:{line + place}")
-                for place, scores in enumerate(candidates)
+                _row(scores, features, f"{file}:{line + offset}")
+                for offset, scores in enumerate(candidates)
             ]
             block[number] = rows[0]
             block[number, : len(rows)] = rows
             line += len(rows)
-        return cls(taken, _whole(block, taken, file), sizes)
+        return cls(features, _round_scores(block, features, file), sizes)
 
     def subset(self, rows: NDArray[np.intp]) -> Candidates:
-        """Return some sentences."""
+        """Return the candidates of some sentences."""
         return replace(self, scores=self.scores[rows], sizes=self.sizes[rows])
 
     def only(self, names: Sequence[str]) -> Candidates:
-        """Return the same candidates with some features."""
-        places = [self.names.index(name) for name in names]
-        return replace(self, names=tuple(names), scores=self.scores[:, :, places])
+        """Return the candidates with some features."""
+        columns = [self.names.index(name) for name in names]
+        return replace(self, names=tuple(names), scores=self.scores[:, :, columns])
 
 
 def whole_weights(weights: Mapping[str, float]) -> Weights:
-    """Return weights as whole numbers of millionths."""
+    """Return weights as integers, in millionths."""
     whole: Weights = np.rint(np.array(list(weights.values())) * SCORE_UNITS).astype(np.int64)
     return whole
 
 
 def named_weights(names: Sequence[str], weights: Weights) -> dict[str, float]:
-    """Return weights as people write them."""
+    """Return weights by name, as fractions."""
     return {name: int(weight) / SCORE_UNITS for name, weight in zip(names, weights, strict=True)}
 
 
 def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[float]:
-    """Return the scores by name; refuse what is missing or no number."""
+    """Return the scores by name. Raise an error if one is missing or not finite."""
     for name in names:
         if name not in scores:
             raise DataError(
                 f"{where} has no score {name!r}.{nearest(name, scores)} Every candidate needs "
-                "every score: let each model score all of the list."
+                "every score. Score the whole list with each model."
             )
         if not math.isfinite(scores[name]):
             raise DataError(f"{where} has {name}= {scores[name]}; expected a finite number.")
     return [scores[name] for name in names]
 
 
-def _whole(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
-    """Return the numbers as multiples of a power of ten that leaves sums exact."""
+def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
+    """Return the scores as integer multiples of a power of ten, so that sums are exact."""
     sides = np.abs(block).max((0, 1))
     largest = float(sides.max())
     if largest == 0:
@@ -118,50 +118,48 @@ def _whole(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray
         if 0 < side * scale < MIN_SCORE:
             raise DataError(
                 f"{file} has scores {name!r} up to {side:.3g} and {names[sides.argmax()]!r} up to "
-                f"{largest:.3g}, too far apart to be weighed together. Scale one of them."
+                f"{largest:.3g}, too different to be weighted together. Scale one of them."
             )
     return np.asarray(np.rint(block * scale) + 0.0)  # no -0.0
 
 
 def weighted_totals(candidates: Candidates, weights: Weights) -> IntegerArray:
-    """Return the weighted sums, [sentences, candidates], exact, in millionths of a unit."""
+    """Return the exact weighted sums, [sentences, candidates], in millionths."""
     sums: IntegerArray = candidates.scores @ weights.astype(np.float64)
     return sums
 
 
 def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
-    """Return the place of each sentence's best candidate, [sentences]; of equal ones the first."""
-    places: NDArray[np.intp] = weighted_totals(candidates, weights).argmax(1)
-    return places
+    """Return the index of the best candidate of each sentence, the first one of ties."""
+    indices: NDArray[np.intp] = weighted_totals(candidates, weights).argmax(1)
+    return indices
 
 
 def equal_weights(candidates: Candidates) -> Weights:
-    """Return a weight of 1 for every feature: the plain sum of all."""
+    """Return a weight of 1 for every feature."""
     return np.full(len(candidates.names), SCORE_UNITS, np.int64)
 
 
 @dataclass(frozen=True)
 class CandidateStatistics:
-    """The counts of all candidates, and what they are counts for."""
+    """Counts of all candidates for a metric."""
 
-    aim: SumMetric
+    metric: SumMetric
     counts: SentenceSums
-    """[sentences, candidates, counts]; places without a candidate repeat the first one's."""
+    """[sentences, candidates, counts], padded with the first candidate."""
 
     @classmethod
-    def of(cls, aim: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
-        """Count, once for all that follows.
+    def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
+        """Return the counts of all candidates.
 
         Args:
-            aim: what to count for
-            lists: the texts of each sentence's candidates
-            references: the files of references, a line a sentence each
+            metric: the metric
+            lists: texts of the candidates of each sentence
+            references: one list of sentences for each annotator
         """
-        most = max(map(len, lists))
-        rows = [
-            [*found, *[found[0]] * (most - len(found))] for found in aim.counts(lists, references)
-        ]
-        return cls(aim, np.array(rows, np.int64))
+        size = max(map(len, lists))
+        rows = [[*row, *[row[0]] * (size - len(row))] for row in metric.counts(lists, references)]
+        return cls(metric, np.array(rows, np.int64))
 
     def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
         """Return the counts of one candidate of each sentence, [sentences, counts]."""
@@ -169,9 +167,9 @@ class CandidateStatistics:
         return rows
 
     def score(self, choices: NDArray[np.intp]) -> float:
-        """Return the corpus score, as sacreBLEU has it, of one candidate of each sentence."""
-        return self.aim.exact(self.chosen(choices).sum(0))
+        """Return the corpus score of one candidate of each sentence, as computed by sacreBLEU."""
+        return self.metric.exact(self.chosen(choices).sum(0))
 
     def subset(self, rows: NDArray[np.intp]) -> CandidateStatistics:
         """Return the statistics of some sentences."""
-        return CandidateStatistics(self.aim, self.counts[rows])
+        return CandidateStatistics(self.metric, self.counts[rows])

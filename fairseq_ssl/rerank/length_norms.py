@@ -1,6 +1,6 @@
-"""What is made of a sentence's log-probability, so that long and short ones compare.
+"""Length normalization of log-probabilities: per token, SLOR, PenLP.
 
-All take whole arrays: a number for each sentence. An empty sentence has the length 1.
+All functions take arrays with one number for each sentence. An empty sentence has length 1.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PENALTY = 0.8
 def by_length(
     log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
 ) -> LogProbabilities:
-    """Return log P / length ** penalty, as fairseq-generate ranks; with 0 log P itself."""
+    """Return log P / length ** penalty, as in fairseq-generate. A penalty of 0 returns log P."""
     return log_probabilities / np.maximum(lengths, 1) ** penalty
 
 
 def slor(
     log_probabilities: LogProbabilities, unigrams: LogProbabilities, lengths: LogProbabilities
 ) -> LogProbabilities:
-    """Return (log P - log Pu) / length, Pu by unigrams (Pauls and Klein, 2012)."""
+    """Return SLOR, (log P - log Pu) / length, with unigrams Pu (Pauls and Klein, 2012)."""
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
@@ -36,9 +36,6 @@ def penalised(
 
 
 def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
-    """Return log Pu of each symbol, [symbols], each counted once more than it is.
-
-    So one that is never seen has some probability too.
-    """
-    more = counts + 1.0
-    return np.asarray(np.log(more / more.sum()))
+    """Return log Pu of each symbol, [symbols], with add-one smoothing."""
+    smoothed = counts + 1.0
+    return np.asarray(np.log(smoothed / smoothed.sum()))

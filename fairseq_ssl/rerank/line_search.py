@@ -1,11 +1,11 @@
-"""Exact search along lines of weights (Och, 2003), from many starts.
+"""Minimum error rate training: exact search along lines of weights (Och, 2003).
 
-Along a line every candidate's weighted sum is a straight line too, and a sentence's choice is
-the upper envelope of its candidates. The places where any sentence changes its choice cut the
-line into intervals of equal choices; the aim is taken of all of them.
+Along a line of weights, the weighted sum of each candidate is linear, and the choice of a sentence
+is the upper envelope of its candidates. The points where any sentence changes its choice divide
+the line into intervals of equal choices, and the metric is computed for each interval.
 
-Only the direction of a vector of weights matters. So a line is held as its two ends, points
-where some weight is zero, and what lies between them has no negative weight.
+Only the direction of a weight vector matters. So a line is represented by two end points where a
+weight is zero, and no point between them has a negative weight.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from fairseq_ssl.rerank.candidates import (
     equal_weights,
 )
 
-NARROW = 4 / SCORE_UNITS
-"""Intervals below it are passed over: six decimals could not tell a weight within."""
+MIN_INTERVAL = 4 / SCORE_UNITS
+"""Shorter intervals are skipped, since weights have six decimals."""
 RESTARTS = 20
 RANDOM_LINES = 8
-"""Random directions tried in each round, beside one for every feature."""
-ENOUGH = 1e-9
-"""A gain in percent below it is none."""
+"""Number of random directions in each round, in addition to one for every feature."""
+MIN_GAIN = 1e-9
+"""Smaller gains, in percent, are ignored."""
 
 
 @dataclass(frozen=True)
 class LineSearchResult:
-    """Weights, and the aim that they reach on the sentences they were sought on."""
+    """Weights, and their score on the tuning sentences."""
 
     weights: Weights
     value: float
 
     def better(self, other: LineSearchResult) -> LineSearchResult:
-        """Return the better one; of equals this one."""
-        return other if other.value > self.value + ENOUGH else self
+        """Return the better result, or this one if both are equal."""
+        return other if other.value > self.value + MIN_GAIN else self
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """What a line is cut into."""
+    """Intervals of a line with equal choices."""
 
     ends: IntegerArray
-    """Where they begin and end, from 0 to 1, [intervals + 1]."""
+    """Bounds of the intervals, from 0 to 1, [intervals + 1]."""
     sums: SentenceSums
-    """Counts of what is chosen within, [intervals, counts]."""
+    """Counts of the chosen candidates, [intervals, counts]."""
 
 
 def line_search(
@@ -66,19 +66,19 @@ def line_search(
     first: tuple[Weights, ...] = (),
     done: Callable[[int], object] = lambda starts: None,
 ) -> LineSearchResult:
-    """Return the best weights that lines lead to.
+    """Return the best weights that line searches find.
 
-    The starts are those given, equal weights, each feature alone, and random points; the result
-    is at least as good as every one of them. It is no certain maximum, and where scores are few
-    whole numbers a grid's point may be better: candidates tie at points, which no interval has.
+    The searches start from `first`, equal weights, each feature alone, and random points. The
+    result is at least as good as every start, but not always a maximum. If scores are small
+    integers, a point of a grid can be better: candidates tie at points, which are not intervals.
 
     Args:
-        candidates: the scores of all candidates
-        statistics: their counts
-        restarts: how many random points to start from
-        seed: of the random points and directions
-        first: points to start from before all others
-        done: called with how many starts were climbed from
+        candidates: scores of all candidates
+        statistics: counts of all candidates
+        restarts: number of random starts
+        seed: seed of the random points and directions
+        first: points to start from first
+        done: called with the number of finished starts
     """
     features = len(candidates.names)
     draw = np.random.default_rng(seed)
@@ -97,95 +97,95 @@ def line_search(
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Climbs from a point until no line leads higher."""
+    """Search from a point, along lines, until no line improves the score."""
 
     candidates: Candidates
     statistics: CandidateStatistics
     draw: np.random.Generator
 
-    def at(self, weights: Weights) -> LineSearchResult:
-        """Return a point with what it reaches."""
+    def evaluate(self, weights: Weights) -> LineSearchResult:
+        """Return a point with its score."""
         sums = self.statistics.chosen(choices(self.candidates, weights)).sum(0)
-        return LineSearchResult(weights, float(self.statistics.aim.values(sums)))
+        return LineSearchResult(weights, float(self.statistics.metric.values(sums)))
 
     def from_point(self, weights: Weights) -> LineSearchResult:
-        """Climb from a point by the best of all lines through it, until none gains."""
-        here = self.at(weights)
+        """Move from a point to the best point of all lines through it, until none is better."""
+        here = self.evaluate(weights)
         while True:
             lines = self._lines(here.weights)
-            found = here
+            best = here
             for begin, end in lines:
-                found = found.better(self.along(begin, end))
-            if found is here:
+                best = best.better(self.along(begin, end))
+            if best is here:
                 return here
-            here = found
+            here = best
 
     def along(self, begin: Weights, end: Weights) -> LineSearchResult:
         """Return the middle of the best interval between two points."""
         cut = intervals(self.candidates, self.statistics, begin, end)
-        values = self.statistics.aim.values(cut.sums)
-        values = np.where(np.diff(cut.ends) > NARROW, values, -1.0)
+        values = self.statistics.metric.values(cut.sums)
+        values = np.where(np.diff(cut.ends) > MIN_INTERVAL, values, -1.0)
         best = int(values.argmax())
         middle = (cut.ends[best] + cut.ends[best + 1]) / 2
-        return self.at(_scaled((1 - middle) * begin + middle * end))
+        return self.evaluate(_scale((1 - middle) * begin + middle * end))
 
     def _lines(self, weights: Weights) -> list[tuple[Weights, Weights]]:
-        """Return the lines through a point: one to each feature alone, and random ones."""
+        """Return lines through a point, to each feature alone and in random directions."""
         features = len(weights)
         if features == 1:
             return []
         ends = list(np.eye(features, dtype=np.int64) * SCORE_UNITS)
         ends += [_random_point(self.draw, features) for _ in range(RANDOM_LINES)]
-        return [(begin, end) for end in ends if (begin := _beyond(weights, end)).any()]
+        return [(begin, end) for end in ends if (begin := _extend(weights, end)).any()]
 
 
 def intervals(
     candidates: Candidates, statistics: CandidateStatistics, begin: Weights, end: Weights
 ) -> Intervals:
-    """Cut the line between two points where any sentence changes its choice."""
+    """Divide the line between two points where any sentence changes its choice."""
     at_begin = candidates.scores @ begin.astype(np.float64)
     slopes = candidates.scores @ end.astype(np.float64) - at_begin
     counts = statistics.counts
     sentences, chosen = np.arange(len(slopes)), at_begin.argmax(1)
     sums = counts[sentences, chosen].sum(0)
-    places, changes = [np.zeros(0)], [np.zeros((0, counts.shape[-1]), np.int64)]
+    points, changes = [np.zeros(0)], [np.zeros((0, counts.shape[-1]), np.int64)]
     while len(sentences):
-        place, then = _next_choices(at_begin[sentences], slopes[sentences], chosen)
-        more = place < 1
-        sentences, before, chosen = sentences[more], chosen[more], then[more]
-        places.append(place[more])
+        point, following = _next_choices(at_begin[sentences], slopes[sentences], chosen)
+        more = point < 1
+        sentences, before, chosen = sentences[more], chosen[more], following[more]
+        points.append(point[more])
         changes.append(counts[sentences, chosen] - counts[sentences, before])
-    where = np.concatenate(places)
-    order = where.argsort(kind="stable")
+    bounds = np.concatenate(points)
+    order = bounds.argsort(kind="stable")
     steps = np.concatenate([sums[None], np.concatenate(changes)[order]])
-    return Intervals(np.concatenate([[0.0], where[order], [1.0]]), steps.cumsum(0))
+    return Intervals(np.concatenate([[0.0], bounds[order], [1.0]]), steps.cumsum(0))
 
 
 def _next_choices(
     at_begin: IntegerArray, slopes: IntegerArray, chosen: NDArray[np.intp]
 ) -> tuple[IntegerArray, NDArray[np.intp]]:
-    """Return where each sentence's choice is overtaken, and by what; infinity where never.
+    """Return the point where each choice is overtaken, infinity if never, and the next choice.
 
-    Where several overtake at one place, the steepest is found after one or more intervals of
-    length 0.
+    If several candidates overtake at one point, the steepest one follows after intervals of length
+    0.
     """
     rows = np.arange(len(chosen))
     steeper = slopes - slopes[rows, chosen][:, None]
     behind = at_begin[rows, chosen][:, None] - at_begin
-    places = np.divide(behind, steeper, out=np.full_like(behind, np.inf), where=steeper > 0)
-    then: NDArray[np.intp] = places.argmin(1)
-    return places[rows, then], then
+    points = np.divide(behind, steeper, out=np.full_like(behind, np.inf), where=steeper > 0)
+    following: NDArray[np.intp] = points.argmin(1)
+    return points[rows, following], following
 
 
-def _beyond(weights: Weights, end: Weights) -> Weights:
-    """Go from `end` through a point on to where a weight would turn negative."""
-    there = end > 0
-    share = (weights[there] / end[there]).min()
-    return _scaled(np.maximum(weights - share * end, 0))
+def _extend(weights: Weights, end: Weights) -> Weights:
+    """Extend the line from `end` through a point until a weight would be negative."""
+    positive = end > 0
+    share = (weights[positive] / end[positive]).min()
+    return _scale(np.maximum(weights - share * end, 0))
 
 
-def _scaled(weights: IntegerArray) -> Weights:
-    """Return a point in the same direction whose largest weight is 1, in whole millionths."""
+def _scale(weights: IntegerArray) -> Weights:
+    """Return weights in the same direction with a maximum of 1, in integer millionths."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)
@@ -194,5 +194,5 @@ def _scaled(weights: IntegerArray) -> Weights:
 
 
 def _random_point(draw: np.random.Generator, features: int) -> Weights:
-    """Draw a direction, every one as likely as another."""
-    return _scaled(draw.dirichlet(np.ones(features)))
+    """Draw a direction uniformly."""
+    return _scale(draw.dirichlet(np.ones(features)))

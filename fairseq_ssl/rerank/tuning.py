@@ -1,165 +1,289 @@
-"""Weights tuned on development sentences, cross-validated, and bounds of what they can gain."""
+"""Tuning of weights on development sentences, and analysis of features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairseq_ssl._version import __version__
+from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.metrics.bleu import sum_metric
+from fairseq_ssl.metrics.metric import TextSource, read_text, text_label
 from fairseq_ssl.rerank.candidates import (
     Candidates,
     CandidateStatistics,
     Weights,
     choices,
     equal_weights,
+    named_weights,
+    whole_weights,
 )
-from fairseq_ssl.rerank.grid import ScoreRange, grid_search
-from fairseq_ssl.rerank.line_search import RESTARTS, line_search
+from fairseq_ssl.rerank.nbest import NBest
+from fairseq_ssl.rerank.weight_search import (
+    FOLDS,
+    FeatureValue,
+    WeightSearch,
+    cross_validate,
+    feature_values,
+    score_bounds,
+)
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.tokenization import LineRewriter
 
-VALIDATION_PARTS = 10
-FOLDS = 5
-
-ProgressCallback = Callable[[int], object]
-
-
-def ignore(trials: int) -> None:
-    """Tell nobody of work that is done."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class WeightSearch:
-    """How weights are sought."""
+class TuningData:
+    """An n-best list with references, counted for a metric."""
 
-    method: str = "mert"
-    parts: int = VALIDATION_PARTS
-    """Steps of the grid that make a weight of 1."""
-    restarts: int = RESTARTS
-    """Random points that lines start from."""
-    seed: int = 1
-    spread: ScoreRange = map
-    """How the grid is spread over processes."""
+    candidates: Candidates
+    statistics: CandidateStatistics
+    metric: str
+    list_name: str
+    reference_names: list[str]
 
-    def __call__(
-        self,
-        candidates: Candidates,
-        statistics: CandidateStatistics,
-        done: ProgressCallback = ignore,
-    ) -> Weights:
-        """Return the best weights found; `done` is told of points of the grid, and of starts."""
-        first: tuple[Weights, ...] = ()
-        if self.method != "mert":
-            best, _ = grid_search(candidates, statistics, self.parts, self.spread, done)
-            if self.method == "grid":
-                return best
-            first = (best,)
-        return line_search(candidates, statistics, self.restarts, self.seed, first, done).weights
+    @classmethod
+    def of(
+        cls,
+        nbest: NBest,
+        references: Sequence[TextSource],
+        metric: str = "bleu",
+        tokenize: str = "13a",
+        features: Sequence[str] | None = None,
+        rewrite: LineRewriter = str,
+        weights: Mapping[str, float] | None = None,
+    ) -> TuningData:
+        """Count the candidates of a list.
+
+        Args:
+            nbest: the list
+            references: one text for each annotator, one line a sentence
+            metric: bleu, chrf or chrf++
+            tokenize: tokenizer of sacreBLEU, for bleu
+            features: names of scores (default: all scores that every candidate has)
+            rewrite: converts candidates to the text that is scored
+            weights: weights whose scores the list must have
+        """
+        if metric != "bleu" and tokenize != "13a":
+            raise UsageError(f"`tokenize` is for bleu, not for {metric}.")
+        sums = sum_metric(metric, tokenize)
+        names = list(features) if features else _shared_features(nbest)
+        known = nbest.sentences[0].candidates[0].scores
+        for name in names if weights is None else {**dict.fromkeys(names), **weights}:
+            if name not in known:
+                raise UsageError(
+                    f"{nbest.name}:1 has no score {name!r}.{nearest(name, known)} It has "
+                    f"{', '.join(known) or 'none'}."
+                )
+        labels = [text_label(text, f"reference {n}") for n, text in enumerate(references)]
+        texts = [read_text(text) for text in references]
+        for label, lines in zip(labels, texts, strict=True):
+            if len(lines) != len(nbest.sentences):
+                raise DataError(
+                    f"{label} has {len(lines)} lines and {nbest.name} {len(nbest.sentences)} "
+                    "sentences. Expected a reference for each sentence."
+                )
+        lists = [[one.scores for one in group.candidates] for group in nbest.sentences]
+        candidates = Candidates.of(lists, list(dict.fromkeys(names)), nbest.name)
+        outputs = [[rewrite(one.text) for one in group.candidates] for group in nbest.sentences]
+        statistics = CandidateStatistics.of(sums, outputs, texts)
+        return cls(candidates, statistics, metric, nbest.name, labels)
+
+    def score(self, weights: Weights) -> float:
+        """Return the score of the candidates that weights choose."""
+        return self.statistics.score(choices(self.candidates, weights))
+
+    def first_score(self) -> float:
+        """Return the score of the first candidates."""
+        return self.statistics.score(np.zeros(len(self.candidates.scores), np.intp))
+
+    def parameters(self, search: WeightSearch) -> dict[str, Any]:
+        """Return the parameters of a signature."""
+        return {
+            "list": self.list_name,
+            "references": self.reference_names,
+            "sentences": len(self.candidates.scores),
+            "candidates": int(self.candidates.sizes.sum()),
+            "features": len(self.candidates.names),
+            **search.parameters(),
+            "metric": self.metric,
+            "sacrebleu": self.statistics.metric.signature(),
+        }
 
 
-def folds(sentences: int, number: int, seed: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the sentences of each fold, drawn without regard to their order."""
-    yield from np.array_split(np.random.default_rng(seed).permutation(sentences), number)
+def _shared_features(nbest: NBest) -> list[str]:
+    """Return the scores that every candidate has, and log the others."""
+    scores = [one.scores for group in nbest.sentences for one in group.candidates]
+    shared = nbest.features
+    others = [name for name in dict.fromkeys(chain.from_iterable(scores)) if name not in shared]
+    if shared and others:
+        logger.warning("left out, as not every candidate has it: %s", ", ".join(others))
+    return shared or list(scores[0])
 
 
-def cross_validated(
-    search: WeightSearch,
-    candidates: Candidates,
-    statistics: CandidateStatistics,
-    number: int = FOLDS,
-    done: ProgressCallback = ignore,
-) -> float:
-    """Return the aim of choices by weights that were sought without the sentence's fold.
+@dataclass(frozen=True)
+class TunedWeights:
+    """Weights with their scores on the tuning sentences.
 
-    All folds together are scored as one corpus, so the number stands beside that of weights
-    sought on all sentences.
+    `str` of the result is its signature.
     """
-    sentences = len(candidates.scores)
-    chosen = np.zeros(sentences, np.intp)
-    for fold in folds(sentences, number, search.seed):
-        others = np.setdiff1d(np.arange(sentences), fold)
-        weights = search(candidates.subset(others), statistics.subset(others), done)
-        chosen[fold] = choices(candidates.subset(fold), weights)
-    return statistics.score(chosen)
+
+    weights: dict[str, float]
+    scores: dict[str, float]
+    """Scores in percent of the first candidates, of equal and of tuned weights, and gains."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """Return everything as JSON, as `read_weights` reads it."""
+        return {
+            "method": "rerank-tune",
+            "version": __version__,
+            "weights": self.weights,
+            "scores": {name: round(score, 4) for name, score in self.scores.items()},
+            **self.parameters,
+        }
+
+    def __str__(self) -> str:
+        return str(Signature("rerank-tune", {"weights": self.weights, **self.parameters}))
 
 
-DRAWS = 100
+def tune(
+    nbest: NBest,
+    references: Sequence[TextSource],
+    metric: str = "bleu",
+    *,
+    tokenize: str = "13a",
+    features: Sequence[str] | None = None,
+    rewrite: LineRewriter = str,
+    search: WeightSearch | None = None,
+    folds: int = FOLDS,
+    progress: ProgressFactory = silent_progress,
+) -> TunedWeights:
+    """Find the weights of scores whose choices have the highest score (thesis, eq. 5.2).
+
+    Args:
+        nbest: n-best list of development sentences
+        references: one text for each annotator, one line a sentence
+        metric: bleu, chrf or chrf++
+        tokenize: tokenizer of sacreBLEU, for bleu
+        features: names of scores (default: all scores that every candidate has)
+        rewrite: converts candidates to the text that is scored
+        search: how weights are found (default: line search with 20 restarts)
+        folds: number of folds of cross-validation, 2 or more, or 0 for none
+        progress: reports evaluated points and starts
+
+    Example:
+        >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
+        >>> tune(nbest, [["cat"]], "chrf", folds=0).weights
+        {'s': 1.0, 't': 1.0}
+    """
+    if folds < 0 or folds == 1:
+        raise UsageError(f"`folds` is {folds}; expected 0, or 2 or more.")
+    search = search or WeightSearch()
+    data = TuningData.of(nbest, references, metric, tokenize, features, rewrite)
+    candidates, statistics = data.candidates, data.statistics
+    if len(candidates.scores) < folds:
+        raise DataError(
+            f"{len(candidates.scores)} sentences cannot be divided into {folds} folds. Set `folds` "
+            "to a smaller number."
+        )
+    done = progress("rerank tune", "trials")
+    weights = search(candidates, statistics, done)
+    first = data.first_score()
+    scores = {
+        "first candidates": first,
+        "equal weights": data.score(equal_weights(candidates)),
+        "these weights": data.score(weights),
+        "gain": data.score(weights) - first,
+    }
+    if folds:
+        unseen = cross_validate(search, candidates, statistics, folds, done)
+        scores |= {"cross-validated": unseen, "cross-validated gain": unseen - first}
+    parameters = {**data.parameters(search), "folds": folds}
+    return TunedWeights(named_weights(candidates.names, weights), scores, parameters)
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The aim, in percent, without any weights."""
+class FeatureAnalysis:
+    """Scores without weights, and the value of each feature.
 
-    first: float
-    """Of the first candidates."""
-    random: float
-    """The mean over draws of one candidate of each sentence."""
-    random_deviation: float
-    oracle_sentences: float
-    """Of the candidates that are best as sentences: exact for the mean of sentences' scores."""
-    oracle_corpus: float
-    """Of choices that no change in one sentence makes better: a lower bound of the best."""
+    `str` of the result is its signature.
+    """
 
+    scores: dict[str, float]
+    """Scores of the first, of random and of the best candidates, and of weights."""
+    weights: dict[str, float]
+    features: dict[str, FeatureValue]
+    parameters: dict[str, Any] = field(default_factory=dict)
 
-@dataclass(frozen=True)
-class Worth:
-    """What one feature is worth, in percent of the aim."""
+    def content(self) -> dict[str, Any]:
+        """Return everything as JSON."""
+        return {
+            "scores": self.scores,
+            "weights": self.weights,
+            "features": {name: asdict(one) for name, one in self.features.items()},
+            "signature": str(self),
+        }
 
-    alone: float
-    """The feature alone chooses."""
-    without: float | None
-    """All others choose, their weights sought anew; None where there is no other."""
-
-
-def score_bounds(
-    candidates: Candidates, statistics: CandidateStatistics, seed: int = 1, draws: int = DRAWS
-) -> Bounds:
-    """Return what needs no weights."""
-    rows = len(candidates.scores)
-    draw = np.random.default_rng(seed)
-    by_chance = [statistics.score(draw.integers(0, candidates.sizes)) for _ in range(draws)]
-    as_sentences = statistics.aim.by_sentence(statistics.counts).argmax(1)
-    return Bounds(
-        statistics.score(np.zeros(rows, np.intp)),
-        float(np.mean(by_chance)),
-        float(np.std(by_chance)),
-        statistics.score(as_sentences),
-        statistics.score(greedy_oracle(statistics, as_sentences)),
-    )
+    def __str__(self) -> str:
+        return str(Signature("rerank-report", self.parameters))
 
 
-def greedy_oracle(statistics: CandidateStatistics, start: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Change one sentence's candidate after the other while the corpus' aim rises, [sentences]."""
-    counts, aim = statistics.counts, statistics.aim
-    chosen = start.copy()
-    sums = statistics.chosen(chosen).sum(0)
-    best, changed = float(aim.values(sums)), True
-    while changed:
-        changed = False
-        for number, (rows, place) in enumerate(zip(counts, chosen, strict=True)):
-            possible = sums - rows[place] + rows
-            values = aim.values(possible)
-            other = int(values.argmax())
-            if values[other] > best:
-                best, changed = float(values[other]), True
-                chosen[number], sums = other, possible[other]
-    return chosen
+def analyze(
+    nbest: NBest,
+    references: Sequence[TextSource],
+    metric: str = "bleu",
+    *,
+    tokenize: str = "13a",
+    features: Sequence[str] | None = None,
+    rewrite: LineRewriter = str,
+    search: WeightSearch | None = None,
+    weights: Mapping[str, float] | None = None,
+    progress: ProgressFactory = silent_progress,
+) -> FeatureAnalysis:
+    """Compare weights with what is possible, and compute the value of each feature.
 
+    Args:
+        nbest: n-best list of development sentences
+        references: one text for each annotator, one line a sentence
+        metric: bleu, chrf or chrf++
+        tokenize: tokenizer of sacreBLEU, for bleu
+        features: names of scores (default: all scores that every candidate has)
+        rewrite: converts candidates to the text that is scored
+        search: how weights are found (default: line search with 20 restarts)
+        weights: weights by the name of the score (default: found by the search)
+        progress: reports evaluated points and starts
 
-def worths(
-    search: WeightSearch,
-    candidates: Candidates,
-    statistics: CandidateStatistics,
-    done: ProgressCallback = ignore,
-) -> dict[str, Worth]:
-    """Return what each feature is worth, by name."""
-    found = {}
-    for name in candidates.names:
-        alone = candidates.only([name])
-        others = candidates.only([other for other in candidates.names if other != name])
-        without = None
-        if others.names:
-            weights = search(others, statistics, done)
-            without = statistics.score(choices(others, weights))
-        found[name] = Worth(statistics.score(choices(alone, equal_weights(alone))), without)
-    return found
+    Example:
+        >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
+        >>> analyze(nbest, [["cat"]], "chrf").scores["best by corpus"]
+        100.0
+    """
+    search = search or WeightSearch()
+    data = TuningData.of(nbest, references, metric, tokenize, features, rewrite, weights)
+    candidates, statistics = data.candidates, data.statistics
+    done = progress("rerank report", "trials")
+    if weights is None:
+        chosen = search(candidates, statistics, done)
+    else:
+        chosen = whole_weights({name: weights.get(name, 0.0) for name in candidates.names})
+    bounds = score_bounds(candidates, statistics, search.seed)
+    scores = {
+        "first candidates": bounds.first,
+        "random candidates": bounds.random,
+        "deviation of random": bounds.random_deviation,
+        "equal weights": data.score(equal_weights(candidates)),
+        "these weights": data.score(chosen),
+        "best by sentence": bounds.oracle_sentences,
+        "best by corpus": bounds.oracle_corpus,
+    }
+    values = feature_values(search, candidates, statistics, done)
+    named = named_weights(candidates.names, chosen)
+    return FeatureAnalysis(scores, named, values, data.parameters(search))

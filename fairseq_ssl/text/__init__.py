@@ -1,4 +1,4 @@
-"""Text tools: tokenization, casing, subwords, tags, vocabularies, M2 files, n-best lists.
+"""Text tools: tokenization, casing, subwords, tags, vocabularies, M2 files.
 
 Functions that rewrite a text are made by a factory: its options are checked and its models loaded
 once, and the function then takes a line.

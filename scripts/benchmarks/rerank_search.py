@@ -43,7 +43,7 @@ def corpus(
 def ours(candidates: Candidates, texts: Texts, references: list[str], parts: int, jobs: int) -> int:
     """Count and search, as rerank tune does; returns the points of the grid."""
     statistics = CandidateStatistics.of(BleuSums(), texts, [references])
-    grid_search(candidates, statistics, parts, LocalExecutor(jobs).ordered)
+    grid_search(candidates, statistics, parts, LocalExecutor(jobs))
     return int((parts + 1) ** len(candidates.names)) - 1
 
 

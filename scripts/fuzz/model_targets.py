@@ -80,7 +80,7 @@ MODEL_TARGETS = {
         "rerank report {list} --reference {text} --jobs 1 --step 0.5 --restarts 1",
         {"list": NBEST, "text": TWO_LINES},
         ("--step", "--restarts"),
-        ("--format=json", "--aim=chrf"),
+        ("--format=json", "--metric=chrf"),
     ),
     "filter.learned.fit": Target(
         f"filter learned fit {{one}} {{two}} --clean {{three}} {{four}} --vectors {{src.vec}} "
@@ -160,7 +160,7 @@ MODEL_TARGETS = {
         "rerank vectors {text} --dimensions 2 --buckets 9 --epochs 1 --min-count 1 -o {out}.vec",
         {"text": TEXT},
         ("--dimensions", "--epochs", "--min-count", "--window", "--seed"),
-        ("--tokenizer=13a", "--tokenizer=x"),
+        ("--tokenize=13a", "--tokenize=x"),
     ),
     "classify.predict": Target(
         "classify predict {text} --model {models}/classifier.pt --data {models}/texts --device cpu "

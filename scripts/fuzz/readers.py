@@ -45,7 +45,6 @@ with (
     atheris.instrument_imports(include=["fairseq_ssl"]),
 ):
     from fairseq_ssl.checkpoints import hugging_face
-    from fairseq_ssl.cli.rerank_lists import read_weights
     from fairseq_ssl.edits.dictionary import EditDictionary
     from fairseq_ssl.edits.extraction import apply_labels
     from fairseq_ssl.edits.labels import parse_label
@@ -56,8 +55,10 @@ with (
     from fairseq_ssl.noise import registry
     from fairseq_ssl.noise.confusion_sets import read_confusion_sets
     from fairseq_ssl.noise.learner_errors import LearnerErrors
+    from fairseq_ssl.rerank import nbest
+    from fairseq_ssl.rerank.weights import read_weights
     from fairseq_ssl.rerank.word_vectors import read_vectors
-    from fairseq_ssl.text import m2, nbest
+    from fairseq_ssl.text import m2
     from fairseq_ssl.text.casing import truecaser
     from fairseq_ssl.text.labeled_text import read_labeled_text
     from fairseq_ssl.text.vocabulary import read_counts
@@ -78,9 +79,9 @@ def m2_again(path: Path) -> None:
 
 def nbest_again(path: Path) -> None:
     """A list is written as lines that say the same, to twelve digits."""
-    groups = nbest.read_list(read_lines(path), str(path), "s", str.strip)
-    lines = list(nbest.nbest_lines(groups))
-    assert list(nbest.nbest_lines(nbest.read_nbest(lines, "again"))) == lines
+    groups = nbest.parse_list(read_lines(path), str(path), "s", str.strip)
+    lines = list(nbest.format_nbest(groups))
+    assert list(nbest.format_nbest(nbest.parse_nbest(lines, "again"))) == lines
 
 
 def edits_again(path: Path) -> None:

@@ -165,7 +165,7 @@ TARGETS |= {
         "-o {out}",
         {"list": NBEST, "text": TWO_LINES},
         ("--step", "--restarts", "--folds"),
-        ("--method=grid", "--aim=chrf"),
+        ("--method=grid", "--metric=chrf"),
     ),
     "rerank.apply": Target(
         "rerank apply {list} --weights {weights} -o {out}",

@@ -105,7 +105,7 @@ def test_apply(
         "0 ||| b ||| s= 0 t= 3 ||| 3 ||| from= x\n0 ||| c ||| t= 3 s= 0 ||| 3\n"
         "0 ||| a ||| s= 1 t= 0 ||| 0.5\n"
     )
-    monkeypatch.setattr("fairseq_ssl.cli.rerank_lists.BLOCK", 1)
+    monkeypatch.setattr("fairseq_ssl.rerank.weights.BLOCK", 1)
     assert shown(capsys, *words, "--weight", "t=1") == "b\nb\n"
     (tmp_path / "nbest").write_text(text + "1 ||| a ||| s= 1\n", encoding="utf-8")
     told = refused_after(capsys, 1, *words, "--weight", "t=1")
@@ -124,7 +124,18 @@ def refused_after(capsys: pytest.CaptureFixture[str], code: int, *words: str | P
     [
         ("--method", "grid", "--step", "0.25", "--jobs", "1"),
         ("--restarts", "1"),
-        ("--method", "both", "--step", "0.5", "--restarts", "0", "--jobs", "1", "--aim", "chrf++"),
+        (
+            "--method",
+            "both",
+            "--step",
+            "0.5",
+            "--restarts",
+            "0",
+            "--jobs",
+            "1",
+            "--metric",
+            "chrf++",
+        ),
     ],
 )
 def test_tune_then_apply(
@@ -132,7 +143,7 @@ def test_tune_then_apply(
 ) -> None:
     words: list[str | Path] = ["rerank", "tune", dev / "nbest", "--reference", dev / "ref", *flags]
     found = json.loads(
-        shown(capsys, *words, "--tokenizer", "none" if "--aim" not in flags else "13a")
+        shown(capsys, *words, "--tokenize", "none" if "--metric" not in flags else "13a")
     )
     scores = found["scores"]
     assert scores["first candidates"] < scores["equal weights"] < scores["these weights"] <= 100
@@ -153,7 +164,7 @@ def test_tune_then_apply(
     assert sum(a == b for a, b in zip(chosen, right, strict=True)) >= 36
     import sacrebleu
 
-    if found["aim"] == "bleu":
+    if found["metric"] == "bleu":
         assert "tok:none" in found["sacrebleu"]
         score = sacrebleu.corpus_bleu(chosen, [right], tokenize="none", force=True).score
     else:
@@ -254,12 +265,12 @@ def test_post_ensemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert shown(capsys, *words, *kernel) == "e\ne\nn n\n"
     heavy = ["--weight", "5", "--weight", "1", "--weight", "0"]
     assert shown(capsys, *words, *heavy) == "n\ne\nw z\n"
-    assert main([*map(str, words), "--tokenizer", "char", "-o", str(tmp_path / "out")]) == 0
+    assert main([*map(str, words), "--tokenize", "char", "-o", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().err
     assert "/a 1," in told
     assert "/b 2," in told
     assert "90.0% of the words of lines that differ have a vector" in told
-    assert "post-ensemble|kernel:cosine|tokenizer:char" in told
+    assert "post-ensemble|kernel:cosine|tokenize:char" in told
 
 
 def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,7 +285,7 @@ def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "--dimensions",
         "3",
     ]
-    assert not shown(capsys, *words, "-o", tmp_path / "v.vec", "--tokenizer", "char")
+    assert not shown(capsys, *words, "-o", tmp_path / "v.vec", "--tokenize", "char")
     lines = (tmp_path / "v.vec").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "4 3"
     assert sorted(line.split()[0] for line in lines[1:]) == ["a", "b", "c", "d"]
@@ -283,7 +294,7 @@ def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert counted == "a 9\nb 9\nc 9\nd 9\n"
     signature = json.loads((tmp_path / "v.vec.json").read_text(encoding="utf-8"))
     assert (signature["dimensions"], signature["words"], signature["seed"]) == (3, 4, 1)
-    assert word_vectors.Training().dimensions == 300
+    assert word_vectors.VectorTraining().dimensions == 300
 
 
 LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
@@ -292,10 +303,9 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["merge", "{}/l", "x={}/l", "--best", "0"], 2, "--best is 0"),
-        (["merge", "x={}/l", "x={}/l"], 2, "Two lists are called 'x'"),
-        (["merge", "x={}/l", "--right-to-left", "y"], 2, "--right-to-left y names no list"),
-        (["merge", "={}/l"], 2, "is no NAME=LIST"),
+        (["merge", "x={}/l", "x={}/l"], 2, "Two lists have the name 'x'"),
+        (["merge", "x={}/l", "--right-to-left", "y"], 2, "--right-to-left y is not a list"),
+        (["merge", "={}/l"], 2, "is not NAME=LIST"),
         (["merge", "{}/l", "-o", "{}/l"], 2, "is read from"),
         (["merge", "{}/empty"], 1, "empty is empty"),
         (["merge", "{}/ref"], 1, "ref has neither lines of an n-best list"),
@@ -306,22 +316,22 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["apply", "{}/l", "--weight", "s=0"], 2, "no weight above 0"),
         (["apply", "{}/l", "--weight", "s=1", "--weight", "s=1"], 2, "--weight s is given twice"),
         (["apply", "{}/l", "--weight", "s=1"], 1, "l:2 has no score 's'"),
-        (["apply", "{}/l", "--weights", "{}/ref"], 1, "ref holds no weights"),
+        (["apply", "{}/l", "--weights", "{}/ref"], 1, "ref does not contain weights"),
         (["apply", "{}/gap", "--weight", "s=1"], 1, "has sentence 2 where 1 was expected"),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "s"], 1, "l:2 has no score 's'"),
         (["tune", "{}/l", "--reference", "{}/one", "--features", "t"], 1, "one has 1 lines and"),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "u"], 2, "l:1 has no score 'u'"),
-        (["tune", "{}/l", "--reference", "{}/ref", "--features", "t"], 1, "2 sentences can not"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--features", "t"], 1, "2 sentences cannot"),
         (["tune", "{}/l", "--reference", "{}/ref", "--folds", "1"], 2, "--folds is 1"),
         (["tune", "{}/l", "--reference", "{}/ref", "--step", "0.3"], 2, "--step is 0.3"),
         (["tune", "{}/l", "--reference", "{}/ref", "--step", "0"], 2, "--step is 0.0"),
         (["tune", "{}/l", "--reference", "{}/ref", "--restarts", "-1"], 2, "--restarts is -1"),
         (["tune", "{}/l", "--reference", "{}/ref", "--jobs", "0"], 2, "--jobs is 0"),
-        (["tune", "{}/l", "--reference", "{}/ref", "--tokenizer", "moses"], 2, "no tokenizer"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--tokenize", "moses"], 2, "no tokenizer"),
         (
-            ["tune", "{}/l", "--reference", "{}/ref", "--aim", "chrf", "--tokenizer", "zh"],
+            ["tune", "{}/l", "--reference", "{}/ref", "--metric", "chrf", "--tokenize", "zh"],
             2,
-            "--tokenizer goes with --aim bleu",
+            "--tokenize is for bleu, not for chrf",
         ),
         (["tune", "{}/nan", "--reference", "{}/one"], 1, "nan:1 has nan as the score 's'"),
         (["tune", "{}/bare", "--reference", "{}/one"], 1, "bare:1 has no score"),
@@ -337,7 +347,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (
             ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v", "--concentration", "1"],
             2,
-            "--concentration goes with --kernel von-mises-fisher",
+            "--concentration needs --kernel von-mises-fisher",
         ),
         (
             [
@@ -350,7 +360,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (
             ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v", "--weight", "1"],
             2,
-            "2 outputs and 1 --weight",
+            "2 outputs and 1 weights. Set --weight",
         ),
         (
             ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/odd.vec"],
@@ -362,7 +372,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
             2,
             "expected 0 to 100000",
         ),
-        (["vectors", "-", "-o", "{}/v.vec"], 2, "can not be stdin"),
+        (["vectors", "-", "-o", "{}/v.vec"], 2, "cannot be stdin"),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--epochs", "0"], 2, "--epochs is 0"),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--window", "9" * 30], 2, "expected 1 to 1000."),
         (["vectors", "{}/ref", "-o", "{}/v.vec", "--seed", str(2**32)], 2, "0 to 4294967295"),
@@ -391,3 +401,5 @@ def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "arguments are required: STEP" in refused(capsys, 2, "rerank")
     told = refused(capsys, 2, "rerank", "tune", "x", "--reference", "y", "--restart", "2")
     assert "Did you mean '--restarts'?" in told
+    told = refused(capsys, 2, "rerank", "merge", "x", "y", "--best", "0")
+    assert "--best: '0' is not an integer of 1 or more" in told

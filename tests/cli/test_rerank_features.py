@@ -12,7 +12,7 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.inference import language_model_scorers, translation_scorer
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, TRANSLATION, ScoringConfig
-from fairseq_ssl.text.nbest import read_nbest
+from fairseq_ssl.rerank.nbest import parse_nbest
 from fairseq_ssl.text.subwords import model
 from tests.cli.killing import kill
 from tests.cli.rewriting import given, refused, shown
@@ -67,10 +67,10 @@ def made_by(*flags: str, name: str = "made") -> bytes:
 
 def test_each_candidate_gets_its_scores(here: Path) -> None:
     made = made_by(*TRANSLATED).decode()
-    groups = list(read_nbest(made.splitlines(), "made"))
+    groups = list(parse_nbest(made.splitlines(), "made"))
     sources = Path("source").read_text().splitlines()
     pairs = [
-        (sources[group.number].split(), one.text.split())
+        (sources[group.index].split(), one.text.split())
         for group in groups
         for one in group.candidates
     ]
@@ -94,7 +94,7 @@ def test_scores_of_several_models_are_merged(
     assert "mlm and mlm-penlp: 180 candidates" in capsys.readouterr().err
     whole = shown(capsys, "rerank", "merge", "t2s", "r2l", "lm", "mlm.gz")
     names = "l2r", "t2s", "s2t-r2l", "left", "left-slor", "mlm", "mlm-penlp"
-    for group in read_nbest(whole.splitlines(), "merged"):
+    for group in parse_nbest(whole.splitlines(), "merged"):
         assert all(tuple(one.scores) == names for one in group.candidates)
         assert all(one.sources == ("l2r",) for one in group.candidates)
     texts = re.findall(r"^\d+ \|\|\| (.*?) \|\|\|", whole, re.M)

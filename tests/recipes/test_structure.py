@@ -26,5 +26,5 @@ def test_use_of_the_command_line(code: str, problem: str) -> None:
 
 
 def test_classes_and_aliases_count_as_names() -> None:
-    code = "class Noise: ...\nPair = tuple[str, str]\nItem = TypeVar('Item')\nMAX_ITEMS = 1\n"
+    code = "class Noise: ...\nPair = tuple[str, str]\nT = TypeVar('T')\nItem = TypeVar('Item')\nMAX = 1\n"
     assert list(structure.public_types(ast.parse(code))) == ["Noise", "Pair"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_ssl
-from fairseq_ssl.text.nbest import read_nbest
+from fairseq_ssl.rerank.nbest import parse_nbest
 from tests.conftest import ROOT
 from tests.recipes.recipe import called, printed, said, step
 
@@ -111,7 +111,7 @@ def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
     assert chrf["name"] == "chrF2"
     assert bleu["score"] == pytest.approx(weights["scores"]["these weights"], abs=1e-3)
     with (work / "nbest/valid.all.nbest").open() as file:
-        groups = list(read_nbest(map(str.rstrip, file), "scored"))
+        groups = list(parse_nbest(map(str.rstrip, file), "scored"))
     assert len(groups) == 60
     for name, score in (("l2r", "s2t"), ("r2l", "s2t-r2l")):
         own = [one.scores for group in groups for one in group.candidates if name in one.scores]
@@ -185,7 +185,7 @@ def test_filters_and_subwords_are_those_of_section_5_2() -> None:
         f"langid:source={language}" in words for language, words in zip("ed", mono, strict=True)
     ]
     japanese = dry("paper", "prepare", SOURCE="en", TARGET="ja")
-    assert "--filter max-length:source=500:target=0:" in said(japanese, "filter")[0]
+    assert "--filter longest:source=500:target=0:" in said(japanese, "filter")[0]
     apart = [words for words in said(japanese, "subwords") if words.startswith("subwords train")]
     assert [words.endswith("coverage 1.0 --force") for words in apart] == [True, False]
     assert [words.endswith("coverage 0.9998 --force") for words in apart] == [False, True]
@@ -194,9 +194,7 @@ def test_filters_and_subwords_are_those_of_section_5_2() -> None:
     assert re.search(r"subwords\.en \S+subwords\.de .* --size 32000 ", together)
     assert all(".ja" not in words for words in said(japanese, "truecase"))
     synthetic = said(dry("paper", "generate", SOURCE="en", TARGET="ja"), "filter")
-    assert all(
-        "max-length:source=250:target=500:target-unit=characters" in one for one in synthetic
-    )
+    assert all("longest:source=250:target=500:target-unit=characters" in one for one in synthetic)
 
 
 def test_back_translation_is_that_of_section_5_3_3() -> None:

@@ -14,7 +14,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.rerank.word_vectors import (
     BINARY_HEADER,
     VOCABULARY_FORMAT,
-    Training,
+    VectorTraining,
     check_fasttext,
     read_vectors,
     train_vectors,
@@ -28,7 +28,7 @@ INTEGER = 4
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("vectors")
     (folder / "text").write_text("one two three four\n" * 30)
-    train_vectors([folder / "text"], folder / "a.bin", Training(dimensions=4, buckets=50))
+    train_vectors([folder / "text"], folder / "a.bin", VectorTraining(dimensions=4, buckets=50))
     return (folder / "a.bin").read_bytes()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.rerank import grid
 from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
-from fairseq_ssl.rerank.grid import Boxes, boxes, grid_search
+from fairseq_ssl.rerank.grid import BoxSearch, divide_grid, grid_search
 from tests.unit.rerank.cases import Scores, block, small_cases, statistics, texts
 
 
@@ -45,7 +45,7 @@ def test_as_good_as_every_point(
     candidates, counts = block(case[0]), statistics(case[1])
     every = plain(candidates, counts, parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "LEAF", leaf)
+        patch.setattr(grid, "MAX_LEAF_POINTS", leaf)
         weights, points = grid_search(candidates, counts, parts)
     steps = (
         weights * parts / SCORE_UNITS
@@ -64,46 +64,46 @@ def test_as_good_as_every_point(
 
 @pytest.mark.parametrize("cells", [1, 2**18])
 def test_every_point_gets_its_own_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "CELLS", cells)
+    monkeypatch.setattr(grid, "MAX_SCORES", cells)
     candidates, counts = random_case(30, 4)
     low, high = (0, 1, 2, 0), (2, 4, 4, 3)
-    rest, _ = grid.pruned(Boxes(candidates, counts)._whole(), (low, high))
+    rest, _ = grid.prune(BoxSearch(candidates, counts)._all_candidates(), (low, high))
     points = np.array(list(product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))))
     for kind in (np.float64, np.float32):
-        found = grid.sums(rest, points, kind)
+        found = grid.sum_counts(rest, points, kind)
         for point, row in zip(points, found, strict=True):
             assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
 
 
 def test_most_is_left_out_of_a_small_box() -> None:
     candidates, counts = random_case(200, 4)
-    whole = Boxes(candidates, counts)._whole()
-    rest, _ = grid.pruned(whole, ((8, 8, 8, 8), (9, 9, 9, 9)))
+    whole = BoxSearch(candidates, counts)._all_candidates()
+    rest, _ = grid.prune(whole, ((8, 8, 8, 8), (9, 9, 9, 9)))
     assert len(rest.scores) < 0.2 * len(whole.scores)
-    point, _ = grid.pruned(whole, ((8, 8, 8, 9), (8, 8, 8, 9)))
-    assert not len(point.scores)  # where there is one point, all is settled
+    point, _ = grid.prune(whole, ((8, 8, 8, 9), (8, 8, 8, 9)))
+    assert not len(point.scores)  # where there is one point, all is decided
     assert (
-        point.settled == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
+        point.decided == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
     ).all()
 
 
 def test_boxes_hold_each_point_once() -> None:
-    found = boxes(4, 3)
-    assert len(found) >= grid.BOXES
+    found = divide_grid(4, 3)
+    assert len(found) >= grid.MIN_BOXES
     points = [
         point
         for low, high in found
         for point in product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
     ]
     assert sorted(points) == sorted(product(range(5), repeat=3))
-    assert boxes(1, 2) == [((a, b), (a, b)) for a, b in product(range(2), repeat=2)]
+    assert divide_grid(1, 2) == [((a, b), (a, b)) for a, b in product(range(2), repeat=2)]
 
 
 def test_processes_find_the_same() -> None:
     candidates, counts = random_case(60, 4)
     told: list[int] = []
     one, points = grid_search(candidates, counts, 5, done=told.append)
-    two, same = grid_search(candidates, counts, 5, LocalExecutor(2).ordered)
+    two, same = grid_search(candidates, counts, 5, LocalExecutor(2))
     assert (one == two).all()
     assert points == same == sum(told)
     assert not (one % (SCORE_UNITS // 5)).any()
@@ -112,9 +112,9 @@ def test_processes_find_the_same() -> None:
 
 def test_large_counts_are_summed_in_double_precision() -> None:
     candidates, counts = random_case(20, 3)
-    huge = CandidateStatistics(counts.aim, counts.counts * 10**7)
-    assert grid._fits_single(Boxes(candidates, counts)._whole())
-    assert not grid._fits_single(Boxes(candidates, huge)._whole())
+    huge = CandidateStatistics(counts.metric, counts.counts * 10**7)
+    assert grid._fits_single(BoxSearch(candidates, counts)._all_candidates())
+    assert not grid._fits_single(BoxSearch(candidates, huge)._all_candidates())
     assert (grid_search(candidates, counts, 4)[0] == grid_search(candidates, huge, 4)[0]).all()
 
 

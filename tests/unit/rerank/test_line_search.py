@@ -72,7 +72,7 @@ def test_a_point_is_the_best_of_its_line() -> None:
     """The only right candidate wins between 0.25 and 0.75 of the line."""
     candidates = block([[[0, 8], [6, 6], [8, 0]]] * 2)
     lists = [["x y z v", "a b c d", "x z y v"]] * 2
-    counts = CandidateStatistics.of(statistics(lists).aim, lists, [["a b c d"] * 2])
+    counts = CandidateStatistics.of(statistics(lists).metric, lists, [["a b c d"] * 2])
     search = LineSearch(candidates, counts, np.random.default_rng(1))
     found = search.along(np.array([0, SCORE_UNITS]), np.array([SCORE_UNITS, 0]))
     assert found.weights.tolist() == [SCORE_UNITS, SCORE_UNITS]
@@ -98,7 +98,7 @@ def test_a_point_where_all_tie_is_kept_as_a_start() -> None:
     """Only where the second weight is half the first do all tie, and the right one is first."""
     candidates = block([[[2, 2], [3, 0], [0, 6]]])
     lists = [["a b c d", "x y z v", "x z y v"]]
-    counts = CandidateStatistics.of(statistics(lists).aim, lists, [["a b c d"]])
+    counts = CandidateStatistics.of(statistics(lists).metric, lists, [["a b c d"]])
     assert line_search(candidates, counts).value == 0
     point = np.array([SCORE_UNITS, SCORE_UNITS // 2])
     found = line_search(candidates, counts, first=(point,))
@@ -110,7 +110,7 @@ def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, CandidateStat
     lists = texts(seed, sentences, 8)
     draw = np.random.default_rng(seed)
     counts = statistics(lists)
-    quality = counts.aim.by_sentence(counts.counts) / 20
+    quality = counts.metric.by_sentence(counts.counts) / 20
     scores = [
         (row[: len(rows), None] + draw.normal(size=(len(rows), 4)) * [0.5, 1, 2, 4]).tolist()
         for rows, row in zip(lists, quality, strict=True)
@@ -161,14 +161,14 @@ def test_random_lines_lead_on_where_those_of_features_end(monkeypatch: pytest.Mo
 
 def test_a_line_goes_on_behind_its_point() -> None:
     """A weight may fall as well as rise: here the second one has to."""
-    begin = module._beyond(
+    begin = module._extend(
         np.array([200_000, 500_000, SCORE_UNITS]), np.array([SCORE_UNITS, SCORE_UNITS, 0])
     )
     assert begin.tolist() == [0, 300_000, SCORE_UNITS]
-    assert not module._beyond(np.array([0, SCORE_UNITS]), np.array([0, SCORE_UNITS])).any()
+    assert not module._extend(np.array([0, SCORE_UNITS]), np.array([0, SCORE_UNITS])).any()
     candidates = block([[[0, 0, 9], [7, 4, 0], [5, 9, 0]]])
     lists = [["x y z v", "a b c d", "x z y v"]]
-    counts = CandidateStatistics.of(statistics(lists).aim, lists, [["a b c d"]])
+    counts = CandidateStatistics.of(statistics(lists).metric, lists, [["a b c d"]])
     search = LineSearch(candidates, counts, np.random.default_rng(1))
     found = search.from_point(np.array([SCORE_UNITS // 2, SCORE_UNITS // 2, 0]))
     assert found.value == pytest.approx(100)

@@ -49,9 +49,9 @@ def test_sums_score_as_the_texts_do(aim: str, tokenizer: str, references: int) -
             score = real.corpus_score(chosen, [lines[:size] for lines in wanted]).score
             assert some.score(choices) == pytest.approx(score, abs=1e-9)
             sums = some.chosen(choices).sum(0)
-            assert some.aim.values(sums) == pytest.approx(score, abs=1e-9)
-            assert some.aim.values(np.stack([sums, 0 * sums]))[1] == 0
-    assert ours.aim.signature() == str(real.get_signature())
+            assert some.metric.values(sums) == pytest.approx(score, abs=1e-9)
+            assert some.metric.values(np.stack([sums, 0 * sums]))[1] == 0
+    assert ours.metric.signature() == str(real.get_signature())
 
 
 @pytest.mark.parametrize("aim", SUM_METRICS)
@@ -60,7 +60,7 @@ def test_sentences_score_as_sacrebleu_scores_them(aim: str) -> None:
     wanted = [one[0] for one in texts(4, 30, 1, WORDS)]
     ours = CandidateStatistics.of(sum_metric(aim), lists, [wanted])
     real = BLEU(effective_order=True) if aim == "bleu" else metric(aim, "")
-    found = ours.aim.by_sentence(ours.counts)
+    found = ours.metric.by_sentence(ours.counts)
     for rows, reference, scores in zip(lists, wanted, found, strict=True):
         for text, score in zip(rows, scores, strict=False):
             assert score == pytest.approx(real.sentence_score(text, [reference]).score, abs=1e-9)
@@ -75,7 +75,7 @@ def test_places_without_a_candidate_repeat_the_first() -> None:
 def test_the_arithmetic_goes_to_other_processes(aim: str) -> None:
     ours = CandidateStatistics.of(sum_metric(aim), [["a b c d e"]], [["a b c d"]])
     sums = ours.counts[0, 0]
-    assert pickle.loads(pickle.dumps(ours.aim)).values(sums) == ours.aim.values(sums) > 0
+    assert pickle.loads(pickle.dumps(ours.metric)).values(sums) == ours.metric.values(sums) > 0
 
 
 def test_a_wrong_tokenizer_is_told() -> None:
@@ -85,5 +85,5 @@ def test_a_wrong_tokenizer_is_told() -> None:
 
 def test_a_tokenizer_that_can_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", None)
-    with pytest.raises(UsageError, match="tokenizer ja-mecab can not start: "):
+    with pytest.raises(UsageError, match="tokenizer ja-mecab cannot start: "):
         BleuSums("ja-mecab")

@@ -5,18 +5,24 @@ from __future__ import annotations
 import gzip
 import math
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError
-from fairseq_ssl.rerank.post_ensemble import Means, cosine, densities, majority, von_mises_fisher
+from fairseq_ssl.io.jobs import Progress
+from fairseq_ssl.rerank.ensemble_selection import (
+    MeanVectors,
+    choose_output,
+    cosine,
+    densities,
+    von_mises_fisher,
+)
 from fairseq_ssl.rerank.word_vectors import (
-    Subwords,
-    Training,
+    FastTextVectors,
     VectorTable,
+    VectorTraining,
     read_vectors,
     train_vectors,
 )
@@ -37,14 +43,16 @@ ROOT = math.sqrt(0.5)
 
 
 def test_mean_of_known_words() -> None:
-    means = Means(VECTORS)
+    means = MeanVectors(VECTORS)
     assert means("east") == pytest.approx([1, 0])
     assert means("east north east") == pytest.approx(np.array([2, 2]) / math.sqrt(8))
     assert means("far unknown north") == pytest.approx(np.array([3, 2]) / math.sqrt(13))
     assert (means.known, means.words) == (6, 7)
     for nothing in ("", "unknown", "east west"):
         assert means(nothing).tolist() == [0, 0]
-    assert Means(VECTORS, lambda line: line.replace("-", " "))("east-east") == pytest.approx([1, 0])
+    assert MeanVectors(VECTORS, lambda line: line.replace("-", " "))("east-east") == pytest.approx(
+        [1, 0]
+    )
 
 
 def test_densities_by_hand() -> None:
@@ -69,22 +77,22 @@ def test_without_a_direction() -> None:
 
 
 def test_the_majority_is_taken_and_of_equals_the_first() -> None:
-    means = Means(VECTORS)
-    assert majority(["north", "east", "far"], means, cosine) == 1
-    assert majority(["west", "north", "east"], means, cosine) == 1
-    assert majority(["north", "east"], means, cosine) == 0
-    assert majority(["unknown", "", "west", "east"], means, cosine) == 2
-    assert majority(["", "unknown"], means, cosine) == 0
-    assert majority(["north", "east", "far"], means, cosine, np.array([3.0, 1, 1])) == 0
+    means = MeanVectors(VECTORS)
+    assert choose_output(["north", "east", "far"], means, cosine) == 1
+    assert choose_output(["west", "north", "east"], means, cosine) == 1
+    assert choose_output(["north", "east"], means, cosine) == 0
+    assert choose_output(["unknown", "", "west", "east"], means, cosine) == 2
+    assert choose_output(["", "unknown"], means, cosine) == 0
+    assert choose_output(["north", "east", "far"], means, cosine, np.array([3.0, 1, 1])) == 0
 
 
 def test_two_systems_are_always_equal() -> None:
     """Though a direction's cosine with itself may be rounded to less than 1."""
     for seed in range(30):
         drawn = np.random.default_rng(seed).normal(size=(2, 7)).astype(np.float32)
-        means = Means(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
-        assert majority(["a", "b"], means, cosine) == 0
-        assert majority(["b", "a"], means, von_mises_fisher(3)) == 0
+        means = MeanVectors(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
+        assert choose_output(["a", "b"], means, cosine) == 0
+        assert choose_output(["b", "a"], means, von_mises_fisher(3)) == 0
 
 
 def test_a_high_concentration_asks_for_near_neighbours() -> None:
@@ -112,11 +120,11 @@ def test_a_file_of_vectors(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "a.vec:1 is ''"),
-        ("east 1 0\n", "a.vec:1 is 'east 1 0'; expected two numbers"),
+        ("east 1 0\n", "a.vec:1 is 'east 1 0'; expected the numbers of words"),
         ("1 3\neast 1 0\n", r"a.vec:2 has 'east 1 0' .*a word and 3 numbers"),
         ("1 2\neast 1 x\n", r"a.vec:2 has"),
         ("1 2\neast 1 nan\n", r"a.vec:2 has"),
-        ("2 2\neast 1 0\n", "has 1 words and says 2. It may be cut off"),
+        ("2 2\neast 1 0\n", "has 1 words, but its first line says 2. It may be truncated"),
     ],
 )
 def test_wrong_vectors_are_told(text: str, message: str, tmp_path: Path) -> None:
@@ -128,10 +136,10 @@ def test_wrong_vectors_are_told(text: str, message: str, tmp_path: Path) -> None
 def test_wrong_files_of_vectors_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.vec does not exist"):
         read_vectors(tmp_path / "none.vec", set())
-    with pytest.raises(UsageError, match=r"Expected one that ends in \.vec or \.bin"):
+    with pytest.raises(UsageError, match=r"Expected a name that ends in \.vec or \.bin"):
         read_vectors(tmp_path / "a.txt", set())
-    with pytest.raises(UsageError, match="no name for vectors"):
-        train_vectors([tmp_path / "text"], tmp_path / "a.txt", Training())
+    with pytest.raises(UsageError, match="is not a vector file"):
+        train_vectors([tmp_path / "text"], tmp_path / "a.txt", VectorTraining())
 
 
 @pytest.fixture(scope="module")
@@ -145,40 +153,39 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-SMALL = Training(dimensions=12, epochs=3, least=2, buckets=500, sample=0)
+SMALL = VectorTraining(dimensions=12, epochs=3, min_count=2, buckets=500, sample=0)
 
 
 def test_vectors_are_trained(text: Path, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
-    lines: list[str] = []
+    lines: list[int] = []
 
-    def watch(stream: Iterable[str]) -> Iterator[str]:
-        for line in stream:
-            lines.append(line)
-            yield line
+    def progress(task: str, unit: str, total: int | None = None) -> Progress:
+        return lambda count, share=None, note="": lines.append(count)
 
     for name in ("a.vec", "b.vec", "c.bin"):
-        assert train_vectors([text], tmp_path / name, SMALL, watch=watch) == 8
-    assert len(lines) == 3 * 4 * 501
+        signature = train_vectors([text], tmp_path / name, SMALL, progress=progress)
+        assert signature.parameters["words"] == 8
+    assert sum(lines) == 3 * 4 * 501
     assert (tmp_path / "a.vec").read_bytes() == (tmp_path / "b.vec").read_bytes()
     table = read_vectors(tmp_path / "a.vec", {"cat", "dog", "sum", "root", "once"})
     assert table.dimensions == 12
     assert table.vector("once") is None
     subwords = read_vectors(tmp_path / "c.bin", set())
-    assert isinstance(subwords, Subwords)
+    assert isinstance(subwords, FastTextVectors)
     for word in ("cat", "sum"):
         assert subwords.vector(word) == pytest.approx(table.vector(word), rel=1e-3, abs=1e-5)
     unknown = subwords.vector("cats")
     assert unknown is not None
     assert unknown.any()
-    means = Means(table)
+    means = MeanVectors(table)
     assert means("cat") @ means("dog") > means("cat") @ means("root") + 0.3
-    assert majority(["cat", "sum", "root"], means, cosine) in (1, 2)
+    assert choose_output(["cat", "sum", "root"], means, cosine) in (1, 2)
 
 
 def test_words_are_cut_as_asked(text: Path, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
-    train_vectors([text], tmp_path / "a.vec", SMALL, rewrite=" ".join)
+    train_vectors([text], tmp_path / "a.vec", SMALL, tokenize="char")
     assert "\nc " in (tmp_path / "a.vec").read_text(encoding="utf-8")
 
 
@@ -186,8 +193,8 @@ def test_what_training_and_reading_can_not_do_is_told(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gensim")
-    with pytest.raises(DataError, match="is there 9999 times"):
-        train_vectors([text], tmp_path / "a.vec", Training(least=9999, buckets=10))
+    with pytest.raises(DataError, match="occurs 9999 times"):
+        train_vectors([text], tmp_path / "a.vec", VectorTraining(min_count=9999, buckets=10))
     (tmp_path / "a.bin").write_bytes(b"no model")
     with pytest.raises(DataError, match=r"a\.bin is not a complete fastText model"):
         read_vectors(tmp_path / "a.bin", set())

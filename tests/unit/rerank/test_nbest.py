@@ -1,4 +1,4 @@
-"""N-best lists: read, written, merged."""
+"""N-best lists: read, written, merge_sentences."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.nbest import (
+from fairseq_ssl.rerank.nbest import (
     Candidate,
-    NBest,
-    merged,
-    nbest_lines,
-    read_generated,
-    read_list,
-    read_nbest,
+    SentenceCandidates,
+    format_nbest,
+    merge_sentences,
+    parse_generated,
+    parse_list,
+    parse_nbest,
 )
 
 NAMES = st.text("abcXY_01.", min_size=1, max_size=4)
@@ -33,8 +33,8 @@ CANDIDATES = st.builds(
 
 @given(st.lists(st.lists(CANDIDATES, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_what_is_written_is_read(lists: list[list[Candidate]]) -> None:
-    groups = [NBest(3 * number, candidates) for number, candidates in enumerate(lists)]
-    assert list(read_nbest(nbest_lines(groups), "list")) == groups
+    groups = [SentenceCandidates(3 * number, candidates) for number, candidates in enumerate(lists)]
+    assert list(parse_nbest(format_nbest(groups), "list")) == groups
 
 
 def test_lines_of_other_tools() -> None:
@@ -43,21 +43,21 @@ def test_lines_of_other_tools() -> None:
         "0 ||| ||| LM= 0 TM= 1 1 ||| 0",
         "1 ||| ein | Haus ||| F0= -2",
     ]
-    first, second = read_nbest(lines, "list")
+    first, second = parse_nbest(lines, "list")
     scores = {"LM": -1.5, "TM_0": -1, "TM_1": -2}
     assert first.candidates[0] == Candidate("das Haus", scores, -4.5, ())
     assert first.candidates[1].text == ""
-    assert second == NBest(1, [Candidate("ein | Haus", {"F0": -2})])
-    assert next(nbest_lines([first])) == ("0 ||| das Haus ||| LM= -1.5 TM_0= -1 TM_1= -2 ||| -4.5")
+    assert second == SentenceCandidates(1, [Candidate("ein | Haus", {"F0": -2})])
+    assert next(format_nbest([first])) == ("0 ||| das Haus ||| LM= -1.5 TM_0= -1 TM_1= -2 ||| -4.5")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "list:2 is no line of an n-best list"),
-        ("1 ||| a", "list:2 is no line"),
-        ("x ||| a ||| s= 1 ||| 1", "list:2 is no line"),
-        ("1 ||| a ||| b ||| c ||| s= 1 ||| 1 ||| 2", "list:2 is no line"),
+        ("", "list:2 is not a line of an n-best list"),
+        ("1 ||| a", "list:2 is not a line"),
+        ("x ||| a ||| s= 1 ||| 1", "list:2 is not a line"),
+        ("1 ||| a ||| b ||| c ||| s= 1 ||| 1 ||| 2", "list:2 is not a line"),
         ("0 ||| a ||| s= 1 ||| 1", "list:2 has sentence 0 after 1. Sort"),
         ("1 ||| a ||| s= 1 s= 2 ||| 1", "list:2 has the score 's' twice"),
         ("1 ||| a ||| -1 s= 2 ||| 1", "list:2 has '-1' before any name"),
@@ -70,17 +70,17 @@ def test_lines_of_other_tools() -> None:
 def test_wrong_lines_are_told(line: str, message: str) -> None:
     lines = ["1 ||| a ||| s= 1 ||| 1", line, "9 ||| a ||| s= 1 ||| 1"]
     with pytest.raises(DataError) as told:
-        list(read_nbest(lines, "list"))
+        list(parse_nbest(lines, "list"))
     assert message in str(told.value)
 
 
 def test_nothing_is_told() -> None:
     with pytest.raises(DataError, match="list is empty"):
-        list(read_nbest([], "list"))
+        list(parse_nbest([], "list"))
     with pytest.raises(DataError, match="list is empty"):
-        list(read_list([], "list", "s", str))
+        list(parse_list([], "list", "s", str))
     with pytest.raises(DataError, match="list has neither"):
-        list(read_list(["S-0\ta"], "list", "s", str))
+        list(parse_list(["S-0\ta"], "list", "s", str))
 
 
 def test_a_list_streams() -> None:
@@ -89,7 +89,7 @@ def test_a_list_streams() -> None:
         yield "1 ||| a ||| s= 1 ||| 1"
         raise AssertionError
 
-    assert next(read_nbest(lines(), "list")).number == 0
+    assert next(parse_nbest(lines(), "list")).index == 0
 
 
 GENERATED = """\
@@ -114,21 +114,21 @@ def test_what_fairseq_generate_prints() -> None:
     def rewrite(tokens: str) -> str:
         return tokens.replace("@@ ", "")
 
-    found = list(read_list(GENERATED.split("\n"), "list", "l2r", rewrite))
+    found = list(parse_list(GENERATED.split("\n"), "list", "l2r", rewrite))
     assert found == [
-        NBest(0, [printed("e", -2), printed("", -3)]),
-        NBest(1, [printed("ab c", -0.5), printed("ab d", -1.25)]),
+        SentenceCandidates(0, [printed("e", -2), printed("", -3)]),
+        SentenceCandidates(1, [printed("ab c", -0.5), printed("ab d", -1.25)]),
     ]
-    turned = read_list(["H-0\t-1\tc b a@@"], "list", "r2l", rewrite, right_to_left=True)
+    turned = parse_list(["H-0\t-1\tc b a@@"], "list", "r2l", rewrite, right_to_left=True)
     assert next(turned).candidates[0].text == "ab c"
-    with pytest.raises(DataError, match="list:1 is cut off"):
-        list(read_generated(["H-0\t-1"], "list", "l2r", str))
+    with pytest.raises(DataError, match="list:1 is truncated"):
+        list(parse_generated(["H-0\t-1"], "list", "l2r", str))
     with pytest.raises(DataError, match="list:1 has 'x' as the score"):
-        list(read_generated(["H-0\tx\ta"], "list", "l2r", str))
+        list(parse_generated(["H-0\tx\ta"], "list", "l2r", str))
 
 
-def one(number: int, *candidates: tuple[str, dict[str, float]]) -> NBest:
-    return NBest(
+def one(number: int, *candidates: tuple[str, dict[str, float]]) -> SentenceCandidates:
+    return SentenceCandidates(
         number, [Candidate(text, scores, sum(scores.values())) for text, scores in candidates]
     )
 
@@ -136,9 +136,9 @@ def one(number: int, *candidates: tuple[str, dict[str, float]]) -> NBest:
 def test_lists_are_merged_without_doubles() -> None:
     left = [one(0, ("a", {"l": -1}), ("b", {"l": -2}), ("a", {"l": -3})), one(1, ("c", {"l": -1}))]
     right = [one(0, ("d", {"r": -1}), ("a", {"r": -5})), one(1, ("c", {"r": -2}))]
-    found = list(merged([left, right], ["L", "R"]))
+    found = list(merge_sentences([left, right], ["L", "R"]))
     assert found == [
-        NBest(
+        SentenceCandidates(
             0,
             [
                 Candidate("a", {"l": -1, "r": -5}, -1, ("L", "R")),
@@ -146,26 +146,28 @@ def test_lists_are_merged_without_doubles() -> None:
                 Candidate("d", {"r": -1}, -1, ("R",)),
             ],
         ),
-        NBest(1, [Candidate("c", {"l": -1, "r": -2}, -1, ("L", "R"))]),
+        SentenceCandidates(1, [Candidate("c", {"l": -1, "r": -2}, -1, ("L", "R"))]),
     ]
-    again = list(merged([found, found], ["X", "Y"]))
+    again = list(merge_sentences([found, found], ["X", "Y"]))
     assert again == found  # the lists' own sources stay
-    assert [c.text for c in next(merged([left, right], ["L", "R"], 1)).candidates] == ["a", "d"]
+    first, _ = merge_sentences([left, right], ["L", "R"], 1)
+    assert [candidate.text for candidate in first.candidates] == ["a", "d"]
 
 
 def test_lists_that_do_not_fit_are_told() -> None:
     left = [one(0, ("a", {"s": -1})), one(1, ("a", {"s": -1}))]
     with pytest.raises(DataError, match="Sentence 1 is not in R"):
-        list(merged([left, left[:1]], ["L", "R"]))
+        list(merge_sentences([left, left[:1]], ["L", "R"]))
     with pytest.raises(DataError, match="Sentence 0 is not in L"):
-        list(merged([left[1:], left], ["L", "R"]))
+        list(merge_sentences([left[1:], left], ["L", "R"]))
     other = [one(0, ("a", {"s": -1.5}))]
     with pytest.raises(DataError, match=r"with s= -1 in L and -1\.5 in R"):
-        list(merged([left[:1], other], ["L", "R"]))
+        list(merge_sentences([left[:1], other], ["L", "R"]))
     with pytest.raises(DataError, match=r"sentence 7 has \|\|\| within its text"):
-        list(nbest_lines([one(7, ("a ||| b", {}))]))
+        list(format_nbest([one(7, ("a ||| b", {}))]))
 
 
 def test_numbers_keep_twelve_digits() -> None:
-    lines = list(nbest_lines([NBest(0, [Candidate("a", {"s": -math.pi * 100}, 0.1 + 0.2)])]))
+    candidate = Candidate("a", {"s": -math.pi * 100}, 0.1 + 0.2)
+    lines = list(format_nbest([SentenceCandidates(0, [candidate])]))
     assert lines == ["0 ||| a ||| s= -314.159265359 ||| 0.3"]

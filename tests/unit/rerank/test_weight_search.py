@@ -9,13 +9,13 @@ import pytest
 
 from fairseq_ssl.metrics.bleu import sum_metric
 from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
-from fairseq_ssl.rerank.tuning import (
+from fairseq_ssl.rerank.weight_search import (
     WeightSearch,
-    cross_validated,
-    folds,
+    cross_validate,
+    draw_folds,
+    feature_values,
     greedy_oracle,
     score_bounds,
-    worths,
 )
 from tests.unit.rerank.cases import block, statistics, texts
 
@@ -47,7 +47,7 @@ def test_no_single_change_makes_the_oracle_better(aim: str, seed: int) -> None:
     lists = texts(seed, 12, 6)
     references = [[one[0] for one in texts(seed + 20, 12, 1)]]
     counts = CandidateStatistics.of(sum_metric(aim, "none"), lists, references)
-    for start in (counts.aim.by_sentence(counts.counts).argmax(1), np.zeros(12, np.intp)):
+    for start in (counts.metric.by_sentence(counts.counts).argmax(1), np.zeros(12, np.intp)):
         found = greedy_oracle(counts, start)
         score = counts.score(found)
         assert score >= counts.score(start)
@@ -63,29 +63,29 @@ def test_the_brevity_penalty_makes_the_oracles_differ() -> None:
     lists = [["a b c d e f", "a b c d e f x y z v w u"], ["a b c d e f", "a b c d e f x y z v w u"]]
     references = [["a b c d e f g h i j"] * 2]
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, references)
-    assert counts.aim.by_sentence(counts.counts).argmax(1).tolist() == [0, 0]
+    assert counts.metric.by_sentence(counts.counts).argmax(1).tolist() == [0, 0]
     start = np.array([1, 1])
     assert counts.score(greedy_oracle(counts, start)) > counts.score(start)
 
 
 def test_folds_hold_each_sentence_once() -> None:
-    parts = list(folds(11, 3, 1))
+    parts = list(draw_folds(11, 3, 1))
     assert sorted(map(len, parts)) == [3, 4, 4]
     assert sorted(np.concatenate(parts)) == list(range(11))
-    assert [part.tolist() for part in folds(11, 3, 1)] == [part.tolist() for part in parts]
-    assert [part.tolist() for part in folds(11, 3, 2)] != [part.tolist() for part in parts]
+    assert [part.tolist() for part in draw_folds(11, 3, 1)] == [part.tolist() for part in parts]
+    assert [part.tolist() for part in draw_folds(11, 3, 2)] != [part.tolist() for part in parts]
 
 
 def test_a_fold_is_chosen_by_weights_of_the_others() -> None:
     candidates, counts = noise(3, 20, 3)
-    search = WeightSearch("grid", parts=4, seed=2)
+    search = WeightSearch("grid", step=0.25, seed=2)
     chosen = np.full(20, -1)
-    for fold in folds(20, 4, 2):
+    for fold in draw_folds(20, 4, 2):
         others = np.array([n for n in range(20) if n not in fold])
         weights = search(candidates.subset(others), counts.subset(others))
         for number in fold:
             chosen[number] = choices(candidates, weights)[number]
-    assert cross_validated(search, candidates, counts, 4) == counts.score(chosen)
+    assert cross_validate(search, candidates, counts, 4) == counts.score(chosen)
 
 
 def test_overfitting_shows() -> None:
@@ -95,7 +95,7 @@ def test_overfitting_shows() -> None:
         candidates, counts = noise(seed, 30, 4)
         search = WeightSearch(restarts=0)
         seen = counts.score(choices(candidates, search(candidates, counts)))
-        gaps.append(seen - cross_validated(search, candidates, counts, 4))
+        gaps.append(seen - cross_validate(search, candidates, counts, 4))
     assert np.mean(gaps) > 1
 
 
@@ -105,15 +105,15 @@ def test_each_method_finds_what_separates(method: str) -> None:
     lists = [["a b c d e", "x y z"], ["x y z", "b c d e f"]]
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d e", "b c d e f"]])
     candidates = block([[[2, -9, 0], [1, 0, 0]], [[1, 0, 0], [2, -9, 0]]])
-    weights = WeightSearch(method, parts=4)(candidates, counts)
+    weights = WeightSearch(method, step=0.25)(candidates, counts)
     assert choices(candidates, weights).tolist() == [0, 1]
     assert weights[0] == SCORE_UNITS
-    found = worths(WeightSearch(method, parts=4), candidates, counts)
+    found = feature_values(WeightSearch(method, step=0.25), candidates, counts)
     assert found["f0"].alone == pytest.approx(100)
     assert found["f0"].without == counts.score(np.array([0, 0]))
     assert found["f1"].alone == counts.score(np.array([1, 0]))
     assert found["f1"].without == found["f2"].without == pytest.approx(100)
-    alone = worths(WeightSearch(method), candidates.only(["f0"]), counts)
+    alone = feature_values(WeightSearch(method), candidates.only(["f0"]), counts)
     assert alone["f0"].without is None
 
 
@@ -123,7 +123,7 @@ def test_both_starts_from_the_best_point_of_the_grid() -> None:
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d"]])
     candidates = block([[[2, 2], [3, 0], [0, 6]]])
     values = {
-        method: counts.score(choices(candidates, WeightSearch(method, 2)(candidates, counts)))
+        method: counts.score(choices(candidates, WeightSearch(method, 0.5)(candidates, counts)))
         for method in ("grid", "mert", "both")
     }
     assert values == {"grid": pytest.approx(100), "mert": 0, "both": pytest.approx(100)}

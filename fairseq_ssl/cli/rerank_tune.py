@@ -1,0 +1,243 @@
+"""``fairseq-ssl rerank tune`` and ``report``: weights from development sentences."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairseq_ssl.cli.console import progress
+from fairseq_ssl.cli.options import (
+    add_jobs,
+    add_rewriting,
+    at_least,
+    check_output,
+    check_range,
+    input_lines,
+    local_executor,
+    one_writer,
+)
+from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.errors import UsageError
+
+if TYPE_CHECKING:
+    from fairseq_ssl.rerank import NBest, WeightSearch
+    from fairseq_ssl.rerank.tuning import FeatureAnalysis
+
+MAX_RESTARTS = 100_000
+FIGURES = (".pdf", ".png", ".svg")
+
+
+def add_nbest(parser: argparse.ArgumentParser) -> None:
+    """Declare the n-best list."""
+    parser.add_argument(
+        "nbest_list",
+        type=Path,
+        metavar="LIST",
+        help="n-best list in the format of merge, with every score for every candidate; .gz by "
+        "suffix, - for stdin",
+    )
+
+
+def weights_of_file(path: Path) -> dict[str, float]:
+    """Read the output of tune, from a file or stdin."""
+    from fairseq_ssl.rerank.weights import parse_weights
+
+    return parse_weights("\n".join(input_lines(path)), str(path))
+
+
+def add_tune(steps: Steps) -> None:
+    """Declare tune."""
+    tune = steps.add(
+        "tune",
+        "find the weights between 0 and 1 whose choices have the highest score (thesis, eq. 5.2)",
+        _tune,
+    )
+    _add_search(tune)
+    tune.add_argument(
+        "--folds",
+        type=int,
+        default=5,
+        metavar="K",
+        help="number of folds of cross-validation, which shows the gain on unseen sentences, 2 or "
+        "more, or 0 for none (default: 5)",
+    )
+    tune.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="weights as JSON (default: stdout)"
+    )
+
+
+def add_report(steps: Steps) -> None:
+    """Declare report."""
+    report = steps.add(
+        "report",
+        "show the scores of the first, random and best candidates (best by sentence is exact, best "
+        "by corpus is a lower bound), of each feature alone, and of all others without it",
+        _report,
+    )
+    _add_search(report)
+    report.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="output of rerank tune (default: find the weights)",
+    )
+    report.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help="figure of the features; .pdf, .png or .svg by suffix",
+    )
+    report.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    """Declare the list, its references, and the search for weights."""
+    add_nbest(parser)
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="references, one line a sentence; repeat for more references; .gz by suffix",
+    )
+    parser.add_argument(
+        "--metric",
+        choices=("bleu", "chrf", "chrf++"),
+        default="bleu",
+        help="corpus score to maximize, as computed by sacreBLEU (default: bleu)",
+    )
+    parser.add_argument(
+        "--tokenize",
+        default="13a",
+        metavar="NAME",
+        help="tokenizer of sacreBLEU, such as ja-mecab, zh or none, for bleu (default: 13a)",
+    )
+    add_rewriting(parser, "none")
+    parser.add_argument(
+        "--features",
+        metavar="NAME,NAME,...",
+        help="scores to weight (default: all scores that every candidate has)",
+    )
+    _add_method(parser)
+    add_jobs(parser)
+
+
+def _add_method(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--method",
+        choices=("grid", "mert", "both"),
+        default="mert",
+        help="grid: every point of a grid, as in the thesis; mert: exact search along lines (Och, "
+        "2003), in seconds for any number of features; both: mert also from the best point of the "
+        "grid (default: mert)",
+    )
+    parser.add_argument(
+        "--step",
+        type=float,
+        default=0.1,
+        metavar="S",
+        help="step of the grid, 1 / N for an integer N, 0.001 to 1; J features have (1/S + 1)^J "
+        "points, 1.8 million for 6 features (default: 0.1)",
+    )
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=20,
+        metavar="N",
+        help="random points that lines start from, in addition to equal weights and each feature "
+        f"alone, 0 to {MAX_RESTARTS:,} (default: 20)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=at_least(0),
+        default=1,
+        metavar="N",
+        help="seed of random points and folds, 0 or more (default: 1)",
+    )
+
+
+def _search(args: argparse.Namespace) -> WeightSearch:
+    from fairseq_ssl.rerank import WeightSearch
+
+    check_range("--restarts", args.restarts, 0, MAX_RESTARTS)
+    return WeightSearch(args.method, args.step, args.restarts, args.seed, local_executor(args))
+
+
+def _data(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments that tune and analyze share."""
+    from fairseq_ssl.text.tokenization import moses_detokenizer
+
+    return {
+        "nbest": _read_nbest(args.nbest_list),
+        "references": args.reference,
+        "metric": args.metric,
+        "tokenize": args.tokenize,
+        "features": args.features.split(",") if args.features else None,
+        "rewrite": moses_detokenizer(args.subwords, args.moses),
+        "progress": progress,
+    }
+
+
+def _read_nbest(path: Path) -> NBest:
+    from fairseq_ssl.rerank import NBest
+    from fairseq_ssl.rerank.nbest import check_indices, parse_nbest
+
+    groups = parse_nbest(input_lines(path), str(path))
+    return NBest(list(check_indices(groups, str(path))), str(path))
+
+
+@one_writer
+def _tune(args: argparse.Namespace) -> int:
+    from fairseq_ssl.io.atomic import atomic_lines
+    from fairseq_ssl.rerank import tune
+
+    check_output(args.output, args.nbest_list, *args.reference)
+    tuned = tune(**_data(args), search=_search(args), folds=args.folds)
+    text = json.dumps(tuned.content(), indent=2, ensure_ascii=False)
+    if args.output is None:
+        print(text)
+    else:
+        with atomic_lines(args.output) as file:
+            file.write(f"{text}\n")
+    for name, score in tuned.content()["scores"].items():
+        print(f"{name}: {score:.2f}", file=sys.stderr)
+    print(tuned, file=sys.stderr)
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from fairseq_ssl.rerank import analyze
+
+    check_output(args.figure, args.nbest_list, args.weights, *args.reference)
+    search = _search(args)
+    if args.figure and args.figure.suffix not in FIGURES:
+        raise UsageError(f"--figure is {args.figure}; expected a name in .pdf, .png or .svg.")
+    weights = weights_of_file(args.weights) if args.weights else None
+    analysis = analyze(**_data(args), search=search, weights=weights)
+    if args.figure:
+        from fairseq_ssl.analysis.score_figures import draw_features
+
+        draw_features(analysis, args.metric, args.figure)
+    if args.format == "json":
+        print(json.dumps(analysis.content(), indent=2, ensure_ascii=False))
+    else:
+        _print_analysis(analysis)
+    return 0
+
+
+def _print_analysis(analysis: FeatureAnalysis) -> None:
+    for name, score in analysis.scores.items():
+        print(f"{name}\t{score:.2f}")
+    print("\nfeature\tweight\talone\twithout\tlost")
+    full = analysis.scores["these weights"]
+    for name, one in analysis.features.items():
+        numbers = [one.alone, one.without, None if one.without is None else full - one.without]
+        cells = ["-" if number is None else f"{number:.2f}" for number in numbers]
+        print("\t".join([name, f"{analysis.weights[name]:.6g}", *cells]))
+    print(analysis)

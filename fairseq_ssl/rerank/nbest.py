@@ -1,0 +1,321 @@
+"""N-best lists in the format of Moses: ``0 ||| text ||| name= score ... ||| total``.
+
+A fifth field, which Moses ignores, can name the lists of a candidate: ``from= l2r r2l``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.text.specs import parse_integer
+from fairseq_ssl.text.tokenization import LineRewriter
+
+SEPARATOR = "|||"
+SOURCES = "from="
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text with its scores."""
+
+    text: str
+    scores: dict[str, float] = field(default_factory=dict)
+    total: float = 0.0
+    """Weighted sum of the scores, 0 without weights."""
+    sources: tuple[str, ...] = ()
+    """Names of the lists that contain the candidate."""
+
+
+@dataclass(frozen=True)
+class SentenceCandidates:
+    """The candidates of one sentence, best first."""
+
+    index: int
+    candidates: list[Candidate]
+
+
+@dataclass(frozen=True)
+class NBest:
+    """An n-best list: the candidates of every sentence, from index 0.
+
+    Example:
+        >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
+        >>> nbest.features
+        ['s', 't']
+        >>> [candidate.text for candidate in nbest.sentences[0].candidates]
+        ['a cat', 'cat']
+    """
+
+    sentences: list[SentenceCandidates]
+    name: str = "the list"
+    """What messages call the list, such as its file."""
+
+    @classmethod
+    def parse(
+        cls,
+        lines: Iterable[str],
+        name: str = "the list",
+        score: str = "score",
+        rewrite: LineRewriter = str,
+        right_to_left: bool = False,
+    ) -> NBest:
+        """Return the list of lines in the format of Moses or of fairseq-generate.
+
+        Args:
+            lines: lines of the list
+            name: what messages call the list
+            score: name of the score of fairseq-generate
+            rewrite: converts tokens of fairseq-generate to text
+            right_to_left: reverse the tokens of fairseq-generate
+        """
+        groups = parse_list(lines, name, score, rewrite, right_to_left)
+        return cls(list(check_indices(groups, name)), name)
+
+    @classmethod
+    def read(cls, path: str | Path, **options: Any) -> NBest:
+        """Return the list in a file, which may be a ``.gz``, with options as for `parse`."""
+        return cls.parse(read_lines(Path(path)), str(path), **options)
+
+    @property
+    def features(self) -> list[str]:
+        """Return the names of the scores that every candidate has."""
+        scores = [one.scores for group in self.sentences for one in group.candidates]
+        every = dict.fromkeys(chain.from_iterable(scores))
+        return [name for name in every if all(name in one for one in scores)]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the list in the format of Moses."""
+        yield from format_nbest(self.sentences)
+
+
+def check_indices(groups: Iterable[SentenceCandidates], name: str) -> Iterator[SentenceCandidates]:
+    """Pass the sentences of a list on, and raise an error if a sentence is missing."""
+    for index, group in enumerate(groups):
+        if group.index != index:
+            raise DataError(
+                f"{name} has sentence {group.index} where {index} was expected. Every sentence "
+                "needs a candidate, and the first sentence is 0."
+            )
+        yield group
+
+
+def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
+    r"""Merge n-best lists of the same sentences, without duplicates.
+
+    Candidates with the same text get the scores of all lists.
+
+    Args:
+        lists: the lists by name
+        best: number of candidates of each list and sentence (default: all)
+
+    Example:
+        >>> left = NBest.parse(["0 ||| a cat ||| l2r= -1"])
+        >>> right = NBest.parse(["0 ||| cat ||| r2l= -1", "0 ||| a cat ||| r2l= -2"])
+        >>> print(*merge({"l2r": left, "r2l": right}).lines(), sep="\n")
+        0 ||| a cat ||| l2r= -1 r2l= -2 ||| 0 ||| from= l2r r2l
+        0 ||| cat ||| r2l= -1 ||| 0 ||| from= r2l
+    """
+    if best is not None and best < 1:
+        raise UsageError(f"`best` is {best}; expected 1 or more.")
+    groups = merge_sentences([one.sentences for one in lists.values()], list(lists), best)
+    return NBest(list(groups))
+
+
+def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]:
+    """Yield the sentences of a list in the format of Moses.
+
+    Indices must increase. A score with several values becomes several scores: NAME_0, NAME_1.
+
+    Args:
+        lines: lines of the list
+        name: what messages call the list
+    """
+    group: SentenceCandidates | None = None
+    for number, line in enumerate(lines, 1):
+        index, candidate = parse_candidate(line, f"{name}:{number}")
+        if group is None or index != group.index:
+            if group is not None:
+                yield group
+                if index < group.index:
+                    raise DataError(
+                        f"{name}:{number} has sentence {index} after {group.index}. Sort the list "
+                        "by its first field."
+                    )
+            group = SentenceCandidates(index, [])
+        group.candidates.append(candidate)
+    if group is None:
+        raise DataError(f"{name} is empty. Expected lines such as {_EXAMPLE}.")
+    yield group
+
+
+_EXAMPLE = "0 ||| text ||| name= -1.5 ||| -1.5"
+
+
+def parse_candidate(line: str, where: str) -> tuple[int, Candidate]:
+    """Return the sentence index and the candidate of a line in the format of Moses."""
+    fields = [part.strip(" ") for part in line.split(SEPARATOR)]
+    index = parse_integer(fields[0])
+    if not 3 <= len(fields) <= 6 or index is None:
+        raise DataError(f"{where} is not a line of an n-best list. Expected {_EXAMPLE}.")
+    total = _parse_number(fields[3], "the total", where) if len(fields) > 3 and fields[3] else 0.0
+    last = fields[4] if len(fields) > 4 else ""
+    sources = tuple(last.split()[1:]) if last.startswith(SOURCES) else ()
+    return index, Candidate(fields[1], _parse_scores(fields[2], where), total, sources)
+
+
+def _parse_scores(words: str, where: str) -> dict[str, float]:
+    values_of: dict[str, list[float]] = {}
+    name = None
+    for word in words.split():
+        if word.endswith("=") and len(word) > 1:
+            name = word[:-1]
+            if name in values_of:
+                raise DataError(f"{where} has the score {name!r} twice.")
+            values_of[name] = []
+        elif name is None:
+            raise DataError(f"{where} has {word!r} before any name. Expected name= score ....")
+        else:
+            values_of[name].append(_parse_number(word, f"the score {name!r}", where))
+    scores: dict[str, float] = {}
+    for name, values in values_of.items():
+        if not values:
+            raise DataError(f"{where} has no number after {name}=.")
+        names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
+        scores.update(zip(names, values, strict=True))
+    return scores
+
+
+def _parse_number(word: str, what: str, where: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        raise DataError(f"{where} has {word!r} as {what}; expected a number.") from None
+    if not math.isfinite(value):
+        raise DataError(f"{where} has {word} as {what}; expected a finite number.")
+    return value
+
+
+def format_nbest(groups: Iterable[SentenceCandidates]) -> Iterator[str]:
+    """Yield the lines of a list in the format of Moses."""
+    for group in groups:
+        for candidate in group.candidates:
+            yield format_candidate(group.index, candidate)
+
+
+def format_candidate(index: int, candidate: Candidate) -> str:
+    """Return the line of a candidate of the sentence `index`."""
+    if SEPARATOR in candidate.text:
+        raise DataError(
+            f"A candidate of sentence {index} has {SEPARATOR} within its text, which an n-best "
+            f"list cannot contain: {candidate.text[:80]!r}. Remove it first."
+        )
+    scores = " ".join(f"{name}= {value:.12g}" for name, value in candidate.scores.items())
+    line = f"{index} ||| {candidate.text} ||| {scores} ||| {candidate.total:.12g}"
+    if candidate.sources:
+        line += f" ||| {SOURCES} {' '.join(candidate.sources)}"
+    return line
+
+
+def parse_generated(
+    lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
+) -> Iterator[SentenceCandidates]:
+    """Yield the sentences in the output of fairseq-generate with several hypotheses, by index.
+
+    The score is the log-probability, normalized by length as fairseq-generate was asked to. It is
+    converted from base 2 to the natural logarithm.
+
+    Args:
+        lines: output of fairseq-generate, of which only the lines H- are used
+        name: what messages call the file
+        score: name of the score
+        rewrite: converts tokens to text
+        right_to_left: reverse the tokens, as a right-to-left model generates the last one first
+    """
+    groups: dict[int, list[Candidate]] = {}
+    for number, line in enumerate(lines, 1):
+        printed = re.fullmatch(r"H-(\d+)\t([^\t]+)\t(.*)", line, re.DOTALL)
+        if printed is None:
+            if re.match(r"H-\d", line):
+                raise DataError(f"{name}:{number} is truncated. Expected H-index, score, tokens.")
+            continue
+        tokens = printed[3].split(" ")
+        text = rewrite(" ".join(reversed(tokens) if right_to_left else tokens))
+        value = math.log(2) * _parse_number(printed[2], "the score", f"{name}:{number}")
+        groups.setdefault(int(printed[1]), []).append(Candidate(text, {score: value}, value))
+    if not groups:
+        raise DataError(
+            f"{name} has neither lines of an n-best list, such as {_EXAMPLE}, nor lines of "
+            "fairseq-generate: H-0, score and tokens with tabs between them."
+        )
+    for index in sorted(groups):
+        yield SentenceCandidates(index, groups[index])
+
+
+def parse_list(
+    lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
+) -> Iterator[SentenceCandidates]:
+    """Yield the sentences of a list in the format of Moses or of fairseq-generate."""
+    stream = iter(lines)
+    first = next(stream, None)
+    if first is None:
+        raise DataError(f"{name} is empty. Expected an n-best list, or fairseq-generate's output.")
+    whole = chain([first], stream)
+    if re.match(r"\d+ \|\|\|", first):
+        return parse_nbest(whole, name)
+    return parse_generated(whole, name, score, rewrite, right_to_left)
+
+
+def merge_sentences(
+    lists: Sequence[Iterable[SentenceCandidates]], names: Sequence[str], best: int | None = None
+) -> Iterator[SentenceCandidates]:
+    """Yield the candidates of each sentence from all lists, without duplicates.
+
+    Candidates with the same text get the scores of all lists. Of duplicates within one list, the
+    first one is taken.
+
+    Args:
+        lists: n-best lists of the same sentences
+        names: names of the lists
+        best: number of candidates of each list and sentence (default: all)
+    """
+    for groups in zip_longest(*lists):
+        indices = [None if group is None else group.index for group in groups]
+        if len(set(indices)) > 1:
+            least = min(index for index in indices if index is not None)
+            without = next(n for n, index in zip(names, indices, strict=True) if index != least)
+            raise DataError(
+                f"Sentence {least} is not in {without}. All lists must have the same sentences."
+            )
+        united: dict[str, Candidate] = {}
+        for name, group in zip(names, groups, strict=True):
+            own: set[str] = set()
+            for candidate in group.candidates[:best]:
+                if candidate.text not in own:
+                    own.add(candidate.text)
+                    before = united.get(candidate.text)
+                    united[candidate.text] = _unite(before, candidate, name, group.index)
+        yield SentenceCandidates(groups[0].index, list(united.values()))
+
+
+def _unite(before: Candidate | None, new: Candidate, name: str, index: int) -> Candidate:
+    sources = new.sources or (name,)
+    if before is None:
+        return Candidate(new.text, new.scores, new.total, sources)
+    for score, value in new.scores.items():
+        if before.scores.get(score, value) != value:
+            raise DataError(
+                f"Sentence {index} has a candidate with {score}= {before.scores[score]:.12g} in "
+                f"{', '.join(before.sources)} and {value:.12g} in {name}. Scores of different "
+                "models need different names."
+            )
+    added = tuple(source for source in sources if source not in before.sources)
+    scores = {**before.scores, **new.scores}
+    return Candidate(before.text, scores, before.total, before.sources + added)

@@ -1,0 +1,64 @@
+"""The public API of re-ranking: examples of docstrings, from a list to its weights and lines."""
+
+from __future__ import annotations
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import fairseq_ssl.report
+from fairseq_ssl import rerank
+from fairseq_ssl.errors import DataError, UsageError
+
+LINES = [
+    "0 ||| a b c d ||| good= 2 bad= 1 ||| 0",
+    "0 ||| a x c d ||| good= 1 bad= 2 ||| 0",
+    "1 ||| e f x h ||| good= 0 bad= 3 ||| 0",
+    "1 ||| e f g h ||| good= 1 bad= 1 extra= 1 ||| 0",
+]
+REFERENCE = ["a b c d", "e f g h"]
+MODULES = ("ensemble_selection", "nbest", "tuning", "weights")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples(module: str) -> None:
+    results = doctest.testmod(import_module(f"fairseq_ssl.rerank.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_examples_of_packages() -> None:
+    for package in (rerank, fairseq_ssl.report):
+        results = doctest.testmod(package)
+        assert results.attempted > 0
+        assert results.failed == 0
+
+
+def test_a_list_is_read_tuned_and_applied(tmp_path: Path) -> None:
+    (tmp_path / "dev.nbest").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    nbest = rerank.NBest.read(tmp_path / "dev.nbest")
+    assert nbest.features == ["good", "bad"]
+    search = rerank.WeightSearch("grid", step=0.5)
+    tuned = rerank.tune(nbest, [REFERENCE], tokenize="none", search=search, folds=2)
+    assert rerank.apply(nbest, tuned.weights) == REFERENCE
+    assert tuned.scores["these weights"] == pytest.approx(100)
+    assert tuned.parameters["search"] == "grid"
+    analysis = rerank.analyze(nbest, [REFERENCE], tokenize="none", weights={"good": 1})
+    assert analysis.features["good"].alone == pytest.approx(100)
+    assert analysis.weights == {"good": 1, "bad": 0}
+
+
+def test_wrong_requests_are_rejected() -> None:
+    nbest = rerank.NBest.parse(LINES)
+    with pytest.raises(UsageError, match="`weight` has no weight above 0"):
+        rerank.apply(nbest, {"good": 0})
+    with pytest.raises(UsageError, match=r"`step` is 0\.3; expected 1 / N"):
+        rerank.WeightSearch("grid", step=0.3)
+    with pytest.raises(DataError, match="reference 0 has 1 lines and the list 2 sentences"):
+        rerank.tune(nbest, [REFERENCE[:1]])
+    with pytest.raises(UsageError, match="`best` is 0"):
+        rerank.merge({"a": nbest}, best=0)
+    with pytest.raises(UsageError, match="two outputs or more"):
+        rerank.post_ensemble([REFERENCE], Path("x.vec"))
