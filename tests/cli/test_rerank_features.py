@@ -211,6 +211,6 @@ def test_broken_lists_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -
     whole = Path("list").read_text().splitlines()
     words = [*FEATURES, "--language-model", "l.pt", "-o", "made"]
     Path("list").write_text("\n".join([*whole[:100], "no line"]) + "\n")
-    assert "list:101 is no line of an n-best list" in refused(capsys, 1, *words)
+    assert "list:101 is not a line of an n-best list" in refused(capsys, 1, *words)
     Path("list").write_text("")
     assert "list is empty" in refused(capsys, 1, *words, "--force")
