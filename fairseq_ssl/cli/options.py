@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +34,36 @@ def at_least(minimum: int) -> Callable[[str], int]:
         return number
 
     return convert
+
+
+def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    """Return an argparse type: an integer of this range."""
+    expected = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
+
+    def parse(word: str) -> int:
+        value = parse_integer(word)
+        if value is None or value < minimum or (maximum is not None and value > maximum):
+            raise argparse.ArgumentTypeError(f"{word} is out of range. Expected {expected}.")
+        return value
+
+    return parse
+
+
+def number(minimum: float, maximum: float) -> Callable[[str], float]:
+    """Return an argparse type: a number of this range."""
+
+    def parse(word: str) -> float:
+        try:
+            value = float(word)
+        except ValueError:
+            value = math.nan
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(
+                f"{word} is out of range. Expected {minimum} to {maximum}."
+            )
+        return value
+
+    return parse
 
 
 def check_range(option: str, value: float, least: float, most: float) -> None:

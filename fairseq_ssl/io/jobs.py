@@ -35,6 +35,7 @@ Chunks = Sequence[bytes | Path]
 State = Mapping[str, Any]
 """What a job needs to resume, as JSON."""
 
+Item = TypeVar("Item")
 LINES = 1000
 """Lines that a process rewrites at a time."""
 logger = logging.getLogger(__name__)
@@ -57,6 +58,13 @@ class ProgressFactory(Protocol):
 def silent_progress(task: str, unit: str, total: int | None = None) -> Progress:
     """Return a progress function that reports nothing."""
     return lambda count, share=None, note="": None
+
+
+def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
+    """Pass the items on, and report each."""
+    for item in items:
+        yield item
+        report(1)
 
 
 def run_job(

@@ -1,23 +1,133 @@
-"""The data sets on which the thesis compares positions (section 6.3.1), made pair by pair.
+"""The data sets on which the thesis compares positions (section 6.3.1).
 
-Vanilla is a corpus as it is. The others are made of it by the functions here, which work on
-lines of text and on arrays of ids alike.
+Vanilla is a corpus as it is. The others are derived from it pair by pair, from lines of text or
+from binarized data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.parallel_folder import PairReader, S, SentencePair, Separators, first_to_end
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.atomic import atomic_folder
+from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.parallel_folder import (
+    PairReader,
+    ParallelFolder,
+    S,
+    SentencePair,
+    Separators,
+    first_to_end,
+)
+from fairseq_ssl.text.vocabulary import RESERVED
+
+VANILLA, EXTRAPOLATE, INTERPOLATE, SWAPPED = "vanilla", "extrapolate", "interpolate", "swapped"
+SEPARATOR = "<sep>"
+
+
+@dataclass(frozen=True)
+class PositionDataSummary:
+    """A data set that was written."""
+
+    signature: Signature
+    splits: dict[str, tuple[int, int]]
+    """Pairs read and written of each split."""
+    notes: tuple[str, ...]
+    """What changed in the dictionaries."""
+
+
+def write_position_data(
+    corpus: ParallelFolder[Any],
+    source: Path,
+    output: Path,
+    kind: str,
+    *,
+    limit: int = 50,
+    sentences: int = 10,
+    separator: str = SEPARATOR,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> PositionDataSummary:
+    """Write a data set in the form of its corpus, as text or binarized.
+
+    Args:
+        corpus: the opened folder `source`
+        source: the folder of the corpus
+        output: the folder to write
+        kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`
+        limit: maximum number of tokens of a side of a training pair, for `EXTRAPOLATE`
+        sentences: number of neighboring sentences to join, for `INTERPOLATE`
+        separator: the token between joined sentences
+        overwrite: replace an output of this function
+        progress: called with the number of pairs written
+    """
+    settings: dict[str, Any] = {}
+    operation: Callable[[PairReader[Any]], Iterator[SentencePair[Any]]] = iter
+    if kind == EXTRAPOLATE:
+        settings = {"limit": limit}
+        operation = partial(extrapolate, limit=limit, length=corpus.length)
+    elif kind in (INTERPOLATE, SWAPPED):
+        if separator.split() != [separator] or separator in RESERVED:
+            raise UsageError(
+                f"`separator` is {separator!r}. Expected a token without spaces, and none of "
+                f"{' '.join(RESERVED)}."
+            )
+        separators = corpus.separators(separator)
+        operation = partial(swapped, separators=separators)
+        if kind == INTERPOLATE:
+            settings = {"sentences": sentences}
+            operation = partial(interpolate, sentences=sentences, separators=separators)
+        settings["separator"] = separator
+    _check_output(source, output, overwrite)
+    splits: dict[str, tuple[int, int]] = {}
+    with atomic_folder(output.resolve()) as folder:
+        for split in corpus.splits:
+            reader = PairReader(split)
+            pairs = counted(operation(reader), progress(split.name, "pairs written"))
+            written = split.write(pairs, folder)
+            splits[split.name] = reader.count, written
+        notes = corpus.write_dictionaries(folder, settings.get("separator"))
+        counts = {name: {"pairs": read, "written": n} for name, (read, n) in splits.items()}
+        known = {"form": corpus.form, "languages": "-".join(corpus.languages)}
+        params = {"kind": kind, **settings, **known, "input": str(source), "splits": counts}
+        signature = Signature("position-data", params)
+        signature.write_beside(output.resolve())
+    return PositionDataSummary(signature, splits, tuple(notes))
+
+
+def _check_output(source: Path, output: Path, overwrite: bool) -> None:
+    """Reject an output that would delete the corpus or a folder that was not written here."""
+    resolved, corpus = output.resolve(), source.resolve()
+    replaced = {str(resolved), f"{resolved}.tmp", f"{resolved}.tmp.old"}
+    if not replaced.isdisjoint(map(str, (corpus, *corpus.parents))):
+        raise UsageError(f"{output} would replace the input. Choose another folder.")
+    if not output.exists():
+        return
+    if not overwrite:
+        raise UsageError(
+            f"{output} exists. Set `overwrite` to replace it, or choose another output."
+        )
+    beside = resolved.with_name(f"{resolved.name}.json")
+    if not (
+        beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
+    ):
+        raise UsageError(
+            f"{output} has no {beside.name} of this method beside it, so it is not replaced. "
+            "Choose another folder."
+        )
 
 
 def extrapolate(
     reader: PairReader[S], limit: int, length: Callable[[S], int]
 ) -> Iterator[SentencePair[S]]:
-    """Drop the training pairs with more than `limit` tokens on a side; other splits stay whole.
+    """Drop the training pairs with more than `limit` tokens on a side.
 
-    What is longer at test time is then longer than anything seen in training.
+    Longer sentences of the test set are then longer than any training sentence.
     """
     if not reader.split.name.startswith("train"):
         yield from reader
@@ -30,20 +140,20 @@ def extrapolate(
     if not kept:
         raise DataError(
             f"{reader.split.paths[0]} and its partner have no pair of at most {limit} tokens. "
-            "Pass a larger limit."
+            "Set a larger `limit`."
         )
 
 
 def interpolate(
     reader: PairReader[S], sentences: int, separators: Separators[S]
 ) -> Iterator[SentencePair[S]]:
-    """Join each `sentences` neighbouring pairs into one; those left over at the end are dropped.
+    """Join each `sentences` neighboring pairs into one. Pairs left over at the end are dropped.
 
-    Lengths are then alike in training and test, but a token's position hardly ever is.
+    Training and test sentences then have similar lengths, but a token rarely has the same position.
     """
     group: list[SentencePair[S]] = []
     for pair in reader:
-        _refuse_separators(reader, pair, separators)
+        _reject_separators(reader, pair, separators)
         group.append(pair)
         if len(group) == sentences:
             yield _joined(separators, zip(*group, strict=True))
@@ -58,7 +168,7 @@ def interpolate(
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
     """Move the first of the joined sentences to the end, on both sides: X_2, ..., X_n, X_1.
 
-    What does not depend on absolute positions translates it there as well as before.
+    A model that does not depend on absolute positions translates it as well as before.
     """
     for pair in reader:
         groups = _groups(reader, pair, separators)
@@ -70,32 +180,32 @@ def _joined(separators: Separators[S], sides: Iterable[Sequence[S]]) -> Sentence
     return source, target
 
 
-def _refuse_separators(
+def _reject_separators(
     reader: PairReader[S], pair: SentencePair[S], separators: Separators[S]
 ) -> None:
     for side, separator in enumerate(separators):
         if len(separator.split(pair[side])) > 1:
             raise DataError(
                 f"{reader.place(side)} holds {separator.token!r} already, so joined sentences "
-                "could not be told apart. Pass another --separator."
+                "could not be told apart. Choose another `separator`."
             )
 
 
 def _groups(
     reader: PairReader[S], pair: SentencePair[S], separators: Separators[S]
 ) -> list[list[S]]:
-    """Take both sides apart; they must hold equally many sentences, and more than one."""
+    """Split both sides. They must have the same number of sentences, and more than one."""
     groups = [sep.split(side) for sep, side in zip(separators, pair, strict=True)]
     for side, separator in enumerate(separators):
         if len(groups[side]) == 1:
             raise DataError(
                 f"{reader.place(side)} has no {separator.token!r}. Expected joined sentences, as "
-                "interpolate makes them; pass their --separator if it is another."
+                "interpolate writes them, or their `separator`."
             )
     source, target = map(len, groups)
     if source != target:
         raise DataError(
             f"{reader.place(0)} joins {source} sentences and {reader.place(1)} {target}. "
-            "Expected equally many; make the interpolate data anew."
+            "Expected the same number. Create the interpolate data again."
         )
     return groups

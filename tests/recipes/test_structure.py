@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
+from typing import Any
 
 import pytest
 
-from scripts import structure
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def structure(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module("structure")
 
 
 @pytest.mark.parametrize(
@@ -20,11 +28,11 @@ from scripts import structure
         ("a_b = x --y", ""),
     ],
 )
-def test_use_of_the_command_line(code: str, problem: str) -> None:
+def test_use_of_the_command_line(structure: Any, code: str, problem: str) -> None:
     found = [structure.command_line_use(node) for node in ast.walk(ast.parse(code))]
     assert list(filter(None, found)) == ([problem] if problem else [])
 
 
-def test_classes_and_aliases_count_as_names() -> None:
-    code = "class Noise: ...\nPair = tuple[str, str]\nT = TypeVar('T')\nItem = TypeVar('Item')\nMAX = 1\n"
+def test_classes_and_aliases_count_as_names(structure: Any) -> None:
+    code = "class Noise: ...\nPair = tuple[str, str]\nItem = TypeVar('Item')\nMAX_ITEMS = 1\n"
     assert list(structure.public_types(ast.parse(code))) == ["Noise", "Pair"]
