@@ -134,7 +134,7 @@ done
 
 # What all trainings of classifiers and imitators share; the data folder comes before it.
 COMMON=(--user-dir "$USER_DIR" --task semi_supervised_classification
-  --classification-longest "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
+  --classification-max-length "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
   --lr-scheduler step --lr-deacy-period 1 --batch-size "$BATCH" --no-epoch-checkpoints
   --log-format simple --log-interval 100)
 BEST=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
-from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, cut_named
+from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, load_segmenter
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import load_models
@@ -95,7 +95,7 @@ class TextClassifierPipeline:
         if settings["lower"]:
             lines = [line.lower() for line in lines]
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        words = word_view(lines, cut_named(settings["cut"]), known)
+        words = word_view(lines, load_segmenter(settings["cut"]), known)
         found = _Ids(self.task.source_dictionary, list(words))
         if not self.has_imitators:
             return self.task.inference_dataset(found, None)  # type: ignore[no-any-return]

@@ -291,7 +291,7 @@ def _write(
     """Write all views; return what a signature tells of them."""
     from fairseq_ssl.data import classification_folder as views
 
-    cut = views.cut_named(args.cut)
+    cut = views.load_segmenter(args.cut)
     texts: dict[str, Iterable[str]] = {
         name: [_cased(one.text, args.lower) for one in found] for name, found in splits.items()
     }
@@ -299,7 +299,7 @@ def _write(
         texts[views.UNLABELED] = unlabeled
     learned = [*texts["train"], *texts.get(views.UNLABELED, [])]
     counts = _counts(word_view(learned, cut))
-    words = views.ViewWriter(folder / views.WORDS, views.dictionary_of(counts, args.least_count))
+    words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
     trained = sentencepiece_model.train(
         iter(learned), folder / "pieces", args.pieces, size_flag="--pieces"
@@ -307,13 +307,13 @@ def _write(
     model = SentencepieceModel(trained.model)
     pieces = views.ViewWriter(
         folder / views.PIECES,
-        views.dictionary_of(_counts(" ".join(model.cut(text)) for text in learned)),
+        views.build_dictionary(_counts(" ".join(model.cut(text)) for text in learned)),
     )
     labels = sorted({one.label for one in splits["train"]})
     if len(labels) < 2:
         raise DataError(f"All training texts have the label {labels[0]}. Expected two or more.")
     _check_labels(splits, labels)
-    label = views.ViewWriter(folder / views.LABEL, views.dictionary_of(Counter(labels)))
+    label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))
     unknown = {}
     if extra:
         texts[views.EXTRA] = extra

@@ -244,8 +244,8 @@ class VirtualAdversarialCrossEntropy(_Disturbing):
         embedded = model.embed(inputs["src_tokens"])
         logits = model(**inputs, embedded=embedded).float()
         loss = functional.cross_entropy(logits, sample["target"], reduction="sum")
-        if "others" in sample:
-            inputs = model.precompute(sample["others"])
+        if "unlabeled" in sample:
+            inputs = model.precompute(sample["unlabeled"])
             embedded = model.embed(inputs["src_tokens"])
             with torch.no_grad():
                 believed = model(**inputs, embedded=embedded).float().log_softmax(-1)

@@ -13,7 +13,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
-from fairseq_ssl.data.bitext_with_mono import BACKWARD, round_trip_batches
+from fairseq_ssl.data.bitext_with_mono import BACKWARD, reconstruction_batches
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.reconstruction import (
     TOP1,
@@ -227,7 +227,7 @@ class ReconstructionLoss(Criterion):
     ) -> tuple[DirectionBatch, ...]:
         """Return what is to be scored of a monolingual text."""
         way = tuple(self.task.directions)
-        there, back = round_trip_batches(
+        there, back = reconstruction_batches(
             text,
             candidates,
             way if name == SOURCE else way[::-1],

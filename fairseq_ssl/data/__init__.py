@@ -1,7 +1,7 @@
-"""fairseq's data: folders that it binarized, and datasets that wrap its own.
+"""Binarized data folders, and datasets for fairseq's tasks.
 
-Noise in training: `noised_dataset` asks `id_noise`, which cuts ids into words by `spans`,
-`word_boundaries` and `lexicon`. Edits: `edit_dataset`. Mixed and tagged data: `mixing`. Both
-directions at once: `accompanied_pairs`, `candidates`. Classifiers: `classification_folder`,
-`two_view_dataset`, `teacher_labels`. Words outside the dictionary: `open_dictionary`.
+Denoising: `denoising_dataset` applies `id_noise` to ids, represented as `spans`. Edit labeling:
+`edit_dataset`. Mixtures of genuine and synthetic data: `mixing`. Both translation directions:
+`bitext_with_mono`. Text classification: `classification_folder`, `two_view_dataset`,
+`teacher_labels`. Out-of-vocabulary words: `oov_dictionary`.
 """

@@ -1,4 +1,4 @@
-"""Data that fairseq-preprocess binarized: checked when opened, read and written."""
+"""Folders binarized by fairseq-preprocess: checking, reading and writing."""
 
 from __future__ import annotations
 
@@ -28,39 +28,41 @@ from fairseq_ssl.text.parallel_folder import (
 )
 
 CHECK_CHUNK = 1 << 22
-"""Entries of an index that are checked at once."""
+"""Number of index entries to check at a time."""
 
 
 def check_datasets() -> None:
-    """Let fairseq reject a damaged index, and close one that it could not open in silence."""
+    """Patch fairseq to reject a damaged index, and to close one it failed to open silently."""
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     index = MMapIndexedDataset.Index
     if not getattr(index, "is_checked", False):
-        index.__init__ = _checked(index.__init__)
+        index.__init__ = _check_after_init(index.__init__)
         for kind in (index, MMapIndexedDataset):
-            kind.__del__ = _quiet(kind.__del__)
+            kind.__del__ = _ignore_missing_attributes(kind.__del__)
         index.is_checked = True
 
 
-def _checked(stock: Callable[..., None]) -> Callable[..., None]:
+def _check_after_init(stock: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(stock)
     def init(self: Any, path: str) -> None:
         try:
             stock(self, path)
-            is_whole = _is_whole(self, Path(path).with_suffix(".bin").stat().st_size)
+            is_valid = _is_valid(self, Path(path).with_suffix(".bin").stat().st_size)
         except OSError:
             raise
-        except Exception:  # struct, numpy and asserts, on whatever bytes there are
-            is_whole = False
-        if not is_whole:
-            raise DataError(f"{path} is damaged, or not of its .bin file. Binarize the data again.")
+        except Exception:  # from struct, numpy and asserts
+            is_valid = False
+        if not is_valid:
+            raise DataError(
+                f"{path} is damaged or does not match its .bin file. Binarize the data again."
+            )
 
     return init
 
 
-def _is_whole(index: Any, size: int) -> bool:
-    """Return True if the sentences stand one after the other and fill a file of `size` bytes."""
+def _is_valid(index: Any, size: int) -> bool:
+    """Return True if the sentences are contiguous and fill a file of `size` bytes."""
     sizes, starts, width = index._sizes, index._pointers, np.dtype(index._dtype).itemsize
     end = 0
     for first in range(0, len(sizes), CHECK_CHUNK):
@@ -72,17 +74,17 @@ def _is_whole(index: Any, size: int) -> bool:
     return end == size
 
 
-def _quiet(stock: Callable[..., None]) -> Callable[..., None]:
+def _ignore_missing_attributes(stock: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(stock)
     def close(self: Any) -> None:
-        with contextlib.suppress(AttributeError):  # of what was never opened
+        with contextlib.suppress(AttributeError):  # the file was never opened
             stock(self)
 
     return close
 
 
 IdArray = NDArray[np.int64]
-"""A sentence: the ids of its tokens."""
+"""The token ids of a sentence."""
 
 NAME = re.compile(
     r"(?P<split>.+?)\.(?P<source>[^.]+)-(?P<target>[^.]+)\.((?P=source)|(?P=target))\.(bin|idx)"
@@ -91,32 +93,32 @@ NAME = re.compile(
 
 @dataclass(frozen=True)
 class IdSeparator(Separator[IdArray]):
-    """An id between the sentences of a group."""
+    """A separator id between the sentences of a group."""
 
     id: int
 
     def join(self, sentences: Sequence[IdArray]) -> IdArray:
-        """Join sentences into one."""
+        """Concatenate sentences with the separator."""
         return np.concatenate(interleave(sentences, np.array([self.id])))
 
     def split(self, group: IdArray) -> list[IdArray]:
-        """Split into views of the sentences."""
-        marks = np.flatnonzero(group == self.id).tolist()
-        starts, ends = [0, *(mark + 1 for mark in marks)], [*marks, len(group)]
+        """Split a group into views of its sentences."""
+        separators = np.flatnonzero(group == self.id).tolist()
+        starts, ends = [0, *(one + 1 for one in separators)], [*separators, len(group)]
         return [group[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 class IdFile:
-    """One side of a split: ids in ``.bin``, and in ``.idx`` where each sentence begins.
+    """One side of a split: ids in ``.bin``, offsets of sentences in ``.idx``.
 
-    Sentences come and go without the end-of-sentence id that closes each in the file.
+    Sentences are read and written without the end-of-sentence id that the file has.
     """
 
     def __init__(self, path: Path, eos: int) -> None:
         self.path = path
         self._eos = eos
         prefix = str(path.with_suffix(""))
-        self._dtype = _checked_dtype(path, prefix)
+        self._dtype = _read_dtype(path, prefix)
         self._dataset = indexed_dataset.make_dataset(prefix, "mmap")
 
     def __len__(self) -> int:
@@ -128,17 +130,17 @@ class IdFile:
             if not len(ids) or ids[-1] != self._eos:
                 raise DataError(
                     f"{self.path}:{number + 1} does not end with the end-of-sentence id "
-                    f"{self._eos}. Expected what fairseq-preprocess writes."
+                    f"{self._eos}. Expected output of fairseq-preprocess."
                 )
             yield ids[:-1]
 
     def writer(self, folder: Path) -> IdWriter:
-        """Return what writes a file of the same name and type."""
+        """Return a writer of a file with the same name and type."""
         return IdWriter(folder / self.path.name, self._dtype, self._eos)
 
 
 class IdWriter:
-    """Writes one side of a split, ``.bin`` while sentences come and ``.idx`` at the end."""
+    """Writes one side of a split, ``.bin`` sentence by sentence and ``.idx`` at the end."""
 
     def __init__(self, path: Path, dtype: type[np.integer[Any]], eos: int) -> None:
         self._builder = indexed_dataset.MMapIndexedDatasetBuilder(str(path), dtype=dtype)
@@ -156,17 +158,17 @@ class IdWriter:
 
 @dataclass(frozen=True)
 class BinarizedSplit(Split[IdArray]):
-    """Two files of ids whose sentences belong together."""
+    """Two parallel files of ids."""
 
     files: tuple[IdFile, IdFile]
 
     def pairs(self) -> Iterator[SentencePair[IdArray]]:
-        """Read the sentences side by side."""
+        """Yield the sentence pairs."""
         source, target = self.files
         if len(source) != len(target):
             raise DataError(
-                f"{source.path} has {len(source)} sentences and {target.path} {len(target)}. "
-                "Parallel files must have equally many; binarize both again."
+                f"{source.path} has {len(source)} sentences but {target.path} has {len(target)}. "
+                "Both sides must have the same number. Binarize them again."
             )
         return zip(source, target, strict=True)
 
@@ -184,28 +186,28 @@ class BinarizedSplit(Split[IdArray]):
 
 
 class BinarizedFolder(ParallelFolder[IdArray]):
-    """All splits of one language pair, and their two dictionaries."""
+    """All splits of one language pair, with their dictionaries."""
 
     form = "binarized"
 
     def __init__(self, folder: Path, source: str | None = None, target: str | None = None) -> None:
-        found = _splits(folder)
-        if not found:
+        splits = _find_splits(folder)
+        if not splits:
             raise DataError(
-                f"{folder} holds no parallel splits. Expected what fairseq-preprocess writes, as "
+                f"{folder} has no parallel splits. Expected output of fairseq-preprocess, such as "
                 "train.en-de.en.idx."
             )
-        self.languages = choose_languages(folder, found, source, target)
+        self.languages = choose_languages(folder, splits, source, target)
         self._paths = [folder / f"dict.{language}.txt" for language in self.languages]
-        self._dictionaries = [_dictionary(path) for path in self._paths]
-        self.splits = [self._split(folder, name) for name in found[self.languages]]
+        self._dictionaries = [_load_dictionary(path) for path in self._paths]
+        self.splits = [self._open_split(folder, name) for name in splits[self.languages]]
 
     def length(self, sentence: IdArray) -> int:
         """Return the number of ids."""
         return len(sentence)
 
     def separators(self, token: str) -> tuple[IdSeparator, IdSeparator]:
-        """Return the separator of each side; a dictionary without it gets it as its last id."""
+        """Return the separator of each side. A dictionary without `token` gets it as last id."""
         source, target = (
             IdSeparator(token, words.index(token) if token in words else len(words))
             for words in self._dictionaries
@@ -213,21 +215,21 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         return source, target
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Copy both dictionaries; one without the separator gets it as its last id.
+        """Copy both dictionaries and append the separator if it is missing.
 
-        Nothing else changes in the file, padding words (madeupword0000) included, so that all
-        ids stay what they are.
+        Return a notice for each change. The rest of the file, with padding words
+        (madeupword0000), is unchanged, so that all ids stay the same.
         """
-        told = []
+        notices = []
         for path, words in zip(self._paths, self._dictionaries, strict=True):
             content = path.read_bytes()
             if separator is not None and separator not in words:
                 content = content.removesuffix(b"\n") + f"\n{separator} 1\n".encode()
-                told.append(f"{path.name}: {separator!r} added as id {len(words)}")
+                notices.append(f"{path.name}: {separator!r} added as id {len(words)}")
             (folder / path.name).write_bytes(content)
-        return told
+        return notices
 
-    def _split(self, folder: Path, name: str) -> BinarizedSplit:
+    def _open_split(self, folder: Path, name: str) -> BinarizedSplit:
         stem = f"{name}.{'-'.join(self.languages)}"
         source, target = (folder / f"{stem}.{language}.bin" for language in self.languages)
         for path in (source, target):
@@ -241,36 +243,36 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         return BinarizedSplit(name, (source, target), files)
 
 
-def _splits(folder: Path) -> dict[tuple[str, str], list[str]]:
-    """Return the names of splits, by language pair."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+def _find_splits(folder: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the names of splits by language pair."""
+    splits: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in files_of(folder):
-        named = NAME.fullmatch(path.name)
-        if named is None:
+        match = NAME.fullmatch(path.name)
+        if match is None:
             continue
-        names = found[named["source"], named["target"]]
-        if named["split"] not in names:
-            names.append(named["split"])
-    return found
+        names = splits[match["source"], match["target"]]
+        if match["split"] not in names:
+            names.append(match["split"])
+    return splits
 
 
-def _dictionary(path: Path) -> Any:
+def _load_dictionary(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"{path} is missing. Expected a dictionary for each language.")
     try:
         return Dictionary.load(str(path))
-    except Exception as error:  # fairseq raises this very class for one of the reasons
-        raise DataError(f"{path} is no dictionary of fairseq: {error}") from None
+    except Exception as error:  # fairseq raises the base class too
+        raise DataError(f"{path} is not a fairseq dictionary: {error}") from None
 
 
-def _checked_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
-    """Return the type of the ids in a file, once file and index are seen to belong together."""
+def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
+    """Check the index of a file. Return the type of its ids."""
     index = indexed_dataset.index_file_path(prefix)
     check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
         raise DataError(
-            f"{index} is not an index of fairseq's form mmap. Binarize again with "
-            "fairseq-preprocess and without --dataset-impl."
+            f"{index} is not an index of fairseq's type mmap. Binarize the data again with "
+            "fairseq-preprocess, without --dataset-impl."
         )
     try:
         sentences = indexed_dataset.MMapIndexedDataset.Index(index)

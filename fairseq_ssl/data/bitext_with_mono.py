@@ -1,4 +1,4 @@
-"""Parallel pairs with monolingual sentences beside them, and batches of round-trip candidates."""
+"""Parallel pairs combined with monolingual sentences, and batches of their reconstruction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BACKWARD = "backward"
 
 
 class BitextWithMono(BaseWrapperDataset):
-    """Each pair comes with itself reversed, and with a sentence of each monolingual text.
+    """Pairs, each with its reversed pair and with a sentence of each monolingual text.
 
-    An epoch is one pass over the pairs, however long the texts are. Those are gone through in an
-    order of their own, again and again, an epoch beginning where the last one ended. Within an
-    epoch long sentences come with long pairs, so that batches have little padding. All depends on
-    the seed and the epoch alone. A batch is one of the pairs, with more keys: `backward` and the
-    names of the texts.
+    An epoch is one pass over the pairs. The monolingual texts are shuffled and read repeatedly;
+    an epoch continues where the last one ended. Within an epoch, sentences are matched with pairs
+    by length, so that batches have little padding. The sentences depend on the seed and the epoch
+    only. A batch is a batch of pairs with the additional keys `backward` and the names of the
+    texts.
     """
 
     def __init__(
@@ -36,14 +36,15 @@ class BitextWithMono(BaseWrapperDataset):
         seed: int,
         mixed_lengths: bool = False,
     ) -> None:
-        """Set what goes together.
+        """Combine pairs and texts.
 
         Args:
-            pairs: a LanguagePairDataset
-            reversed_pairs: the same with its sides changed
-            texts: monolingual text by name, LanguagePairDatasets of sentences and themselves
-            seed: of the order of the texts
-            mixed_lengths: let batches be of pairs of any length, and not of like ones
+            pairs: a LanguagePairDataset.
+            reversed_pairs: the same dataset with source and target exchanged.
+            texts: monolingual texts by name, as LanguagePairDatasets with equal sides.
+            seed: seed of the order of the texts.
+            mixed_lengths: whether to form batches of random pairs in place of pairs of similar
+                length.
         """
         super().__init__(pairs)
         self.mixed_lengths = mixed_lengths
@@ -58,66 +59,65 @@ class BitextWithMono(BaseWrapperDataset):
         super().set_epoch(epoch)
         self.epoch = epoch
         self.chosen = {
-            name: self._chosen(text, number, epoch)
-            for number, (name, text) in enumerate(self.texts.items())
+            name: self._choose(text, index, epoch)
+            for index, (name, text) in enumerate(self.texts.items())
         }
 
-    def _chosen(self, text: Any, number: int, epoch: int) -> NDArray[np.int64]:
-        """Return the sentence of `text` that each pair has with it [pairs]."""
+    def _choose(self, text: Any, text_index: int, epoch: int) -> NDArray[np.int64]:
+        """Return the sentence of `text` for each pair [pairs]."""
         count, size = len(self.dataset), len(text)
-        places = np.arange((epoch - 1) * count, epoch * count)
-        passes = places // size
+        positions = np.arange((epoch - 1) * count, epoch * count)
+        passes = positions // size
         picked = np.empty(count, np.int64)
-        for turn in np.unique(passes):
-            order = np.random.default_rng((self.seed, number, int(turn))).permutation(size)
-            picked[passes == turn] = order[places[passes == turn] % size]
+        for one in np.unique(passes):
+            order = np.random.default_rng((self.seed, text_index, int(one))).permutation(size)
+            picked[passes == one] = order[positions[passes == one] % size]
         chosen = np.empty(count, np.int64)
         chosen[self.by_length] = picked[np.argsort(text.src_sizes[picked], kind="stable")]
         return chosen
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a pair and all that comes with it."""
-        others = {name: text[self.chosen[name][index]] for name, text in self.texts.items()}
+        """Return a pair with its reversed pair and its monolingual sentences."""
+        sentences = {name: text[self.chosen[name][index]] for name, text in self.texts.items()}
         backward = self.reversed_pairs[index]
-        return {"pair": self.dataset[index], BACKWARD: backward, **others}
+        return {"pair": self.dataset[index], BACKWARD: backward, **sentences}
 
     def collater(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Make a batch of pairs with batches of the others in it."""
+        """Return a batch of pairs that has the other batches by name."""
         batch: dict[str, Any] = self.dataset.collater([sample["pair"] for sample in samples])
         if not batch:
             return batch
-        others = {BACKWARD: self.reversed_pairs, **self.texts}
-        for name, data in others.items():
+        for name, data in {BACKWARD: self.reversed_pairs, **self.texts}.items():
             batch[name] = data.collater([sample[name] for sample in samples])
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the length of the longest sentence that comes with a pair."""
+        """Return the length of the longest sentence of a pair and its monolingual sentences."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the same for many pairs."""
-        longest = _lengths(self.dataset)[indices]
+        """Return the same for several pairs."""
+        lengths = _lengths(self.dataset)[indices]
         for name, text in self.texts.items():
-            longest = np.maximum(longest, text.src_sizes[self.chosen[name][indices]])
-        return longest
+            lengths = np.maximum(lengths, text.src_sizes[self.chosen[name][indices]])
+        return lengths
 
     def ordered_indices(self) -> Any:
-        """Return the pairs in the order in which batches are formed, one of the epoch's own."""
+        """Return the pairs in the epoch's order, from which batches are formed."""
         if not self.mixed_lengths:
             return super().ordered_indices()
-        # numpy's own seed, which fairseq sets here, is that of all epochs in fairseq 0.12.2
+        # fairseq 0.12.2 seeds numpy's global generator equally in all epochs.
         generator = np.random.default_rng((self.seed, self.epoch))
         return generator.permutation(len(self)).astype(np.int64)
 
     def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
-        """Form batches by all that comes with a pair."""
-        # the wrapper would ask the pairs alone
+        """Form batches by the lengths of this class."""
+        # BaseWrapperDataset would use the lengths of the pairs only.
         return super(BaseWrapperDataset, self).batch_by_size(indices, *limits, **more_limits)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether batches stay the same: no, each epoch has batches of its own."""
+        """Return False, since each epoch has other batches."""
         return False
 
     @property
@@ -127,25 +127,27 @@ class BitextWithMono(BaseWrapperDataset):
 
     @property
     def tgt(self) -> Any:
-        """The targets."""
+        """The targets, for fairseq-generate."""
         return self.dataset.tgt
 
 
 def _lengths(pairs: Any) -> NDArray[np.int64]:
-    longest: NDArray[np.int64] = np.maximum(pairs.src_sizes, pairs.tgt_sizes).astype(np.int64)
-    return longest
+    lengths: NDArray[np.int64] = np.maximum(pairs.src_sizes, pairs.tgt_sizes).astype(np.int64)
+    return lengths
 
 
-def collated(found: Sequence[Sequence[dict[str, Any]]], padding: int, beam: int) -> dict[str, Any]:
-    """Put the candidates of all sentences under one another, the longest first.
+def collate_candidates(
+    candidates: Sequence[Sequence[dict[str, Any]]], padding: int, beam: int
+) -> dict[str, Any]:
+    """Collate the candidates of all sentences into rows, longest first.
 
     Returns:
-        tokens [rows, time], each row ended and padded on the right; the sentence of each row
-        [rows]; its slot, beam x sentence + rank [rows]; the number of sentences, and the beam
+        `tokens` [rows, time] with end symbols, padded on the right; `sentences` [rows]; `slots`
+        [rows], beam x sentence + rank; `count`, the number of sentences; `beam`
     """
     rows = [
         (one["tokens"], sentence, sentence * beam + rank)
-        for sentence, hypotheses in enumerate(found)
+        for sentence, hypotheses in enumerate(candidates)
         for rank, one in enumerate(hypotheses[:beam])
     ]
     rows.sort(key=lambda row: -len(row[0]))
@@ -154,34 +156,34 @@ def collated(found: Sequence[Sequence[dict[str, Any]]], padding: int, beam: int)
         "tokens": tokens,
         "sentences": tokens.new_tensor([row[1] for row in rows]),
         "slots": tokens.new_tensor([row[2] for row in rows]),
-        "count": len(found),
+        "count": len(candidates),
         "beam": beam,
     }
 
 
-def round_trip_batches(
+def reconstruction_batches(
     text: dict[str, Any],
     candidates: dict[str, Any],
     directions: tuple[str, str],
     padding: int,
     left_pad_source: bool,
 ) -> tuple[DirectionBatch, DirectionBatch]:
-    """Return the way from each sentence to each of its candidates, and back.
+    """Return the batches from each sentence to each of its candidates, and back.
 
     Args:
-        text: a batch of sentences as both sources and targets
-        candidates: of `collated`
-        directions: of the models for the way there and back
-        padding: the id
-        left_pad_source: whether sources are padded on the left
+        text: a batch of sentences as sources and targets.
+        candidates: output of `collate_candidates`.
+        directions: the directions of the forward and the backward model.
+        padding: id of the padding.
+        left_pad_source: whether sources are padded on the left.
     """
     tokens, rows = candidates["tokens"], candidates["sentences"]
     sentence = text["net_input"]
-    there = DirectionBatch(
+    forward = DirectionBatch(
         directions[0],
         sentence["src_tokens"],
         sentence["src_lengths"],
-        _shifted(tokens, padding),
+        _previous_tokens(tokens, padding),
         tokens,
         rows,
         is_genuine=False,
@@ -189,7 +191,7 @@ def round_trip_batches(
     source = tokens
     if left_pad_source:
         source = convert_padding_direction(tokens, padding, right_to_left=True)
-    back = DirectionBatch(
+    backward = DirectionBatch(
         directions[1],
         source,
         tokens.ne(padding).sum(1),
@@ -197,11 +199,11 @@ def round_trip_batches(
         text["target"][rows],
         is_genuine=False,
     )
-    return there, back
+    return forward, backward
 
 
-def _shifted(tokens: Tensor, padding: int) -> Tensor:
-    """Put the end of each row [rows, time] before it."""
+def _previous_tokens(tokens: Tensor, padding: int) -> Tensor:
+    """Move the end symbol of each row [rows, time] to its start."""
     ends = tokens.ne(padding).sum(1, keepdim=True) - 1
     shifted = torch.cat([tokens.gather(1, ends), tokens[:, :-1]], 1)
     return shifted.masked_fill(tokens.eq(padding), padding)

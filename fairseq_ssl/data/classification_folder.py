@@ -1,4 +1,4 @@
-"""A folder of labeled and unlabeled texts in two views, binarized as fairseq-preprocess does."""
+"""Data folders of text classification: labeled and unlabeled texts in two views, binarized."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELED = "unlabeled"
 EXTRA = "extra"
-"""Extra unlabeled texts, not counted in vocabularies or used for language models."""
+"""Extra unlabeled texts, which vocabularies and language models do not use."""
 VIEWS_FILE = "views.json"
-"""How words were cut, for those who cut other texts alike."""
+"""File with the tokenization of words, for other texts."""
 
 
-def cut_named(name: str) -> Segmenter:
-    """Return how words are cut: words, spaces, or bert:FOLDER as that language model cuts them."""
+def load_segmenter(name: str) -> Segmenter:
+    """Return the segmenter of words: words, spaces, or bert:FOLDER for a BERT's tokenizer."""
     kind, _, folder = name.partition(":")
     if kind == "bert" and folder:
         return pretrained.subword_segmenter(Path(folder).expanduser())
     if name not in CUTS:
         raise ConfigurationError(
-            f"Words are cut by {name!r}; expected {', '.join(CUTS)} or bert:FOLDER."
+            f"{name!r} is not a segmenter of words. Expected {', '.join(CUTS)} or bert:FOLDER."
         )
     return CUTS[name]
 
 
-def dictionary_of(counts: Mapping[str, int], least: int = 1) -> Any:
-    """Return fairseq's dictionary of what comes so often at least, more frequent ones first."""
-    found = Dictionary()
+def build_dictionary(counts: Mapping[str, int], min_count: int = 1) -> Any:
+    """Return a fairseq dictionary of the words with at least `min_count` occurrences."""
+    dictionary = Dictionary()
     for word, count in counts.items():
-        found.add_symbol(word, n=count)
-    found.finalize(threshold=least, nwords=-1, padding_factor=1)
-    return found
+        dictionary.add_symbol(word, n=count)
+    dictionary.finalize(threshold=min_count, nwords=-1, padding_factor=1)
+    return dictionary
 
 
 class ViewWriter:
-    """Writes the splits of one view, and its dictionary."""
+    """Writes the dictionary and the splits of one view."""
 
     def __init__(self, folder: Path, dictionary: Any) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class ViewWriter:
         dictionary.save(str(folder / "dict.txt"))
 
     def write(self, split: str, lines: Iterable[str]) -> int:
-        """Write a split; return how many words of it are unknown."""
+        """Write a split. Return its number of unknown words."""
         prefix = str(self.folder / split)
         dtype = indexed_dataset.best_fitting_int_dtype(len(self.dictionary))
         builder = MMapIndexedDatasetBuilder(indexed_dataset.data_file_path(prefix), dtype=dtype)
@@ -70,9 +70,9 @@ class ViewWriter:
 
 
 def link_language_model(folder: Path) -> None:
-    """Make what --task language_modeling trains on: the words, labeled or not, without copies.
+    """Create the data folder of --task language_modeling by links to the words.
 
-    fairseq takes train and train1 for one training set.
+    train1 links to the unlabeled split, since fairseq concatenates train and train1.
     """
     target = folder / LANGUAGE_MODEL
     target.mkdir()
@@ -92,7 +92,7 @@ __all__ = [
     "VIEWS_FILE",
     "WORDS",
     "ViewWriter",
-    "cut_named",
-    "dictionary_of",
+    "build_dictionary",
     "link_language_model",
+    "load_segmenter",
 ]

@@ -1,4 +1,4 @@
-"""The two sides of fairseq's pair datasets: replaced, or reversed from right to left."""
+"""Changes to one side of fairseq's pair datasets: replacement, and right-to-left targets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 
 
 def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -> None:
-    """Let `text` be the sources or the targets of `pairs`.
+    """Replace the sources or the targets of `pairs` by `text`.
 
     Args:
-        pairs: whose collater pads; without buckets, which it would have to make again
-        side: src or tgt
-        text: as many sentences of ids
-        sizes: how long each is; some of fairseq's wrappers do not know
+        pairs: a dataset without length buckets, which would have to be rebuilt.
+        side: src or tgt.
+        text: sentences of ids, as many as `pairs` has.
+        sizes: the length of each sentence, which some of fairseq's wrappers do not provide.
     """
     setattr(pairs, side, text)
     setattr(pairs, f"{side}_sizes", np.asarray(sizes))
@@ -27,7 +27,7 @@ def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -
 
 
 class ReversedSentences(BaseWrapperDataset):
-    """Sentences of ids in reverse; the symbol of their end stays at the end."""
+    """Sentences of ids in reverse order, with the end symbol still at the end."""
 
     def __init__(self, sentences: Any, eos: int) -> None:
         super().__init__(sentences)
@@ -35,26 +35,25 @@ class ReversedSentences(BaseWrapperDataset):
 
     def __getitem__(self, index: int) -> Tensor:
         ids: Tensor = self.dataset[index]
-        return reversed_sentence(ids, self.eos)
+        return reverse_sentence(ids, self.eos)
 
 
 def reverse_targets(pairs: LanguagePairDataset, eos: int) -> None:
-    """Turn the targets of `pairs` around where there are any; the sources stay."""
+    """Reverse the targets of `pairs`, if it has targets. Sources are unchanged."""
     if pairs.tgt is not None:
         replace_side(pairs, "tgt", ReversedSentences(pairs.tgt, eos), pairs.tgt_sizes)
 
 
-def reversed_sentence(ids: Tensor, eos: int) -> Tensor:
-    """Return a sentence [time] from its last word to its first, its end where it was."""
-    ends = int(len(ids) > 0 and ids[-1] == eos)
-    words = len(ids) - ends
+def reverse_sentence(ids: Tensor, eos: int) -> Tensor:
+    """Reverse the words of a sentence [time]. The end symbol stays at the end."""
+    words = len(ids) - int(len(ids) > 0 and ids[-1] == eos)
     return torch.cat([ids[:words].flip(0), ids[words:]])
 
 
-def reversed_rows(rows: Tensor, pad: int, eos: int) -> Tensor:
-    """Return sentences [batch, time] in reverse, padding and ends where they were."""
+def reverse_rows(rows: Tensor, pad: int, eos: int) -> Tensor:
+    """Reverse the words of sentences [batch, time]. Padding and end symbols stay in place."""
     words = ((rows != pad) & (rows != eos)).long()
-    places = torch.arange(rows.size(1), device=rows.device).expand_as(rows)
+    positions = torch.arange(rows.size(1), device=rows.device).expand_as(rows)
     first = words.argmax(1, keepdim=True)
     last = first + words.sum(1, keepdim=True) - 1
-    return rows.gather(1, torch.where(words.bool(), first + last - places, places))
+    return rows.gather(1, torch.where(words.bool(), first + last - positions, positions))

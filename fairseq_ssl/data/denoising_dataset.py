@@ -1,4 +1,4 @@
-"""A text of ids whose noisy side is made when a batch is."""
+"""A dataset that adds noise to its sources when a batch is built."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import Random
 
-FIXED = 0
-"""The epoch of data whose noise stays the same; that of training counts from 1."""
+FIXED_EPOCH = 0
+"""The epoch that seeds noise outside training. Training epochs start at 1."""
 
 
 class OnlineDenoisingDataset(LanguagePairDataset):
-    """Pairs of noisy and clean text, with noise that is another one in each epoch.
+    """Pairs of noisy source and clean target, with new noise in each epoch.
 
-    What a sentence becomes depends on the seed, the epoch and its number alone: not on its
-    batch, the process that makes it, or where a training was resumed. Batches are counted by
-    the clean text; some noises (direct) can make a source a little longer than its target.
+    The noise of a sentence depends only on the seed, the epoch and the sentence's index, not on
+    its batch, the worker process or resumption. Batch sizes are computed from the clean text.
+    Some noises (direct) can make a source slightly longer than its target.
     """
 
     def __init__(
@@ -34,84 +34,84 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         dictionary: Any,
         noise: IdNoise,
         seed: int,
-        anew: bool,
+        renew: bool,
         **options: Any,
     ) -> None:
-        """Put noise on a text.
+        """Add noise to a text.
 
         Args:
-            text: sentences of ids, each ended by that of </s>
-            sizes: how long each is
-            dictionary: of both sides
-            noise: what is put on
-            seed: of the noise
-            anew: whether noise changes from epoch to epoch, as it should in training alone
-            options: of LanguagePairDataset, about padding and order
+            text: sentences of ids with </s> at the end.
+            sizes: the length of each sentence.
+            dictionary: the dictionary of both sides.
+            noise: the noise to add.
+            seed: seed of the noise.
+            renew: whether the noise changes with the epoch. Set it for training only.
+            options: padding and order options of LanguagePairDataset.
         """
         super().__init__(text, sizes, dictionary, text, sizes, dictionary, **options)
         self.noise = noise
         self.seed = seed
-        self.anew = anew
-        # fairseq's workers live on from epoch to epoch: they are to see when it changes
-        self._epoch: torch.Tensor = torch.tensor(FIXED)
+        self.renew = renew
+        # fairseq keeps its workers over epochs. Shared memory lets them see a new epoch.
+        self._epoch: torch.Tensor = torch.tensor(FIXED_EPOCH)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
     def set_epoch(self, epoch: int) -> None:
-        """Go on to the noise of this epoch, here and in every worker."""
-        if self.anew:
+        """Set the epoch of the noise, in this process and in all workers."""
+        if self.renew:
             self._epoch.fill_(epoch)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return the clean sentence; its noise is made with that of its batch."""
+        """Return the clean sentence. `collater` adds noise to the whole batch."""
         return {"id": index, "target": self.tgt[index]}
 
     def collater(
         self, samples: Sequence[dict[str, Any]], pad_to_length: dict[str, int] | None = None
     ) -> dict[str, Any]:
-        """Make the noise, and lay the batch out as LanguagePairDataset would.
+        """Add noise and return a batch in the format of LanguagePairDataset.
 
-        Its own collater goes through the sentences one by one: two thirds of the time that a
-        batch would take.
+        The collater of LanguagePairDataset would process sentences one by one and take two thirds
+        of the time of a batch.
 
         Returns:
-            a batch of fairseq's, longest sources first, with `changed` [batch, target time]:
-            whether noise has hit the word there. False where a sentence ends and on padding.
+            a batch of fairseq, longest sources first, with `changed` [batch, target time], True
+            for words changed by noise, False for end symbols and padding
         """
         if not samples:
             return {}
-        numbers = np.array([sample["id"] for sample in samples])
+        indices = np.array([sample["id"] for sample in samples])
         clean = Spans.of([sample["target"].numpy() for sample in samples])
-        noisy = self._noised(clean, numbers)
+        noisy = self._add_noise(clean, indices)
         order = np.argsort(-noisy.lines.lengths, kind="stable")
-        source = noisy.lines.taken(order).with_last(self.eos)
-        target = clean.taken(order)
-        changed = noisy.changed.taken(order).with_last(False)
-        # each sentence ends with eos, so that the one before it, or the last, gives the first id
-        before = Spans(np.roll(target.ids, 1), target.lengths)
+        source = noisy.lines.select(order).with_last(self.eos)
+        target = clean.select(order)
+        changed = noisy.changed.select(order).with_last(False)
+        # Rolling moves the eos of each sentence to the start of the next one.
+        previous = Spans(np.roll(target.ids, 1), target.lengths)
         lengths = pad_to_length or {"source": 0, "target": 0}
         pad, left = self.tgt_dict.pad(), self.left_pad_target
         to_target = left, lengths["target"], self.pad_to_multiple
         to_source = self.left_pad_source, lengths["source"], self.pad_to_multiple
         return {
-            "id": torch.from_numpy(numbers[order]),
+            "id": torch.from_numpy(indices[order]),
             "nsentences": len(samples),
             "ntokens": len(target.ids),
             "net_input": {
-                "src_tokens": torch.from_numpy(source.padded(pad, *to_source)),
+                "src_tokens": torch.from_numpy(source.pad(pad, *to_source)),
                 "src_lengths": torch.from_numpy(source.lengths),
-                "prev_output_tokens": torch.from_numpy(before.padded(pad, *to_target)),
+                "prev_output_tokens": torch.from_numpy(previous.pad(pad, *to_target)),
             },
-            "target": torch.from_numpy(target.padded(pad, *to_target)),
-            "changed": torch.from_numpy(changed.padded(False, *to_target)),
+            "target": torch.from_numpy(target.pad(pad, *to_target)),
+            "changed": torch.from_numpy(changed.pad(False, *to_target)),
         }
 
-    def _noised(self, clean: Spans, numbers: Ids) -> NoisyIds:
-        """Put noise on sentences that end with eos; the noisy ones come without."""
-        unended = clean.ids[clean.ends - 1] != self.eos
-        if unended.any():
+    def _add_noise(self, clean: Spans, indices: Ids) -> NoisyIds:
+        """Add noise to sentences that end with eos. Noisy lines have no eos."""
+        lacks_eos = clean.ids[clean.ends - 1] != self.eos
+        if lacks_eos.any():
             raise DataError(
-                f"Sentence {numbers[np.argmax(unended)]} of the data does not end with the "
-                f"end-of-sentence id {self.eos}. Expected what fairseq-preprocess writes."
+                f"Sentence {indices[np.argmax(lacks_eos)]} of the data does not end with the "
+                f"end-of-sentence id {self.eos}. Expected output of fairseq-preprocess."
             )
-        draws = Random.of((self.seed, int(self._epoch)), numbers)
+        draws = Random.of((self.seed, int(self._epoch)), indices)
         return self.noise(clean.without_last(), draws)

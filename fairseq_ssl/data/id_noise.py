@@ -1,4 +1,4 @@
-"""The noises of `noise` on token ids, of whole words where the vocabulary has subwords."""
+"""Noise on token ids, applied to whole words also if the vocabulary has subwords."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from fairseq_ssl.text.tokenization import SUBWORDS
 
 @dataclass(frozen=True)
 class WordBoundaries:
-    """Between which ids of a dictionary a word ends and the next begins."""
+    """Word boundaries between the ids of a subword dictionary."""
 
     begins: NDArray[np.bool_]
-    """By id: whether it can begin a word."""
+    """For each id, whether a word can begin with it."""
     ends: NDArray[np.bool_]
-    """By id: whether what follows it can begin a word."""
+    """For each id, whether a word can begin after it."""
 
     @classmethod
     def of(cls, symbols: Sequence[str], subwords: str) -> WordBoundaries:
-        """Read the marks of one kind of subwords in the symbols of a dictionary.
+        """Find the boundaries by the markers of a subword scheme.
 
-        Of sentencepiece a piece that starts with U+2581 begins a word, of subword-nmt what
-        follows a piece that ends with @@ does not; with none each token is a word.
+        sentencepiece: U+2581 marks the begin of a word. subword-nmt: @@ at the end of a subword
+        marks that the word continues. none: each token is a word.
         """
         if subwords not in SUBWORDS:
             raise ConfigurationError(
-                f"There are no subwords {subwords!r}.{nearest(subwords, SUBWORDS)} Expected one "
+                f"{subwords!r} is not a subword scheme.{nearest(subwords, SUBWORDS)} Expected one "
                 f"of {', '.join(SUBWORDS)}."
             )
         everywhere = np.ones(len(symbols), dtype=np.bool_)
@@ -53,11 +53,8 @@ class WordBoundaries:
             return cls(everywhere, np.array([not word.endswith("@@") for word in symbols]))
         return cls(everywhere, everywhere)
 
-    def cut(self, lines: Spans) -> tuple[Spans, Ids]:
-        """Cut lines at their words; returns all words, and how many each line has.
-
-        Where a line begins, a word begins.
-        """
+    def split_words(self, lines: Spans) -> tuple[Spans, Ids]:
+        """Split lines into words. Return all words, and the number of words of each line."""
         begins = self.begins[lines.ids]
         begins[1:] &= self.ends[lines.ids[:-1]]
         begins[lines.starts[lines.lengths > 0]] = True
@@ -68,59 +65,55 @@ class WordBoundaries:
 
 
 LEXICON_SAMPLE = 1_000_000
-"""How many tokens of a corpus are counted, about."""
+"""Approximate number of tokens of a corpus to count."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words that noise may put in, sorted by their keys, and how often each was counted."""
+    """Words that noise may insert, sorted by their keys, with counts."""
 
     words: Spans
     counts: NDArray[np.int64]
 
     @classmethod
     def counted(cls, words: Spans, special: Sequence[int], mask: int | None = None) -> Lexicon:
-        """Count words; those that hold a special id are left out.
+        """Count words, except those with special ids.
 
         Args:
-            words: the words of some text
-            special: ids that stand for no text of their own; <unk> is such a one: it stands
-                for any rare word, so that to put it in would be to put in nothing
-            mask: an id that can be put in, but is never drawn
+            words: the words of a text.
+            special: ids that do not represent text, such as <unk>.
+            mask: an id that can be inserted but is never sampled.
         """
         is_special = np.isin(words.ids, np.array(special, dtype=np.int64))
         plain = ~np.logical_or.reduceat(is_special, words.starts)
-        known = words.taken(np.flatnonzero(plain))
+        known = words.select(np.flatnonzero(plain))
         keys, first, counts = np.unique(known.keys, return_index=True, return_counts=True)
         if not len(keys):
             raise DataError(
-                "The training text holds no word to draw from: all that was read is <unk> or "
-                "another special symbol. Binarize it with the dictionary of its own subwords."
+                "The training text has no words to sample, only <unk> and other special symbols. "
+                "Binarize it with the dictionary of its subwords."
             )
-        lexicon = cls(known.taken(first), counts)
-        return lexicon if mask is None else lexicon._with(mask)
+        lexicon = cls(known.select(first), counts)
+        return lexicon if mask is None else lexicon._add(mask)
 
     @cached_property
     def unigrams(self) -> Unigrams:
-        """The words by their keys, drawn as often as they were counted."""
+        """The unigram distribution of the words."""
         return Unigrams(self.words.keys, np.cumsum(self.counts))
 
     def of_keys(self, keys: NDArray[np.uint64]) -> Spans:
-        """Return the words that have these keys; all of them must be here."""
-        return self.words.taken(np.searchsorted(self.words.keys, keys))
+        """Return the words with these keys, all of which must exist."""
+        return self.words.select(np.searchsorted(self.words.keys, keys))
 
-    def _with(self, mask: int) -> Lexicon:
-        """Add a word of one id, counted as never seen."""
-        words = self.words.joined(Spans.of([np.array([mask])]))
+    def _add(self, mask: int) -> Lexicon:
+        """Return a lexicon with a word of one id and a count of 0 added."""
+        words = self.words.concat(Spans.of([np.array([mask])]))
         order = np.argsort(words.keys)
-        return Lexicon(words.taken(order), np.append(self.counts, 0)[order])
+        return Lexicon(words.select(order), np.append(self.counts, 0)[order])
 
 
 def sample_blocks(text: Any, sizes: NDArray[Any], tokens: int = LEXICON_SAMPLE) -> Spans:
-    """Read lines, evenly spaced over the text, of about so many tokens, or all if there are less.
-
-    They come without the id that ends each.
-    """
+    """Return evenly spaced lines of a text with about `tokens` tokens, without end symbols."""
     count = len(text)
     if total := int(np.sum(sizes, dtype=np.int64)):
         count = min(count, -(-count * tokens // total))
@@ -137,40 +130,40 @@ def read_lexicon(
     special: Sequence[int],
     mask: int | None,
 ) -> Lexicon:
-    """Count the words of a sample of the training text."""
+    """Count the words in a sample of the training text."""
     lines = sample_blocks(text, sizes)
     known = len(boundaries.begins)
     if lines.ids.max(initial=0) >= known:
         raise DataError(
-            f"The training data holds the id {lines.ids.max()} and its dictionary only {known} "
-            "symbols. Expected the dictionary that the data was binarized with."
+            f"The training data has the id {lines.ids.max()} but its dictionary only {known} "
+            "symbols. Expected the dictionary with which the data was binarized."
         )
-    words, _ = boundaries.cut(lines)
+    words, _ = boundaries.split_words(lines)
     return Lexicon.counted(words, special, mask)
 
 
 ON_IDS = tuple(kind for kind in NOISES if kind not in WITHIN_WORDS)
-"""The noises that need not see how a word is written."""
+"""Noises that do not need the spelling of words."""
 
 
 @dataclass(frozen=True)
 class NoisyIds:
-    """Noisy lines, and what noise changed of the clean ones."""
+    """Noisy lines, and a mask of the changed words of the clean lines."""
 
     lines: Spans
     changed: Spans
-    """Of each id of each clean line whether its word is gone, another, or out of its place."""
+    """For each id of the clean lines, whether its word was deleted, replaced or moved."""
 
 
 @dataclass(frozen=True)
 class IdNoise:
-    """A noise of words, applied to ids; a line gets what it would get alone."""
+    """Word noise applied to ids. The noise of a line does not depend on the other lines."""
 
     noise: Noise
     boundaries: WordBoundaries
     lexicon: Lexicon
-    longest: int
-    """Of a line that noise has made longer than this, the words beyond are cut off."""
+    max_length: int
+    """Lines that noise makes longer are truncated to this length."""
 
     @classmethod
     def of(
@@ -179,44 +172,44 @@ class IdNoise:
         boundaries: WordBoundaries,
         lexicon: Lexicon,
         mask: int | None,
-        longest: int,
+        max_length: int,
     ) -> IdNoise:
-        """Build the noise that a user asked for, to draw words of the lexicon."""
-        at_hand = {"unigrams": lexicon.unigrams, "mask_token": _key(mask)}
-        return cls(build_noise(settings, at_hand), boundaries, lexicon, longest)
+        """Build noise from its specification, with the words of a lexicon."""
+        resources = {"unigrams": lexicon.unigrams, "mask_token": _key(mask)}
+        return cls(build_noise(settings, resources), boundaries, lexicon, max_length)
 
     def __call__(self, lines: Spans, draws: Random) -> NoisyIds:
-        """Noise lines that come without what ends each."""
-        words, in_line = self.boundaries.cut(lines)
+        """Add noise to lines without end symbols."""
+        words, in_line = self.boundaries.split_words(lines)
         clean = TokenBatch(words.keys, in_line)
         noisy = self.noise(clean, draws)
-        found = self._found(words, noisy)
-        if len(found):
-            noisy, found = self._shortened(noisy, found)
+        noisy_words = self._noisy_words(words, noisy)
+        if len(noisy_words):
+            noisy, noisy_words = self._truncate(noisy, noisy_words)
         changed = np.repeat(noisy.changed(clean), words.lengths)
-        lengths = noisy.block.lengths_of(found.lengths)
-        return NoisyIds(Spans(found.ids, lengths), Spans(changed, lines.lengths))
+        lengths = noisy.block.lengths_of(noisy_words.lengths)
+        return NoisyIds(Spans(noisy_words.ids, lengths), Spans(changed, lines.lengths))
 
-    def _found(self, clean: Spans, noisy: NoisedBatch) -> Spans:
-        """Return the words of the noisy lines: of the clean lines, or else of the lexicon."""
+    def _noisy_words(self, clean: Spans, noisy: NoisedBatch) -> Spans:
+        """Return the words of the noisy lines, from the clean lines or from the lexicon."""
         keys, which = noisy.block.tokens, noisy.origin.copy()
-        put_in = np.flatnonzero((which < 0) | (keys != clean.keys[which]))
-        which[put_in] = len(clean) + np.arange(len(put_in))
-        return clean.joined(self.lexicon.of_keys(keys[put_in])).taken(which)
+        inserted = np.flatnonzero((which < 0) | (keys != clean.keys[which]))
+        which[inserted] = len(clean) + np.arange(len(inserted))
+        return clean.concat(self.lexicon.of_keys(keys[inserted])).select(which)
 
-    def _shortened(self, noisy: NoisedBatch, found: Spans) -> tuple[NoisedBatch, Spans]:
-        """Cut the words off that go beyond the longest line."""
-        lengths = noisy.block.lengths_of(found.lengths)
-        if lengths.max() <= self.longest:
-            return noisy, found
-        before = np.repeat(np.cumsum(lengths) - lengths, noisy.block.lengths)
-        kept = found.ends - before <= self.longest
+    def _truncate(self, noisy: NoisedBatch, words: Spans) -> tuple[NoisedBatch, Spans]:
+        """Remove the words beyond the maximum length of a line."""
+        lengths = noisy.block.lengths_of(words.lengths)
+        if lengths.max() <= self.max_length:
+            return noisy, words
+        line_starts = np.repeat(np.cumsum(lengths) - lengths, noisy.block.lengths)
+        kept = words.ends - line_starts <= self.max_length
         block = TokenBatch(noisy.block.tokens[kept], noisy.block.lengths_of(kept))
-        return NoisedBatch(block, noisy.origin[kept]), found.taken(np.flatnonzero(kept))
+        return NoisedBatch(block, noisy.origin[kept]), words.select(np.flatnonzero(kept))
 
 
-def noise_of_ids(words: str) -> list[NoiseSpec]:
-    """Read the noises of a chain; one that has to see how words are written is refused."""
+def parse_id_noise(words: str) -> list[NoiseSpec]:
+    """Parse a chain of noises. Reject noises that need the spelling of words."""
     try:
         settings = parse_noise(words)
     except UsageError as error:
@@ -224,15 +217,15 @@ def noise_of_ids(words: str) -> list[NoiseSpec]:
     for setting in settings:
         if setting.kind not in ON_IDS:
             raise ConfigurationError(
-                f"--noise {words}: the noise {setting.kind!r} looks into words, which training on "
-                f"ids can not. `fairseq-ssl noise --method {words}` makes it beforehand; in "
-                f"training there are {', '.join(ON_IDS)}."
+                f"--noise {words}: the noise {setting.kind!r} needs the spelling of words, "
+                f"which ids do not have. Expected {', '.join(ON_IDS)}, or add the noise "
+                f"beforehand with `fairseq-ssl noise --method {words}`."
             )
     return settings
 
 
-def masks(settings: Sequence[NoiseSpec]) -> bool:
-    """Tell whether any of these noises puts in a symbol that stands for a hidden word."""
+def uses_mask(settings: Sequence[NoiseSpec]) -> bool:
+    """Return True if any of these noises inserts a mask token."""
     return any(
         setting.options.get("mask", True)
         for setting in settings
@@ -240,19 +233,19 @@ def masks(settings: Sequence[NoiseSpec]) -> bool:
     )
 
 
-def describe_id_noise() -> str:
-    """Return each noise of ids with its options and their defaults, in a line."""
-    told = []
+def describe_id_noises() -> str:
+    """Return all noises of ids with their options and defaults, in one line."""
+    descriptions = []
     for kind in ON_IDS:
         options = ", ".join(
             f"{name}={field.default}" for name, field in noise_options(kind).items()
         )
-        told.append(f"{kind} ({options})")
-    return "; ".join(told)
+        descriptions.append(f"{kind} ({options})")
+    return "; ".join(descriptions)
 
 
 def _key(mask: int | None) -> np.uint64:
-    """Return the key of the mask as a word; where nothing is masked, any number does."""
+    """Return the key of the mask as a word, or 0 without a mask."""
     if mask is None:
         return np.uint64(0)
     return np.uint64(Spans.of([np.array([mask])]).keys[0])

@@ -1,4 +1,4 @@
-"""The line that tells from the length of a source how long its target can be."""
+"""A linear bound of target lengths by source lengths, for ByteNet's dynamic unfolding."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIT_SAMPLE = 100_000
-"""Pairs that are looked at, spread over all of them."""
+"""Maximum number of sentence pairs for the fit, evenly spaced over the data."""
 
 LengthPairs = NDArray[np.int64]
 
 
 def parse_length_bound(words: str) -> tuple[float, float] | None:
-    """Return the a and b of a user's "a,b", both 0 or more; None where that is not what it is."""
+    """Parse "a,b", two numbers of 0 or more. Return None if `words` is malformed."""
     try:
         slope, offset = (float(word) for word in words.split(","))
     except ValueError:
@@ -27,8 +27,8 @@ def fit_length_bound(
 ) -> tuple[float, float]:
     """Return (a, b) with target <= a source + b for at least `share` of the pairs.
 
-    Of the slopes 0, 0.05, 0.1, ..., each with the least b that does, it is the one with the least
-    mean of a source + b.
+    Among the slopes 0, 0.05, 0.1, ..., each with the smallest b that meets the share, return the
+    one with the smallest mean bound.
     """
     stride = max(1, len(sources) // FIT_SAMPLE)
     sources, targets = sources[::stride], targets[::stride]
@@ -36,15 +36,15 @@ def fit_length_bound(
     best = (float("inf"), 0.0, 0.0)
     for twentieth in range(int(20 * min(steepest, 100.0)) + 1):
         slope = twentieth / 20
-        # in hundredths, so that 1.15 times 20 is 23 and no more
-        lacking = np.ceil((100 * targets - 5 * twentieth * sources) / 100)
-        offset = max(0.0, float(np.quantile(lacking, share, method="higher")))
+        # Compute in hundredths, so that 1.15 times 20 is exactly 23.
+        missing = np.ceil((100 * targets - 5 * twentieth * sources) / 100)
+        offset = max(0.0, float(np.quantile(missing, share, method="higher")))
         best = min(best, (slope * float(sources.mean()) + offset, slope, offset))
     return best[1], best[2]
 
 
 def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
-    """Return the lengths of a task's training pairs, ends counted; None where there are none."""
+    """Return the lengths of a task's training pairs with end symbols, or None without pairs."""
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
         try:

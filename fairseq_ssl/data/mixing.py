@@ -1,8 +1,8 @@
-"""Genuine and synthetic data at a given ratio, by arithmetic on indices of sentences.
+"""Mixtures of genuine and synthetic data at a fixed ratio, by arithmetic on sentence indices.
 
-No sentence is copied. Memory depends on the pairs of an epoch, not on the corpus: lengths take 4
-bytes a pair, the batches 5, and forming them 13 at peak (fairseq's own way takes 40). The batches
-are those that fairseq forms.
+No sentence is copied. Memory depends on the pairs of an epoch, not on the corpus: 4 bytes a pair
+for lengths, 5 for batches, and 13 at peak to form batches (fairseq needs 40). The batches equal
+those of fairseq.
 """
 
 from __future__ import annotations
@@ -18,45 +18,47 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MIX_CHUNK = 1 << 18
-"""Number of pairs that are handled at a time: temporary arrays have this size."""
+"""Number of pairs processed at a time, the size of temporary arrays."""
 
 PairLengths = NDArray[np.integer[Any]]
 Indices = NDArray[np.integer[Any]]
 
 
-def portions(sizes: Sequence[int], weights: Sequence[float], total: int | None = None) -> list[int]:
-    """Return how many sentences of each data set an epoch has, at the ratio of the weights.
+def mixture_counts(
+    sizes: Sequence[int], weights: Sequence[float], total: int | None = None
+) -> list[int]:
+    """Return the number of sentences of each data set in an epoch, at the ratio of the weights.
 
     Args:
-        sizes: of the data sets
-        weights: of the data sets, above 0
-        total: of an epoch (default: as few as hold each data set once, the others up-sampled)
+        sizes: size of each data set.
+        weights: weight of each data set, above 0.
+        total: size of an epoch. Default: the smallest size with each data set at least once.
     """
     if total is None:
-        times = max(size / weight for size, weight in zip(sizes, weights, strict=True))
-        return [round(weight * times) for weight in weights]
+        factor = max(size / weight for size, weight in zip(sizes, weights, strict=True))
+        return [round(weight * factor) for weight in weights]
     ends = np.rint(np.cumsum(weights) / np.sum(weights) * total).astype(np.int64)
-    return [int(portion) for portion in np.diff(ends, prepend=0)]
+    return [int(count) for count in np.diff(ends, prepend=0)]
 
 
 class Mixture(torch.utils.data.Dataset[Tensor]):
-    """One side of several data sets, as many sentences of each as its portion of an epoch.
+    """One side of several data sets, with a fixed number of sentences of each per epoch.
 
-    A data set that is smaller than its portion is repeated in its order. Of a larger one each epoch
-    takes sentences from all parts of it, so that a corpus that is sorted by year or by origin need
-    not be shuffled. An epoch begins where the last one ended: no sentence is seen a second time
-    more often than another, and an epoch is the same whether or not the training was resumed.
+    A data set smaller than its number is repeated in order. From a larger one, each epoch takes
+    sentences spread over the whole data set, so that a corpus sorted by year or by origin need not
+    be shuffled. An epoch continues where the last one ended, so that all sentences are used
+    equally often. It does not depend on whether training was resumed.
     """
 
     def __init__(
         self, parts: Sequence[Any], counts: Sequence[int], tags: Sequence[int | None]
     ) -> None:
-        """Set what is mixed.
+        """Mix data sets.
 
         Args:
-            parts: data sets of sentences of ids, with their `sizes`
-            counts: the portion of each
-            tags: the symbol to put before each sentence of it
+            parts: data sets of sentences of ids, with `sizes`.
+            counts: number of sentences of each data set per epoch.
+            tags: id to prepend to each sentence of a data set. None: no tag.
         """
         self.parts = parts
         self.counts = counts
@@ -64,13 +66,13 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         self.ends = np.cumsum(counts)
         pairs = zip(parts, counts, strict=True)
         self.steps = [1 if len(part) <= count else _stride(len(part)) for part, count in pairs]
-        longest = max(int(np.max(part.sizes)) for part in parts) + 1
-        self.dtype = np.uint16 if longest < 1 << 16 else np.int32
+        max_length = max(int(np.max(part.sizes)) for part in parts) + 1
+        self.dtype = np.uint16 if max_length < 1 << 16 else np.int32
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the sentences of an epoch, from 1."""
-        self.begun = [
+        """Set the epoch, which starts at 1 and selects the sentences."""
+        self.offsets = [
             (epoch - 1) * count % len(part)
             for part, count in zip(self.parts, self.counts, strict=True)
         ]
@@ -83,34 +85,34 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
 
     @property
     def sizes(self) -> PairLengths:
-        """The length of each sentence of the epoch, tags included."""
+        """The length of each sentence in the epoch, with tags."""
         sizes: PairLengths = np.empty(len(self), self.dtype)
-        for number, part in enumerate(self.parts):
-            portion = sizes[self.ends[number] - self.counts[number] : self.ends[number]]
-            for chunk in _chunks(len(portion)):
-                places = np.arange(chunk.start, chunk.stop)
-                portion[chunk] = part.sizes[self._index(number, places)]
-            portion += self.tags[number] is not None
+        for which, part in enumerate(self.parts):
+            part_sizes = sizes[self.ends[which] - self.counts[which] : self.ends[which]]
+            for chunk in _chunks(len(part_sizes)):
+                positions = np.arange(chunk.start, chunk.stop)
+                part_sizes[chunk] = part.sizes[self._index(which, positions)]
+            part_sizes += self.tags[which] is not None
         return sizes
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
     def __getitem__(self, index: int) -> Tensor:
-        number = int(np.searchsorted(self.ends, index, "right"))
-        part, tag = self.parts[number], self.tags[number]
-        place = int(index) - int(self.ends[number]) + self.counts[number]
-        sentence: Tensor = part[self._index(number, place)]
+        which = int(np.searchsorted(self.ends, index, "right"))
+        part, tag = self.parts[which], self.tags[which]
+        position = int(index) - int(self.ends[which]) + self.counts[which]
+        sentence: Tensor = part[self._index(which, position)]
         return sentence if tag is None else torch.cat([sentence.new_tensor([tag]), sentence])
 
-    def _index(self, number: int, place: Any) -> Any:
-        """Return the index in a data set of one or more places in its portion."""
-        size = len(self.parts[number])
-        return (place + self.begun[number]) % size * self.steps[number] % size
+    def _index(self, which: int, position: Any) -> Any:
+        """Return the index in a data set, given one or more positions in its part of the epoch."""
+        size = len(self.parts[which])
+        return (position + self.offsets[which]) % size * self.steps[which] % size
 
 
 class MixedPairs(LanguagePairDataset):
-    """Pairs of two mixtures that are alike but for their tags."""
+    """Pairs of two mixtures that differ only in their tags."""
 
     def __init__(
         self,
@@ -120,9 +122,9 @@ class MixedPairs(LanguagePairDataset):
         target_dictionary: Any,
         **options: Any,
     ) -> None:
-        # fairseq copies lengths twice: it gets none here
-        none = np.empty(0, np.uint16)
-        sides = (source, none, source_dictionary, target, none, target_dictionary)
+        # fairseq would copy the lengths twice, so pass empty ones.
+        empty = np.empty(0, np.uint16)
+        sides = (source, empty, source_dictionary, target, empty, target_dictionary)
         super().__init__(*sides, **options)
         self._read_sizes()
 
@@ -131,20 +133,20 @@ class MixedPairs(LanguagePairDataset):
 
     @property
     def sizes(self) -> NDArray[Any]:
-        """The lengths of both sides, [pairs, 2], computed at each access."""
+        """The lengths of both sides [pairs, 2], computed at each access."""
         return np.vstack((self.src_sizes, self.tgt_sizes)).T
 
     @sizes.setter
     def sizes(self, _: object) -> None:
-        """Ignore what fairseq sets: the lengths of the two sides are kept once."""
+        """Ignore assignments by fairseq. The lengths are stored in `src_sizes` and `tgt_sizes`."""
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether fairseq may keep its batches for the next epoch."""
+        """Whether fairseq may reuse its batches in the next epoch."""
         return bool(self.src.is_constant)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the pairs of an epoch."""
+        """Set the epoch, which selects the pairs."""
         super().set_epoch(epoch)
         if not self.src.is_constant:
             for mixture in (self.src, self.tgt):
@@ -152,22 +154,22 @@ class MixedPairs(LanguagePairDataset):
             self._read_sizes()
 
     def ordered_indices(self) -> Indices:
-        """Return the pairs by source length, then target length, then at random, as fairseq."""
+        """Return the pairs sorted by source length, then target length, as in fairseq."""
         dtype = np.int32 if len(self) < 1 << 31 else np.int64
         indices: Indices = np.arange(len(self), dtype=dtype)
         if self.shuffle:
-            np.random.shuffle(indices)  # by the generator that fairseq seeds
+            np.random.shuffle(indices)  # fairseq seeds the global generator
         for sizes in (self.tgt_sizes, self.src_sizes):
             indices = _sorted_by(sizes, indices)
         return indices
 
     def filter_indices_by_size(self, indices: Indices, max_sizes: Any) -> tuple[Indices, list[int]]:
-        """Return the pairs that are not too long, and the others."""
-        found = [
+        """Return the pairs that are short enough, and the ignored ones."""
+        too_long = [
             super(MixedPairs, self).filter_indices_by_size(indices[chunk], max_sizes)[1]
             for chunk in _chunks(len(indices))
         ]
-        ignored = [index for chunk in found for index in chunk]
+        ignored = [index for chunk in too_long for index in chunk]
         if ignored:
             kept = np.ones(len(self), bool)
             kept[ignored] = False
@@ -175,14 +177,14 @@ class MixedPairs(LanguagePairDataset):
         return indices, ignored
 
     def batch_by_size(self, indices: Indices, *args: Any, **options: Any) -> list[Indices]:
-        """Return the batches that fairseq forms, of a part of the pairs at a time."""
+        """Return fairseq's batches, formed for a chunk of pairs at a time."""
         batches: list[Indices] = []
         begin, chunk = 0, MIX_CHUNK
         while begin < len(indices):
             end = min(begin + chunk, len(indices))
             part = indices[begin:end].astype(np.int64)
             lengths = [len(batch) for batch in super().batch_by_size(part, *args, **options)]
-            # more pairs could change the last two batches: one that is filled, and what is over
+            # More pairs could change the last two batches: a full one and the remainder.
             complete = lengths if end == len(indices) else lengths[:-2]
             for length in complete:
                 batches.append(indices[begin : begin + length])
@@ -194,7 +196,7 @@ class MixedPairs(LanguagePairDataset):
 
 
 def _stride(size: int) -> int:
-    """Return a step through all of `size` sentences whose first n are spread evenly, for any n."""
+    """Return a step size coprime to `size` whose first n steps are evenly spread, for any n."""
     step = max(1, round(size * (5**0.5 - 1) / 2))
     while gcd(step, size) > 1:
         step += 1
@@ -207,7 +209,7 @@ def _chunks(count: int) -> Iterator[slice]:
 
 
 def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
-    """Return the indices by the length of their sentences; equal ones keep their order."""
+    """Sort the indices by sentence length, stably."""
     ends = np.cumsum(_histogram(sizes))
     begins = np.concatenate(([0], ends[:-1]))
     ordered = np.empty_like(indices)
@@ -216,15 +218,15 @@ def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
         lengths = sizes[part]
         order = np.argsort(lengths, kind="stable")
         lengths = lengths[order]
-        found, first, counts = np.unique(lengths, return_index=True, return_counts=True)
+        values, first, counts = np.unique(lengths, return_index=True, return_counts=True)
         ranks = np.arange(len(part)) - np.repeat(first, counts)
         ordered[begins[lengths] + ranks] = part[order]
-        begins[found] += counts
+        begins[values] += counts
     return ordered
 
 
 def _histogram(sizes: PairLengths) -> NDArray[np.int64]:
-    """Return how many sentences have each length, without a copy of all lengths."""
+    """Return the number of sentences of each length, without a copy of all lengths."""
     counts = np.zeros(int(sizes.max()) + 1, np.int64)
     for chunk in _chunks(len(sizes)):
         counts += np.bincount(sizes[chunk], minlength=len(counts))

@@ -1,4 +1,4 @@
-"""Texts in two views: words for an expert, and subwords of the same lines for its imitators."""
+"""Texts in two views: words for an expert, subwords for its imitators."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from fairseq_ssl.errors import DataError
 
 ViewIds = NDArray[np.int64]
 WORDS, PIECES = "words", "pieces"
-GROWTH = 1.1
-"""How much longer than its shortest the longest text of a bucket may be."""
+BUCKET_RATIO = 1.1
+"""Ratio of the longest to the shortest text of a bucket."""
 
 
 @dataclass(frozen=True)
 class View:
-    """One way to cut texts, as fairseq-preprocess binarized it: each is ended by </s>."""
+    """Binarized texts in one tokenization, each with </s> at the end."""
 
     name: str
     texts: Any
     pad: int
     eos: int
 
-    def ids(self, line: int, longest: int | None) -> Tensor:
-        """Return the ids of a text; of words the last `longest`, and of pieces without </s>."""
-        found: Tensor = self.texts[line].long()
+    def ids(self, line: int, max_length: int | None) -> Tensor:
+        """Return the ids of a text: the last `max_length` words, or all subwords without </s>."""
+        ids: Tensor = self.texts[line].long()
         if self.name == WORDS:
-            return found if longest is None else found[-longest:]
-        return found[:-1] if len(found) > 1 and found[-1] == self.eos else found
+            return ids if max_length is None else ids[-max_length:]
+        return ids[:-1] if len(ids) > 1 and ids[-1] == self.eos else ids
 
-    def sizes(self, lines: ViewIds, longest: int | None) -> ViewIds:
-        """Return how long they are."""
-        found = np.asarray(self.texts.sizes)[lines].astype(np.int64)
+    def sizes(self, lines: ViewIds, max_length: int | None) -> ViewIds:
+        """Return the lengths of texts as `ids` returns them."""
+        sizes = np.asarray(self.texts.sizes)[lines].astype(np.int64)
         if self.name == WORDS:
-            return found if longest is None else np.minimum(found, longest)
-        return np.maximum(found - 1, 1)
+            return sizes if max_length is None else np.minimum(sizes, max_length)
+        return np.maximum(sizes - 1, 1)
 
 
-def joined_views(splits: Sequence[Sequence[View]]) -> list[View]:
-    """Return views of the lines of splits, one split after the other."""
+def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
+    """Concatenate the views of several splits."""
     if len(splits) == 1:
         return list(splits[0])
     return [
@@ -55,22 +55,27 @@ def joined_views(splits: Sequence[Sequence[View]]) -> list[View]:
     ]
 
 
-def drawn_lines(counts: Sequence[int], wanted: int | None, seed: int) -> ViewIds:
-    """Return `wanted` lines, or all, of splits of such sizes; fewer are among more.
+def sample_lines(counts: Sequence[int], size: int | None, seed: int) -> ViewIds:
+    """Return a random sample of the lines of concatenated splits, or all lines.
 
-    Lines of a split are drawn after all lines of the split before it.
+    Smaller samples are subsets of larger ones. All lines of a split come before those of the next.
+
+    Args:
+        counts: number of lines of each split.
+        size: size of the sample. None: all lines.
+        seed: seed of the sample.
     """
     random = np.random.default_rng(seed)
     starts = np.cumsum([0, *counts])
     order = [
         start + random.permutation(count) for start, count in zip(starts, counts, strict=False)
     ]
-    found: ViewIds = np.sort(np.concatenate(order)[:wanted])
-    return found
+    sample: ViewIds = np.sort(np.concatenate(order)[:size])
+    return sample
 
 
 class TwoViewDataset(FairseqDataset):
-    """Texts in one view or in both, with their labels or what a teacher says of them."""
+    """Texts in one or two views, with labels or a teacher's class probabilities."""
 
     def __init__(
         self,
@@ -78,37 +83,38 @@ class TwoViewDataset(FairseqDataset):
         labels: ViewIds | None = None,
         teacher: Any = None,
         lines: ViewIds | None = None,
-        longest: int | None = None,
+        max_length: int | None = None,
         shuffle: bool = True,
         seed: int = 1,
-        others: TwoViewDataset | None = None,
-        others_per_text: int = 0,
+        unlabeled: TwoViewDataset | None = None,
+        unlabeled_per_text: int = 0,
     ) -> None:
-        """Put views side by side.
+        """Combine views.
 
         Args:
-            views: of the same lines
-            labels: the number of the class of each line
-            teacher: probabilities of the classes [lines, classes], as of a memory-mapped file
-            lines: which of the lines come (default: all)
-            longest: words of a text at most, </s> among them; the end is kept
-            shuffle: whether the order changes from epoch to epoch
-            seed: of the order, and of what is drawn from `others`
-            others: unlabeled texts to go with each of these
-            others_per_text: how many of them are drawn for each
+            views: views of the same lines.
+            labels: [lines], class indices.
+            teacher: [lines, classes], class probabilities, such as a memory-mapped array.
+            lines: indices of the lines to use (default: all).
+            max_length: maximum number of words of a text, with </s>. Words at the start are
+                dropped.
+            shuffle: whether to shuffle in each epoch.
+            seed: seed of the order and of the sample of `unlabeled`.
+            unlabeled: texts from which to sample for each text.
+            unlabeled_per_text: number of unlabeled texts for each text.
         """
         _check_lengths(views, labels, teacher)
         self.views = views
         self.labels = labels
         self.teacher = teacher
         self.lines = np.arange(len(views[0].texts)) if lines is None else lines
-        self.longest = longest
+        self.max_length = max_length
         self.shuffle = shuffle
         self.seed = seed
         self.epoch = 1
-        self.others = others
-        self.others_per_text = others_per_text
-        sizes = [view.sizes(self.lines, longest) for view in views]
+        self.unlabeled = unlabeled
+        self.unlabeled_per_text = unlabeled_per_text
+        sizes = [view.sizes(self.lines, max_length) for view in views]
         self.sizes: ViewIds = np.max(sizes, axis=0)
 
     def __len__(self) -> int:
@@ -116,56 +122,56 @@ class TwoViewDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether the batches of one epoch will do for the next."""
+        """Whether fairseq may reuse its batches in the next epoch."""
         return not self.shuffle
 
     def set_epoch(self, epoch: int) -> None:
-        """Go on to the order of this epoch."""
+        """Set the epoch, which seeds the order."""
         self.epoch = epoch
 
     def num_tokens(self, index: int) -> int:
-        """Return how long a text is in the longer view."""
+        """Return the length of a text in its longer view."""
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: ViewIds) -> ViewIds:
-        """Return the same of several."""
+        """Return the same for several texts."""
         return self.sizes[indices]
 
     def size(self, index: int) -> int:
-        """Return how long a text is in the longer view."""
+        """Return the length of a text in its longer view."""
         return int(self.sizes[index])
 
     def ordered_indices(self) -> ViewIds:
-        """Return the texts by length, those of like length in an order of this epoch."""
+        """Return the texts by length, shuffled within buckets of similar length."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
-        drawn = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))
-        buckets = np.floor(np.log(self.sizes) / np.log(GROWTH))
-        found: ViewIds = drawn[np.argsort(buckets[drawn], kind="stable")]
-        return found
+        shuffled = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))
+        buckets = np.floor(np.log(self.sizes) / np.log(BUCKET_RATIO))
+        order: ViewIds = shuffled[np.argsort(buckets[shuffled], kind="stable")]
+        return order
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a text in its views, and what is known of it."""
+        """Return a text in its views, with its label, teacher label and unlabeled texts."""
         line = int(self.lines[index])
         item: dict[str, Any] = {"id": index}
         for view in self.views:
-            item[view.name] = view.ids(line, self.longest)
+            item[view.name] = view.ids(line, self.max_length)
         if self.labels is not None:
             item["label"] = int(self.labels[line])
         if self.teacher is not None:
             item["teacher"] = np.asarray(self.teacher[line], np.float32)
-        if self.others is not None:
-            draw = np.random.default_rng((self.seed, self.epoch, index))
-            chosen = draw.integers(0, len(self.others), self.others_per_text)
-            item["others"] = [self.others[int(one)] for one in chosen]
+        if self.unlabeled is not None:
+            random = np.random.default_rng((self.seed, self.epoch, index))
+            chosen = random.integers(0, len(self.unlabeled), self.unlabeled_per_text)
+            item["unlabeled"] = [self.unlabeled[int(one)] for one in chosen]
         return item
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Make a batch, padded on the right.
+        """Return a batch, padded on the right.
 
-        Its `net_input` has src_tokens [batch, time] and src_lengths [batch] of the words,
-        piece_tokens [batch, time] of the pieces; beside it are `target` [batch], `teacher`
-        [batch, classes], and `others`, the net_input of unlabeled texts.
+        `net_input` has src_tokens [batch, time] and src_lengths [batch] of the words, and
+        piece_tokens [batch, time] of the subwords. Other keys are `target` [batch], `teacher`
+        [batch, classes] and `unlabeled`, the net_input of unlabeled texts.
         """
         if not samples:
             return {}
@@ -180,32 +186,34 @@ class TwoViewDataset(FairseqDataset):
             batch["target"] = torch.tensor([sample["label"] for sample in samples])
         if "teacher" in samples[0]:
             batch["teacher"] = torch.from_numpy(np.stack([one["teacher"] for one in samples]))
-        if "others" in samples[0]:
-            batch["others"] = self._inputs([other for one in samples for other in one["others"]])
+        if "unlabeled" in samples[0]:
+            batch["unlabeled"] = self._inputs(
+                [one for text in samples for one in text["unlabeled"]]
+            )
         return batch
 
     def _inputs(self, samples: list[dict[str, Any]]) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
+        net_input: dict[str, Tensor] = {}
         for view in self.views:
             ids = [sample[view.name] for sample in samples]
             padded = pad_sequence(ids, batch_first=True, padding_value=view.pad)
             if view.name == WORDS:
-                found["src_tokens"] = padded
-                found["src_lengths"] = torch.tensor([len(one) for one in ids])
+                net_input["src_tokens"] = padded
+                net_input["src_lengths"] = torch.tensor([len(one) for one in ids])
             else:
-                found["piece_tokens"] = padded
-        return found
+                net_input["piece_tokens"] = padded
+        return net_input
 
 
 def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) -> None:
-    """Refuse views, labels and teachers of other lines than the first view's."""
-    there: Mapping[str, Any] = {"labels": labels, "probabilities of the teacher": teacher}
+    """Raise an error if views, labels and teacher labels have different numbers of lines."""
+    optional: Mapping[str, Any] = {"labels": labels, "teacher probabilities": teacher}
     counts = {view.name: len(view.texts) for view in views}
-    counts |= {name: len(one) for name, one in there.items() if one is not None}
-    (first, wanted), *others = counts.items()
-    for name, count in others:
-        if count != wanted:
+    counts |= {name: len(one) for name, one in optional.items() if one is not None}
+    (first, expected), *rest = counts.items()
+    for name, count in rest:
+        if count != expected:
             raise DataError(
-                f"There are {wanted} lines of {first} and {count} of {name}. Both must be of the "
-                "same lines, in the same order; make them again."
+                f"There are {expected} lines of {first} but {count} of {name}. Both must have the "
+                "same lines in the same order. Write them again."
             )

@@ -35,9 +35,9 @@ class WindowBatch:
         """How many positions of each piece count."""
         return self.ends - self.begins
 
-    def taken(self, which: Ids) -> WindowBatch:
+    def select(self, which: Ids) -> WindowBatch:
         """Return these pieces, in this order."""
-        return WindowBatch(self.text.taken(which), self.begins[which], self.ends[which])
+        return WindowBatch(self.text.select(which), self.begins[which], self.ends[which])
 
     @cached_property
     def wanted(self) -> Ids | None:
@@ -177,7 +177,7 @@ class EditProbabilities:
         if symbols.any():
             ids = np.where(symbols, self.unknown, ids)
         whole = Spans(ids, text.lengths).with_last(self.start_and_end[1])
-        return torch.from_numpy(whole.padded(self.pad, False, 0, 1))
+        return torch.from_numpy(whole.pad(self.pad, False, 0, 1))
 
     def _of_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None

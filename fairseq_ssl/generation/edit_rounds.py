@@ -128,7 +128,7 @@ class EditRounds:
             text, goes_on = self._next(number, text, chosen, [courses[one] for one in active])
             if not len(goes_on):
                 break
-            active, text = active[goes_on], text.taken(goes_on)
+            active, text = active[goes_on], text.select(goes_on)
         return [[self._hypothesis(course)] for course in courses]
 
     def chosen(self, text: Spans, device: torch.device) -> Chosen:
@@ -138,11 +138,11 @@ class EditRounds:
         together = max(len(text), MOST_WINDOWS)
         columns = []
         for begin in range(0, len(order), together):
-            some = pieces.taken(order[begin : begin + together])
+            some = pieces.select(order[begin : begin + together])
             found = self.probabilities(some.text, some.wanted, device)
             choose = self.settings.choice.choose
             columns.append(choose(*found, self.possible, some.ids, some.sentence_starts))
-        found_at = Spans(np.arange(len(text.ids)), pieces.counts).taken(order).ids
+        found_at = Spans(np.arange(len(text.ids)), pieces.counts).select(order).ids
         ordered = np.empty((4, len(text.ids)), np.float32)
         ordered[:, found_at] = torch.cat(columns, dim=1).cpu().numpy()
         return self.settings.choice.leave_alone(ordered, text.starts)

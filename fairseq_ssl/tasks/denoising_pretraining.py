@@ -16,10 +16,10 @@ from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
 from fairseq_ssl.data.id_noise import (
     IdNoise,
     WordBoundaries,
-    describe_id_noise,
-    masks,
-    noise_of_ids,
+    describe_id_noises,
+    parse_id_noise,
     read_lexicon,
+    uses_mask,
 )
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.tasks.translation_mixins import ValidationByAverage
@@ -38,7 +38,7 @@ class DenoisingPretrainingConfig(TranslationConfig):
         default="denoise",
         metadata={
             "help": "noises to put on the source, one after the other, with their options: as in "
-            f"direct:keep=0.2,denoise (default: denoise); there are {describe_id_noise()}"
+            f"direct:keep=0.2,denoise (default: denoise); there are {describe_id_noises()}"
         },
     )
     noise_seed: Optional[int] = field(  # noqa: UP045 - fairseq reads no other form
@@ -75,13 +75,13 @@ class DenoisingPretrainingTask(ValidationByAverage, TranslationTask):
 
     def __init__(self, cfg: DenoisingPretrainingConfig, dictionary: Any) -> None:
         super().__init__(cfg, dictionary, dictionary)
-        self.settings = noise_of_ids(cfg.noise)
+        self.settings = parse_id_noise(cfg.noise)
         self.boundaries = WordBoundaries.of(dictionary.symbols, cfg.noise_subwords)
         self.noise_seed = cfg.seed if cfg.noise_seed is None else cfg.noise_seed
         self.mask = dictionary.index(cfg.noise_mask_token)
         if self.mask == dictionary.unk():
             self.mask = None
-        _check(cfg, self.noise_seed, masked=self.mask is not None or not masks(self.settings))
+        _check(cfg, self.noise_seed, masked=self.mask is not None or not uses_mask(self.settings))
 
     @classmethod
     def setup_task(cls, cfg: DenoisingPretrainingConfig, **options: Any) -> Any:
@@ -108,7 +108,7 @@ class DenoisingPretrainingTask(ValidationByAverage, TranslationTask):
         text, sizes = self._text(split, epoch, combine, **options)
         self.datasets[split] = OnlineDenoisingDataset(
             *(text, sizes, self.target_dictionary, noise, self.noise_seed),
-            anew=split == self.cfg.train_subset,
+            renew=split == self.cfg.train_subset,
             shuffle=split != "test",
             left_pad_source=self.cfg.left_pad_source,
             left_pad_target=self.cfg.left_pad_target,

@@ -136,7 +136,7 @@ class EditLabelingTask(FairseqTask):
             *(text, text.sizes, self.dictionary),
             labels=labels,
             label_sizes=None if labels is None else labels.sizes,
-            target=None if is_training else target,
+            corrected=None if is_training else target,
             seed=self.cfg.seed,
             unchanged_share=self.cfg.edit_unchanged_share if is_training else 1.0,
             shuffle=is_training,

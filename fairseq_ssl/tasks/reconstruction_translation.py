@@ -12,7 +12,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
 from fairseq_ssl.criterions.reconstruction_loss import SOURCE, TARGET, ReconstructionLoss
-from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collated
+from fairseq_ssl.data.bitext_with_mono import BitextWithMono, collate_candidates
 from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.models.two_way_model import TwoWayModel
@@ -182,7 +182,7 @@ class ReconstructionTranslationTask(TranslationTask):
                 beam = criterion.wanted(self.cfg.reconstruction_beam)
                 found = self._found(sample[name], model, direction)
                 padding = self.directions[direction].target_dictionary.pad()
-                candidates[name] = {**collated(found, padding, beam), "weight": weight}
+                candidates[name] = {**collate_candidates(found, padding, beam), "weight": weight}
         sample = {**sample, "candidates": candidates} if candidates else sample
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 

@@ -14,15 +14,15 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_ssl.data.classification_folder import LABEL
-from fairseq_ssl.data.teacher_labels import TeacherLabels, teacher_labels
+from fairseq_ssl.data.teacher_labels import TeacherLabels, open_teacher_labels
 from fairseq_ssl.data.two_view_dataset import (
     PIECES,
     WORDS,
     TwoViewDataset,
     View,
     ViewIds,
-    drawn_lines,
-    joined_views,
+    concat_views,
+    sample_lines,
 )
 from fairseq_ssl.errors import ConfigurationError, DataError, flag
 from fairseq_ssl.models import bert_classifier, encoder_classifier, text_classifier
@@ -58,7 +58,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
             "beside it (default: supervised)"
         },
     )
-    classification_longest: Optional[int] = field(  # noqa: UP045 - fairseq reads no other form
+    classification_max_length: Optional[int] = field(  # noqa: UP045 - fairseq reads no other form
         default=None,
         metadata={
             "help": "words of a text that an expert reads at most, the last ones and </s>; 1 or "
@@ -209,28 +209,28 @@ class SemiSupervisedClassificationTask(FairseqTask):
             self.datasets[split] = self._taught(split, is_training)
             return
         views = self._views(split, [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES])
-        others = self._others(split) if is_training and self.cfg.unlabeled_per_labeled else None
+        unlabeled = self._others(split) if is_training and self.cfg.unlabeled_per_labeled else None
         self.datasets[split] = TwoViewDataset(
             views,
             labels=self.labels(split),
-            longest=self.cfg.classification_longest,
+            max_length=self.cfg.classification_max_length,
             shuffle=is_training,
             seed=self.cfg.seed,
-            others=others,
-            others_per_text=self.cfg.unlabeled_per_labeled,
+            unlabeled=unlabeled,
+            unlabeled_per_text=self.cfg.unlabeled_per_labeled,
         )
 
     def unlabeled(self, split: str, view_names: list[str]) -> TwoViewDataset:
         """Return the texts of a split, in its order, without their labels."""
         views = self._views(split, view_names)
-        return TwoViewDataset(views, longest=self.cfg.classification_longest, shuffle=False)
+        return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def inference_dataset(self, words: Any, pieces: Any) -> TwoViewDataset:
         """Take texts from elsewhere, as data sets of ids, each ended by </s>; pieces if any."""
         views = [View(WORDS, words, *self._marks(WORDS))]
         if pieces is not None:
             views.append(View(PIECES, pieces, *self._marks(PIECES)))
-        return TwoViewDataset(views, longest=self.cfg.classification_longest, shuffle=False)
+        return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
         """Return p(y|X) of the expert that is asked anew [batch, classes]."""
@@ -292,12 +292,12 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
             )
         view_names = [PIECES, WORDS] if online else [PIECES]
-        views = joined_views([self._views(name, view_names) for name in names])
+        views = concat_views([self._views(name, view_names) for name in names])
         return TwoViewDataset(
             views,
             teacher=teacher,
             lines=self._lines_of_epoch() if is_training else None,
-            longest=self.cfg.classification_longest,
+            max_length=self.cfg.classification_max_length,
             shuffle=is_training,
             seed=self.cfg.seed,
         )
@@ -306,7 +306,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """Return the teacher's labels of splits; None for a labeled split without any."""
         parts = []
         for name in names:
-            found = teacher_labels(folder, name, len(self.classes))
+            found = open_teacher_labels(folder, name, len(self.classes))
             if found is None and name in self._unlabeled_splits():
                 raise DataError(
                     f"{folder} has no {name}.npy or {name}.txt. Expected probabilities of its "
@@ -320,7 +320,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def _others(self, split: str) -> TwoViewDataset:
         """Return texts to draw from whose labels do not count: unlabeled ones, and a split's."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
-        views = joined_views(
+        views = concat_views(
             [self._views(one, names) for one in (*self._unlabeled_splits(), split)]
         )
         counts = self._counts_unlabeled(WORDS)
@@ -329,7 +329,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TwoViewDataset(
             views,
             lines=np.concatenate([some, labeled]),
-            longest=self.cfg.classification_longest,
+            max_length=self.cfg.classification_max_length,
             shuffle=False,
         )
 
@@ -352,7 +352,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
             raise ConfigurationError(
                 f"--classification-unlabeled-lines is {wanted}, and there are {sum(counts)} lines."
             )
-        return drawn_lines(counts, wanted, SUBSET_SEED)
+        return sample_lines(counts, wanted, SUBSET_SEED)
 
     def _views(self, split: str, names: list[str]) -> list[View]:
         return [View(name, self._indexed(name, split), *self._marks(name)) for name in names]
@@ -380,7 +380,7 @@ def _mark(symbols: list[str]) -> str:
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     """Refuse values out of their range, and what goes with another stage."""
-    for name in ("classification_longest", "classification_unlabeled_lines"):
+    for name in ("classification_max_length", "classification_unlabeled_lines"):
         value = getattr(cfg, name)
         if value is not None and value < 1:
             option = flag(name)

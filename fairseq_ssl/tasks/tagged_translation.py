@@ -13,7 +13,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
 from fairseq_ssl.data.dataset_sides import replace_side
-from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
+from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 from fairseq_ssl.errors import ConfigurationError, nearest
 from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
 from fairseq_ssl.generation.noisy_beam import CANDIDATE, HYPOTHESIS, BeamNoise, NoisyGenerator
@@ -165,7 +165,9 @@ class TaggedTranslationTask(RightToLeft, TranslationTask):
         """Mix the splits at their weights."""
         pairs = [self._sides(folder / name) for name in self.weights]
         sizes = [len(source) for source, _ in pairs]
-        counts = portions(sizes, list(self.weights.values()), self.cfg.mix_epoch_pairs or None)
+        counts = mixture_counts(
+            sizes, list(self.weights.values()), self.cfg.mix_epoch_pairs or None
+        )
         for name, size, count in zip(self.weights, sizes, counts, strict=True):
             tag = self.tags.get(name)
             before = "" if tag is None else f", {self.source_dictionary[tag]} before each"

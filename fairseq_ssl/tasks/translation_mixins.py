@@ -5,7 +5,7 @@ import logging
 from argparse import Namespace
 from typing import Any
 
-from fairseq_ssl.data.dataset_sides import reverse_targets, reversed_rows, reversed_sentence
+from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.errors import ConfigurationError, flag
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class RightToLeft:
         words = self.target_dictionary
         if self.cfg.right_to_left:
             generator = ReversedHypotheses(generator, words.eos())
-            target = reversed_rows(sample["target"], words.pad(), words.eos())
+            target = reverse_rows(sample["target"], words.pad(), words.eos())
             sample = {**sample, "target": target}
         return super()._inference_with_bleu(generator, sample, model)  # type: ignore[misc]
 
@@ -76,7 +76,7 @@ class ReversedHypotheses:
     def generate(self, models: Any, sample: Any, **options: Any) -> Any:
         """Search, and return tokens from the first word to the last."""
         return [
-            [{**one, "tokens": reversed_sentence(one["tokens"], self.eos)} for one in hypotheses]
+            [{**one, "tokens": reverse_sentence(one["tokens"], self.eos)} for one in hypotheses]
             for hypotheses in self.generator.generate(models, sample, **options)
         ]
 

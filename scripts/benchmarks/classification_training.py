@@ -95,7 +95,7 @@ def trainer(what: str, args: Any) -> harness.Run:
         batch["net_input"] = {"src_tokens": tokens, "src_lengths": lengths}
         batch["target"] = torch.randint(0, CLASSES, (args.batch,), device=args.device)
         if what == "vat":
-            batch["others"] = {"src_tokens": texts(args), "src_lengths": lengths}
+            batch["unlabeled"] = {"src_tokens": texts(args), "src_lengths": lengths}
     model = model.to(args.device).train()
     adam = RowAdam(model.parameters(), 1e-3) if args.optimizer else None
 

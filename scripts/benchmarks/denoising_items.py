@@ -16,7 +16,7 @@ from fairseq.data.denoising_dataset import DenoisingDataset
 from fairseq.data.noising import NoisingDataset, UnsupervisedMTNoising
 
 from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
-from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, noise_of_ids, read_lexicon
+from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, parse_id_noise, read_lexicon
 
 VOCABULARY = 8000
 GOAL = 6.0
@@ -28,8 +28,8 @@ def ours(text: Any, words: Any, args: Any) -> OnlineDenoisingDataset:
     boundaries = WordBoundaries.of(words.symbols, args.subwords)
     special = [*range(words.nspecial), mask]
     lexicon = read_lexicon(text, text.sizes, boundaries, special, mask)
-    noise = IdNoise.of(noise_of_ids(args.noise), boundaries, lexicon, mask, longest=1023)
-    return OnlineDenoisingDataset(text, text.sizes, words, noise, seed=1, anew=True)
+    noise = IdNoise.of(parse_id_noise(args.noise), boundaries, lexicon, mask, max_length=1023)
+    return OnlineDenoisingDataset(text, text.sizes, words, noise, seed=1, renew=True)
 
 
 def noising(text: Any, words: Any) -> LanguagePairDataset:

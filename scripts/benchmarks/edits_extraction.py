@@ -42,7 +42,7 @@ def corpus(sentences: int, length: int) -> Pairs:
     return list(zip(noisy.block.to_lines(), clean, strict=True))
 
 
-def dictionary_of(pairs: Pairs) -> EditDictionary:
+def build_dictionary(pairs: Pairs) -> EditDictionary:
     """Return the 1,000 most frequent q-grams and the paper's suffixes."""
     found = (align_tokens(source.split(), target.split()) or () for source, target in pairs)
     grams = [change.inserted for one in found for change in one]
@@ -153,7 +153,7 @@ def main() -> None:
         settings=vars(args),
     )
     pairs = corpus(args.sentences, args.length)
-    dictionary = dictionary_of(pairs)
+    dictionary = build_dictionary(pairs)
     check(pairs, dictionary)
     with tempfile.TemporaryDirectory() as folder:
         if args.processes:

@@ -24,7 +24,7 @@ import models
 import numpy as np
 from fairseq.data import ConcatDataset, LanguagePairDataset, data_utils
 
-from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
+from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 
 GENUINE = 10
 """How many times as small the genuine corpus is."""
@@ -84,7 +84,7 @@ def joined(sides: Any, words: Any) -> LanguagePairDataset:
 
 def mixed(sides: Any, words: Any, epoch_pairs: int) -> MixedPairs:
     """Return what tagged_translation makes of --mix-weights train=1,bt=1."""
-    counts = portions([len(pair[0]) for pair in sides], [1, 1], epoch_pairs or None)
+    counts = mixture_counts([len(pair[0]) for pair in sides], [1, 1], epoch_pairs or None)
     source, target = ([pair[side] for pair in sides] for side in range(2))
     return MixedPairs(
         Mixture(source, counts, [None, 5]), words, Mixture(target, counts, [None, None]), words

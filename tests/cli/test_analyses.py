@@ -211,5 +211,5 @@ def test_damaged_data_is_told(
     expected = {
         "ids": "Run fairseq-preprocess again",
         "no targets": "has no targets",
-    }.get(damage, ".idx is damaged, or not of its .bin file")
+    }.get(damage, ".idx is damaged or does not match its .bin")
     assert expected in capsys.readouterr().err

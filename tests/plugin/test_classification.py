@@ -120,7 +120,7 @@ def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_p
     said = sum(model.imitators.alphas(batch["piece_tokens"])).argmax(-1)
     assert (said == torch.tensor([1, 0] * 15)).float().mean() > 0.9
     np.save(teacher / "unlabeled.npy", np.full((29, 2), 0.5))
-    with pytest.raises(DataError, match="30 lines of pieces and 29 of probabilities"):
+    with pytest.raises(DataError, match="30 lines of pieces but 29 of teacher probabilities"):
         made.imitators(data, tmp_path / "other", teacher)
 
 

@@ -109,7 +109,7 @@ def test_half_precision_says_the_same(
 def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
-        *("+task._name=semi_supervised_classification", "+task.classification_longest=30"),
+        *("+task._name=semi_supervised_classification", "+task.classification_max_length=30"),
         *("criterion._name=adversarial_cross_entropy", "+criterion.adversarial_epsilon=0.5"),
         *("+model._name=lstm_classifier", "+model.recurrent_embed_dim=8"),
         *("+model.recurrent_hidden_dim=6", "optimizer=adam", "optimization.lr=[0.001]"),
@@ -120,5 +120,8 @@ def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path
         HYDRA_FULL_ERROR="1",
     )
     cfg = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=False)["cfg"]
-    assert (cfg["task"]["classification_longest"], cfg["model"]["recurrent_hidden_dim"]) == (30, 6)
+    assert (cfg["task"]["classification_max_length"], cfg["model"]["recurrent_hidden_dim"]) == (
+        30,
+        6,
+    )
     assert cfg["criterion"]["adversarial_epsilon"] == 0.5

@@ -211,7 +211,7 @@ def test_a_source_made_too_long_is_cut_to_what_the_model_takes(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", WITHIN_WORDS)
 def test_noises_that_look_into_words_are_refused(mono: Path, kind: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"noise '{kind}' looks into words"):
+    with pytest.raises(ConfigurationError, match=f"noise '{kind}' needs the spelling"):
         task(mono, "--noise", kind)
 
 
@@ -219,7 +219,7 @@ def test_noises_that_look_into_words_are_refused(mono: Path, kind: str) -> None:
     ("flags", "told"),
     [
         (("--noise", "direct:kep=0.1"), r"no option 'kep'. Did you mean 'keep'"),
-        (("--noise-subwords", "bpe"), "There are no subwords 'bpe'"),
+        (("--noise-subwords", "bpe"), ".bpe. is not a subword scheme"),
         (("--noise-seed", "-1"), "--noise-seed is -1"),
         (("--num-batch-buckets", "3"), "--num-batch-buckets can not be had"),
         (("--load-alignments",), "--load-alignments"),
@@ -247,5 +247,5 @@ def test_bad_rates_and_missing_data_are_refused_before_a_batch(
     with pytest.raises(ConfigurationError, match=r"Dataset not found: train .*draws its words"):
         loaded(only_test, "test")
     other = corpus(tmp_path / "other", train=[[4, 11]])
-    with pytest.raises(DataError, match="holds the id 11"):
+    with pytest.raises(DataError, match="has the id 11"):
         loaded(other, "train")

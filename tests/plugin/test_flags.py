@@ -119,7 +119,7 @@ FLAGS = {
     },
     "semi_supervised_classification": {
         "--classification-stage": "default: supervised",
-        "--classification-longest": "default: all",
+        "--classification-max-length": "default: all",
         "--classification-unlabeled": "default: unlabeled",
         "--classification-unlabeled-lines": "default: all",
         "--classification-full-epochs": "has as many updates",

@@ -132,7 +132,7 @@ def test_adversarial_loss_is_of_training_alone() -> None:
 def test_virtual_adversarial_loss(has_others: bool) -> None:
     """For small xi the worst direction is the main axis of the divergence's curvature."""
     model = Scorer()
-    more = {"others": inputs()} if has_others else {}
+    more = {"unlabeled": inputs()} if has_others else {}
     criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, "sentence", 0.1)
     torch.manual_seed(5)
     found = criterion(model, sample(**more))[0]

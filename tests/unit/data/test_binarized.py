@@ -157,21 +157,21 @@ def overflow(name: str) -> Spoil:
 
 
 FAULTS: list[tuple[Spoil, str]] = [
-    (cut("train.en-de.en.bin", 2), r"train.en-de.en.idx is damaged, or not of its .bin file"),
+    (cut("train.en-de.en.bin", 2), r"train.en-de.en.idx is damaged or does not match its .bin"),
     (cut("train.en-de.en.idx", 30), r"train.en-de.en.idx is damaged"),
     (cut("train.en-de.en.idx", 50), r"train.en-de.en.idx is damaged"),
     (overflow("train.en-de.en.idx"), r"train.en-de.en.idx is damaged"),
-    (say("train.en-de.en.idx", "HUFFIDX\0\0 and more"), r"not an index of fairseq's form mmap"),
-    (say("train.en-de.en.idx", ""), r"not an index of fairseq's form mmap"),
+    (say("train.en-de.en.idx", "HUFFIDX\0\0 and more"), r"not an index of fairseq's type mmap"),
+    (say("train.en-de.en.idx", ""), r"not an index of fairseq's type mmap"),
     (fill("train.en-de.en"), r"train.en-de.en.bin is empty"),
     (fill("train.en-de.en", [5, 2], [5], [2]), r"train.en-de.en.bin:2 does not end with the end"),
     (fill("train.en-de.en", [2], [2], []), r"train.en-de.en.bin:3 does not end with the end"),
-    (fill("train.en-de.de", [5, 2]), r"en.bin has 3 sentences and \S+/train.en-de.de.bin 1\."),
+    (fill("train.en-de.de", [5, 2]), r"en.bin has 3 sentences but \S+/train.en-de.de.bin has 1\."),
     (drop("test.en-de.de.bin"), r"test.en-de.de.bin is missing. Expected .bin and .idx of both"),
     (drop("test.en-de.en.idx"), r"test.en-de.en.idx is missing"),
     (drop("dict.de.txt"), r"dict.de.txt is missing"),
-    (say("dict.de.txt", "a 1\na 2\n"), r"dict.de.txt is no dictionary of fairseq: Duplicate"),
-    (say("dict.de.txt", "word\n"), r"dict.de.txt is no dictionary of fairseq: Incorrect"),
+    (say("dict.de.txt", "a 1\na 2\n"), r"dict.de.txt is not a fairseq dictionary: Duplicate"),
+    (say("dict.de.txt", "word\n"), r"dict.de.txt is not a fairseq dictionary: Incorrect"),
 ]
 
 
@@ -217,5 +217,5 @@ def test_the_direction_asked_for_is_preferred(folder: Path) -> None:
 def test_a_folder_of_other_data_is_refused(folder: Path) -> None:
     for path in folder.glob("t*.en-de.*"):
         path.rename(folder / path.name.replace("en-de.", ""))
-    with pytest.raises(DataError, match="holds no parallel splits"):
+    with pytest.raises(DataError, match="has no parallel splits"):
         BinarizedFolder(folder)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
-from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, noise_of_ids, read_lexicon
+from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, parse_id_noise, read_lexicon
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
 
@@ -39,7 +39,7 @@ def sentences(count: int = 200, seed: int = 1) -> list[Tensor]:
 def dataset(
     noise: Any = "direct:keep=0.5,denoise",
     lines: list[Tensor] | None = None,
-    anew: bool = True,
+    renew: bool = True,
     seed: int = 3,
     subwords: str = "subword-nmt",
     **options: Any,
@@ -52,10 +52,10 @@ def dataset(
     boundaries = WordBoundaries.of(words.symbols, subwords)
     lexicon = read_lexicon(text, sizes, boundaries, [0, 1, 2, 3, mask], mask)
     if isinstance(noise, str):
-        on_ids = IdNoise.of(noise_of_ids(noise), boundaries, lexicon, mask, 1000)
+        on_ids = IdNoise.of(parse_id_noise(noise), boundaries, lexicon, mask, 1000)
     else:
         on_ids = IdNoise(noise, boundaries, lexicon, 1000)
-    return OnlineDenoisingDataset(text, sizes, words, on_ids, seed, anew, **options)
+    return OnlineDenoisingDataset(text, sizes, words, on_ids, seed, renew, **options)
 
 
 Rows = dict[int, tuple[list[int], list[bool], list[int]]]
@@ -115,7 +115,7 @@ def test_each_epoch_has_its_noise_and_each_seed() -> None:
 
 
 def test_noise_to_validate_with_stays() -> None:
-    data = dataset(anew=False)
+    data = dataset(renew=False)
     first = batch_of(data, *range(50))
     data.set_epoch(7)
     assert batch_of(data, *range(50)) == first

@@ -55,7 +55,7 @@ def test_a_batch_lays_sentences_between_start_and_end_with_labels_end_to_end() -
 
 
 def test_what_is_to_come_out_is_there_for_who_asks() -> None:
-    data = dataset(TEXT, target=lines([4], [6, 6], [7]))
+    data = dataset(TEXT, corrected=lines([4], [6, 6], [7]))
     batch = data.collater([data[0], data[1]])
     assert batch["target"].tolist() == [[4, EOS, PAD], [6, 6, EOS]]
     assert "labels" not in batch
@@ -69,7 +69,7 @@ def test_a_pair_without_labels_comes_in_no_batch() -> None:
 def test_lengths_that_do_not_fit_are_refused_with_the_line() -> None:
     with pytest.raises(DataError, match="Line 2 of the data has 1 tokens and 3 labels"):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 3, [KEEP] * 4))
-    with pytest.raises(DataError, match="labels of 2 sentences for 3"):
+    with pytest.raises(DataError, match="labels of 2 sentences but 3"):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 2))
 
 

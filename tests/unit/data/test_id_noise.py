@@ -14,8 +14,8 @@ from fairseq_ssl.data.id_noise import (
     Lexicon,
     NoisyIds,
     WordBoundaries,
-    masks,
-    noise_of_ids,
+    parse_id_noise,
+    uses_mask,
 )
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError
@@ -41,7 +41,7 @@ def lexicon() -> Lexicon:
 
 
 def noise(words: str, longest: int = 1000) -> IdNoise:
-    return IdNoise.of(noise_of_ids(words), BOUNDARIES, lexicon(), MASK, longest)
+    return IdNoise.of(parse_id_noise(words), BOUNDARIES, lexicon(), MASK, longest)
 
 
 def lines_of(noisy: NoisyIds) -> list[list[int]]:
@@ -66,7 +66,7 @@ def test_it_is_the_noise_of_the_words_as_text(
     names = np.array([written(span.tolist()) for span in spans], dtype=object)
     unigrams = Unigrams(names, known.unigrams.up_to)
     text = TokenBatch.of_words(map(written, lines))
-    as_text = build_noise(noise_of_ids(words), {"unigrams": unigrams})
+    as_text = build_noise(parse_id_noise(words), {"unigrams": unigrams})
     expected = as_text(text, Random.of((seed,), len(lines)))
     assert [written(line) for line in lines_of(noisy)] == expected.block.to_lines()
     pieces = [word.count("+") + 1 for word in text.tokens]
@@ -88,9 +88,9 @@ def test_a_word_is_hidden_whole_by_one_mask_and_all_of_it_is_touched(
 ) -> None:
     symbols = ["<s>", "<pad>", "</s>", "<unk>", *MARKED[subwords], "<mask>"]
     boundaries = WordBoundaries.of(symbols, subwords)
-    words, _ = boundaries.cut(laid([[4, 5, 6, 7]]))
+    words, _ = boundaries.split_words(laid([[4, 5, 6, 7]]))
     known = Lexicon.counted(words, [], mask=8)
-    chosen = IdNoise.of(noise_of_ids("direct:keep=0:mask=1"), boundaries, known, 8, 99)
+    chosen = IdNoise.of(parse_id_noise("direct:keep=0:mask=1"), boundaries, known, 8, 99)
     noisy = chosen(laid([[4, 5, 6, 7], [7]]), Random.of((1,), 2))
     assert lines_of(noisy) == [[8] * hidden, [8]]
     assert noisy.changed.ids.all()
@@ -112,7 +112,7 @@ def test_a_line_gets_what_it_would_get_alone(words: str) -> None:
 
 def test_a_word_that_is_replaced_by_itself_is_not_touched() -> None:
     only_c = Lexicon.counted(laid([[6]]), [])
-    replacing = noise_of_ids("filtering:delete=0:replace=1:distance=0")
+    replacing = parse_id_noise("filtering:delete=0:replace=1:distance=0")
     on_ids = IdNoise.of(replacing, BOUNDARIES, only_c, None, 1000)
     noisy = on_ids(laid([[6, 4, 5, 6]]), Random.of((1,), 1))
     assert lines_of(noisy) == [[6, 6, 6]]
@@ -124,19 +124,19 @@ def test_what_noise_adds_beyond_the_longest_line_is_cut_off_in_whole_words() -> 
         origin = np.repeat(np.arange(len(clean.tokens)), 2)
         return NoisedBatch(TokenBatch(clean.tokens[origin], clean.lengths * 2), origin)
 
-    longest = IdNoise(doubled, BOUNDARIES, lexicon(), longest=5)
-    noisy = longest(laid([[4, 5, 6], [6, 7], [], [4, 5, 4, 5]]), Random.of((1,), 4))
+    shortened = IdNoise(doubled, BOUNDARIES, lexicon(), max_length=5)
+    noisy = shortened(laid([[4, 5, 6], [6, 7], [], [4, 5, 4, 5]]), Random.of((1,), 4))
     assert lines_of(noisy) == [[4, 5, 4, 5, 6], [6, 6, 7, 7], [], [4, 5, 4, 5]]
     # of the last line the second word is gone
 
 
 def test_noises_that_look_into_words_are_refused_by_name() -> None:
     for kind in WITHIN_WORDS:
-        with pytest.raises(ConfigurationError, match=f"noise '{kind}' looks into words") as refused:
-            noise_of_ids(f"direct,{kind}")
+        with pytest.raises(ConfigurationError, match=f"'{kind}' needs the spelling") as refused:
+            parse_id_noise(f"direct,{kind}")
         assert f"`fairseq-ssl noise --method direct,{kind}`" in str(refused.value)
     with pytest.raises(ConfigurationError, match=r"--noise dinoise: .*Did you mean 'denoise'"):
-        noise_of_ids("dinoise")
+        parse_id_noise("dinoise")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in NOISES if kind not in WITHIN_WORDS])
@@ -147,10 +147,10 @@ def test_every_other_noise_works_on_ids(kind: str) -> None:
 
 
 def test_only_a_noise_that_hides_words_needs_the_mask() -> None:
-    assert masks(noise_of_ids("direct"))
-    assert masks(noise_of_ids("denoise,direct:keep=0.5"))
-    assert not masks(noise_of_ids("denoise,filtering"))
-    assert not masks(noise_of_ids("direct:mask=0"))
-    unmasked = IdNoise.of(noise_of_ids("direct:mask=0"), BOUNDARIES, lexicon(), None, 99)
+    assert uses_mask(parse_id_noise("direct"))
+    assert uses_mask(parse_id_noise("denoise,direct:keep=0.5"))
+    assert not uses_mask(parse_id_noise("denoise,filtering"))
+    assert not uses_mask(parse_id_noise("direct:mask=0"))
+    unmasked = IdNoise.of(parse_id_noise("direct:mask=0"), BOUNDARIES, lexicon(), None, 99)
     noisy = unmasked(laid([[6, 7, 6]] * 99), Random.of((1,), 99))
     assert MASK not in noisy.lines.ids

@@ -71,9 +71,9 @@ def test_of_a_large_text_lines_evenly_spaced_are_counted() -> None:
 
 def test_data_of_another_dictionary_and_data_without_words_are_refused() -> None:
     boundaries = WordBoundaries.of(SYMBOLS, "none")
-    with pytest.raises(DataError, match=r"holds the id 9 and its dictionary only 9 symbols"):
+    with pytest.raises(DataError, match=r"has the id 9 but its dictionary only 9 symbols"):
         read_lexicon(*text([9]), boundaries, SPECIAL, None)
     unknown: list[list[list[int]]] = [[[UNK, UNK], []], [[]], []]
     for lines in unknown:
-        with pytest.raises(DataError, match="holds no word to draw from"):
+        with pytest.raises(DataError, match="has no words to sample"):
             read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)

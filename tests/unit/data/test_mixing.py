@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fairseq_ssl.data import mixing
-from fairseq_ssl.data.mixing import MixedPairs, Mixture, portions
+from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 
 TAG = 9
 
@@ -94,7 +94,7 @@ def test_an_epoch_takes_sentences_from_all_parts_of_a_large_set(size: int, count
 )
 def test_by_default_each_set_is_seen_once_or_more_at_the_ratio(sets: list[tuple[int, int]]) -> None:
     sizes, weights = zip(*sets, strict=True)
-    counts = portions(sizes, weights)
+    counts = mixture_counts(sizes, weights)
     assert all(count >= size for count, size in zip(counts, sizes, strict=True))
     assert any(count == size for count, size in zip(counts, sizes, strict=True))
     for count, weight in zip(counts, weights, strict=True):
@@ -106,16 +106,16 @@ def test_by_default_each_set_is_seen_once_or_more_at_the_ratio(sets: list[tuple[
     st.integers(1, 1000),
 )
 def test_an_epoch_of_a_given_size_has_it_exactly(weights: list[float], total: int) -> None:
-    counts = portions([5] * len(weights), weights, total)
+    counts = mixture_counts([5] * len(weights), weights, total)
     assert sum(counts) == total
     for count, weight in zip(counts, weights, strict=True):
         assert abs(count - weight / sum(weights) * total) <= 1
 
 
 def test_the_ratios_of_the_thesis() -> None:
-    assert portions([5_000, 24_000], [1, 1]) == [24_000, 24_000]
-    assert portions([5_000, 24_000, 24_000], [1, 0.5, 0.5]) == [48_000, 24_000, 24_000]
-    assert portions([44_000_000, 328_000_000], [1, 1], 10_000_000) == [5_000_000, 5_000_000]
+    assert mixture_counts([5_000, 24_000], [1, 1]) == [24_000, 24_000]
+    assert mixture_counts([5_000, 24_000, 24_000], [1, 0.5, 0.5]) == [48_000, 24_000, 24_000]
+    assert mixture_counts([44_000_000, 328_000_000], [1, 1], 10_000_000) == [5_000_000, 5_000_000]
 
 
 def test_no_sentence_is_seen_twice_more_often_than_another() -> None:

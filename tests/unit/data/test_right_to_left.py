@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairseq_ssl.data.dataset_sides import reverse_targets, reversed_rows, reversed_sentence
+from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.data.mixing import MixedPairs, Mixture
 
 PAD, EOS = 1, 2
@@ -19,7 +19,7 @@ WORDS = st.lists(st.integers(4, 9), max_size=5)
 @given(WORDS)
 def test_a_sentence_is_turned_around_and_its_end_is_not(words: list[int]) -> None:
     for end in ([], [EOS]):
-        turned = reversed_sentence(torch.tensor([*words, *end], dtype=torch.long), EOS)
+        turned = reverse_sentence(torch.tensor([*words, *end], dtype=torch.long), EOS)
         assert turned.tolist() == [*words[::-1], *end]
 
 
@@ -31,7 +31,7 @@ def test_rows_are_turned_around_within_their_padding(rows: list[list[int]], left
         padding = [PAD] * (length - len(words) - 1)
         return [*padding, *words, EOS] if left else [*words, EOS, *padding]
 
-    turned = reversed_rows(torch.tensor([padded(row) for row in rows]), PAD, EOS)
+    turned = reverse_rows(torch.tensor([padded(row) for row in rows]), PAD, EOS)
     assert turned.tolist() == [padded(row[::-1]) for row in rows]
 
 

@@ -35,7 +35,7 @@ def test_a_hundred_thousand_words_of_few_ids_have_as_many_keys() -> None:
     grid = np.stack(np.meshgrid(*[np.arange(10)] * 5), -1).reshape(-1)
     words = Spans(grid, np.full(100_000, 5))
     assert len(np.unique(words.keys)) == 100_000
-    joined = words.joined(Spans(np.arange(200_000), np.ones(200_000, np.int64)))
+    joined = words.concat(Spans(np.arange(200_000), np.ones(200_000, np.int64)))
     assert len(np.unique(joined.keys)) == 300_000
 
 
@@ -45,9 +45,9 @@ def test_runs_are_taken_joined_and_ended_as_lists_are(
 ) -> None:
     assert runs_of(spans(runs)) == runs
     which = data.draw(st.lists(st.integers(0, len(runs) - 1), max_size=12)) if runs else []
-    taken = spans(runs).taken(np.array(which, dtype=np.int64))
+    taken = spans(runs).select(np.array(which, dtype=np.int64))
     assert runs_of(taken) == [runs[place] for place in which]
-    assert runs_of(taken.joined(spans(runs))) == [*(runs[place] for place in which), *runs]
+    assert runs_of(taken.concat(spans(runs))) == [*(runs[place] for place in which), *runs]
     ended = spans(runs).with_last(7)
     assert runs_of(ended) == [[*run, 7] for run in runs]
     assert runs_of(ended.without_last()) == runs
@@ -62,7 +62,7 @@ def test_runs_are_taken_joined_and_ended_as_lists_are(
 def test_rows_are_padded_as_fairseq_pads_them(
     runs: list[list[int]], left: bool, at_least: int, multiple: int
 ) -> None:
-    rows = spans(runs).padded(1, left, at_least, multiple)
+    rows = spans(runs).pad(1, left, at_least, multiple)
     expected = collate_tokens(
         [tensor(run).long() for run in runs],
         1,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairseq_ssl.data.teacher_labels import teacher_labels
+from fairseq_ssl.data.teacher_labels import open_teacher_labels
 from fairseq_ssl.errors import DataError
 from tests.conftest import Attack
 
@@ -64,7 +64,7 @@ ATTACKS: dict[str, Callable[[Path], bytes]] = {
 def test_a_damaged_array_is_rejected_in_a_line(attack: str, tmp_path: Path) -> None:
     (tmp_path / "train.npy").write_bytes(ATTACKS[attack](tmp_path / "canary"))
     with pytest.raises(DataError, match=r"train\.npy") as raised:
-        teacher_labels(tmp_path, "train", 2)
+        open_teacher_labels(tmp_path, "train", 2)
     assert "\n" not in str(raised.value)
     assert "pickle" not in str(raised.value)
     assert not (tmp_path / "canary").exists()
@@ -72,6 +72,6 @@ def test_a_damaged_array_is_rejected_in_a_line(attack: str, tmp_path: Path) -> N
 
 def test_an_array_of_probabilities_is_read(tmp_path: Path) -> None:
     (tmp_path / "train.npy").write_bytes(array(PLAIN))
-    found = teacher_labels(tmp_path, "train", 2)
+    found = open_teacher_labels(tmp_path, "train", 2)
     assert found is not None
     assert len(found) == len(PLAIN)

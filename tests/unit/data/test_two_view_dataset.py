@@ -12,9 +12,9 @@ from torch import Tensor
 import fairseq_ssl
 
 fairseq_ssl.register()
-from fairseq_ssl.data.teacher_labels import teacher_labels  # noqa: E402
+from fairseq_ssl.data.teacher_labels import open_teacher_labels  # noqa: E402
 from fairseq_ssl.data.two_view_dataset import (  # noqa: E402
-    GROWTH,
+    BUCKET_RATIO,
     PIECES,
     WORDS,
     TwoViewDataset,
@@ -41,7 +41,7 @@ def test_a_batch_has_both_views_padded_on_the_right() -> None:
     data = TwoViewDataset(
         [view(WORDS, [[4, 5, 6], [7], []]), view(PIECES, [[8, 9, 10, 11], [12, 13], []])],
         labels=np.array([1, 0, 1]),
-        longest=3,
+        max_length=3,
     )
     batch = data.collater([data[index] for index in range(3)])
     assert batch["net_input"]["src_tokens"].tolist() == [[5, 6, 2], [7, 2, PAD], [2, PAD, PAD]]
@@ -62,28 +62,28 @@ def test_texts_of_like_length_come_together_in_an_order_of_the_epoch() -> None:
         orders.append(data.ordered_indices())
         assert sorted(orders[-1]) == list(range(200))
         sizes = data.sizes[orders[-1]]
-        assert (np.maximum.accumulate(sizes) / sizes).max() < GROWTH
+        assert (np.maximum.accumulate(sizes) / sizes).max() < BUCKET_RATIO
     assert orders[0].tolist() == orders[2].tolist() != orders[1].tolist()
     plain = TwoViewDataset(data.views, shuffle=False)
     assert (np.diff(plain.sizes[plain.ordered_indices()]) >= 0).all()
 
 
 def test_views_of_other_lines_are_refused() -> None:
-    with pytest.raises(DataError, match="2 lines of words and 1 of pieces"):
+    with pytest.raises(DataError, match="2 lines of words but 1 of pieces"):
         TwoViewDataset([view(WORDS, [[4], [5]]), view(PIECES, [[4]])])
-    with pytest.raises(DataError, match="1 lines of words and 2 of labels"):
+    with pytest.raises(DataError, match="1 lines of words but 2 of labels"):
         TwoViewDataset([view(WORDS, [[4]])], labels=np.array([0, 1]))
 
 
 def test_others_are_drawn_anew_in_each_epoch() -> None:
     others = TwoViewDataset([view(WORDS, [[4 + one] for one in range(50)])], shuffle=False)
-    data = TwoViewDataset([view(WORDS, [[4], [5, 6]])], others=others, others_per_text=3)
+    data = TwoViewDataset([view(WORDS, [[4], [5, 6]])], unlabeled=others, unlabeled_per_text=3)
     found = []
     for epoch in (1, 2, 1):
         data.set_epoch(epoch)
         batch = data.collater([data[0], data[1]])
-        assert batch["others"]["src_tokens"].shape == (6, 2)
-        found.append(batch["others"]["src_tokens"].tolist())
+        assert batch["unlabeled"]["src_tokens"].shape == (6, 2)
+        found.append(batch["unlabeled"]["src_tokens"].tolist())
     assert found[0] == found[2] != found[1]
 
 
@@ -95,10 +95,10 @@ def test_a_teacher_in_an_array_in_shards_or_in_text(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("0.25 0.75\n1\t0\n5e-1 0.5\n")
     found = None
     for split in ("whole", "parts", "text"):
-        found = teacher_labels(tmp_path, split, 2)
+        found = open_teacher_labels(tmp_path, split, 2)
         assert found is not None
         assert np.array_equal(np.stack([found[line] for line in range(len(found))]), rows)
-    assert teacher_labels(tmp_path, "none", 2) is None
+    assert open_teacher_labels(tmp_path, "none", 2) is None
     data = TwoViewDataset([view(PIECES, [[4], [5], [6]])], teacher=found, lines=np.array([0, 2]))
     batch = data.collater([data[0], data[1]])
     assert batch["teacher"].tolist() == [[0.25, 0.75], [0.5, 0.5]]
@@ -108,12 +108,12 @@ def test_a_teacher_in_an_array_in_shards_or_in_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a.npy", np.array([[0.5, 0.4]]), r"line 1 is .*add up to 1"),
+        ("a.npy", np.array([[0.5, 0.4]]), r"line 1 is .*sum to 1"),
         ("a.npy", np.array([[1.5, -0.5]]), "line 1 is"),
         ("a.npy", np.array([[np.nan, 1.0]]), "line 1 is"),
-        ("a.npy", np.array([[1.0, 0.0, 0.0]]), r"of the shape \(1, 3\); expected \(lines, 2\)"),
+        ("a.npy", np.array([[1.0, 0.0, 0.0]]), r"has the shape \(1, 3\); expected \(lines, 2\)"),
         ("a.npy", np.array([[1, 0]]), "numbers of type int64"),
-        ("a.1-of-3.npy", np.array([[1.0, 0.0]]), "Expected all shards"),
+        ("a.1-of-3.npy", np.array([[1.0, 0.0]]), "Expected a complete set"),
         ("a.txt", "1 0\nx 1\n", "a.txt:2 is 'x 1'"),
         ("a.txt", "1 0\n1\n", "a.txt:2 has 1 numbers"),
     ],
@@ -127,4 +127,4 @@ def test_what_are_no_probabilities_is_refused(
         assert isinstance(content, np.ndarray)
         np.save(tmp_path / name, content)
     with pytest.raises(DataError, match=told):
-        teacher_labels(tmp_path, "a", 2)
+        open_teacher_labels(tmp_path, "a", 2)

@@ -19,7 +19,7 @@ LINES = st.lists(st.lists(st.integers(3, 10), max_size=8), max_size=5)
 def cut(subwords: str, lines: list[list[int]]) -> list[list[list[int]]]:
     """The words of each line, as lists of ids."""
     laid = Spans.of([np.array(line, dtype=np.int64) for line in lines])
-    words, in_line = WordBoundaries.of(SYMBOLS, subwords).cut(laid)
+    words, in_line = WordBoundaries.of(SYMBOLS, subwords).split_words(laid)
     each = iter([words.ids[s:e].tolist() for s, e in zip(words.starts, words.ends, strict=True)])
     cut_lines = [[next(each) for _ in range(count)] for count in in_line]
     assert not list(each)

@@ -72,7 +72,7 @@ def test_sentences_that_fit_are_left_whole() -> None:
 
 
 def test_pieces_can_be_taken_in_another_order() -> None:
-    pieces = Windows(4, 2).cut(sentences([2, 7])).taken(np.array([3, 0, 1]))
+    pieces = Windows(4, 2).cut(sentences([2, 7])).select(np.array([3, 0, 1]))
     assert pieces.ids.tolist() == [17, 18, BOS, 10, 11, BOS, 12, 13, 14]
     assert pieces.sentence_starts.tolist() == [2, 5]
 
