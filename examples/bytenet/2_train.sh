@@ -79,7 +79,7 @@ backtranslated_text() { # SEED
     -s "$TARGET" -t "$SOURCE" -o "$made/reverse.pt" --force
   quietly "$made/translate.log" run fairseq-ssl back-translate "$WORK/subwords/mono.$TARGET" \
     --model "$made/reverse.pt" --data-dir "$DATA/text" -s "$TARGET" -t "$SOURCE" --beam 5 \
-    -o "$made/train.$SOURCE" --given "$made/train.$TARGET" --force
+    -o "$made/train.$SOURCE" --source-output "$made/train.$TARGET" --force
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
     --srcdict "$WORK/subwords/dict.txt" --tgtdict "$WORK/subwords/dict.txt" --trainpref "$made/train" \
     --destdir "$DATA/text.backtranslated.$1"

@@ -27,7 +27,9 @@ from pathlib import Path
 
 REUSE, DIFFERS, BUILD = 0, 2, 3
 
-OUTPUTS = frozenset({">", "-o", "--output", "--destdir", "--save-dir", "--given", "--scores"})
+OUTPUTS = frozenset(
+    {">", "-o", "--output", "--destdir", "--save-dir", "--source-output", "--scores"}
+)
 """Options whose values are written, not read."""
 
 RESOURCES = frozenset({"--workers", "--num-workers", "--jobs", "--shard", "--distributed-port"})

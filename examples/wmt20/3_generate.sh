@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 generate() { # FOLDER MONO MODEL FLAGS...
   quietly "$1.log" run fairseq-ssl back-translate "$TEXT/$2" --model "$3" \
     --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${@:4}" \
-    ${SHARD:+--shard "$SHARD"} -o "$1/made" --given "$1/given"
+    ${SHARD:+--shard "$SHARD"} -o "$1/made" --source-output "$1/given"
 }
 
 # The same of the parts FOLDER.shards/I-of-N, each built with SHARD=I/N.

@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from fairseq_ssl.checkpoints.files import State, TrainingData, save_checkpoint
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.atomic import atomic_folder, system_error
 from fairseq_ssl.io.json_files import parse_json
+
+if TYPE_CHECKING:
+    from fairseq_ssl.checkpoints.files import State, TrainingData
 
 WEIGHTS, CONFIG, CHECKSUMS = "model.bin", "config.json", "checksums.json"
 VOCABULARIES = {"source": "source_vocabulary.json", "target": "target_vocabulary.json"}
@@ -368,6 +370,8 @@ UNSUPPORTED = {
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
     """Write `state`, a stock checkpoint, as a CTranslate2 model into the folder `output`."""
     converters = import_optional("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
+    from fairseq_ssl.checkpoints.files import save_checkpoint  # the checks above need no torch
+
     _check_replaceable(output)
     options = _options(state, data)
     with atomic_folder(output) as folder:

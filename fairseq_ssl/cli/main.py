@@ -48,7 +48,7 @@ VERBS = {
     "user-dir": "fairseq_ssl.cli.user_dir",
 }
 
-OUTPUT_OPTIONS = ("output", "clean", "given", "changed_positions", "label_dict", "figure")
+OUTPUT_OPTIONS = ("output", "clean", "source_output", "changed_positions", "label_dict", "figure")
 
 
 class Verb(Protocol):

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairseq_ssl.cli.console import watched
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.io.atomic import atomic_lines, exclusive
-from fairseq_ssl.io.executors import Executor, LocalExecutor, cpu_count
+from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
@@ -169,12 +169,14 @@ def check_block(kibibytes: int | None) -> None:
         check_range("--block", kibibytes, 1, MAX_BLOCK)
 
 
-def local_executor(args: argparse.Namespace, default: int | None = None) -> LocalExecutor:
-    """Return the processes that --jobs asks for."""
+def local_executor(
+    args: argparse.Namespace, default: int | None = None, initializer: Initializer | None = None
+) -> LocalExecutor:
+    """Return an executor of as many processes as --jobs asks for."""
     check_jobs(args.jobs)
     if getattr(args, "address", None) is not None:
         raise UsageError("--address goes with --engine ray.")
-    return LocalExecutor(args.jobs or default or cpu_count())
+    return LocalExecutor(args.jobs or default or cpu_count(), initializer)
 
 
 def check_no_jobs(args: argparse.Namespace) -> None:
@@ -222,11 +224,12 @@ def check_batch_tokens(args: argparse.Namespace, gpus: Gpus) -> int:
     return args.max_tokens or (16_000 if chosen_device(args, gpus) == "cuda" else 2_000)
 
 
-def model_executor(args: argparse.Namespace, gpus: Gpus) -> Executor:
-    """Return the processes of this machine that do the work."""
-    if chosen_device(args, gpus) == "cuda":
-        return local_executor(args, gpus())
-    return local_executor(args, max(1, cpu_count() // args.threads))
+def model_executor(
+    args: argparse.Namespace, gpus: Gpus, initializer: Initializer | None = None
+) -> Executor:
+    """Return an executor of this machine, by default with a process for each GPU or core."""
+    default = gpus() if chosen_device(args, gpus) == "cuda" else cpu_count() // args.threads
+    return local_executor(args, max(1, default), initializer)
 
 
 def add_one_device(parser: argparse._ActionsContainer) -> None:

@@ -1,51 +1,78 @@
-"""Decoding by fairseq: whatever its tasks can search with."""
+"""Decoding by fairseq: all searches of its tasks, ensembles, noisy beam search.
+
+The models' tasks must be registered: call `fairseq_ssl.register` first.
+"""
 
 from __future__ import annotations
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference.loading import device_of
-from fairseq_ssl.inference.translation import DecodedLine, Decoder, DecodingConfig
+from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.inference.loading import gpu_count, torch_device
+from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.text.batches import padded_batches
-
-TRANSLATION = ("translation", "tagged_translation")
-"""Tasks whose models are decoded in tagged_translation, which has the noisy beam."""
 
 
 class FairseqDecoder:
     """Models, and the generator that their task builds."""
 
-    def __init__(self, decoding: DecodingConfig, worker: int) -> None:
+    def __init__(self, config: DecodingConfig, worker: int) -> None:
         import torch
 
-        torch.set_num_threads(decoding.threads)
-        self.most = decoding.batch_tokens
-        self.nbest = decoding.nbest
-        self.device = device_of(decoding.device, worker)
-        self._load(configured(decoding))
+        torch.set_num_threads(config.threads)
+        self.max_tokens = config.max_tokens
+        self.nbest = config.nbest
+        self.device = torch_device(config.device, worker)
+        self._load(fairseq_config(config))
 
-    def begin(self, seed: int) -> None:
-        """Seed what fairseq samples with."""
+    @staticmethod
+    def gpu_count() -> int:
+        """Return the number of GPUs of this machine that torch can use."""
+        return gpu_count()
+
+    @staticmethod
+    def check_model(model: Path) -> None:
+        """Reject a path that is not a file."""
+        if not model.exists():
+            raise DataError(f"{model} does not exist. Expected a checkpoint.")
+        if model.is_dir():
+            hint = "Expected a file."
+            if (model / "model.bin").is_file():
+                hint = "A CTranslate2 model needs the engine ctranslate2."
+            raise DataError(f"{model} is a folder. {hint}")
+
+    @staticmethod
+    def prepare(config: DecodingConfig) -> DecodingConfig:
+        """Reject a config that fairseq does not accept, before a model is loaded."""
+        if config.compute_type not in ("float32", "float16"):
+            raise UsageError(
+                f"`compute_type` is {config.compute_type}. The engine fairseq computes in float32 "
+                "or float16."
+            )
+        fairseq_config(config)
+        return config
+
+    def set_seed(self, seed: int) -> None:
+        """Seed the random numbers of sampling."""
         import torch
 
         torch.manual_seed(seed)
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
-        """Return for each sentence the lines written, best first."""
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
+        """Return the hypotheses of each sentence, best first."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
         data = self.task.build_dataset_for_inference(tokens, lengths)
-        found: list[DecodedLine] = [None] * len(sentences)
-        for batch in padded_batches([len(row) for row in tokens], self.most):
-            for place, lines in zip(batch, self._search(data, batch, ids), strict=True):
-                found[place] = lines
-        return found
+        decoded: list[Hypotheses] = [None] * len(sentences)
+        for batch in padded_batches([len(row) for row in tokens], self.max_tokens):
+            for index, hypotheses in zip(batch, self._search(data, batch, ids), strict=True):
+                decoded[index] = hypotheses
+        return decoded
 
     def _load(self, config: Any) -> None:
         from fairseq import checkpoint_utils, tasks, utils
@@ -61,15 +88,15 @@ class FairseqDecoder:
             model.to(self.device)
             model.prepare_for_inference_(config)
         self.generator = self.task.build_generator(self.models, config.generation)
-        self.hidden = get_symbols_to_strip_from_output(self.generator)
+        self.stripped = get_symbols_to_strip_from_output(self.generator)
 
-    def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[DecodedLine]:
-        """Decode a batch; one that is too large for the GPU in halves, a sentence not at all."""
+    def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:
+        """Decode a batch. Halve it if it does not fit into memory; a single sentence fails."""
         import torch
 
-        sample = data.collater([data[place] for place in batch])
-        places = sample["id"].tolist()
-        sample["id"] = torch.tensor([ids[place] for place in places])
+        sample = data.collater([data[index] for index in batch])
+        indices = sample["id"].tolist()
+        sample["id"] = torch.tensor([ids[index] for index in indices])
         sample = {**sample, **_to(self.device, {key: sample[key] for key in ("id", "net_input")})}
         try:
             found = self.task.inference_step(self.generator, self.models, sample)
@@ -79,76 +106,96 @@ class FairseqDecoder:
                 return [None]
             half = len(batch) // 2
             return [*self._search(data, batch[:half], ids), *self._search(data, batch[half:], ids)]
-        lines: dict[int, DecodedLine] = dict(zip(places, map(self._lines, found), strict=True))
-        return [lines[place] for place in batch]
+        lines: dict[int, Hypotheses] = dict(zip(indices, map(self._lines, found), strict=True))
+        return [lines[index] for index in batch]
 
     def _lines(self, hypotheses: list[dict[str, Any]]) -> list[str]:
         dictionary = self.task.target_dictionary
         lines = [
-            dictionary.string(hypothesis["tokens"].int().cpu(), None, False, self.hidden)
+            dictionary.string(hypothesis["tokens"].int().cpu(), None, False, self.stripped)
             for hypothesis in hypotheses[: self.nbest]
-            if hypothesis["score"] > float("-inf")  # which stands for none
+            if hypothesis["score"] > float("-inf")  # of hypotheses that a search drops
         ]
         if getattr(self.task.cfg, "right_to_left", False):
             lines = [" ".join(reversed(line.split(" "))) for line in lines]
         return lines
 
 
-def check_fairseq_model(model: Path) -> None:
-    """Refuse what is no file."""
-    if not model.exists():
-        raise DataError(f"{model} does not exist. Expected a checkpoint.")
-    if model.is_dir():
-        made = (model / "model.bin").is_file()
-        raise DataError(
-            f"{model} is a folder. "
-            + ("A CTranslate2 model needs --engine ctranslate2." if made else "Expected a file.")
-        )
-
-
-def configured(decoding: DecodingConfig) -> Any:
-    """Return fairseq's configuration; what it can not be is refused, before anything is loaded."""
-    import fairseq_ssl
-
-    fairseq_ssl.register()
+def fairseq_config(config: DecodingConfig) -> Any:
+    """Return the configuration of fairseq-interactive."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     parser = options.get_interactive_generation_parser()
     try:
-        given = options.parse_args_and_arch(parser, input_args=_words(decoding))
+        parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
     except SystemExit:
         raise UsageError(
-            f"fairseq does not understand its options: {' '.join(decoding.options)}."
+            f"fairseq does not understand its options: {' '.join(config.fairseq_options)}."
         ) from None
-    assert isinstance(given, Namespace)
-    return convert_namespace_to_omegaconf(given)
+    assert isinstance(parsed, Namespace)
+    return convert_namespace_to_omegaconf(parsed)
 
 
-def load_fairseq_decoder(decoding: DecodingConfig, worker: int) -> Decoder:
-    """Return a decoder by fairseq."""
-    return FairseqDecoder(decoding, worker)
-
-
-def _words(decoding: DecodingConfig) -> list[str]:
-    """Return the command line that fairseq-interactive would have."""
+def _command_line(config: DecodingConfig) -> list[str]:
+    """Return the arguments of fairseq-interactive."""
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options, training_data
 
-    state = read_checkpoint(decoding.models[0])
-    data = training_data(state, decoding.data_dir, *decoding.languages)
+    state = read_checkpoint(config.model[0])
+    data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
     trained = task_options(state)
-    task = "tagged_translation" if trained["_name"] in TRANSLATION else str(trained["_name"])
-    words = [str(data.folder), "--path", ":".join(map(str, decoding.models)), "--task", task]
-    words += ["-s", data.source, "-t", data.target, "--max-len-a", "0"]
-    words += ["--right-to-left"] if trained.get("right_to_left") else []
-    words += ["--max-len-b", str(decoding.longest), "--lenpen", str(decoding.length_penalty)]
-    beam = decoding.nbest if decoding.sampling else decoding.beam
-    words += ["--beam", str(beam), "--nbest", str(decoding.nbest)]
-    if decoding.sampling:
-        words += ["--sampling", "--temperature", str(decoding.temperature)]
-        words += ["--sampling-topk", str(decoding.top_k)] if decoding.top_k else []
-    return [*words, *decoding.options]
+    options: dict[str, Any] = {
+        "path": ":".join(map(str, config.model)),
+        "task": _decoding_task(str(trained["_name"])),
+        "source_lang": data.source,
+        "target_lang": data.target,
+        "max_len_a": 0,
+        "right_to_left": bool(trained.get("right_to_left")),
+        "max_len_b": config.max_len_b,
+        "lenpen": config.lenpen,
+        "beam": config.nbest if config.sampling else config.beam,
+        "nbest": config.nbest,
+        "fp16": config.compute_type == "float16",
+    }
+    if config.sampling:
+        options |= {"sampling": True, "temperature": config.temperature}
+        options |= {"sampling_topk": config.sampling_topk} if config.sampling_topk else {}
+    return [str(data.folder), *_words(options | _own_options(config)), *config.fairseq_options]
+
+
+def _own_options(config: DecodingConfig) -> dict[str, Any]:
+    """Return the options of this package's searches."""
+    options: dict[str, Any] = {}
+    if config.noisy_beam_beta:
+        options["noisy_beam_beta"] = config.noisy_beam_beta
+        options["noisy_beam_granularity"] = config.noisy_beam_granularity
+        options["noisy_beam_seed"] = config.seed
+    if config.fluency_boost_lm:
+        options["fluency_boost_lm"] = config.fluency_boost_lm
+        options["fluency_boost_ratio"] = config.fluency_boost_ratio
+        if config.fluency_boost_data:
+            options["fluency_boost_data"] = config.fluency_boost_data
+    return options
+
+
+def _decoding_task(trained: str) -> str:
+    """Return the registered task that decodes models of a task with more searches, or that task."""
+    from fairseq.tasks import TASK_REGISTRY
+
+    for name, task in TASK_REGISTRY.items():
+        if trained in vars(task).get("decodes_models_of", ()):
+            return str(name)
+    return trained
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as command-line arguments."""
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            words += [flag(name)] if value is True else [flag(name), str(value)]
+    return words
 
 
 def _to(device: Any, sample: Any) -> Any:

@@ -20,8 +20,8 @@ def gpu_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def device_of(kind: str, worker: int) -> Any:
-    """Return the device, cpu or a GPU, of the process of this number, from 0."""
+def torch_device(kind: str, worker: int) -> Any:
+    """Return the CPU or the GPU of the process with this index, from 0."""
     import torch
 
     if kind == "cuda":
@@ -36,9 +36,6 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
         paths: of the checkpoints
         options: of the task that are other now; `data` is the folder of its data
     """
-    import fairseq_ssl
-
-    fairseq_ssl.register()
     from fairseq import checkpoint_utils
 
     for path in paths:
@@ -148,7 +145,7 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     torch.set_num_threads(scoring.threads)
-    device = device_of(scoring.device, worker)
+    device = torch_device(scoring.device, worker)
     models, _, task = load_models(scoring.models, **check_models(scoring))
     for model in models:
         model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()

@@ -11,10 +11,10 @@ from fairseq_ssl.checkpoints import pretrained
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.loading import (
     LoadedModels,
-    device_of,
     load_scoring_models,
     pad_rows,
     token_ids,
+    torch_device,
 )
 from fairseq_ssl.inference.scoring import ScoringConfig, TokenLists
 from fairseq_ssl.text.batches import padded_batches
@@ -100,7 +100,7 @@ class FolderModels:
         for folder in scoring.models[1:]:
             if pretrained.load_tokenizer(folder).get_vocab() != symbols:
                 raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
-        device = device_of(scoring.device, worker)
+        device = torch_device(scoring.device, worker)
         kind = torch.float16 if scoring.half else torch.float32
         models = [pretrained.load_model(folder, has_head=True) for folder in scoring.models]
         self.loaded = LoadedModels(

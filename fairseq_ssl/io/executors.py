@@ -94,21 +94,31 @@ def worker_number() -> int:
     return _number
 
 
+Initializer = Callable[[], object]
+"""Called in each process before it works. Calls after the first must do nothing."""
+
+
 @dataclass(frozen=True)
 class LocalExecutor:
-    """So many processes; with one, the work is done where it is asked for."""
+    """Processes of this machine. One job works in the calling process."""
 
     jobs: int
+    initializer: Initializer | None = None
+    """For example `fairseq_ssl.register`, where models of fairseq are loaded."""
 
     def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order."""
         if self.jobs == 1:
             _keep_freed_memory()
+            if self.initializer is not None:
+                self.initializer()
             yield from map(work, items)
             return
         context = _context()
         numbers = context.Value("i", 0)
-        pool = ProcessPoolExecutor(self.jobs, context, _initialize_worker, (work, numbers))
+        pool = ProcessPoolExecutor(
+            self.jobs, context, _initialize_worker, (work, numbers, self.initializer)
+        )
         try:
             yield from imap_in_order(
                 lambda item: pool.submit(_call, item), Future[Result].result, items, 2 * self.jobs
@@ -129,7 +139,9 @@ def _context() -> multiprocessing.context.BaseContext:
     return multiprocessing.get_context("spawn" if threads else "fork")
 
 
-def _initialize_worker(work: Callable[[Any], Any], numbers: Any) -> None:
+def _initialize_worker(
+    work: Callable[[Any], Any], numbers: Any, initializer: Initializer | None
+) -> None:
     global _work, _number  # one for each worker process
     _work = work
     with numbers.get_lock():
@@ -140,6 +152,8 @@ def _initialize_worker(work: Callable[[Any], Any], numbers: Any) -> None:
     logging.getLogger("fairseq_ssl").setLevel(logging.ERROR)  # notices are the parent's to show
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if initializer is not None:
+        initializer()
 
 
 def _keep_freed_memory() -> None:
@@ -183,6 +197,7 @@ class RayExecutor:
     cpus: float = 1
     """What an item takes of a machine."""
     gpus: float = 0
+    initializer: Initializer | None = None
 
     def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order."""
@@ -193,7 +208,9 @@ class RayExecutor:
         )
         most = 2 * max(1, self._at_a_time(ray.cluster_resources()))
         try:
-            yield from imap_in_order(lambda item: task.remote(sent, item), ray.get, items, most)
+            yield from imap_in_order(
+                lambda item: task.remote(sent, item, self.initializer), ray.get, items, most
+            )
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:
@@ -216,5 +233,7 @@ class RayExecutor:
         return ray
 
 
-def _call_remote(work: Callable[[Any], Any], item: Any) -> Any:
+def _call_remote(work: Callable[[Any], Any], item: Any, initializer: Initializer | None) -> Any:
+    if initializer is not None:
+        initializer()
     return work(item)

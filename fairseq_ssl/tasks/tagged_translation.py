@@ -98,6 +98,8 @@ class TaggedTranslationTask(RightToLeft, TranslationTask):
     """fairseq's translation, with tags before the sources of some data, and a noisy beam."""
 
     cfg: TaggedTranslationConfig
+    decodes_models_of = ("translation", "tagged_translation")
+    """Tasks of training. Their models are decoded in this task, which has the noisy beam search."""
 
     def __init__(self, cfg: TaggedTranslationConfig, source: Any, target: Any) -> None:
         super().__init__(cfg, source, target)

@@ -52,7 +52,7 @@ MODEL_TARGETS = {
         "-o {out}",
         {"text": READ},
         ("--beam", "--lenpen", "--nbest", "--temperature", "--max-source-tokens", "--max-tokens"),
-        ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--given={out}2"),
+        ("--sampling", "--noisy-beam-beta=6", "--shard=1/2", "--source-output={out}2"),
     ),
     "back-translate.model": Target(
         f"back-translate {{text}} --model {{one.pt}} {DATA} {ALONE} --max-len-b 9 -o {{out}}",

@@ -53,8 +53,7 @@ def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
 
 CTRANSLATE2 = ("--engine", "ctranslate2")
 EITHER = (
-    "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export --to "
-    "ctranslate2 makes it."
+    "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export writes it."
 )
 
 
@@ -91,7 +90,7 @@ def test_nothing_but_its_own_words_is_said(here: Path, run: Run) -> None:
 def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
     best = made_by(*CTRANSLATE2).splitlines()
     for engine in ("ctranslate2", "fairseq"):
-        made = made_by("--engine", engine, "--nbest", "3", "--given", "given").splitlines()
+        made = made_by("--engine", engine, "--nbest", "3", "--source-output", "given").splitlines()
         given = Path("given").read_bytes().splitlines()
         assert given == [line for line in Path("mono").read_bytes().splitlines() for _ in range(3)]
         assert made[::3] == best
@@ -149,7 +148,9 @@ def test_lines_that_can_not_be_translated_are_kept_and_counted(
 ) -> None:
     Path("mono").unlink()
     Path("mono").write_bytes(b"one two\n\n" + b"one " * 9 + b"\n\xff\nthree four\n")
-    made = made_by(*CTRANSLATE2, "--max-source-tokens", "5", "--given", "given").split(b"\n")
+    made = made_by(*CTRANSLATE2, "--max-source-tokens", "5", "--source-output", "given").split(
+        b"\n"
+    )
     assert [bool(line) for line in made] == [True, False, False, False, True, False]
     assert Path("given").read_bytes() == Path("mono").read_bytes()
     told = capsys.readouterr().err
@@ -185,7 +186,7 @@ def test_a_killed_run_goes_on(here: Path) -> None:
         "--block",
         "1",
     ]
-    base += ["--jobs", "1", "--given", "given", "-o"]
+    base += ["--jobs", "1", "--source-output", "given", "-o"]
     whole = made_by(*CTRANSLATE2)
     assert 0 < kill([*base, "killed"], "killed") < len(whole)
     assert main([*base, "killed"]) == 0
@@ -212,31 +213,31 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("flags", "code", "told"),
     [
-        (("--engine", "marian"), 2, "expected fairseq or ctranslate2"),
-        (("--engine", "fairseq,ctranslate2"), 2, "expected fairseq or ctranslate2"),
-        ((*CTRANSLATE2, "--noisy-beam-beta", "6"), 2, "--noisy-beam-beta goes with"),
+        (("--engine", "marian"), 2, "Expected fairseq or ctranslate2"),
+        (("--engine", "fairseq,ctranslate2"), 2, "Expected fairseq or ctranslate2"),
+        ((*CTRANSLATE2, "--noisy-beam-beta", "6"), 2, "--noisy-beam-beta needs the engine fairseq"),
         (("--beam", "2", "--nbest", "3"), 2, "--nbest is 3, more than --beam"),
-        (("--sampling-topk", "3"), 2, "goes with --sampling"),
+        (("--sampling-topk", "3"), 2, "--sampling-topk needs --sampling"),
         (("--block", "0"), 2, "--block is 0; expected 1 to 1048576"),
-        (("--seed", "-1"), 2, "0 or more"),
-        (("--sampling", "--temperature", "nan"), 2, "--temperature is nan; expected 0.01 to 100"),
-        (("--lenpen", "1e30"), 2, "--lenpen is 1e+30; expected -20 to 20"),
-        (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0; expected 0 to 1000"),
+        (("--seed", "-1"), 2, "--seed is -1. Expected 0 or more"),
+        (("--sampling", "--temperature", "nan"), 2, "--temperature is nan. Expected 0.01 to 100"),
+        (("--lenpen", "1e30"), 2, "--lenpen is 1e+30. Expected -20 to 20"),
+        (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0. Expected 0 to 1000"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
         (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
         (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),
         (("--model", "folder"), 1, "folder is a folder. Expected a file."),
-        (("--model", "ct2"), 1, "ct2 is a folder. A CTranslate2 model needs --engine ctranslate2"),
+        (("--model", "ct2"), 1, "A CTranslate2 model needs the engine ctranslate2"),
         ((*CTRANSLATE2, "--model", "nothing"), 1, f"nothing does not exist. {EITHER}"),
         ((*CTRANSLATE2, "--model", "folder"), 1, f"folder is a folder without model.bin. {EITHER}"),
-        ((*CTRANSLATE2, "--model", "ct2/model.bin"), 1, "a CTranslate2 model. Give its folder."),
+        ((*CTRANSLATE2, "--model", "ct2/model.bin"), 1, "a CTranslate2 model. Pass its folder."),
         ((*CTRANSLATE2, "--model", "ct2"), 1, "ct2/config.json cannot be read"),
         ((*CTRANSLATE2, "--model", "mono"), 1, "mono can not be read as a checkpoint"),
-        ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "takes an ensemble"),
+        ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "For an ensemble, use the engine fairseq"),
         (("--data-dir", "."), 1, "dict.words.txt does not exist"),
         (("-s", "en"), 1, "dict.en.txt does not exist"),
         (("--device", "cuda"), 2, "no CUDA device"),
-        (("--given", "mono"), 2, "must be different files"),
+        (("--source-output", "mono"), 2, "must be different files"),
         (("--shard", "4/3"), 2, "expected I/N"),
     ],
 )

@@ -216,7 +216,7 @@ def test_a_language_model_keeps_what_is_less_fluent(
     made, given = tmp_path / "made", tmp_path / "given"
     run(
         *("fairseq-ssl", "back-translate", toy_text / "valid.words", "--model", model, *search),
-        *(*boost, "--data-dir", toy_data, "-o", made, "--given", given, "--jobs", "1"),
+        *(*boost, "--data-dir", toy_data, "-o", made, "--source-output", given, "--jobs", "1"),
     )
     kept.sort(key=lambda pair: pair[0])
     sources = (toy_text / "valid.words").read_text().splitlines()

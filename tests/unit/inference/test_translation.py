@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from fairseq_ssl.inference.translation import (
-    GIVEN,
-    MADE,
-    DecodedLine,
+    OUTPUT,
+    SOURCE_OUTPUT,
+    BlockTranslator,
     Decoder,
     DecodingConfig,
-    Translation,
+    Hypotheses,
 )
 from fairseq_ssl.io.blocks import ByteBlock
 
@@ -25,26 +25,27 @@ class Backwards:
     def __init__(self) -> None:
         self.seeds: list[int] = []
 
-    def begin(self, seed: int) -> None:
+    def set_seed(self, seed: int) -> None:
         self.seeds.append(seed)
 
-    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[DecodedLine]:
+    def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         return [self._lines(*pair) for pair in zip(sentences, ids, strict=True)]
 
-    def _lines(self, sentence: list[str], number: int) -> DecodedLine:
+    def _lines(self, sentence: list[str], number: int) -> Hypotheses:
         line = " ".join([*reversed(sentence), str(number)])
-        special: dict[str, DecodedLine] = {"fail": None, "none": [], "two": [line, f"again {line}"]}
+        special: dict[str, Hypotheses] = {"fail": None, "none": [], "two": [line, f"again {line}"]}
         return special.get(sentence[0], [line])
 
 
 DECODER = Backwards()
 
 
-def load(decoding: DecodingConfig, worker: int) -> Decoder:
+def load(config: DecodingConfig, worker: int) -> Decoder:
     return DECODER
 
 
-WORK = Translation(load, DecodingConfig(()), 3, 4, (MADE, GIVEN), (False, False))
+CONFIG = DecodingConfig((), seed=3, max_source_tokens=4)
+WORK = BlockTranslator(load, CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
 
 
 def test_every_line_keeps_its_place() -> None:
@@ -92,6 +93,6 @@ def test_packed_pieces_are_the_same_lines() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_seed_of_a_block_is_its_own(seed: int) -> None:
-    replace(WORK, seed=seed)(ByteBlock(1, 0, b"a\n"))
-    replace(WORK, seed=seed)(ByteBlock(2, 0, b"a\n"))
+    replace(WORK, config=replace(CONFIG, seed=seed))(ByteBlock(1, 0, b"a\n"))
+    replace(WORK, config=replace(CONFIG, seed=seed))(ByteBlock(2, 0, b"a\n"))
     assert DECODER.seeds[-2] != DECODER.seeds[-1]

@@ -35,6 +35,21 @@ def test_results_come_in_order(jobs: int) -> None:
     assert list(LocalExecutor(jobs).ordered(squared, range(20))) == [n * n for n in range(20)]
 
 
+def initialize() -> None:
+    os.environ["INITIALIZED"] = "yes"
+
+
+def initialized(number: int) -> str | None:
+    return os.environ.get("INITIALIZED")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_process_is_initialized(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INITIALIZED", "")
+    assert set(LocalExecutor(jobs).ordered(initialized, range(5))) == {""}
+    assert set(LocalExecutor(jobs, initialize).ordered(initialized, range(5))) == {"yes"}
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_errors_reach_who_asked(jobs: int) -> None:
     with pytest.raises(DataError, match="five"):

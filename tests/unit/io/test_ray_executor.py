@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -68,6 +69,19 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
 def test_errors_reach_who_asked(cluster: Any) -> None:
     with pytest.raises(DataError, match="item 0"):
         list(RayExecutor(cluster.address).ordered(failing, range(3)))
+
+
+def initialize() -> None:
+    os.environ["INITIALIZED"] = "yes"
+
+
+def initialized(number: int) -> str | None:
+    return os.environ.get("INITIALIZED")
+
+
+def test_each_process_is_initialized(cluster: Any) -> None:
+    executor = RayExecutor(cluster.address, initializer=initialize)
+    assert set(executor.ordered(initialized, range(4))) == {"yes"}
 
 
 def test_the_output_is_the_local_run_s(

@@ -1,0 +1,297 @@
+"""Back-translation of lists of lines and of files of any size."""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl._version import __version__
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference.ctranslate2_decoder import Conversion, CTranslate2Decoder
+from fairseq_ssl.inference.fairseq_decoder import FairseqDecoder
+from fairseq_ssl.inference.translation import (
+    OUTPUT,
+    SOURCE_OUTPUT,
+    TRANSLATION_COUNTS,
+    BlockTranslator,
+    DecodingConfig,
+)
+from fairseq_ssl.io.blocks import byte_blocks
+from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.jobs import (
+    Chunks,
+    ProgressFactory,
+    State,
+    TextInput,
+    check_distinct,
+    run_job,
+    silent_progress,
+)
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.signature import Signature
+
+DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
+    "fairseq": FairseqDecoder,
+    "ctranslate2": CTranslate2Decoder,
+}
+BLOCK_KIB = {"cpu": 64, "cuda": 1024}
+"""Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU."""
+SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
+"""Search options in the signature that is printed."""
+logger = logging.getLogger(__name__)
+
+
+class TranslationModel:
+    """A loaded translation model."""
+
+    def __init__(self, config: DecodingConfig, engine: str) -> None:
+        """Load the model.
+
+        Args:
+            config: the model and its search options
+            engine: ``fairseq`` or ``ctranslate2``
+        """
+        self.config = _prepare(replace(config, nbest=1), engine)
+        self._translator = BlockTranslator(DECODERS[engine], self.config)
+        self._decoder = DECODERS[engine](self.config, 0)
+
+    def translate(self, lines: Iterable[str]) -> list[str]:
+        """Return a translation of each line: what `back_translate_file` writes for these lines.
+
+        Args:
+            lines: tokens or subwords separated by spaces, as in the training data. The
+                translation of a blank or overlong line is empty.
+        """
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8")
+        blocks = byte_blocks(io.BytesIO(data), size=BLOCK_KIB[self.config.device] * 1024)
+        outputs = [self._translator.translate(block, self._decoder).outputs[0] for block in blocks]
+        return b"".join(outputs).decode("utf-8").split("\n")[:-1]
+
+
+def load_model(
+    path: Path | str | DecodingConfig, data_dir: Path | str | None = None, engine: str | None = None
+) -> TranslationModel:
+    """Load a translation model. Call `fairseq_ssl.register` first.
+
+    Args:
+        path: a checkpoint or the folder of a CTranslate2 model; a `DecodingConfig` for an ensemble
+            or for other search options
+        data_dir: folder of the dictionaries of a checkpoint
+        engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder)
+
+    >>> model = load_model("checkpoint_best.pt", "data-bin")  # doctest: +SKIP
+    >>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
+    ['a small test']
+    """
+    config = path
+    if not isinstance(config, DecodingConfig):
+        config = DecodingConfig((Path(config),), Path(data_dir) if data_dir else None)
+    if engine is None:
+        engine = "ctranslate2" if config.model[0].is_dir() else "fairseq"
+    return TranslationModel(config, engine)
+
+
+def back_translate(
+    lines: Iterable[str],
+    model: Path | str,
+    beam: int = 6,
+    engine: str = "ctranslate2",
+    *,
+    data_dir: Path | str | None = None,
+    sampling: bool = False,
+    seed: int = 1,
+    device: str = "cpu",
+) -> list[str]:
+    """Return the translation of each line. Call `fairseq_ssl.register` first.
+
+    Args:
+        lines: tokens or subwords separated by spaces, as in the training data of the model
+        model: a checkpoint or the folder of a CTranslate2 model
+        beam: beam size
+        engine: ``ctranslate2``, or ``fairseq`` for all architectures
+        data_dir: folder of the dictionaries of a checkpoint
+        sampling: sample the translations instead of a beam search
+        seed: seed of sampling
+        device: ``cpu`` or ``cuda``
+
+    >>> back_translate(["ein Test"], "de-en.pt", data_dir="data-bin")  # doctest: +SKIP
+    ['a test']
+    """
+    config = DecodingConfig(
+        (Path(model),),
+        Path(data_dir) if data_dir else None,
+        beam=beam,
+        sampling=sampling,
+        seed=seed,
+        device=device,
+    )
+    return load_model(config, engine=engine).translate(lines)
+
+
+@dataclass(frozen=True)
+class BackTranslationSummary:
+    """Counts of a translated text."""
+
+    signature: Signature
+    outputs: tuple[Path, ...]
+    lines: int
+    pairs: int
+    """Lines of the outputs."""
+    blank: int
+    too_long: int
+    undecodable: int
+    """Lines that are not UTF-8."""
+    failed: int
+    """Lines that did not fit into the memory of the GPU."""
+    written: int
+    """Tokens of the translations."""
+    seconds: float
+
+
+def back_translate_file(
+    source: Path | None,
+    output: Path | IO[bytes],
+    config: DecodingConfig,
+    *,
+    engine: str = "ctranslate2",
+    source_output: Path | None = None,
+    block: int | None = None,
+    shard: tuple[int, int] = (1, 1),
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> BackTranslationSummary | None:
+    """Translate a text. Return None if an earlier run has written it.
+
+    The outputs are the same for any number of processes and shards. An interrupted run resumes.
+
+    Args:
+        source: text in the model's source language, ``.gz`` by suffix; None: stdin
+        output: the translations, a file (``.gz`` by suffix) or a binary stream
+        config: the model and its search options
+        engine: ``ctranslate2``, or ``fairseq`` for all architectures and searches
+        source_output: write the source lines too, aligned with the translations
+        block: size in KiB of the text that is sorted by length and translated at a time
+            (default: see `BLOCK_KIB`)
+        shard: (i, n) for the i-th of n parts of the source; outputs are named after the part
+        executor: where to work (default: this process); pass `fairseq_ssl.register` as the
+            initializer of its processes for the engine ``fairseq``
+        overwrite: replace the outputs
+        progress: called with the number of lines done
+    """
+    _check_engine(engine)
+    if not isinstance(output, Path) and (source_output or shard != (1, 1)):
+        raise UsageError("`source_output` and `shard` need an `output` file.")
+    text = TextInput(source, shard, size=(block or BLOCK_KIB[config.device]) * 1024)
+    files = {OUTPUT: output if isinstance(output, Path) else None, SOURCE_OUTPUT: source_output}
+    outputs = {name: text.shard_path(path) for name, path in files.items() if path is not None}
+    check_distinct(text.path, outputs.values())
+    for path in config.model:
+        DECODERS[engine].check_model(path)
+    job = _BackTranslationJob(config, engine, text, outputs, executor or LocalExecutor(1), progress)
+    written = run_job(
+        list(outputs.values()),
+        job.params,
+        job.chunks,
+        job.signature,
+        overwrite=overwrite,
+        from_stdin=source is None,
+        stdout=None if isinstance(output, Path) else output,
+    )
+    return job.summary() if written else None
+
+
+def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
+    """Return True if fairseq loads the checkpoint, so that `fairseq_ssl.register` is needed."""
+    is_folder = config.model[0].is_dir()
+    return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
+
+
+def _check_engine(engine: str) -> None:
+    if engine not in DECODERS:
+        raise UsageError(f"`engine` is {engine!r}. Expected {' or '.join(DECODERS)}.")
+
+
+def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
+    _check_engine(engine)
+    config = DECODERS[engine].prepare(config)
+    return replace(config, model=tuple(path.resolve() for path in config.model))
+
+
+@dataclass
+class _BackTranslationJob:
+    """Arguments and counts of one call of `back_translate_file`."""
+
+    config: DecodingConfig
+    engine: str
+    text: TextInput
+    outputs: dict[str, Path]
+    executor: Executor
+    progress: ProgressFactory
+    totals: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        config = asdict(self.config)
+        del config["threads"]
+        config["model"] = [[str(path), *file_fingerprint(path)] for path in self.config.model]
+        for name in ("data_dir", "fluency_boost_lm", "fluency_boost_data"):
+            config[name] = config[name] and str(config[name])
+        self.params: dict[str, Any] = {
+            "engine": self.engine,
+            **config,
+            "input": str(self.text),
+            "input_is": self.text.fingerprint,
+            "block": self.text.size,
+            "outputs": {name: str(path) for name, path in self.outputs.items()},
+            "shard": "{}/{}".format(*self.text.shard),
+            "version": __version__,
+        }
+        """Everything that determines the bytes of the outputs."""
+
+    def signature(self) -> Signature:
+        """Return the parameters and the counts."""
+        params = {key: value for key, value in self.params.items() if key != "version"}
+        counts = {name: self.totals[name] for name in TRANSLATION_COUNTS}
+        return Signature("back-translate", params | counts)
+
+    def summary(self) -> BackTranslationSummary:
+        """Return the counts."""
+        names = ("lines", "pairs", "blank", "too_long", "undecodable", "failed", "written")
+        shown = {name: self.params[name] for name in ("engine", *SIGNED)}
+        return BackTranslationSummary(
+            Signature("back-translate", shown),
+            tuple(self.outputs.values()),
+            **{name: self.totals[name] for name in names},
+            seconds=self.seconds,
+        )
+
+    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+        """Translate the rest of the text block by block."""
+        if state:
+            self.text.position = state["position"]
+            self.totals.update(state["totals"])
+            logger.warning("resuming after line %s", self.totals["lines"])
+        outputs = self.outputs or {OUTPUT: Path()}
+        translator = BlockTranslator(
+            DECODERS[self.engine],
+            _prepare(self.config, self.engine),
+            tuple(outputs),
+            tuple(path.suffix == ".gz" for path in outputs.values()),
+        )
+        report = self.progress("back-translate", "sentences")
+        begin, written = time.monotonic(), 0
+        for result, share in self.text.map_blocks(self.executor, translator):
+            self.totals.update(result.counts)
+            written += result.counts["written"]
+            self.seconds = time.monotonic() - begin
+            report(result.counts["lines"], share, f"{written / self.seconds:.0f} tokens/s")
+            yield result.outputs, {"position": result.end, "totals": self.totals}
+        if not self.totals["lines"] and self.text.shard == (1, 1):
+            raise DataError(f"{self.text} is empty. Expected a line or more.")
