@@ -78,10 +78,19 @@ __all__ = ["__version__", "register"]
 
 
 def register() -> None:
-    """Register the names above with fairseq, and patch fairseq to load checkpoints safely."""
-    from fairseq_ssl.plugin import register_all
+    """Register the names above with fairseq, and patch fairseq to load checkpoints safely.
 
-    register_all()
+    Calls after the first do nothing.
+    """
+    global _is_registered
+    if not _is_registered:
+        from fairseq_ssl.plugin import register_all
+
+        register_all()
+        _is_registered = True
+
+
+_is_registered = False
 
 
 # `--user-dir` imports the package where fairseq is loaded. The text tools run without fairseq.

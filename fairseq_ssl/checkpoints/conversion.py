@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from fairseq_ssl import register
 from fairseq_ssl.checkpoints.files import (
     State,
     architecture,
@@ -49,7 +48,6 @@ def inference_config(
     Raises:
         DataError: if a declared option has a value of another type
     """
-    register()
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.dataclass.configs import FairseqConfig
     from fairseq.models import ARCH_MODEL_REGISTRY
@@ -61,8 +59,8 @@ def inference_config(
     )
     if arch not in ARCH_MODEL_REGISTRY:
         raise DataError(
-            f"The checkpoint holds a model of the architecture {arch!r}, which neither fairseq nor "
-            "this package has."
+            f"The checkpoint holds a model of the architecture {arch!r}, which is not registered "
+            "with fairseq."
         )
     config["distributed_training"] |= dict.fromkeys(
         ("distributed_world_size", "distributed_num_procs", "nprocs_per_node"), 1
@@ -260,14 +258,14 @@ def _check_positions(options: dict[str, Any]) -> None:
         )
 
 
-TWO_WAY_TASK = "reconstruction_translation"
 DIRECTION_PREFIX = "models."
 TWO_WAY_CRITERION = {"_name": "cross_entropy", "sentence_avg": True}
 
 
 def is_two_way(state: State) -> bool:
-    """Tell whether a checkpoint holds a model for each direction."""
-    return bool(task_options(state)["_name"] == TWO_WAY_TASK)
+    """Return True if a checkpoint holds a model for each direction, as fairseq's multi-models."""
+    names = state["model"]
+    return bool(names) and all(name.startswith(DIRECTION_PREFIX) for name in names)
 
 
 def one_direction(state: State, source: str | None, target: str | None) -> State:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import GrowingJob, Pieces
@@ -111,6 +112,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _classifier(args: argparse.Namespace) -> Any:
+    fairseq_ssl.register()
     from fairseq_ssl.analysis.classification import TextClassifierPipeline
 
     if args.batch_size < 1:

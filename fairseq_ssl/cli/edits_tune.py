@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import fairseq_ssl
 from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.options import one_device
 from fairseq_ssl.edits.coverage import agreement
@@ -63,6 +64,7 @@ def _corrector(settings: Mapping[str, Any]) -> Any:
 
     from fairseq_ssl.inference.loading import load_models
 
+    fairseq_ssl.register()
     device = one_device(settings["device"])
     if not settings["data"].exists():
         raise DataError(f"{settings['data']} does not exist.")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fairseq_ssl
 from fairseq_ssl.cli.options import QUANTIZATIONS, add_data, add_replace, check_new, one_writer
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     check_new(args.output, args.overwrite)
     if args.to != "ctranslate2" and (args.data_dir or args.quantization != "float32"):
         raise UsageError("--data-dir and --quantization go with --to ctranslate2 only.")
+    fairseq_ssl.register()
     from fairseq_ssl.checkpoints import files
     from fairseq_ssl.checkpoints.conversion import to_stock
 
@@ -82,14 +84,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _one_model(state: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Take the model that is wanted out of a checkpoint of two."""
-    from fairseq_ssl.checkpoints.conversion import TWO_WAY_TASK, is_two_way, one_direction
+    from fairseq_ssl.checkpoints.conversion import is_two_way, one_direction
 
     if is_two_way(state):
         return one_direction(state, args.source_lang, args.target_lang)
     if args.to == "translation":
         raise UsageError(
-            f"{args.checkpoint} holds one model already: --to translation is for those of --task "
-            f"{TWO_WAY_TASK}."
+            f"{args.checkpoint} holds one model. --to translation is for checkpoints of two "
+            "directions."
         )
     if args.to == "fairseq" and (args.source_lang or args.target_lang):
         raise UsageError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import fairseq_ssl
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.options import one_device, one_writer
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     options.splits(args)
     named = options.checkpoints(args)
     device = one_device(args.device)
+    fairseq_ssl.register()
     within = buckets(args.ends)
     runs = {
         name: [_one(path, device, args, within) for path in paths] for name, paths in named.items()

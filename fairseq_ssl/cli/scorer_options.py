@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.loading import gpu_count
@@ -37,7 +38,7 @@ def device(args: argparse.Namespace) -> str:
 
 def engine(args: argparse.Namespace) -> Executor:
     """Return the processes that do the work."""
-    return options.model_executor(args, gpu_count)
+    return options.model_executor(args, gpu_count, fairseq_ssl.register)
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:

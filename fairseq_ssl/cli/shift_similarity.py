@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import fairseq_ssl
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.options import one_device, one_writer
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--offsets are {args.offsets}; expected two or more, none below 0.")
     named = options.checkpoints(args, least=1)
     device = one_device(args.device)
+    fairseq_ssl.register()
     models: dict[str, Any] = {}
     for name, paths in named.items():
         runs = [_one(path, device, args) for path in paths]

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import fairseq_ssl
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.options import one_device, one_writer
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--lines is {args.lines}; expected 1 or more.")
     named = options.checkpoints(args, least=1)
     device = one_device(args.device)
+    fairseq_ssl.register()
     models = {name: [_one(path, device, args) for path in paths] for name, paths in named.items()}
     results = {name: _summary(runs) for name, runs in models.items()}
     _draw(args, results)

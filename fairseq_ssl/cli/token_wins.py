@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fairseq_ssl
 from fairseq_ssl.cli import analysis_options as options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.options import one_device, one_writer
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
             "expected as many of each name."
         )
     device = one_device(args.device)
+    fairseq_ssl.register()
     scores = {name: [_score(path, device, args) for path in named[name]] for name in named}
     baseline = next(iter(named))
     ranks = _gold_ranks(named[baseline][0], device, args)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, UsageError, flag
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.loading import gpu_count, torch_device
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.text.batches import padded_batches
@@ -47,13 +47,12 @@ class FairseqDecoder:
 
     @staticmethod
     def prepare(config: DecodingConfig) -> DecodingConfig:
-        """Reject a config that fairseq does not accept, before a model is loaded."""
+        """Reject a data type that fairseq does not have."""
         if config.compute_type not in ("float32", "float16"):
             raise UsageError(
                 f"`compute_type` is {config.compute_type}. The engine fairseq computes in float32 "
                 "or float16."
             )
-        fairseq_config(config)
         return config
 
     def set_seed(self, seed: int) -> None:
@@ -194,7 +193,8 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name, value in options.items():
         if value is not False:
-            words += [flag(name)] if value is True else [flag(name), str(value)]
+            option = f"--{name.replace('_', '-')}"
+            words += [option] if value is True else [option, str(value)]
     return words
 
 

@@ -55,3 +55,42 @@ fairseq_ssl.register()
     shown = run(sys.executable, "-c", script, cwd=tmp_path, code=1).stderr
     assert "MissingPackageError" in shown
     assert "scripts/setup.sh" in shown
+
+
+LOWER = (
+    *("io", "text", "metrics", "noise", "filters"),
+    *("edits", "rerank", "report", "checkpoints", "modules", "inference", "learned_filter"),
+)
+
+
+def modules_below() -> list[str]:
+    """Return the modules of the layers below fairseq's registered classes."""
+    files = [path for name in LOWER for path in (PACKAGE / name).rglob("*.py")]
+    names = [path.relative_to(PACKAGE).with_suffix("").as_posix() for path in files]
+    return sorted(
+        f"fairseq_ssl.{name.replace('/', '.').removesuffix('.__init__')}" for name in names
+    )
+
+
+def test_importing_a_lower_package_registers_nothing(run: Run, tmp_path: Path) -> None:
+    assert len(modules_below()) > 50
+    script = f"""
+import importlib
+for name in {modules_below()!r}:
+    importlib.import_module(name)
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.optim import OPTIMIZER_REGISTRY
+from fairseq_ssl.papers import PAPERS
+names = {{name for paper in PAPERS for name in paper.registered}}
+for registry in (ARCH_MODEL_REGISTRY, MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY):
+    assert not names & set(registry)
+assert not names & set(OPTIMIZER_REGISTRY)
+"""
+    run(sys.executable, "-c", script, cwd=tmp_path)
+
+
+def test_only_the_top_registers() -> None:
+    files = [path for name in (*LOWER, "data") for path in (PACKAGE / name).rglob("*.py")]
+    assert [path for path in files if "register()" in path.read_text("utf-8")] == []

@@ -62,5 +62,5 @@ def test_two_models_train_resume_decode_and_are_exported(
     assert "Give -s digits -t words or -s words -t digits." in capsys.readouterr().err
     again = ["export", str(tmp_path / "plain.pt"), "-o", str(tmp_path / "o.pt")]
     assert main([*again, "--to", "translation"]) == 2
-    assert "holds one model already" in capsys.readouterr().err
+    assert "holds one model. --to translation is for checkpoints of two" in capsys.readouterr().err
     assert main([*again, "--to", "fairseq", "-s", "words"]) == 2

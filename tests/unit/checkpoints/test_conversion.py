@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+import fairseq_ssl
 from fairseq_ssl.checkpoints.conversion import to_stock
 from fairseq_ssl.errors import DataError
+
+fairseq_ssl.register()
 
 
 def shape_state(arch: str = "shape_transformer_big", **ours: Any) -> dict[str, Any]:

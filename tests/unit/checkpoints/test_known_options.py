@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+import fairseq_ssl
 from fairseq_ssl.checkpoints.averaging import average
 from fairseq_ssl.checkpoints.conversion import one_direction, to_stock
 from fairseq_ssl.errors import DataError
 
+fairseq_ssl.register()
 CODE = "__import__('os').system('touch canary')"
 
 
@@ -103,7 +105,7 @@ def test_a_value_of_another_type_is_rejected_by_name(option: str, value: Any) ->
 
 def test_unknown_names_are_replaced_or_rejected() -> None:
     assert to_stock(state(task=CODE))["cfg"]["task"]["_name"] == "translation"
-    with pytest.raises(DataError, match="neither fairseq nor this package has"):
+    with pytest.raises(DataError, match="which is not registered with fairseq"):
         to_stock(state("transformer_of_a_stranger"))
     with pytest.raises(DataError, match="weight 'code' of the checkpoint is not a tensor"):
         to_stock({**state(), "model": {"code": CODE}})
