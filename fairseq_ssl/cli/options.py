@@ -49,18 +49,17 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def number(minimum: float, maximum: float) -> Callable[[str], float]:
-    """Return an argparse type: a number of this range."""
+def number(minimum: float, maximum: float, exclusive: bool = False) -> Callable[[str], float]:
+    """Return an argparse type: a number of this range, with `exclusive` above the minimum."""
+    expected = f"above {minimum}, up to {maximum}" if exclusive else f"{minimum} to {maximum}"
 
     def parse(word: str) -> float:
         try:
             value = float(word)
         except ValueError:
             value = math.nan
-        if not minimum <= value <= maximum:
-            raise argparse.ArgumentTypeError(
-                f"{word} is out of range. Expected {minimum} to {maximum}."
-            )
+        if not minimum <= value <= maximum or (exclusive and value == minimum):
+            raise argparse.ArgumentTypeError(f"{word} is out of range. Expected {expected}.")
         return value
 
     return parse

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.cli.options import (
     STDIN,
     add_file,
@@ -20,14 +19,7 @@ from fairseq_ssl.cli.options import (
 )
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.casing import detruecaser
-from fairseq_ssl.text.postprocessing import (
-    UnknownCopies,
-    fix_japanese_punctuation,
-    remove_latin_brackets,
-    replace_unknown,
-)
-from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer, subword_joiner
+from fairseq_ssl.text.postprocessing import UnknownCopies, postprocessor
 from fairseq_ssl.text.vocabulary import read_counts
 
 SUMMARY = "put translations right: unknown words, subwords, case, tokens, Japanese punctuation"
@@ -103,22 +95,15 @@ def run(args: argparse.Namespace) -> int:
     """Do the steps to each line."""
     chosen = _chosen(args)
     check_output(args.output, args.file, *(getattr(args, name) for name in COPYING))
-    rewrites = _rewrites(args)
+    steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
+    process = postprocessor(**steps)
     copies = _copies(args) if args.copy_unknown else None
     signature = Signature("postprocess", chosen)
 
-    def lines() -> Iterator[str]:
-        for line in _copied(args, copies) if copies else input_lines(args.file):
-            for rewrite in rewrites:
-                line = rewrite(line)
-            yield line
-
-    write_lines(lines(), args.output, signature)
+    lines = _copied(args, copies) if copies else input_lines(args.file)
+    write_lines(map(process, lines), args.output, signature)
     if copies:
-        print(
-            f"{copies.copied} <unk> became source tokens, {copies.left} found none",
-            file=sys.stderr,
-        )
+        print_lines(f"{copies.copied} <unk> became source tokens, {copies.left} found none")
     return 0
 
 
@@ -138,22 +123,6 @@ def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
         if not args.copy_unknown and getattr(args, name) is not None:
             raise UsageError(f"{option} goes with --copy-unknown.")
     return chosen
-
-
-def _rewrites(args: argparse.Namespace) -> list[LineRewriter]:
-    """Return what is done to a line after copying, in its order."""
-    steps: list[LineRewriter] = [subword_joiner(args.subwords)]
-    if args.unknown_to is not None:
-        steps.append(partial(replace_unknown, text=args.unknown_to))
-    if args.detruecase:
-        steps.append(detruecaser())
-    if args.moses:
-        steps.append(moses_detokenizer("none", args.moses))
-    if args.japanese_punctuation:
-        steps.append(fix_japanese_punctuation)
-    if args.remove_brackets:
-        steps.append(remove_latin_brackets)
-    return steps
 
 
 def _copies(args: argparse.Namespace) -> UnknownCopies:

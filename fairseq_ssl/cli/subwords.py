@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from fairseq_ssl.cli.console import watched
+from fairseq_ssl.cli.console import print_lines, watched
 from fairseq_ssl.cli.options import (
     add_file,
     add_line_jobs,
     add_output,
     add_replace,
     check_jobs,
-    check_new,
     check_output,
     input_lines,
+    integer,
+    number,
     one_writer,
     write_lines,
 )
@@ -25,15 +24,13 @@ from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.model import (
     SENTENCEPIECE,
     SUBWORD_KINDS,
-    SUBWORD_NMT,
     subword_dictionary,
     subword_encoder,
+    train_subwords,
 )
-from fairseq_ssl.text.subwords.training import VOCABULARY_SUFFIX, sample_lines, with_suffix
 from fairseq_ssl.text.tags import check_tag
 from fairseq_ssl.text.tokenization import subword_joiner
 
@@ -47,7 +44,6 @@ EXAMPLES = """\
   fairseq-ssl subwords dictionary bpe.en > dict.en.txt
   fairseq-ssl subwords decode < output.bpe.en > output.en"""
 
-COVERAGE, MODEL_TYPE = 1.0, "bpe"
 TAGS = "tags that are never cut, such as <BT> <FT>"
 
 
@@ -109,7 +105,7 @@ def _add_train(steps: Steps) -> None:
     )
     train.add_argument(
         "--size",
-        type=int,
+        type=integer(1),
         required=True,
         metavar="N",
         help="sentencepiece: pieces of the vocabulary, tags among them; subword-nmt: merges; 1 or "
@@ -117,21 +113,21 @@ def _add_train(steps: Steps) -> None:
     )
     train.add_argument(
         "--character-coverage",
-        type=float,
+        type=number(0, 1, exclusive=True),
         metavar="SHARE",
         help="sentencepiece: share of the text's characters that the pieces cover, the others are "
         "unknown; above 0, up to 1; 1.0 for English and 0.9998 for Japanese in the thesis "
-        f"(default: {COVERAGE})",
+        "(default: 1.0)",
     )
     train.add_argument(
         "--model-type",
         choices=("bpe", "unigram"),
-        help=f"sentencepiece: byte-pair encoding, as in the thesis, or its unigram language model "
-        f"(default: {MODEL_TYPE})",
+        help="sentencepiece: byte-pair encoding, as in the thesis, or its unigram language model "
+        "(default: bpe)",
     )
     train.add_argument(
         "--sample-lines",
-        type=int,
+        type=integer(1),
         metavar="N",
         help="train on so many lines drawn from the text; 1 or more (default: all)",
     )
@@ -171,45 +167,25 @@ def run(args: argparse.Namespace) -> int:
 
 @one_writer
 def _train(args: argparse.Namespace) -> int:
-    options = _options(args)
-    package = subword_nmt_model if args.kind == SUBWORD_NMT else sentencepiece_model
-    for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
-        check_new(with_suffix(args.output, suffix), args.overwrite)
-    lines = watched(chain.from_iterable(map(input_lines, args.text)), "subwords train", "lines")
-    if args.sample_lines is not None:
-        lines = iter(sample_lines(lines, args.sample_lines, args.seed))
-    trained = package.train(lines, args.output, args.size, **options)
-    parameters = {"kind": args.kind, "lines": trained.lines, "size": args.size, **options}
-    if args.sample_lines is not None:
-        parameters["seed"] = args.seed
-    signature = Signature("subwords", {**parameters, "text": [str(path) for path in args.text]})
-    signature.write_beside(trained.model)
-    for note in (signature, *trained.notes, f"wrote {trained.pieces} pieces to {trained.model}"):
-        print(note, file=sys.stderr)
-    return 0
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what the kind is trained with; refuse what goes with the other, or is out of range."""
-    for flag, value in (("--size", args.size), ("--sample-lines", args.sample_lines)):
-        if value is not None and value < 1:
-            raise UsageError(f"{flag} is {value}; expected 1 or more.")
     for path in args.text:
         if path.name in [f"{args.output.name}{end}" for end in (".model", ".codes", ".vocab")]:
             check_output(args.output.with_name(path.name), path)
-    options: dict[str, Any] = {"tags": list(dict.fromkeys(args.tags))}
-    if args.kind == SENTENCEPIECE:
-        coverage = COVERAGE if args.character_coverage is None else args.character_coverage
-        if not 0 < coverage <= 1:
-            raise UsageError(f"--character-coverage is {coverage}; expected above 0, up to 1.")
-        return {**options, "coverage": coverage, "model_type": args.model_type or MODEL_TYPE}
-    for flag, value in (
-        ("--character-coverage", args.character_coverage),
-        ("--model-type", args.model_type),
-    ):
-        if value is not None:
-            raise UsageError(f"{flag} goes with {SENTENCEPIECE}, not with {args.kind}.")
-    return options
+    lines = chain.from_iterable(map(input_lines, args.text))
+    trained, signature = train_subwords(
+        watched(lines, "subwords train", "lines"),
+        args.output,
+        args.size,
+        args.kind,
+        tags=args.tags,
+        character_coverage=args.character_coverage,
+        model_type=args.model_type,
+        sample=args.sample_lines,
+        seed=args.seed,
+        source=[str(path) for path in args.text],
+        overwrite=args.overwrite,
+    )
+    print_lines(signature, *trained.notes, f"wrote {trained.pieces} subwords to {trained.model}")
+    return 0
 
 
 def _encode(args: argparse.Namespace) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from functools import partial
 
 from fairseq_ssl.errors import DataError
+from fairseq_ssl.text.casing import detruecaser
+from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer, subword_joiner
 
 
 def read_generated_lines(lines: Iterable[str], field: str) -> Iterator[str]:
@@ -116,3 +119,41 @@ def remove_latin_brackets(line: str) -> str:
     Those with a digit, or anything else but spaces and simple punctuation, stay.
     """
     return BRACKETS.sub("", line)
+
+
+def postprocessor(
+    subwords: str | None = None,
+    unknown_to: str | None = None,
+    detruecase: bool = False,
+    moses: str | None = None,
+    japanese_punctuation: bool = False,
+    remove_brackets: bool = False,
+) -> LineRewriter:
+    """Return a function that applies these steps to a line of output, in this order.
+
+    Args:
+        subwords: the kind of subwords to join, or ``none``
+        unknown_to: text that replaces each ``<unk>``
+        detruecase: capitalize the first word of each sentence
+        moses: language of Moses' detokenizer
+        japanese_punctuation: replace English punctuation in Japanese
+        remove_brackets: remove brackets with Latin text after katakana
+    """
+    steps: list[LineRewriter] = [subword_joiner(subwords)]
+    if unknown_to is not None:
+        steps.append(partial(replace_unknown, text=unknown_to))
+    if detruecase:
+        steps.append(detruecaser())
+    if moses:
+        steps.append(moses_detokenizer("none", moses))
+    if japanese_punctuation:
+        steps.append(fix_japanese_punctuation)
+    if remove_brackets:
+        steps.append(remove_latin_brackets)
+
+    def process(line: str) -> str:
+        for step in steps:
+            line = step(line)
+        return line
+
+    return process

@@ -79,7 +79,7 @@ def test_a_model_is_not_replaced_unless_asked(
     shown(capsys, *command, str(size))
     before = [path.read_bytes() for path in sorted(tmp_path.glob("bpe*"))]
     message = refused(capsys, 2, *command, str(size + 1))
-    assert f"bpe.{made} exists. Pass --force to replace it, or choose another output." in message
+    assert f"bpe.{made} exists. Set --force to replace it, or choose another output." in message
     assert [path.read_bytes() for path in sorted(tmp_path.glob("bpe*"))] == before
     shown(capsys, *command, str(size + 1), "--force")
     assert (tmp_path / f"bpe.{made}").read_bytes() not in before
@@ -107,12 +107,15 @@ def test_processes_and_other_tags(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--size 0", "--size is 0; expected 1 or more"),
-        ("--size 30 --sample-lines 0", "--sample-lines is 0"),
-        ("--size 30 --character-coverage 0", "--character-coverage is 0.0; expected above 0"),
+        ("--size 0", "--size: 0 is out of range. Expected 1 or more"),
+        ("--size 30 --sample-lines 0", "--sample-lines: 0 is out"),
+        (
+            "--size 30 --character-coverage 0",
+            "0 is out of range. Expected above 0",
+        ),
         ("--size 30 --character-coverage 1.1", "up to 1"),
-        ("--size 30 --kind subword-nmt --character-coverage 1", "goes with sentencepiece"),
-        ("--size 30 --kind subword-nmt --model-type bpe", "goes with sentencepiece"),
+        ("--size 30 --kind subword-nmt --character-coverage 1", "go with sentencepiece"),
+        ("--size 30 --kind subword-nmt --model-type bpe", "go with sentencepiece"),
         ("--size 30 --tags <unk>", "<unk> is a symbol of fairseq's own"),
         ("--size 30 --tag <BT>", "Did you mean '--tags'?"),
     ],

@@ -1,18 +1,24 @@
-"""A subword model of either kind, found by its name, with the tags that it never cuts."""
+"""Subword models of both kinds: training, segmentation, dictionaries, tags that stay whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
-from fairseq_ssl.text.subwords.training import with_suffix
+from fairseq_ssl.text.subwords.training import (
+    VOCABULARY_SUFFIX,
+    TrainedSubwords,
+    sample_lines,
+    with_suffix,
+)
 from fairseq_ssl.text.tags import split_tags
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import RESERVED
@@ -30,6 +36,60 @@ class SubwordModel(Protocol):
 
     def pieces(self) -> Iterator[tuple[str, int]]:
         """Yield all pieces with their counts."""
+
+
+def train_subwords(
+    lines: Iterable[str],
+    prefix: Path,
+    size: int,
+    kind: str = SENTENCEPIECE,
+    *,
+    tags: Sequence[str] = (),
+    character_coverage: float | None = None,
+    model_type: str | None = None,
+    sample: int | None = None,
+    seed: int = 1,
+    source: Sequence[str] = (),
+    overwrite: bool = False,
+) -> tuple[TrainedSubwords, Signature]:
+    """Train a model and write it with its vocabulary and signature.
+
+    Args:
+        lines: text to train on; tokenized for subword-nmt
+        prefix: write PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt), and PREFIX.vocab
+        size: vocabulary size with the tags (sentencepiece), or number of merges (subword-nmt)
+        kind: `SENTENCEPIECE` or `SUBWORD_NMT`
+        tags: tokens that are never segmented, such as ``<BT>``
+        character_coverage: share of the characters in the vocabulary, for sentencepiece
+            (default: 1)
+        model_type: ``bpe`` or ``unigram``, for sentencepiece (default: bpe)
+        sample: number of lines to draw from the text (default: all)
+        seed: random seed of the drawn lines
+        source: the names of the text, for the signature
+        overwrite: replace a model
+    """
+    package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
+    options: dict[str, Any] = {"tags": list(dict.fromkeys(tags))}
+    if kind == SENTENCEPIECE:
+        options["coverage"] = 1.0 if character_coverage is None else character_coverage
+        options["model_type"] = model_type or "bpe"
+    elif character_coverage is not None or model_type is not None:
+        raise UsageError(f"`character_coverage` and `model_type` go with {SENTENCEPIECE}.")
+    for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
+        path = with_suffix(prefix, suffix)
+        if path.exists() and not overwrite:
+            raise UsageError(
+                f"{path} exists. Set `overwrite` to replace it, or choose another output."
+            )
+    if sample is not None:
+        lines = sample_lines(lines, sample, seed)
+    trained = package.train(lines, prefix, size, **options)
+    params = {"kind": kind, "lines": trained.lines, "size": size, **options}
+    if sample is not None:
+        params["seed"] = seed
+    signature = Signature("subwords", {**params, "text": list(source)})
+    signature.write_beside(trained.model)
+    return trained, signature
 
 
 def subword_encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
