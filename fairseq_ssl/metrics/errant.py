@@ -25,8 +25,8 @@ from fairseq_ssl.metrics.metric import (
     TextSource,
     check_lengths,
     read_gold,
-    read_text,
     text_label,
+    text_lines,
 )
 from fairseq_ssl.metrics.significance import SentenceStatistics
 from fairseq_ssl.text.m2 import NO_CORRECTION, M2Edit, M2Sentence, read_m2
@@ -267,8 +267,8 @@ class Errant(EditMetric):
             options: options of the metric
         """
         metric = cls([], **options)
-        lines, metric._label = read_text(sources), text_label(sources, "the sources")
-        texts = [read_text(reference) for reference in references]
+        lines, metric._label = text_lines(sources), text_label(sources, "the sources")
+        texts = [text_lines(reference) for reference in references]
         for reference, text in zip(references, texts, strict=True):
             name = text_label(reference, "a reference")
             check_lengths(name, len(text), metric._label, len(lines))

@@ -18,8 +18,8 @@ from fairseq_ssl.metrics.metric import (
     ReferenceMetric,
     TextSource,
     check_lengths,
-    read_text,
     text_label,
+    text_lines,
 )
 from fairseq_ssl.metrics.significance import SentenceStatistics
 
@@ -123,7 +123,7 @@ class Gleu(ReferenceMetric):
 
     def _set_sources(self, sources: TextSource | None) -> None:
         self._source_label = text_label(sources, "the sources")
-        self.sources = None if sources is None else read_text(sources)
+        self.sources = None if sources is None else text_lines(sources)
 
 
 def sampled_scores(counts: GleuCounts, samples: int) -> list[float]:

@@ -146,7 +146,7 @@ class ReferenceMetric(Metric):
         self._labels = [
             text_label(text, labels.format(number)) for number, text in enumerate(references)
         ]
-        self.references = [read_text(text) for text in references]
+        self.references = [text_lines(text) for text in references]
 
     def _check(self, hypotheses: Sequence[str], label: str) -> None:
         """Raise an error unless there is a reference for each hypothesis."""
@@ -226,7 +226,7 @@ def paired_bootstrap(
     return bootstrap_statistics([ours], [theirs], metric.total_score, resamples, seed)
 
 
-def read_text(text: TextSource) -> list[str]:
+def text_lines(text: TextSource) -> list[str]:
     """Return the lines of a text, which may be a file."""
     if isinstance(text, str):
         raise TypeError("A text is a list of lines or a `Path`, not a string.")

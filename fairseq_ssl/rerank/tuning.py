@@ -14,7 +14,7 @@ from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.metrics.bleu import sum_metric
-from fairseq_ssl.metrics.metric import TextSource, read_text, text_label
+from fairseq_ssl.metrics.metric import TextSource, text_label, text_lines
 from fairseq_ssl.rerank.candidates import (
     Candidates,
     CandidateStatistics,
@@ -83,7 +83,7 @@ class TuningData:
                     f"{', '.join(known) or 'none'}."
                 )
         labels = [text_label(text, f"reference {n}") for n, text in enumerate(references)]
-        texts = [read_text(text) for text in references]
+        texts = [text_lines(text) for text in references]
         for label, lines in zip(labels, texts, strict=True):
             if len(lines) != len(nbest.sentences):
                 raise DataError(
