@@ -1,4 +1,4 @@
-"""``fairseq-ssl rerank post-ensemble`` and ``vectors``: the most similar output of systems."""
+"""``fairseq-ssl rerank post-ensemble`` and ``vectors``: choose among the outputs of systems."""
 
 from __future__ import annotations
 

@@ -174,18 +174,18 @@ class BleuSums(_SacreBleuSums):
 
 def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
     """Return BLEU, [...]. An order without correct n-grams counts 1/2, the next one 1/4."""
-    length, wanted = sums[..., 0], sums[..., 1]
-    right, all_ = np.split(sums[..., 2:], 2, axis=-1)
-    none = (right == 0) & (all_ > 0)
+    length, reference_length = sums[..., 0], sums[..., 1]
+    correct, total = np.split(sums[..., 2:], 2, axis=-1)
+    missing = (correct == 0) & (total > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        smoothed = np.where(none, np.exp2(-none.cumsum(-1)), right)
-        logs = np.log(smoothed / all_)
+        smoothed = np.where(missing, np.exp2(-missing.cumsum(-1)), correct)
+        logs = np.log(smoothed / total)
         if effective_order:
-            logs = np.where(all_ > 0, logs, 0).sum(-1) / (all_ > 0).sum(-1)
+            logs = np.where(total > 0, logs, 0).sum(-1) / (total > 0).sum(-1)
         else:
             logs = logs.mean(-1)
-        scores = 100 * np.exp(np.minimum(0, 1 - wanted / length) + logs)
-    possible = right.any(-1) & (effective_order | (all_ > 0).all(-1))
+        scores = 100 * np.exp(np.minimum(0, 1 - reference_length / length) + logs)
+    possible = correct.any(-1) & (effective_order | (total > 0).all(-1))
     return np.where(possible, scores, 0.0)
 
 
@@ -202,13 +202,14 @@ class ChrfSums(_SacreBleuSums):
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
         """Return corpus chrF, [...], of sums of counts, [..., counts]."""
-        made, wanted, right = np.moveaxis(
+        candidate, reference, shared = np.moveaxis(
             np.asarray(sums, np.float64).reshape(*sums.shape[:-1], -1, 3), -1, 0
         )
-        both = (made > 0) & (wanted > 0)
+        both = (candidate > 0) & (reference > 0)
         orders = np.maximum(both.sum(-1), 1)
-        precision = np.divide(right, made, out=np.zeros_like(right), where=both).sum(-1) / orders
-        recall = np.divide(right, wanted, out=np.zeros_like(right), where=both).sum(-1) / orders
+        precisions = np.divide(shared, candidate, out=np.zeros_like(shared), where=both)
+        recalls = np.divide(shared, reference, out=np.zeros_like(shared), where=both)
+        precision, recall = precisions.sum(-1) / orders, recalls.sum(-1) / orders
         below = self._weight * precision + recall
         above = 100 * (1 + self._weight) * precision * recall
         return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
@@ -300,7 +301,7 @@ class Chrf(SacreBleuMetric):
 
     def parameters(self) -> dict[str, Any]:
         """Return the number of references, and the parameters of sacreBLEU."""
-        found = self._sacrebleu_parameters()
-        version = found.pop("version")
-        found.pop("nrefs", None)
-        return {**super().parameters(), **found, "by": f"sacrebleu-{version}"}
+        parameters = self._sacrebleu_parameters()
+        version = parameters.pop("version")
+        parameters.pop("nrefs", None)
+        return {**super().parameters(), **parameters, "by": f"sacrebleu-{version}"}

@@ -80,17 +80,19 @@ def class_scores(
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
     """Return the mean F1 of the classes that occur among the gold or predicted classes."""
-    right = np.diag(confusion).astype(float)
+    correct = np.diag(confusion).astype(float)
     both = (confusion.sum(0) + confusion.sum(1)).astype(float)
-    there = both > 0
-    return 100 * float(np.mean(2 * right[there] / both[there])) if there.any() else 0.0
+    occurring = both > 0
+    return (
+        100 * float(np.mean(2 * correct[occurring] / both[occurring])) if occurring.any() else 0.0
+    )
 
 
-def calibration_error(right: NDArray[np.bool_], confidence: Sequence[float]) -> float:
+def calibration_error(correct: NDArray[np.bool_], confidence: Sequence[float]) -> float:
     """Return the expected calibration error (Guo et al., 2017), over bins of equal width."""
     probability = np.asarray(confidence, float)
     bins = np.minimum((probability * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, np.asarray(right, float) - probability, minlength=BINS)
+    gaps = np.bincount(bins, np.asarray(correct, float) - probability, minlength=BINS)
     return 100 * float(np.abs(gaps).sum()) / max(1, len(probability))
 
 

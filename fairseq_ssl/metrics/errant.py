@@ -45,17 +45,17 @@ TypeTotals = tuple[int, int, int]
 class TypedCounts:
     """Numbers of edits of a sentence or of a corpus, by type."""
 
-    right: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
     def totals(self) -> TypeTotals:
         """Return the counts of all types."""
-        return self.right.total(), self.wrong.total(), self.missing.total()
+        return self.correct.total(), self.wrong.total(), self.missing.total()
 
     def of(self, kind: str) -> TypeTotals:
         """Return the counts of a type."""
-        return self.right[kind], self.wrong[kind], self.missing[kind]
+        return self.correct[kind], self.wrong[kind], self.missing[kind]
 
 
 class Annotator:
@@ -78,10 +78,10 @@ class Annotator:
             return []
         before, after = self._errant.parse(source), self._errant.parse(corrected)
         if self.typed:
-            found = self._errant.annotate(before, after)
+            edits = self._errant.annotate(before, after)
         else:
-            found = self._errant.merge(self._errant.align(before, after))
-        return [_m2_edit(edit, self.typed) for edit in found]
+            edits = self._errant.merge(self._errant.align(before, after))
+        return [_m2_edit(edit, self.typed) for edit in edits]
 
     def sentence(self, source: str, corrected: Sequence[str], line: int = 0) -> M2Sentence:
         """Return a sentence with one annotator for each of its corrections."""
@@ -94,16 +94,16 @@ def packages() -> str:
     return f"errant-{version('errant')},spacy-{version('spacy')}"
 
 
-def compare_edits(found: Sequence[M2Edit], wanted: Sequence[M2Edit]) -> TypedCounts:
+def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCounts:
     """Count the edits of a system against the edits of an annotator.
 
-    Edits that are right or missing have the type of the annotator's edit.
+    Correct and missing edits have the type of the annotator's edit.
     """
-    ours, theirs = _by_span(found), _by_span(wanted)
+    ours, theirs = _by_span(edits), _by_span(gold)
     counts = TypedCounts()
     for edit, types in ours.items():
         if edit in theirs:
-            counts.right.update(theirs[edit])
+            counts.correct.update(theirs[edit])
         else:
             counts.wrong.update(types)
     for edit, types in theirs.items():
@@ -117,16 +117,16 @@ def choose_annotator(
 ) -> list[TypedCounts]:
     """Choose the annotator of each sentence that maximizes F of all sentences so far.
 
-    As in errant, F is rounded to four digits. Ties go to more edits that are right, then to fewer
-    that are wrong, then to fewer that are missing, then to the first annotator.
+    As in errant, F is rounded to four digits. Ties go to more correct edits, then to fewer
+    wrong edits, then to fewer missing edits, then to the first annotator.
     """
     total, counts = (0, 0, 0), []
     for sentence in choices:
         best, key = sentence[0], (-1.0, 0, 0, 0)
         for choice in sentence:
-            right, wrong, missing = choice.totals()
-            so_far = (total[0] + right, total[1] + wrong, total[2] + missing)
-            here = (round(errant_scores(so_far, beta)[2], 4), right, -wrong, -missing)
+            correct, wrong, missing = choice.totals()
+            so_far = (total[0] + correct, total[1] + wrong, total[2] + missing)
+            here = (round(errant_scores(so_far, beta)[2], 4), correct, -wrong, -missing)
             if here > key:
                 best, key = choice, here
         total = (total[0] + key[1], total[1] - key[2], total[2] - key[3])
@@ -135,10 +135,10 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F of numbers of edits: right, wrong, missing."""
-    right, wrong, missing = counts
-    precision = right / (right + wrong) if wrong else 1.0
-    recall = right / (right + missing) if missing else 1.0
+    """Return precision, recall and F of numbers of edits: correct, wrong, missing."""
+    correct, wrong, missing = counts
+    precision = correct / (correct + wrong) if wrong else 1.0
+    recall = correct / (correct + missing) if missing else 1.0
     below = beta * beta * precision + recall
     return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
 
@@ -181,23 +181,23 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
         for ours, part in zip(_parts(total), _parts(sentence), strict=True):
             for kind, count in part.items():
                 ours[category(kind)] += count
-    wanted = total.right + total.missing
-    kinds = sorted({*wanted, *total.wrong}, key=lambda kind: (-wanted[kind], kind))
+    gold = total.correct + total.missing
+    kinds = sorted({*gold, *total.wrong}, key=lambda kind: (-gold[kind], kind))
     return {kind: total.of(kind) for kind in kinds}
 
 
 def _parts(counts: TypedCounts) -> tuple[Counter[str], ...]:
-    return counts.right, counts.wrong, counts.missing
+    return counts.correct, counts.wrong, counts.missing
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
     """Return the types by span and correction. Several edits may be equal."""
-    found: dict[tuple[int, int, str], list[str]] = {}
+    types: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
             correction = "" if edit.correction == NO_CORRECTION else edit.correction
-            found.setdefault((edit.start, edit.end, correction), []).append(edit.type)
-    return found
+            types.setdefault((edit.start, edit.end, correction), []).append(edit.type)
+    return types
 
 
 def _m2_edit(edit: Any, typed: bool) -> M2Edit:
@@ -284,7 +284,7 @@ class Errant(EditMetric):
         return MetricScore(self.name, self.values(edit_statistics(counts)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the numbers of edits of each hypothesis: right, wrong, missing."""
+        """Return the numbers of edits of each hypothesis: correct, wrong, missing."""
         return edit_statistics(self.typed_counts(hypotheses, label))
 
     def typed_counts(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> list[TypedCounts]:
@@ -317,10 +317,11 @@ class Errant(EditMetric):
     def parameters(self) -> dict[str, Any]:
         """Return the number of annotators, and how the edits were extracted."""
         annotators = max(len(sentence.annotators) for sentence in self.gold)
-        found = {**super().parameters(), "annotators": annotators}
+        parameters = {**super().parameters(), "annotators": annotators}
         if not self._is_extracting:
-            return {**found, "edits": "from m2"}
-        return {**found, "edits": self._model or "blank pipeline, untyped", "by": packages()}
+            return {**parameters, "edits": "from m2"}
+        edits = self._model or "blank pipeline, untyped"
+        return {**parameters, "edits": edits, "by": packages()}
 
     def _compare(
         self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]

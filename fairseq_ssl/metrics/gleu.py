@@ -165,10 +165,10 @@ def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
     """Return the counts of one sentence against one reference."""
     length = output[0].total()
     counts = [length, reference[0].total()]
-    for n, (ours, before, wanted) in enumerate(zip(output, source, reference, strict=True)):
-        right = (ours & wanted).total()
-        kept = sum(min(ours[gram], before[gram]) for gram in before.keys() - wanted.keys())
-        counts += [max(right - kept, 0), max(length - n, 0)]
+    for n, (grams, before, gold) in enumerate(zip(output, source, reference, strict=True)):
+        correct = (grams & gold).total()
+        kept = sum(min(grams[gram], before[gram]) for gram in before.keys() - gold.keys())
+        counts += [max(correct - kept, 0), max(length - n, 0)]
     return counts
 
 
@@ -176,6 +176,6 @@ def gleu_of(counts: GleuCounts) -> float:
     """Return the score in percent of counts that are summed over a corpus."""
     if not counts.all():
         return 0.0
-    length, wanted = counts[:2]
+    length, reference_length = counts[:2]
     precision = np.log(counts[2::2] / counts[3::2]).mean()
-    return 100 * math.exp(min(0.0, 1 - wanted / length) + precision)
+    return 100 * math.exp(min(0.0, 1 - reference_length / length) + precision)

@@ -108,7 +108,7 @@ class SystemScores:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one system with one seed."""
+        """Return True if there is one system with one seed."""
         return len(self.systems) == 1 and len(next(iter(self.systems.values()))) == 1
 
     @property
@@ -162,13 +162,13 @@ class SystemScores:
 
     def _analyze_categories(self, tier: str, beta: float) -> None:
         """Score each category of edits, most frequent in the gold edits first."""
-        found = [
+        categories = [
             [count_categories(output.typed or (), tier) for output in outputs]
             for outputs in self.systems.values()
         ]
-        kinds = {kind for seeds in found for seed in seeds for kind in seed}
+        kinds = {kind for seeds in categories for seed in seeds for kind in seed}
         counts = {
-            kind: [[seed.get(kind, (0, 0, 0)) for seed in seeds] for seeds in found]
+            kind: [[seed.get(kind, (0, 0, 0)) for seed in seeds] for seeds in categories]
             for kind in kinds
         }
         key = f"{tier.replace('-', ' ')}s"
@@ -194,13 +194,13 @@ class SystemScores:
 
     def values(self) -> dict[str, list[SeedRange]]:
         """Return the scores of each system, by the name of the value."""
-        found = [
+        values = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
         ]
         return {
-            name: [SeedRange.of([seed[name] for seed in seeds]) for seeds in found]
-            for name in found[0][0]
+            name: [SeedRange.of([seed[name] for seed in seeds]) for seeds in values]
+            for name in values[0][0]
         }
 
     def signature(self) -> Signature:
@@ -321,7 +321,7 @@ def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
 
 def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
     """Return the number of gold edits of a category, over all systems and seeds."""
-    return sum(right + missing for seeds in systems for right, _, missing in seeds)
+    return sum(correct + missing for seeds in systems for correct, _, missing in seeds)
 
 
 def _range_content(scores: SeedRange) -> dict[str, Any]:

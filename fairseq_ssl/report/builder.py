@@ -129,7 +129,7 @@ def _choose_set(files: ReportFiles, asked: str | None, comparison: Comparison) -
         needs = comparison.source, comparison.references, comparison.gold, comparison.baseline
         if any(needs):
             raise UsageError(f"{several}. Set `test_set` to one of them.")
-        logger.warning("%s, and no test set is chosen, so no sentences are shown.", several)
+        logger.warning("%s. Set `test_set` to one of them to show its sentences.", several)
     if chosen is not None and chosen not in names:
         raise UsageError(
             f"`test_set` is {chosen}; expected {_shorten(names) or 'outputs, SET.txt'}."

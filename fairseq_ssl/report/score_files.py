@@ -28,7 +28,7 @@ BREAKDOWNS = {
     "levels": "level",
     "shares": "share",
 }
-"""Keys that `fairseq-ssl score --by` writes, and their names on the page."""
+"""Keys of the breakdowns of score files, and their names on the page."""
 
 
 @dataclass(frozen=True)

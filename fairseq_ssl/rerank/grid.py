@@ -157,10 +157,10 @@ class BoxSearch:
 
     def _all_candidates(self) -> Undecided:
         scores, sizes = self.candidates.scores, self.candidates.sizes
-        there = np.arange(scores.shape[1]) < sizes[:, None]
+        valid = np.arange(scores.shape[1]) < sizes[:, None]
         counts = self.statistics.counts
         starts = np.cumsum(sizes) - sizes
-        return Undecided(scores[there], counts[there], starts, np.zeros(counts.shape[-1], np.int64))
+        return Undecided(scores[valid], counts[valid], starts, np.zeros(counts.shape[-1], np.int64))
 
     def _evaluate(self, box: Box, rest: Undecided, single: bool) -> BestPoint:
         low, high = box
@@ -193,9 +193,9 @@ def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
     indices = np.where(top, np.arange(len(top)), len(top))
     winner = np.repeat(np.minimum.reduceat(indices, rest.starts), sizes)
     apart = rest.scores - rest.scores[winner]
-    most = np.maximum(apart, 0) @ high + np.minimum(apart, 0) @ low
+    bound = np.maximum(apart, 0) @ high + np.minimum(apart, 0) @ low
     order = np.arange(len(winner))
-    keep = (most > 0) | ((most == 0) & (order <= winner))
+    keep = (bound > 0) | ((bound == 0) & (order <= winner))
     kept = np.add.reduceat(keep.astype(np.intp), rest.starts)
     open_ = np.repeat(kept > 1, sizes)
     decided = rest.decided + rest.counts[keep & ~open_].sum(0)
@@ -245,10 +245,10 @@ def _points(box: Box) -> int:
 
 def _fits_single(rest: Undecided) -> bool:
     """Return True if sums of differences of counts are exact in single precision."""
-    most, least = (
+    highest, lowest = (
         kind.reduceat(rest.counts, rest.starts, axis=0) for kind in (np.maximum, np.minimum)
     )
-    return bool((most - least).sum(0).max() < SINGLE_PRECISION)
+    return bool((highest - lowest).sum(0).max() < SINGLE_PRECISION)
 
 
 def _evenness(points: NDArray[np.int64]) -> IntegerArray:

@@ -267,10 +267,10 @@ def parse_list(
     first = next(stream, None)
     if first is None:
         raise DataError(f"{name} is empty. Expected an n-best list, or fairseq-generate's output.")
-    whole = chain([first], stream)
+    every = chain([first], stream)
     if re.match(r"\d+ \|\|\|", first):
-        return parse_nbest(whole, name)
-    return parse_generated(whole, name, score, rewrite, right_to_left)
+        return parse_nbest(every, name)
+    return parse_generated(every, name, score, rewrite, right_to_left)
 
 
 def merge_sentences(
@@ -289,10 +289,10 @@ def merge_sentences(
     for groups in zip_longest(*lists):
         indices = [None if group is None else group.index for group in groups]
         if len(set(indices)) > 1:
-            least = min(index for index in indices if index is not None)
-            without = next(n for n, index in zip(names, indices, strict=True) if index != least)
+            lowest = min(index for index in indices if index is not None)
+            without = next(n for n, index in zip(names, indices, strict=True) if index != lowest)
             raise DataError(
-                f"Sentence {least} is not in {without}. All lists must have the same sentences."
+                f"Sentence {lowest} is not in {without}. All lists must have the same sentences."
             )
         united: dict[str, Candidate] = {}
         for name, group in zip(names, groups, strict=True):

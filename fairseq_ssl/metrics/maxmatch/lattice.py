@@ -70,10 +70,10 @@ def lattice(
     lead = _surely_kept(source, output)
     rest = _surely_kept(source[lead:][::-1], output[lead:][::-1])
     end, width = len(source) - rest, len(output) + 1
-    places: dict[str, int] = {}
+    rows_of: dict[str, int] = {}
     for number, word in enumerate(source[lead:end], 1):
-        places[word] = places.get(word, 0) | 1 << number
-    matches = [places.get(word, 0) for word in output[lead : len(output) - rest]]
+        rows_of[word] = rows_of.get(word, 0) | 1 << number
+    matches = [rows_of.get(word, 0) for word in output[lead : len(output) - rest]]
     tables = (_unit_cost_tables(matches, end - lead), _double_cost_tables(matches, end - lead))
     steps = _steps(*tables, end - lead, (lead, lead, width), max_cells)
     left_out = (0, 0) if kept is None else (max(0, lead - kept), max(0, rest - kept))

@@ -108,7 +108,7 @@ def _single(
 ) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
     """Return the steps by last cell, by first cell, in order, and their numbers of copies."""
     cells, source, output = lattice.cells, lattice.source, lattice.output
-    number = {cell: place for place, cell in enumerate(cells)}
+    number = {cell: index for index, cell in enumerate(cells)}
     into: list[dict[int, Merged]] = [{} for _ in cells]
     onward: list[list[tuple[int, int]]] = [[] for _ in cells]
     copies: dict[Arc, int] = {}
@@ -155,7 +155,7 @@ class ArcPaths:
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
         into = arcs.into
-        self._place = {arc: place for place, arc in enumerate(arcs.order)}
+        self._index = {arc: index for index, arc in enumerate(arcs.order)}
         self._plain = [
             (tail, head, steps if steps == kept else steps + SMALL)
             for tail, head in arcs.order
@@ -186,11 +186,11 @@ class ArcPaths:
 
     def _weighed(self, weights: dict[Arc, float]) -> list[tuple[int, int, float]]:
         """Return all arcs with their weights, some of them replaced."""
-        if len(self._place) < len(self._plain):  # some arc is listed twice
+        if len(self._index) < len(self._plain):  # some arc is listed twice
             return [(t, h, weights.get((t, h), weight)) for t, h, weight in self._plain]
         arcs = self._plain.copy()
         for arc, weight in weights.items():
-            arcs[self._place[arc]] = (*arc, weight)
+            arcs[self._index[arc]] = (*arc, weight)
         return arcs
 
     def _path(self, came: list[int]) -> list[ArcEdit]:

@@ -76,14 +76,14 @@ class MaxMatch:
     def counts(self, sentence: M2Sentence, output: str) -> list[MatchCounts]:
         """Return the counts of a hypothesis against each annotator."""
         gold = _gold(sentence)
-        made = self._made(sentence, output, gold)
-        return [self._against(path, edits) for path, edits in zip(made, gold, strict=True)]
+        proposed = self._propose(sentence, output, gold)
+        return [self._against(path, edits) for path, edits in zip(proposed, gold, strict=True)]
 
     def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
         """Return the edits of a hypothesis that agree best with each annotator."""
-        return self._made(sentence, output, _gold(sentence))
+        return self._propose(sentence, output, _gold(sentence))
 
-    def _made(
+    def _propose(
         self, sentence: M2Sentence, output: str, gold: Sequence[Sequence[GoldEdit]]
     ) -> list[list[ArcEdit]]:
         words = output.split()
@@ -102,7 +102,7 @@ class MaxMatch:
 
     def _paths(self, sentence: M2Sentence, words: list[str], kept: int | None) -> AnyPaths:
         try:
-            found = lattice(list(sentence.words), words, kept=kept)
+            cells = lattice(list(sentence.words), words, kept=kept)
         except TooWideError:
             raise DataError(
                 f"The hypothesis for the sentence in line {sentence.line} of the M2 file has "
@@ -110,8 +110,8 @@ class MaxMatch:
                 f"{len(sentence.words)} words: the lattice has more than {MAX_CELLS} cells. "
                 "Expected one sentence a line."
             ) from None
-        arcs = merged_arcs(found, self.unchanged, self.max_arcs)
-        return ArcPaths(arcs) if arcs else WidePaths(found, self.unchanged)
+        arcs = merged_arcs(cells, self.unchanged, self.max_arcs)
+        return ArcPaths(arcs) if arcs else WidePaths(cells, self.unchanged)
 
     def _against(self, path: Sequence[ArcEdit], gold: Sequence[GoldEdit]) -> MatchCounts:
         if self.ignore_case:
@@ -147,23 +147,24 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
     """
     count = first = 0
     for edit in path:
-        for place in range(first, len(gold)):
-            if gold[place].fits(edit):
-                count, first = count + 1, place + 1
+        for index in range(first, len(gold)):
+            if gold[index].fits(edit):
+                count, first = count + 1, index + 1
     return count
 
 
-def choose_gold(found: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
+def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
     """Choose the annotator of each sentence that maximizes F of all sentences so far.
 
     Ties go to more correct edits, then to fewer other edits, then to the first annotator.
     """
     total, counts = MatchCounts(0, 0, 0), []
-    for choices in found:
+    for choices in counts_of:
         best, key = choices[0], (-1.0, -1, -inf)
         for choice in choices:
-            right, made, wanted = total + choice
-            here = (_f(right, made, wanted, beta), right, -(made + beta * beta * wanted))
+            correct, proposed, gold = total + choice
+            f = _f(correct, proposed, gold, beta)
+            here = (f, correct, -(proposed + beta * beta * gold))
             if here > key:
                 best, key = choice, here
         total += best

@@ -38,7 +38,7 @@ class WidePaths:
     def __init__(self, lattice: Lattice, unchanged: int) -> None:
         self._lattice = lattice
         self._unchanged = unchanged
-        self._number = {cell: place for place, cell in enumerate(lattice.cells)}
+        self._number = {cell: index for index, cell in enumerate(lattice.cells)}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path with the most gold edits."""
@@ -95,9 +95,9 @@ class WidePaths:
     def _gold_arcs(self, gold: Sequence[GoldEdit]) -> Iterator[Arc]:
         """Yield the arcs that match gold edits."""
         lattice = self._lattice
-        for place in sorted({edit.start for edit in gold if edit.start == edit.end}):
-            wanted = [edit for edit in gold if edit.start == edit.end == place]
-            yield from self._insertions(self._row(place), wanted)
+        for position in sorted({edit.start for edit in gold if edit.start == edit.end}):
+            gold_edits = [edit for edit in gold if edit.start == edit.end == position]
+            yield from self._insertions(self._row(position), gold_edits)
         for edit in gold:
             if edit.start == edit.end:
                 continue
@@ -121,9 +121,9 @@ class WidePaths:
         cells, begin = self._lattice.cells, number * self._lattice.width
         return cells[bisect_left(cells, begin) : bisect_left(cells, begin + self._lattice.width)]
 
-    def _insertions(self, row: list[Cell], wanted: list[GoldEdit]) -> set[Arc]:
+    def _insertions(self, row: list[Cell], gold: list[GoldEdit]) -> set[Arc]:
         """Match the insertions of a row with gold edits, one to one."""
-        longest = max(len(text.split()) for edit in wanted for text in edit.alternatives) + 1
+        longest = max(len(text.split()) for edit in gold for text in edit.alternatives) + 1
         while longest > 2 and longest * len(row) > MAX_SPAN_ARCS:
             longest -= 1
         here: list[Arc] = []
@@ -136,9 +136,9 @@ class WidePaths:
                 arc = (self._number[cell], self._number[after])
                 edits[arc] = self._edit(*arc)
                 here += [arc] * (copies if after == cell + 1 else 1)
-        return match_insertions(here, edits, wanted)[0]
+        return match_insertions(here, edits, gold)[0]
 
-    def _is_edit(self, begin: int, end: int, wanted: GoldEdit) -> bool:
+    def _is_edit(self, begin: int, end: int, gold_edit: GoldEdit) -> bool:
         """Return True if there is an edit between two cells with few enough kept words."""
         lattice = self._lattice
         (row, column), (end_row, end_column) = (
@@ -156,10 +156,10 @@ class WidePaths:
         }
         part = Lattice(lattice.source, lattice.output, inside, steps)
         arcs = merged_arcs(part, self._unchanged, MAX_SPAN_ARCS)
-        whole = (0, len(inside) - 1)
-        if arcs is None or whole[0] not in arcs.into[whole[1]]:
+        last = len(inside) - 1
+        if arcs is None or 0 not in arcs.into[last]:
             return False
-        return wanted.fits(arcs.edit(whole))
+        return gold_edit.fits(arcs.edit((0, last)))
 
 
 def _onward(costs: list[list[int]], cell: int, same: bool) -> Iterator[tuple[int, int, int]]:

@@ -84,7 +84,7 @@ def test_counts_by_hand() -> None:
     ours = [M2Edit(0, 1, "R:NOUN", "x"), M2Edit(2, 2, "M:DET", "the"), M2Edit(3, 4, "UNK", "y")]
     theirs = [M2Edit(0, 1, "R:SPELL", "x"), M2Edit(2, 3, "R:DET", "the"), M2Edit(5, 6, "UNK", "z")]
     found = compare_edits(ours, theirs)
-    assert found.right == Counter({"R:SPELL": 1})  # the annotator's type
+    assert found.correct == Counter({"R:SPELL": 1})  # the annotator's type
     assert found.wrong == Counter({"M:DET": 1})
     assert found.missing == Counter({"R:DET": 1})
     assert count_categories([found, found], "type") == {"DET": (0, 2, 2), "SPELL": (2, 0, 0)}

@@ -177,7 +177,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     write(tmp_path / "runs/curve.PDF", "")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
     told = capsys.readouterr().err
-    assert "There are outputs of x, y, and no test set is chosen" in told
+    assert "There are outputs of x, y. Set --test-set to one of them to show" in told
     assert "curve.PDF is left out" in told
     assert "<form" not in (tmp_path / "r.html").read_text()
 
