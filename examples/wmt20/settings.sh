@@ -176,9 +176,9 @@ pair_filters() { # genuine|synthetic
   fi
   [[ "$1" == synthetic ]] && most=250 characters=500
   if [[ "$TARGET" == ja ]]; then
-    echo --filter "longest:source=$most:target=$characters:target-unit=characters"
+    echo --filter "max-length:source=$most:target=$characters:target-unit=characters"
   else
-    echo --filter "longest:source=$characters:source-unit=characters:target=$most:target-unit=tokens"
+    echo --filter "max-length:source=$characters:source-unit=characters:target=$most:target-unit=tokens"
   fi
 }
 

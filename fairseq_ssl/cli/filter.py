@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter``: what is fit to train on, of a corpus of one or two sides."""
+"""``fairseq-ssl filter``: drop bad lines of a corpus of one or two sides."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from fairseq_ssl.cli import options
-from fairseq_ssl.cli.filter_job import FilterJob, Wanted
+from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.filters import chain as kinds
-from fairseq_ssl.filters.chain import read_filters
+from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
+from fairseq_ssl.filters.corpus import DroppedRow
+from fairseq_ssl.filters.job import FilterSummary, filter_files
 
 SUMMARY = "drop bad lines or pairs: other languages, lengths, duplicates, copies, bad encodings"
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
   fairseq-ssl filter raw.en.gz raw.ja.gz --filter encoding --filter langid:source=en:target=ja \\
-      --filter longest,duplicates --memory 4G -o good.en.gz good.ja.gz
+      --filter max-length,duplicates --memory 4G -o good.en.gz good.ja.gz
   fairseq-ssl filter raw.en raw.de --config filters.yaml -o good.en good.de --jobs 8
   zcat news.en.gz | fairseq-ssl filter --filter langid:source=en,duplicates > news.en
-  fairseq-ssl filter learned --help    (a filter that is learned from clean pairs)
+  fairseq-ssl filter learned --help    (a filter trained on clean pairs)
 
 filters.yaml, for example:
   filters:
     - langid: {source: en, target: de}
     - clean: {max: 100}
-    - identical"""
+    - identical
+    - my_package.my_filters:Question    (a subclass of fairseq_ssl.filters.Filter)"""
 
-MEMORY = "1G"
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+EXAMPLE_WIDTH = 100
+"""Characters of an example in the table."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare text in and out, the filters, and who does the work."""
+    """Declare the options."""
     parser.add_argument(
         "source",
         type=Path,
         nargs="?",
         metavar="SOURCE",
-        help="text, a sentence a line, .gz by suffix (default: stdin)",
+        help="text, one sentence a line, .gz by suffix (default: stdin)",
     )
     parser.add_argument(
-        "target", type=Path, nargs="?", metavar="TARGET", help="the same lines on the other side"
+        "target", type=Path, nargs="?", metavar="TARGET", help="the other side of a parallel corpus"
     )
     parser.add_argument(
         "-o",
@@ -50,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="where to write what stays, a file for each side, .gz by suffix (default, for one "
-        "side: stdout); a run that was killed goes on when the same command is given again",
+        help="kept lines, a file for each side, .gz by suffix (default for one side: stdout); an "
+        "interrupted run resumes when the same command is run again",
     )
     _add_filters(parser)
     options.add_jobs(parser)
@@ -59,83 +63,91 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "filters", f"kinds and their options:\n{kinds.describe_filters()}"
-    )
+    group = parser.add_argument_group("filters", f"names and options:\n{describe_filters()}")
     chosen = group.add_mutually_exclusive_group(required=True)
     chosen.add_argument(
         "--filter",
         action="append",
-        metavar="KIND[:OPTION=VALUE...][,KIND...]",
-        help="one filter, or several that see what those before have left; may be given again. "
-        "The verdicts do not depend on the order, and duplicates always comes last: of equal rows "
-        "it keeps the first that passes all else",
+        metavar="NAME[:OPTION=VALUE...][,NAME...]",
+        help="a filter, or several, each of which sees the lines that the previous ones have kept; "
+        "package.module:Class for your own; may be repeated. duplicates always comes last: of "
+        "equal lines it keeps the first that passes all other filters",
     )
     chosen.add_argument(
-        "--config", type=Path, metavar="FILE", help="the same as a list in YAML; see below"
+        "--config", type=Path, metavar="FILE", help="the list of filters in YAML; see below"
     )
     group.add_argument(
         "--memory",
         metavar="SIZE",
-        help="for duplicates: max size of the table of lines seen, as in 500M or 4G. It grows with "
-        "the lines, and needs an eighth more while it grows; 10 bytes for each different line are "
-        "enough. When it is full, later lines are compared only with the lines in it "
-        f"(default: {MEMORY})",
+        help="for duplicates: max size of the table of hashes, for example 500M or 4G. It grows "
+        "with the lines, and needs an eighth more while it grows; 10 bytes for each different line "
+        "are enough. When it is full, later lines are compared with the lines in it only "
+        "(default: 1G)",
     )
     group.add_argument(
         "--examples",
         type=int,
         default=3,
         metavar="N",
-        help="dropped lines of each filter to show in OUTPUT.json, the first of them also at the "
-        "end; 0 or more (default: %(default)s)",
+        help="dropped lines of each filter in OUTPUT.json, 0 or more (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Filter the text, and say what was dropped."""
-    wanted = _wanted(args)
-    job = FilterJob.of(wanted, options.local_executor(args), afresh=args.overwrite)
-    return job.run(sys.stdout.buffer)
-
-
-def _wanted(args: argparse.Namespace) -> Wanted:
-    if args.examples < 0:
-        raise UsageError(f"--examples is {args.examples}; expected 0 or more.")
-    inputs = tuple(path for path in (args.source, args.target) if path is not None)
-    outputs = tuple(args.output or ())
-    _check_paths(inputs, outputs)
-    settings = (
+    """Filter the text and print what was dropped."""
+    filters = (
         read_filters(args.config)
         if args.config
-        else [setting for words in args.filter for setting in kinds.parse_filters(words)]
+        else [spec for words in args.filter for spec in parse_filters(words)]
     )
-    if args.memory is not None and all(setting.kind != "duplicates" for setting in settings):
-        raise UsageError("--memory goes with the filter duplicates.")
-    memory = _size(args.memory or MEMORY)
-    chain = kinds.build_filters(settings, max(1, len(inputs)))
-    return Wanted(inputs, outputs, chain, args.examples, memory)
+    summary = filter_files(
+        [path for path in (args.source, args.target) if path is not None],
+        args.output or ([] if args.target else sys.stdout.buffer),
+        filters,
+        memory=_parse_size(args.memory) if args.memory else None,
+        examples=args.examples,
+        executor=options.local_executor(args),
+        overwrite=args.overwrite,
+        progress=progress,
+    )
+    if summary:
+        wrote = (f"wrote {path}" for path in summary.outputs)
+        print_lines(*_table(summary), summary.signature, *wrote)
+    return 0
 
 
-def _check_paths(inputs: tuple[Path, ...], outputs: tuple[Path, ...]) -> None:
-    sides = max(1, len(inputs))
-    if len(outputs) != sides and (outputs or sides == 2):
-        expected = "-o FILE" if sides == 1 else "-o FILE FILE"
-        raise UsageError(
-            f"There are {sides} inputs and {len(outputs)} outputs; expected {expected}."
-            if sides == 2
-            else f"There is one input, and {len(outputs)} outputs; expected {expected}."
-        )
-    resolved = [path.resolve() for path in outputs]
-    if len({*resolved, *(path.resolve() for path in inputs)}) < len(
-        {path.resolve() for path in inputs}
-    ) + len(resolved):
-        raise UsageError("The inputs and the outputs must be different files.")
-
-
-def _size(words: str) -> int:
-    """Read a number of bytes with its unit."""
-    found = re.fullmatch(r"(\d+)([KMGT]?)B?", words.upper())
+def _parse_size(text: str) -> int:
+    """Parse a number of bytes with its unit."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
     if found is None:
-        raise UsageError(f"--memory is {words!r}; expected a size as in 500M or 4G.")
+        raise UsageError(f"--memory is {text!r}. Expected a size, for example 500M or 4G.")
     return int(found[1]) << UNITS[found[2]]
+
+
+def _table(summary: FilterSummary) -> list[str]:
+    """Return a line for each filter and one for the kept lines."""
+    rows = summary.lines
+    width = max(map(len, [*(one.filter for one in summary.dropped), "filter"]))
+    digits = max(len(str(rows)), len("dropped"))
+    lines = [f"{'filter':{width}}  {'dropped':>{digits}}   share  example"]
+    for one in summary.dropped:
+        shown = _format_row(one.examples[0]) if one.examples else ""
+        line = f"{one.filter:{width}}  {one.count:{digits}}  {one.count / rows:6.1%}  {shown}"
+        lines.append(line.rstrip())
+    share = f"{summary.kept / rows:6.1%}"
+    return [*lines, f"{'kept':{width}}  {summary.kept:{digits}}  {share}  of {rows}"]
+
+
+def _format_row(row: DroppedRow) -> str:
+    """Return the line number, the score and the beginning of a dropped row."""
+    score = _format_score(row.score)
+    text = f"{row.line}: {f'({score}) ' if score else ''}{' | '.join(row.text)}"
+    return text if len(text) <= EXAMPLE_WIDTH else f"{text[: EXAMPLE_WIDTH - 1]}\u2026"
+
+
+def _format_score(score: Any) -> str:
+    if isinstance(score, dict):
+        return ", ".join(f"{name} {_format_score(one)}" for name, one in score.items())
+    if isinstance(score, (list, tuple)):
+        return " ".join(_format_score(one) or "-" for one in score)
+    return "" if score is True else str(score)

@@ -153,7 +153,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)
-        with _notices():
+        with _notices(args):
             code = verb.run(args)
         flush_stdout()
         return code
@@ -193,22 +193,23 @@ def _with_flags(message: str, args: argparse.Namespace) -> str:
 class _NoticeHandler(logging.Handler):
     """Prints what the package logs on stderr, each message once."""
 
-    def __init__(self) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         super().__init__()
+        self._args = args
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a message that is new."""
-        message = record.getMessage()
+        message = _with_flags(record.getMessage(), self._args)
         if message not in self._shown:
             self._shown.add(message)
             print(message, file=sys.stderr)
 
 
 @contextmanager
-def _notices() -> Iterator[None]:
+def _notices(args: argparse.Namespace) -> Iterator[None]:
     """Show what the package logs, however fairseq sets up logging when it is imported."""
-    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler()
+    logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(args)
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False

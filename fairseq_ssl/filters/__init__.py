@@ -1,4 +1,29 @@
-"""Filters for corpora: what each rule says of a line or a pair, and who is to go.
+"""Filters for parallel and monolingual text: length, language, duplicates, encoding.
 
-`kinds` lists them by name, `filter` is what each does; `corpus` puts blocks of files through them.
+`filter_pairs` is for pairs or lines in memory, `filter_files` for files of any size.
+`describe_filters` lists the filters with their options. Subclass `Filter` for your own.
+
+>>> from fairseq_ssl.filters import filter_pairs
+>>> pairs = [("a cat", "eine Katze"), ("", "leer"), ("OK", "OK"), ("a cat", "eine Katze")]
+>>> list(filter_pairs(pairs, "clean,identical,duplicates"))
+[('a cat', 'eine Katze')]
 """
+
+from fairseq_ssl.filters.chain import FilterSpec, describe_filters, parse_filters, read_filters
+from fairseq_ssl.filters.corpus import DropCount
+from fairseq_ssl.filters.job import FilterSummary, filter_files, filter_pairs
+from fairseq_ssl.filters.rules import Filter
+from fairseq_ssl.text.specs import option
+
+__all__ = [
+    "DropCount",
+    "Filter",
+    "FilterSpec",
+    "FilterSummary",
+    "describe_filters",
+    "filter_files",
+    "filter_pairs",
+    "option",
+    "parse_filters",
+    "read_filters",
+]

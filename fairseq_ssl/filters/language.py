@@ -1,4 +1,4 @@
-"""The language that each side is written in (thesis, section 5.2)."""
+"""Language identification of each side (thesis, section 5.2)."""
 
 from __future__ import annotations
 
@@ -10,65 +10,66 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.errors import UsageError, import_optional, nearest
-from fairseq_ssl.filters.rules import Row
+from fairseq_ssl.filters.rules import Filter, Row
 from fairseq_ssl.text.specs import option
 
-NOTHING_FOUND = float(np.finfo(np.float32).min)
-"""The score of every language for a line in which the model knows nothing."""
+UNKNOWN_SCORE = float(np.finfo(np.float32).min)
+"""The score of every language for a line without known features."""
 
 
 @dataclass(frozen=True)
-class LanguageFilter:
-    """Drops what is identified as another language, by langid on the sides that are named.
+class LanguageFilter(Filter[tuple[str, ...]]):
+    """Drops rows in another language, as identified by langid.
 
-    A line in which the model knows nothing, such as one of digits, is identified as none and
-    stays.
+    A line without known features, such as a line of digits, has no language and is kept.
     """
 
     sides: int
-    source: str = option("", "language that the source is to be in, as en; empty: any")
-    target: str = option("", "language that the target is to be in, as de; empty: any")
-    candidates: str = option("", "languages to choose among, as en+de+fr; empty: all it knows")
+    source: str = option("", "language of the source, for example en; empty: any")
+    target: str = option("", "language of the target, for example de; empty: any")
+    candidates: str = option("", "languages to choose from, for example en+de+fr; empty: all")
 
     def __post_init__(self) -> None:
         if self.target and self.sides < 2:
-            raise UsageError("The filter langid has a target, but there is only a SOURCE.")
+            raise UsageError("The filter langid has a target, but there is only a source.")
         if not (self.source or self.target):
-            raise UsageError("The filter langid needs a language, as in langid:source=en:target=de")
+            raise UsageError(
+                "The filter langid needs a language, for example langid:source=en:target=de"
+            )
         labels = _identifier("").labels
-        for language in [*self._wanted, *self._candidates]:
+        for language in [*self._expected, *self._candidates]:
             if language not in labels:
                 raise UsageError(
                     f"langid does not know the language {language!r}.{nearest(language, labels)} "
                     f"It knows: {' '.join(sorted(labels))}."
                 )
-        outside = [found for found in self._wanted if found not in (self._candidates or labels)]
+        outside = [found for found in self._expected if found not in (self._candidates or labels)]
         if outside:
             raise UsageError(
-                f"The filter langid could never find {outside[0]!r}: it is not among the "
-                f"candidates {self.candidates}."
+                f"The filter langid cannot find {outside[0]!r}, which is not one of the candidates "
+                f"{self.candidates}."
             )
-        _identifier(self.candidates)  # before workers begin, which then need not load it
+        _identifier(self.candidates)  # before workers start, which then need not load it
 
     def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """Return the language of each side; empty for one that may be any, or says nothing."""
+        """Return the language of each side, empty if it is not checked or unknown."""
         identifier = _identifier(self.candidates)
-        wanted = (self.source, self.target)[: self.sides]
+        expected = (self.source, self.target)[: self.sides]
         return [
             tuple(
                 _language(identifier, line) if language else ""
-                for line, language in zip(row, wanted, strict=True)
+                for line, language in zip(row, expected, strict=True)
             )
             for row in rows
         ]
 
     def accept(self, score: tuple[str, ...]) -> bool:
-        """Tell whether no side is in a language other than the one it should be in."""
-        wanted = (self.source, self.target)[: self.sides]
-        return all(found in ("", asked) for found, asked in zip(score, wanted, strict=True))
+        """Return True if no side is in a different language than expected."""
+        expected = (self.source, self.target)[: self.sides]
+        return all(found in ("", asked) for found, asked in zip(score, expected, strict=True))
 
     @property
-    def _wanted(self) -> list[str]:
+    def _expected(self) -> list[str]:
         return [language for language in (self.source, self.target) if language]
 
     @property
@@ -78,12 +79,12 @@ class LanguageFilter:
 
 def _language(identifier: Any, line: str) -> str:
     language, score = identifier.classify(line)
-    return "" if score <= NOTHING_FOUND else str(language)
+    return "" if score <= UNKNOWN_SCORE else str(language)
 
 
 @lru_cache
 def _identifier(candidates: str) -> Any:
-    """Load the model, which takes a second or two."""
+    """Load the model, which takes one or two seconds."""
     package = import_optional("py3langid.langid", "The filter langid", "wmt")
     identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:

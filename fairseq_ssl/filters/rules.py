@@ -1,74 +1,95 @@
-"""Filters by rules on each pair: length, ratio, identical sides, encoding."""
+"""The base class of filters, and filters by rules: length, ratio, identical sides, encoding."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.text.specs import option
 
 Row = tuple[str, ...]
-"""A line of each side: one of monolingual text, two of a pair.
+"""The lines of one row: one line of monolingual text, or the two lines of a pair.
 
-A byte that is not UTF-8 stands in it as a lone surrogate.
+A byte that is not UTF-8 is a lone surrogate.
 """
 
 RowScore = TypeVar("RowScore")
 
 
-class Filter(Protocol[RowScore]):
-    """A rule whose verdict on a row depends on that row alone."""
+class Filter(ABC, Generic[RowScore]):
+    """Keeps or drops each row by a score, which depends on that row only.
 
+    Subclass it for your own filters. Name the class as ``package.module:Class``, or pass an
+    instance. A dataclass can declare options with `filters.option`; the field ``sides``, if there
+    is one, is set to the number of files.
+
+    >>> class Question(Filter):
+    ...     "Drops pairs of which one side only is a question."
+    ...
+    ...     def score(self, rows):
+    ...         return [len({line.endswith("?") for line in row}) for row in rows]
+    ...
+    ...     def accept(self, score):
+    ...         return score == 1
+    >>> from fairseq_ssl.filters import filter_pairs
+    >>> list(filter_pairs([("Why ?", "Warum ?"), ("Why ?", "Darum .")], [Question()]))
+    [('Why ?', 'Warum ?')]
+    """
+
+    @abstractmethod
     def score(self, rows: Sequence[Row]) -> list[RowScore]:
-        """Return what the rule looks at, for each row of a block."""
+        """Return a score for each row: plain values, which are shown beside dropped rows."""
 
+    @abstractmethod
     def accept(self, score: RowScore) -> bool:
-        """Tell whether a row with this score stays."""
+        """Return True to keep a row with this score."""
 
 
 class LineLengths(NamedTuple):
-    """What is measured of a row."""
+    """Lengths in a row."""
 
     tokens: tuple[int, ...]
-    """Of each side."""
-    longest_word: int
-    """Characters of the longest token of all."""
+    """Tokens of each side."""
+    max_word_length: int
+    """Characters of the longest token of all sides."""
 
 
 @dataclass(frozen=True)
-class CleanFilter:
-    """Drops what is short, long, or of unequal sides, by the rule of Moses' clean-corpus-n.
+class CleanFilter(Filter[LineLengths]):
+    """Drops short and long lines, and pairs of unequal length, as Moses' clean-corpus-n does.
 
-    Tokens stand between whitespace. All limits may be met: a side of `max` tokens stays, and so
-    does a pair whose longer side has exactly `ratio` times the tokens of the shorter.
+    Tokens are separated by whitespace. Limits are inclusive: a side of `max` tokens is kept, and
+    so is a pair whose longer side has exactly `ratio` times the tokens of the shorter side.
     """
 
-    min: int = option(1, "tokens that each side has at least; 1 or more")
-    max: int = option(250, "tokens that each side has at most")
-    ratio: float = option(3.0, "the tokens of one side are at most so many times the other's")
-    longest_word: int = option(1000, "characters that a token has at most")
+    min: int = option(1, "min tokens of each side, 1 or more")
+    max: int = option(250, "max tokens of each side")
+    ratio: float = option(3.0, "max tokens of one side for each token of the other side")
+    max_word_length: int = option(1000, "max characters of a token")
 
     def __post_init__(self) -> None:
-        if not (1 <= self.min <= self.max and self.ratio >= 1 and self.longest_word >= 1):
+        if not (1 <= self.min <= self.max and self.ratio >= 1 and self.max_word_length >= 1):
             raise UsageError(
                 f"The filter clean has min={self.min}, max={self.max}, ratio={self.ratio} and "
-                f"longest-word={self.longest_word}; expected 1 or more, and max no less than min."
+                f"max-word-length={self.max_word_length}. Expected 1 or more, and max no less than "
+                "min."
             )
 
     def score(self, rows: Sequence[Row]) -> list[LineLengths]:
-        """Measure the rows."""
+        """Return the lengths in each row."""
         return [_lengths([line.split() for line in row]) for row in rows]
 
     def accept(self, score: LineLengths) -> bool:
-        """Tell whether no limit is passed."""
-        fewest, most = min(score.tokens), max(score.tokens)
-        if fewest < self.min or most > self.max or score.longest_word > self.longest_word:
+        """Return True if all lengths are within the limits."""
+        shorter, longer = min(score.tokens), max(score.tokens)
+        if shorter < self.min or longer > self.max or score.max_word_length > self.max_word_length:
             return False
-        return most / fewest <= self.ratio
+        return longer / shorter <= self.ratio
 
 
 def _lengths(sides: list[list[str]]) -> LineLengths:
@@ -80,33 +101,33 @@ UNITS = ("tokens", "characters")
 
 
 @dataclass(frozen=True)
-class LongestFilter:
-    """Drops what is too long on one side, such as English in tokens, Japanese in characters.
+class MaxLengthFilter(Filter[tuple[int, ...]]):
+    """Drops rows too long on one side, in tokens (such as English) or characters (Japanese).
 
-    A side as long as its limit stays. Characters are code points, and whitespace is none, so
-    that cutting a Japanese sentence into words does not make it longer.
+    Limits are inclusive. Characters are code points without whitespace, so that word segmentation
+    does not make a Japanese sentence longer.
     """
 
-    source: int = option(500, "what the source has at most; 0: no limit")
-    source_unit: str = option("tokens", "tokens or characters without spaces")
-    target: int = option(500, "what the target has at most; 0: no limit")
-    target_unit: str = option("characters", "tokens or characters without spaces")
+    source: int = option(500, "max length of the source; 0: no limit")
+    source_unit: str = option("tokens", "tokens, or characters without spaces")
+    target: int = option(500, "max length of the target; 0: no limit")
+    target_unit: str = option("characters", "tokens, or characters without spaces")
 
     def __post_init__(self) -> None:
         for unit in (self.source_unit, self.target_unit):
             if unit not in UNITS:
                 raise UsageError(
-                    f"The filter longest has the unit {unit!r}.{nearest(unit, UNITS)} Units: "
+                    f"The filter max-length has the unit {unit!r}.{nearest(unit, UNITS)} Units: "
                     f"{', '.join(UNITS)}."
                 )
         if min(self.source, self.target) < 0:
             raise UsageError(
-                f"The filter longest has source={self.source} and target={self.target}; expected "
-                "0 or more."
+                f"The filter max-length has source={self.source} and target={self.target}. "
+                "Expected 0 or more."
             )
 
     def score(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
-        """Measure each side in its unit."""
+        """Return the length of each side in its unit."""
         units = (self.source_unit, self.target_unit)
         return [
             tuple(_length(line, unit) for line, unit in zip(row, units, strict=False))
@@ -114,7 +135,7 @@ class LongestFilter:
         ]
 
     def accept(self, score: tuple[int, ...]) -> bool:
-        """Tell whether no side is over its limit."""
+        """Return True if no side is longer than its limit."""
         return all(
             length <= limit or limit == 0
             for length, limit in zip(score, (self.source, self.target), strict=False)
@@ -127,41 +148,41 @@ def _length(line: str, unit: str) -> int:
 
 
 @dataclass(frozen=True)
-class IdenticalFilter:
-    """Drops pairs whose two sides are the same."""
+class IdenticalFilter(Filter[bool]):
+    """Drops pairs with identical sides."""
 
     sides: int
-    ignore_case: bool = option(False, "also those that differ in capitals only")
-    ignore_spaces: bool = option(False, "also those that differ in whitespace only")
+    ignore_case: bool = option(False, "also drop pairs that differ in case only")
+    ignore_spaces: bool = option(False, "also drop pairs that differ in whitespace only")
 
     def __post_init__(self) -> None:
         if self.sides < 2:
-            raise UsageError("The filter identical compares two sides; give a SOURCE and a TARGET.")
+            raise UsageError("The filter identical compares two sides. Pass a source and a target.")
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
-        """Tell of each row whether its sides are the same."""
-        return [self._folded(row[0]) == self._folded(row[1]) for row in rows]
+        """Return for each row whether its sides are identical."""
+        return [self._normalized(row[0]) == self._normalized(row[1]) for row in rows]
 
     def accept(self, score: bool) -> bool:
-        """Let those stay whose sides differ."""
+        """Return True if the sides differ."""
         return not score
 
-    def _folded(self, line: str) -> str:
+    def _normalized(self, line: str) -> str:
         if self.ignore_case:
             line = line.casefold()
         return "".join(line.split()) if self.ignore_spaces else line
 
 
-BAD = {
+BAD_CATEGORIES = {
     "Cc": "control character",
     "Co": "private use character",
     "Cn": "unassigned character",
 }
-"""By the categories of Unicode."""
+"""Names of Unicode categories."""
 AFTER_WORDS = "\u2019\u201d\u201c\u2018\u2026\u00bb\u00ab\u203a\u2039\u2013\u2014\u00a0\u2022" + (
     "\u2122\u00ae\u00a9\u00b4\u2020\u2021\u00b2\u00b3\u00b9\u00b7\u00b1"
 )
-"""What may well come after a capital letter at the end of a word.
+"""Characters that can follow a capital letter at the end of a word.
 
 Quotes, single and double, curly and angular; dots, dashes, the no-break space and the bullet;
 trade marks, the acute accent for an apostrophe, daggers, exponents, the middle dot, plus-minus.
@@ -169,22 +190,22 @@ trade marks, the acute accent for an apostrophe, daggers, exponents, the middle 
 
 
 @dataclass(frozen=True)
-class EncodingFilter:
-    """Drops bytes that are no UTF-8, control characters, and what a wrong decoding has left.
+class EncodingFilter(Filter[str]):
+    """Drops bytes that are not UTF-8, control characters, and traces of a wrong decoding.
 
-    That is: NUL and other control characters but the tab, and but a carriage return at the end
-    of a line; U+FFFD; characters for private use and those that this Python's Unicode does not
-    have; UTF-8 that was read as Latin-1 or Windows-1252, such as Ã¼ for ü.
+    Control characters include NUL, but not the tab, nor a carriage return at the end of a line.
+    Dropped too: U+FFFD, private use characters, characters that this Python's version of Unicode
+    does not have, and UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
     """
 
-    twice: bool = option(True, "also UTF-8 that was read as Latin-1 or Windows-1252")
+    twice: bool = option(True, "also drop UTF-8 that was decoded as Latin-1 or Windows-1252")
 
     def score(self, rows: Sequence[Row]) -> list[str]:
-        """Return what is wrong with each row, which is empty for nothing."""
+        """Return what is wrong with each row, or an empty string."""
         return [next(filter(None, map(self._wrong, row)), "") for row in rows]
 
     def accept(self, score: str) -> bool:
-        """Let those stay with which nothing is wrong."""
+        """Return True if nothing is wrong."""
         return not score
 
     def _wrong(self, line: str) -> str:
@@ -207,8 +228,8 @@ def _bad_character(line: str) -> str:
         category = unicodedata.category(character)
         if category == "Cs":
             return f"not UTF-8: byte 0x{ord(character) - 0xDC00:02x}"
-        if category in BAD:
-            return f"{BAD[category]} U+{ord(character):04X}"
+        if category in BAD_CATEGORIES:
+            return f"{BAD_CATEGORIES[category]} U+{ord(character):04X}"
     return ""
 
 
@@ -222,7 +243,7 @@ def _decoded_twice(line: str) -> str:
 
 
 def _images(numbers: Iterable[int]) -> str:
-    """Return what bytes are in Windows-1252; the five that are nothing there are controls."""
+    """Decode bytes as Windows-1252, without the five bytes that it does not define."""
     return bytes(numbers).decode("cp1252", "ignore")
 
 
@@ -231,11 +252,11 @@ def _class(characters: str) -> str:
 
 
 def _pattern() -> re.Pattern[str]:
-    """Make what finds characters whose bytes in Windows-1252 are a character in UTF-8.
+    """Return a pattern of characters whose Windows-1252 bytes are a UTF-8 character.
 
-    Of these only what hardly any text has by itself: accented Latin letters, unless they would
-    be a capital at the end of a word and a sign that may follow it; the quotes and dashes that
-    begin with two certain bytes; of all others, two in a row.
+    It matches only sequences that are rare in correct text: accented Latin letters, unless they
+    can be a capital at the end of a word with a sign after it; quotes and dashes that begin with
+    two certain bytes; and any two other such characters in a row.
     """
     after = _images(range(0x80, 0xC0))
     inner = _class(after)

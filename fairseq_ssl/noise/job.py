@@ -94,7 +94,7 @@ class NoiseResources:
                 else {word: tuple(others) for word, others in self.confusion_sets.items()}
             )
         if self.learner_errors is not None:
-            loaded["learner_words"] = (
+            loaded["learner_errors"] = (
                 LearnerErrors.read(self.learner_errors)
                 if isinstance(self.learner_errors, Path)
                 else self.learner_errors

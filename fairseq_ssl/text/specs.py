@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, field, fields
+from dataclasses import Field, field, fields, is_dataclass
 from typing import Any
 
 from fairseq_ssl.errors import UsageError, nearest
@@ -37,7 +37,8 @@ def option(default: Value, meaning: str) -> Any:
 
 def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
     """Return the fields that the user may set."""
-    return {field.name: field for field in fields(kind) if "meaning" in field.metadata}
+    declared = fields(kind) if is_dataclass(kind) else ()
+    return {field.name: field for field in declared if "meaning" in field.metadata}
 
 
 def describe_registry(kinds: Registry) -> str:

@@ -19,7 +19,7 @@ from fairseq_ssl.filters import corpus
 from fairseq_ssl.io import blocks, resumable
 from fairseq_ssl.io.blocks import RowBlock
 
-CHAIN = "encoding,duplicates,clean:max=9,longest:source=8:target=12,identical"
+CHAIN = "encoding,duplicates,clean:max=9,max-length:source=8:target=12,identical"
 Pairs = list[tuple[bytes, bytes]]
 
 
@@ -62,7 +62,7 @@ def _reason(pair: tuple[bytes, bytes]) -> str:
     if not all(1 <= length <= 9 for length in lengths) or max(lengths) > 3 * min(lengths):
         return "clean"
     if lengths[0] > 8 or len(right.replace(" ", "")) > 12:
-        return "longest"
+        return "max-length"
     return "identical" if left == right else ""
 
 
@@ -136,7 +136,7 @@ def test_examples_are_the_first_that_were_dropped(text: None, small_blocks: None
     clean, encoding, duplicates = json.loads(Path("x.json").read_text())["dropped"]
     assert clean["count"] == 2
     assert clean["examples"] == [
-        {"line": line, "text": ["a b c d", "e"], "score": {"tokens": [4, 1], "longest_word": 1}}
+        {"line": line, "text": ["a b c d", "e"], "score": {"tokens": [4, 1], "max_word_length": 1}}
         for line in (2, 7)
     ]
     assert encoding["count"] == 4
@@ -268,7 +268,7 @@ def test_a_full_table_is_told_with_the_memory_that_is_enough(
     assert filtered(*command, "1K", "-o", "x", "y") == 0
     told = capsys.readouterr().err
     assert told.count("warning") == 1
-    assert "full after 102 different ones" in told
+    assert "full after 102 different lines" in told
     assert "--memory 1M is enough" in told
     assert read("x", "y") == [pair for n, pair in enumerate(different) if n < 500 or n % 500 >= 102]
     assert filtered(*command, "1M", "-o", "x", "y", "--force") == 0
@@ -300,18 +300,34 @@ def test_nothing_may_be_left(text: None) -> None:
         (["en", "de", "--filter", "cleen", "-o", "x", "y"], 2, "Did you mean 'clean'?"),
         (["en", "de", "--filter", "clean:mx=1", "-o", "x", "y"], 2, "Did you mean 'max'?"),
         (["en", "de", "--filter", "clean:max=x", "-o", "x", "y"], 2, "expected as in max=250"),
-        (["en", "de", "--filter", "clean"], 2, "2 inputs and 0 outputs; expected -o FILE FILE"),
-        (["en", "de", "--filter", "clean", "-o", "x"], 2, "2 inputs and 1 outputs"),
-        (["en", "--filter", "clean", "-o", "x", "y"], 2, "one input, and 2 outputs"),
+        (
+            ["en", "de", "--filter", "clean"],
+            2,
+            "2 inputs but 0 outputs. Expected an output for each",
+        ),
+        (["en", "de", "--filter", "clean", "-o", "x"], 2, "2 inputs but 1 outputs"),
+        (["en", "--filter", "clean", "-o", "x", "y"], 2, "1 inputs but 2 outputs"),
         (["en", "de", "--filter", "clean", "-o", "en", "y"], 2, "must be different files"),
         (["en", "de", "--filter", "clean", "-o", "x", "./x"], 2, "must be different files"),
-        (["en", "--filter", "identical", "-o", "x"], 2, "give a SOURCE and a TARGET"),
+        (["en", "--filter", "identical", "-o", "x"], 2, "Pass a source and a target"),
         (["en", "de", "--filter", "clean", "--jobs", "0", "-o", "x", "y"], 2, "1 to 1000"),
-        (["en", "--filter", "clean", "--examples", "-1", "-o", "x"], 2, "expected 0 or more"),
-        (["en", "--filter", "clean", "--memory", "1G", "-o", "x"], 2, "goes with the filter dup"),
-        (["en", "--filter", "duplicates", "--memory", "1X", "-o", "x"], 2, "as in 500M or 4G"),
+        (
+            ["en", "--filter", "clean", "--examples", "-1", "-o", "x"],
+            2,
+            "--examples is -1. Expected 0",
+        ),
+        (
+            ["en", "--filter", "clean", "--memory", "1G", "-o", "x"],
+            2,
+            "--memory needs the filter dup",
+        ),
+        (
+            ["en", "--filter", "duplicates", "--memory", "1X", "-o", "x"],
+            2,
+            "for example 500M or 4G",
+        ),
         (["en", "--filter", "duplicates", "--memory", "9", "-o", "x"], 2, "9 bytes is too small"),
-        (["en", "--filter", "duplicates,duplicates", "-o", "x"], 2, "there twice"),
+        (["en", "--filter", "duplicates,duplicates", "-o", "x"], 2, "listed twice"),
         (["en", "--config", "bad.yaml", "-o", "x"], 1, "bad.yaml:1 is not YAML"),
         (["en", "--config", "shape.yaml", "-o", "x"], 2, "shape.yaml has no list of filters"),
         (["en", "--config", "gone.yaml", "-o", "x"], 1, "gone.yaml does not exist"),
@@ -329,7 +345,7 @@ def test_nothing_may_be_left(text: None) -> None:
             "short ends after line 7, but",
         ),
         (["latin", "--filter", "clean", "-o", "x"], 1, "latin:2 is not valid UTF-8: byte 4 of"),
-        (["latin", "--filter", "clean", "-o", "x"], 1, "drop such lines with --filter encoding"),
+        (["latin", "--filter", "clean", "-o", "x"], 1, "drop such lines with the filter encoding"),
         (["cut.gz", "--filter", "encoding", "-o", "x"], 1, "cut.gz can not be read"),
     ],
 )

@@ -185,7 +185,7 @@ def test_filters_and_subwords_are_those_of_section_5_2() -> None:
         f"langid:source={language}" in words for language, words in zip("ed", mono, strict=True)
     ]
     japanese = dry("paper", "prepare", SOURCE="en", TARGET="ja")
-    assert "--filter longest:source=500:target=0:" in said(japanese, "filter")[0]
+    assert "--filter max-length:source=500:target=0:" in said(japanese, "filter")[0]
     apart = [words for words in said(japanese, "subwords") if words.startswith("subwords train")]
     assert [words.endswith("coverage 1.0 --force") for words in apart] == [True, False]
     assert [words.endswith("coverage 0.9998 --force") for words in apart] == [False, True]
@@ -194,7 +194,9 @@ def test_filters_and_subwords_are_those_of_section_5_2() -> None:
     assert re.search(r"subwords\.en \S+subwords\.de .* --size 32000 ", together)
     assert all(".ja" not in words for words in said(japanese, "truecase"))
     synthetic = said(dry("paper", "generate", SOURCE="en", TARGET="ja"), "filter")
-    assert all("longest:source=250:target=500:target-unit=characters" in one for one in synthetic)
+    assert all(
+        "max-length:source=250:target=500:target-unit=characters" in one for one in synthetic
+    )
 
 
 def test_back_translation_is_that_of_section_5_3_3() -> None:

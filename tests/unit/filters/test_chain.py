@@ -15,21 +15,21 @@ from fairseq_ssl.filters.chain import (
     parse_filters,
     read_filters,
 )
-from fairseq_ssl.filters.rules import CleanFilter, EncodingFilter, LongestFilter
+from fairseq_ssl.filters.rules import CleanFilter, EncodingFilter, MaxLengthFilter
 
 
 def test_words_become_filters_in_their_order() -> None:
     chain = build_filters(
-        parse_filters("clean:max=100:ratio=2,longest:source-unit=characters,encoding"), 2
+        parse_filters("clean:max=100:ratio=2,max-length:source-unit=characters,encoding"), 2
     )
     assert chain.filters == (
         CleanFilter(max=100, ratio=2.0),
-        LongestFilter(source_unit="characters"),
+        MaxLengthFilter(source_unit="characters"),
         EncodingFilter(),
     )
     assert chain.duplicates is None
-    assert chain.takes_any_bytes
-    assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:longest-word=1000"
+    assert chain.accepts_any_bytes
+    assert chain.names[0] == "clean:min=1:max=100:ratio=2.0:max-word-length=1000"
     assert chain.names[2] == "encoding:twice=true"
 
 
@@ -41,7 +41,7 @@ def test_duplicates_come_last_wherever_they_are_asked_for() -> None:
     assert len(chain.filters) == 2
 
 
-@pytest.mark.parametrize("words", ["clean", "clean:max=7", "longest:target=3", "duplicates"])
+@pytest.mark.parametrize("words", ["clean", "clean:max=7", "max-length:target=3", "duplicates"])
 def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
     [name] = build_filters(parse_filters(words), 2).names
     assert build_filters(parse_filters(name), 2) == build_filters(parse_filters(words), 2)
@@ -52,12 +52,12 @@ def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
     [
         ("cleen", "There is no filter 'cleen'. Did you mean 'clean'[?] Filters: clean, dup"),
         ("", "There is no filter ''"),
-        ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, long"),
+        ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, max-w"),
         ("clean:max=many", "clean:max=many can not be read: expected as in max=250"),
         ("clean:max=2.5", "expected as in max=250"),
         ("encoding:twice=maybe", "expected true or false"),
-        ("longest:source-unit=word", "unit 'word'"),
-        ("duplicates,duplicates:by=source", "there twice"),
+        ("max-length:source-unit=word", "unit 'word'"),
+        ("duplicates,duplicates:by=source", "listed twice"),
         ("clean:sides=1", "no option 'sides'"),
     ],
 )
@@ -68,7 +68,7 @@ def test_words_that_say_nothing_are_refused(words: str, told: str) -> None:
 
 def test_the_help_names_each_kind_and_option() -> None:
     shown = describe_filters()
-    for words in (*(f"  {kind} " for kind in FILTERS), "max=250: ", "longest-word=", "by=pair"):
+    for words in (*(f"  {kind} " for kind in FILTERS), "max=250: ", "max-word-length=", "by=pair"):
         assert words in shown
 
 
@@ -77,15 +77,15 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
     path.write_text(
         "filters:\n"
         "  - langid: {source: en, target: 'no', candidates: [en, 'no', da]}\n"
-        "  - clean: {max: 100, ratio: 2, longest-word: 30}\n"
+        "  - clean: {max: 100, ratio: 2, max-word-length: 30}\n"
         "  - identical: {ignore-case: true}\n"
         "  - encoding:\n"
         "  - duplicates\n"
-        "  - longest:source=3\n"
+        "  - max-length:source=3\n"
     )
     words = (
-        "langid:source=en:target=no:candidates=en+no+da,clean:max=100:ratio=2:longest-word=30,"
-        "identical:ignore-case=true,encoding,duplicates,longest:source=3"
+        "langid:source=en:target=no:candidates=en+no+da,clean:max=100:ratio=2:max-word-length=30,"
+        "identical:ignore-case=true,encoding,duplicates,max-length:source=3"
     )
     assert list(map(str, read_filters(path))) == list(map(str, parse_filters(words)))
     assert read_filters(path) == parse_filters(words)
@@ -96,22 +96,22 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
     [
         ("", UsageError, "has no list of filters"),
         ("- clean", UsageError, "has no list of filters"),
-        ("filters: clean", UsageError, "is no list of filters"),
-        ("filters: []", UsageError, "is no list of filters"),
-        ("filters: [clean]\nfilter: [x]", UsageError, "'filter' is not understood. Did you mean"),
-        ("filters: [3]", UsageError, "3 is no filter"),
-        ("filters: [{clean: {}, encoding: {}}]", UsageError, "is no filter"),
+        ("filters: clean", UsageError, "is not a list of filters"),
+        ("filters: []", UsageError, "is not a list of filters"),
+        ("filters: [clean]\nfilter: [x]", UsageError, "unknown key 'filter'. Did you mean"),
+        ("filters: [3]", UsageError, "3 is not a filter"),
+        ("filters: [{clean: {}, encoding: {}}]", UsageError, "is not a filter"),
         ("filters: [{cleen: {}}]", UsageError, "f.yaml: There is no filter 'cleen'. Did you"),
         ("filters: [cleen]", UsageError, "f.yaml: There is no filter 'cleen'. Did you"),
-        ("filters: [{clean: 3}]", UsageError, "3 are no options"),
+        ("filters: [{clean: 3}]", UsageError, "3 are not options"),
         ("filters: [{clean: {maxx: 3}}]", UsageError, "Did you mean 'max'"),
-        ("filters: [{clean: {max: many}}]", UsageError, "'many'; expected a whole number"),
-        ("filters: [{clean: {max: 2.5}}]", UsageError, "2.5; expected a whole number"),
-        ("filters: [{clean: {max: true}}]", UsageError, "True; expected a whole number"),
-        ("filters: [{clean: {ratio: true}}]", UsageError, "True; expected a number"),
-        ("filters: [{identical: {ignore-case: 1}}]", UsageError, "1; expected true or false"),
-        ("filters: [{langid: {source: no}}]", UsageError, "False; expected text; YAML takes"),
-        ("filters: [{langid: {candidates: [1]}}]", UsageError, "expected text"),
+        ("filters: [{clean: {max: many}}]", UsageError, "'many'. Expected an integer"),
+        ("filters: [{clean: {max: 2.5}}]", UsageError, "2.5. Expected an integer"),
+        ("filters: [{clean: {max: true}}]", UsageError, "True. Expected an integer"),
+        ("filters: [{clean: {ratio: true}}]", UsageError, "True. Expected a number"),
+        ("filters: [{identical: {ignore-case: 1}}]", UsageError, "1. Expected true or false"),
+        ("filters: [{langid: {source: no}}]", UsageError, "False. Expected text; in YAML"),
+        ("filters: [{langid: {candidates: [1]}}]", UsageError, "Expected text"),
         ("a: b: c\n", DataError, "f.yaml:1 is not YAML: mapping values"),
         ("filters: [\n", DataError, "is not YAML"),
         ("\0", DataError, "is not YAML: "),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.filters.rules import CleanFilter, Filter, IdenticalFilter, LongestFilter
+from fairseq_ssl.filters.rules import CleanFilter, Filter, IdenticalFilter, MaxLengthFilter
 
 LINES = st.text("ab |\t\u3000", max_size=30)
 
@@ -92,14 +92,14 @@ def test_clean_says_the_same_of_both_directions(
     ],
 )
 def test_longest_measures_each_side_in_its_unit(source: str, target: str, kept: bool) -> None:
-    assert stays(LongestFilter(), source, target) is kept
+    assert stays(MaxLengthFilter(), source, target) is kept
 
 
 def test_longest_takes_one_side_and_no_limit() -> None:
-    assert not stays(LongestFilter(source=2, source_unit="characters"), "a b c")
-    assert stays(LongestFilter(source=3, source_unit="characters"), "a b c")
-    assert stays(LongestFilter(source=0), tokens(10_000), "x")
-    assert not stays(LongestFilter(source=0, target=2, target_unit="tokens"), "a", "a b c")
+    assert not stays(MaxLengthFilter(source=2, source_unit="characters"), "a b c")
+    assert stays(MaxLengthFilter(source=3, source_unit="characters"), "a b c")
+    assert stays(MaxLengthFilter(source=0), tokens(10_000), "x")
+    assert not stays(MaxLengthFilter(source=0, target=2, target_unit="tokens"), "a", "a b c")
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_identical(options: dict[str, bool], source: str, target: str, kept: boo
         lambda: CleanFilter(min=0),
         lambda: CleanFilter(min=5, max=4),
         lambda: CleanFilter(ratio=0.5),
-        lambda: LongestFilter(source=-1),
-        lambda: LongestFilter(source_unit="words"),
+        lambda: MaxLengthFilter(source=-1),
+        lambda: MaxLengthFilter(source_unit="words"),
         lambda: IdenticalFilter(1),
     ],
 )

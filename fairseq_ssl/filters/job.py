@@ -1,0 +1,297 @@
+"""Filters for pairs in memory and for files of any size."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from itertools import chain as chained
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from fairseq_ssl._version import __version__
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
+from fairseq_ssl.filters.corpus import (
+    CorpusFilter,
+    CorpusHashes,
+    DropCount,
+    DroppedRow,
+    FilteredBlock,
+    filter_rows,
+    hash_rows,
+)
+from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
+from fairseq_ssl.io.blocks import RowBlock, row_blocks
+from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.resumable import file_fingerprint, temporary_path
+from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, stdin_text
+from fairseq_ssl.signature import Signature
+
+MEMORY = 2**30
+"""Maximum bytes of the table of hashes."""
+BATCH = 1000
+"""Pairs that `filter_pairs` filters at a time."""
+Pair = TypeVar("Pair", bound=Sequence[str])
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FilterSummary:
+    """Counts of a filtered corpus."""
+
+    signature: Signature
+    outputs: tuple[Path, ...]
+    lines: int
+    """Lines read, of each side."""
+    kept: int
+    dropped: tuple[DropCount, ...]
+    """Counts and examples of each filter, in order."""
+
+
+def filter_pairs(
+    pairs: Iterable[Pair], filters: FilterRequest, *, memory: int = MEMORY
+) -> Iterator[Pair]:
+    """Yield the pairs, or the lines, that pass all filters.
+
+    Args:
+        pairs: pairs of a source and a target, or lines of one side
+        filters: names with options, such as ``clean:max=100,identical``, or a list of
+            `FilterSpec` and of your own `Filter` objects
+        memory: for ``duplicates``: max bytes of the table of hashes
+
+    >>> list(filter_pairs([("a b", "c d"), ("a", "a"), ("a b", "c d")], "identical,duplicates"))
+    [('a b', 'c d')]
+    >>> list(filter_pairs(["a b c", "a"], "clean:min=2"))
+    ['a b c']
+    """
+    iterator = iter(pairs)
+    first = list(islice(iterator, 1))
+    sides = 1 if not first or isinstance(first[0], str) else len(first[0])
+    chain = build_filters(filters, sides)
+    return _filter_batches(chained(first, iterator), chain, memory)
+
+
+def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, memory: int) -> Iterator[Pair]:
+    seen = BoundedHashSet(memory) if chain.duplicates else None
+    while batch := list(islice(pairs, BATCH)):
+        rows = [(pair,) if isinstance(pair, str) else tuple(pair) for pair in batch]
+        kept, _ = filter_rows(chain, rows)
+        if seen is not None and chain.duplicates and kept:
+            new = seen.add(hash_rows(chain.duplicates, [rows[row] for row in kept]))
+            kept = [row for row, is_new in zip(kept, new.tolist(), strict=True) if is_new]
+        yield from (batch[row] for row in kept)
+
+
+def filter_files(
+    inputs: Sequence[Path],
+    outputs: Sequence[Path] | IO[bytes],
+    filters: FilterRequest,
+    *,
+    memory: int | None = None,
+    examples: int = 3,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> FilterSummary | None:
+    """Filter a corpus of one or two sides. Return None if an earlier run has written it.
+
+    The outputs are the same for any number of processes. An interrupted run resumes.
+
+    Args:
+        inputs: text of one side, or of two sides with equally many lines, ``.gz`` by suffix;
+            empty: stdin
+        outputs: a file for each side, ``.gz`` by suffix, or a binary stream for one side
+        filters: names with options, such as ``clean:max=100,identical``, or a list of
+            `FilterSpec` and of your own `Filter` objects
+        memory: for ``duplicates``: max bytes of the table of hashes (default: 2**30)
+        examples: dropped rows to keep of each filter, 0 or more
+        executor: where to work (default: this process)
+        overwrite: replace the outputs
+        progress: called with the number of lines done
+    """
+    paths = tuple(outputs) if isinstance(outputs, Sequence) else ()
+    sides = max(1, len(inputs))
+    _check(inputs, paths, sides, examples)
+    chain = build_filters(filters, sides)
+    if memory is not None and chain.duplicates is None:
+        raise UsageError("`memory` needs the filter duplicates.")
+    with ExitStack() as opened:
+        job = _FilterJob(
+            inputs=tuple(inputs),
+            outputs=paths,
+            chain=chain,
+            examples=examples,
+            memory=MEMORY if memory is None else memory,
+            executor=executor or LocalExecutor(1),
+            progress=progress,
+            opened=opened,
+        )
+        written = run_job(
+            paths,
+            job.params(),
+            job.chunks,
+            job.signature,
+            overwrite=overwrite,
+            from_stdin=not inputs,
+            stdout=None if isinstance(outputs, Sequence) else outputs,
+        )
+    return job.summary() if written else None
+
+
+def _check(inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples: int) -> None:
+    """Reject arguments that do not fit."""
+    if examples < 0:
+        raise UsageError(f"`examples` is {examples}. Expected 0 or more.")
+    if len(outputs) != sides and (outputs or sides == 2):
+        raise UsageError(
+            f"There are {sides} inputs but {len(outputs)} outputs. Expected an output for each "
+            "input."
+        )
+    files = [path.resolve() for path in outputs]
+    sources = {path.resolve() for path in inputs}  # both sides may be one file
+    if len({*files, *sources}) < len(files) + len(sources):
+        raise UsageError("The inputs and the outputs must be different files.")
+
+
+@dataclass
+class _FilterJob:
+    """Arguments and counts of one call of `filter_files`."""
+
+    inputs: tuple[Path, ...]
+    outputs: tuple[Path, ...]
+    chain: FilterChain
+    examples: int
+    memory: int
+    executor: Executor
+    progress: ProgressFactory
+    opened: ExitStack
+    seen: BoundedHashSet | None = field(init=False)
+    rows: int = field(init=False, default=0)
+    kept: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.seen = BoundedHashSet(self.memory) if self.chain.duplicates else None
+        self.positions = [0] * len(self.names)
+        self.dropped = [DropCount(name) for name in self.chain.names]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs as messages name them."""
+        return tuple(map(str, self.inputs)) or ("stdin",)
+
+    def params(self) -> dict[str, Any]:
+        """Return everything that determines the bytes of the outputs."""
+        params: dict[str, Any] = {
+            "filters": list(self.chain.names),
+            "inputs": list(self.names),
+            "inputs_are": [file_fingerprint(path) for path in self.inputs],
+            "outputs": list(map(str, self.outputs)),
+            "examples": self.examples,
+            "memory": self.memory if self.chain.duplicates else None,
+            "version": __version__,
+        }
+        digests = self.chain.source_digests
+        return {**params, **({"filter_sources": digests} if digests else {})}
+
+    def signature(self) -> Signature:
+        """Return the parameters, the counts and the examples."""
+        params = {key: value for key, value in self.params().items() if key != "version"}
+        dropped = [
+            {
+                "filter": one.filter,
+                "count": one.count,
+                "share": round(one.count / self.rows, 6),
+                "examples": [asdict(example) for example in one.examples],
+            }
+            for one in self.dropped
+        ]
+        counts = {"lines": self.rows, "kept": self.kept, "dropped": dropped}
+        return Signature("filter", {**params, **counts})
+
+    def summary(self) -> FilterSummary:
+        """Return the counts and the examples. Warn if the table of hashes was full."""
+        if self.seen is not None and self.kept > self.seen.count:
+            enough = -(-memory_for(self.kept) // 2**20)
+            logger.warning(
+                "warning: the table of hashes was full after %s different lines. Later lines were "
+                "compared with these only. `memory` %sM is enough for all lines.",
+                self.seen.count,
+                enough,
+            )
+        signature = Signature("filter", {"lines": self.rows, "kept": self.kept})
+        return FilterSummary(signature, self.outputs, self.rows, self.kept, tuple(self.dropped))
+
+    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+        """Filter the rest of the input block by block."""
+        if state:
+            self._resume(state)
+        compressed = [path.suffix == ".gz" for path in self.outputs] or [False]
+        report = self.progress("filter", "lines")
+        work = CorpusFilter(self.chain, self.examples)
+        for done in self.executor.ordered(work, self._blocks()):
+            if self.seen is not None and done.hashes is not None:
+                new = self.seen.add(done.hashes)
+                done = done.drop_duplicates(new, self.chain.names[-1], self.examples)
+            self._count(done)
+            report(done.rows, done.share)
+            made = [
+                compress_chunk(data, gz) for data, gz in zip(done.kept, compressed, strict=True)
+            ]
+            yield made, self._state()
+        if not self.rows:
+            raise DataError(f"{self.names[0]} is empty. Expected a line or more.")
+
+    def _count(self, done: FilteredBlock) -> None:
+        self.positions = list(done.ends)
+        self.rows += done.rows
+        self.kept += len(done.numbers)
+        self.dropped = [
+            before.merge(after, self.examples)
+            for before, after in zip(self.dropped, done.dropped, strict=True)
+        ]
+
+    def _state(self) -> State:
+        dropped = [asdict(one) for one in self.dropped]
+        return {
+            "positions": self.positions,
+            "rows": self.rows,
+            "kept": self.kept,
+            "dropped": dropped,
+        }
+
+    def _resume(self, state: Mapping[str, Any]) -> None:
+        """Restore the counts, and the hashes of the rows that are written.
+
+        The outputs stay open until the job ends: closing one would release its lock.
+        """
+        self.positions, self.rows, self.kept = state["positions"], state["rows"], state["kept"]
+        self.dropped = [
+            DropCount(one["filter"], one["count"], tuple(map(_restore_row, one["examples"])))
+            for one in state["dropped"]
+        ]
+        logger.warning("resuming after line %s", self.rows)
+        if self.seen is None or self.chain.duplicates is None:
+            return
+        paths = [temporary_path(path) for path in self.outputs]
+        files = [
+            self.opened.enter_context(open_bytes(path, compressed=output.suffix == ".gz"))
+            for path, output in zip(paths, self.outputs, strict=True)
+        ]
+        blocks = row_blocks(files, list(map(str, paths)))
+        for hashes in self.executor.ordered(CorpusHashes(self.chain.duplicates), blocks):
+            self.seen.add(hashes)
+
+    def _blocks(self) -> Iterator[RowBlock]:
+        with ExitStack() as stack:
+            files = [stack.enter_context(open_text(path)) for path in self.inputs]
+            yield from row_blocks(
+                files or [stdin_text()], self.names, self.positions, self.rows + 1
+            )
+
+
+def _restore_row(state: Mapping[str, Any]) -> DroppedRow:
+    return DroppedRow(state["line"], tuple(state["text"]), state["score"])

@@ -1,0 +1,286 @@
+"""Filters as a library: pairs in memory as files are filtered, and your own filters."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ssl import filters
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.filters import Filter, filter_files, filter_pairs, job, option
+from fairseq_ssl.filters.rules import Row
+from fairseq_ssl.io import blocks, resumable
+from fairseq_ssl.io.executors import LocalExecutor
+from tests.conftest import environment
+
+PAIRS = [(f"w {n % 700}", f"w {n % 300}" if n % 3 else f"w {n % 700}") for n in range(2500)]
+OWN = '''
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_ssl.filters import Filter, option
+
+STOP = Path(__file__).with_name("stop")
+
+
+class Plain(Filter):
+    """Keeps rows whose lines have no 7."""
+
+    def score(self, rows):
+        return [complex("7" in "".join(row), 0) for row in rows]
+
+    def accept(self, score):
+        if STOP.exists() and job_has_begun():
+            raise KeyboardInterrupt
+        return not score
+
+
+@dataclass
+class Sevens(Filter):
+    """Keeps rows with at most so many sevens."""
+
+    sides: int
+    max: int = option(1, "max sevens")
+
+    def score(self, rows):
+        assert all(len(row) == self.sides for row in rows)
+        return ["".join(row).count("7") for row in rows]
+
+    def accept(self, score):
+        return score <= self.max
+
+
+class Few(Plain):
+    """Returns too few scores."""
+
+    def score(self, rows):
+        return [False]
+
+
+class Unfinished(Filter):
+    """Lacks accept."""
+
+    def score(self, rows):
+        return [1 for row in rows]
+
+
+def job_has_begun():
+    return len(list(Path().glob("*.progress"))) > 0
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a module with filters where Python finds it, and a corpus."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "own_filters.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(modules))
+    monkeypatch.delitem(sys.modules, "own_filters", raising=False)
+    monkeypatch.chdir(tmp_path)
+    write("s", "t")
+    return modules
+
+
+def write(*names: str) -> None:
+    for name, side in zip(names, zip(*PAIRS, strict=True), strict=True):
+        Path(name).write_text("".join(f"{line}\n" for line in side))
+
+
+def lines(name: str) -> list[str]:
+    return Path(name).read_text().splitlines()
+
+
+@pytest.mark.parametrize("chain", ["duplicates,identical", "clean:max=1", "identical", "encoding"])
+def test_pairs_are_filtered_as_files_are(
+    tmp_path: Path, chain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("s", "t")
+    summary = filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], chain)
+    kept = list(zip(lines("x"), lines("y"), strict=True))
+    assert list(filter_pairs(PAIRS, chain)) == kept
+    assert summary is not None
+    assert (summary.lines, summary.kept) == (len(PAIRS), len(kept))
+    assert sum(one.count for one in summary.dropped) == len(PAIRS) - len(kept)
+    assert filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], chain) is None
+
+
+def test_lines_of_one_side_and_nothing() -> None:
+    assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
+    assert list(filter_pairs([], "clean")) == []
+    with pytest.raises(UsageError, match="no filter 'cleen'"):
+        filter_pairs([], "cleen")
+    with pytest.raises(UsageError, match="compares two sides"):
+        filter_pairs(["a"], "identical")
+
+
+def test_pairs_keep_their_type_and_are_read_as_they_are_needed() -> None:
+    pairs = iter([["a", "b"]] * job.BATCH + [["c", "d"]])
+    kept = filter_pairs(pairs, "clean")
+    assert next(kept) == ["a", "b"]
+    assert list(pairs) == [["c", "d"]]
+
+
+@dataclass(frozen=True)
+class Short(Filter[int]):
+    """Keeps short lines."""
+
+    max: int = option(3, "max characters")
+
+    def score(self, rows: Sequence[Row]) -> list[int]:
+        """Return the characters of the longer side."""
+        return [max(map(len, row)) for row in rows]
+
+    def accept(self, score: int) -> bool:
+        """Return True for a short row."""
+        return score <= self.max
+
+
+def test_objects_of_your_own_class(tmp_path: Path) -> None:
+    assert list(filter_pairs([("a", "bcd"), ("a", "bcde")], [Short()])) == [("a", "bcd")]
+    (tmp_path / "s").write_text("a\nbcde\n")
+    summary = filter_files([tmp_path / "s"], [tmp_path / "x"], [Short(max=1)])
+    assert summary is not None
+    assert summary.dropped[0].filter == f"{__name__}:Short:max=1"
+    assert summary.dropped[0].examples[0].score == 4
+    [spec] = filters.parse_filters(summary.dropped[0].filter)
+    assert list(filter_pairs(["a", "bcde"], [spec])) == ["a"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_class_named_on_the_command_line_and_in_a_file(own: Path, jobs: int) -> None:
+    words = ["filter", "s", "t", "--jobs", str(jobs)]
+    named = "own_filters:Sevens:max=2,duplicates,own_filters:Plain"
+    assert main([*words, "--filter", named, "-o", "x", "y"]) == 0
+    Path("f.yaml").write_text(
+        "filters:\n- own_filters:Sevens: {max: 2}\n- duplicates\n- own_filters:Plain\n"
+    )
+    assert main([*words, "--config", "f.yaml", "-o", "v", "w"]) == 0
+    expected = [pair for pair in dict.fromkeys(PAIRS) if "7" not in "".join(pair)]
+    for names in (("x", "y"), ("v", "w")):
+        assert list(zip(*map(lines, names), strict=True)) == expected
+    note = json.loads(Path("x.json").read_text())
+    assert note["filters"] == [
+        "own_filters:Sevens:max=2",
+        "own_filters:Plain",
+        "duplicates:by=pair",
+    ]
+    assert note["dropped"][1]["examples"][0]["score"] == "(1+0j)"
+    assert set(note["filter_sources"]) == {"own_filters:Sevens", "own_filters:Plain"}
+
+
+def test_an_interrupted_run_resumes_unless_the_class_has_changed(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 2048)
+    monkeypatch.setattr(resumable, "PAUSE", 0.0)
+    words = ["filter", "s", "t", "--filter", "own_filters:Plain", "--jobs", "1", "-o"]
+    assert main([*words, "whole", "there"]) == 0
+    (own / "stop").touch()
+    assert main([*words, "x", "y"]) == 130
+    assert Path("x.progress").exists()
+    (own / "stop").unlink()
+    capsys.readouterr()
+    assert main([*words, "x", "y"]) == 0
+    assert "resuming after line" in capsys.readouterr().err
+    assert lines("x") == lines("whole")
+    assert lines("y") == lines("there")
+    with (own / "own_filters.py").open("a") as file:
+        file.write("# changed\n")
+    assert main([*words, "x", "y"]) == 2
+    assert "x exists" in capsys.readouterr().err
+
+
+def test_a_file_beside_the_yaml_is_not_imported(own: Path, tmp_path: Path) -> None:
+    """The command does not add its folder to Python's path."""
+    Path("beside.py").write_text("from pathlib import Path\nPath('canary').touch()\n")
+    Path("f.yaml").write_text("filters: ['beside:Question']\n")
+    code = (
+        "import sys; sys.path.remove(''); from fairseq_ssl.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "filter", "s", "--config", "f.yaml", "-o", "x"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.returncode == 2
+    assert "'beside:Question' cannot be imported: ModuleNotFoundError" in done.stderr
+    assert not Path("canary").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_filters:Gone", "Expected a subclass of fairseq_ssl.filters.Filter"),
+        ("own_filters:Path", "Expected a subclass of fairseq_ssl.filters.Filter"),
+        ("own_filters:STOP", "Expected a subclass of fairseq_ssl.filters.Filter"),
+        ("own_filters:Unfinished", "with the methods score and accept in own_filters"),
+        ("own_filters:Sevens:min=1", "The filter 'Sevens' has no option 'min'"),
+        ("own_filters:Plain:max=1", "It has none"),
+        ("own_filters:Few", "own_filters:Few returned 1 scores for 2 rows"),
+        ("no.such:Class", "cannot be imported: ModuleNotFoundError: No module named 'no'"),
+        ("cleen:max", "Did you mean 'clean'"),
+        ("os.path;x:Class", "Expected package.module:Class"),
+        (":Class", "Expected package.module:Class"),
+        ("fairseq_ssl.filters:Filter", "Expected a subclass"),
+    ],
+)
+def test_classes_that_are_not_filters(own: Path, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        list(filter_pairs([("a", "b"), ("c", "d")], name))
+
+
+def test_a_module_that_fails(own: Path) -> None:
+    (own / "failing.py").write_text("1 / 0\n")
+    with pytest.raises(UsageError, match="ZeroDivisionError: division by zero"):
+        filter_pairs(["a"], "failing:Class")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"examples": -1}, "`examples` is -1"),
+        ({"memory": 2**20}, "`memory` needs the filter duplicates"),
+    ],
+)
+def test_wrong_arguments(own: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], "clean", **options)
+
+
+def test_workers_and_progress(own: Path) -> None:
+    counts: list[int] = []
+
+    def progress(task: str, unit: str, total: int | None = None) -> Any:
+        return lambda count, share=None, note="": counts.append(count)
+
+    summary = filter_files(
+        [Path("s")], [Path("x")], "duplicates", executor=LocalExecutor(2), progress=progress
+    )
+    assert summary is not None
+    assert sum(counts) == summary.lines == len(PAIRS)
+
+
+@pytest.mark.parametrize("name", ["", ".chain", ".job", ".rules"])
+def test_examples_of_the_documentation(name: str) -> None:
+    results = doctest.testmod(import_module(f"fairseq_ssl.filters{name}"))
+    assert results.attempted
+    assert not results.failed
+
+
+def test_the_package_exports_what_it_names() -> None:
+    assert all(hasattr(filters, name) for name in filters.__all__)
+    code = "import sys, fairseq_ssl.filters; assert not {'torch', 'fairseq'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())

@@ -1,0 +1,72 @@
+"""`add_noise` and `noise_file`: the same noise for lists and files, from the same resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.executors import LocalExecutor
+from fairseq_ssl.noise import LearnerErrors, NoiseResources, add_noise, noise_file
+
+LINES = [f"the {word} sat on the mat with {word}s" for word in ("cat", "dog", "cow", "hen")] * 25
+SETS = {"cat": ("cart",), "dog": ("dock",)}
+KINDS = {"append": 0, "verb": 0, "replace": 0, "delete": 1}
+ERRORS = LearnerErrors({"zzz": 3}, {"the": 2}, {}, (0, 1), KINDS)
+
+
+@pytest.mark.parametrize("method", ["direct", "denoise,spelling:rate=0.1", "spell", "learner"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_lists_and_files_get_the_same_noise(tmp_path: Path, method: str, jobs: int) -> None:
+    source = tmp_path / "clean"
+    source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    resources = NoiseResources(confusion_sets=SETS)
+    summary = noise_file(
+        source,
+        tmp_path / "noisy",
+        method,
+        seed=3,
+        clean=tmp_path / "same",
+        resources=resources,
+        executor=LocalExecutor(jobs),
+    )
+    assert summary is not None
+    assert (summary.lines, summary.tokens) == (100, 800)
+    assert 0 < summary.changed < 800
+    noisy = (tmp_path / "noisy").read_text(encoding="utf-8").splitlines()
+    assert noisy == add_noise(LINES, method, seed=3, resources=resources) != LINES
+    assert (tmp_path / "same").read_bytes() == source.read_bytes()
+    again = noise_file(
+        source, tmp_path / "noisy", method, seed=3, clean=tmp_path / "same", resources=resources
+    )
+    assert again is None
+
+
+def test_counts_confusion_sets_and_learner_errors_are_used() -> None:
+    drawn = add_noise(LINES, "direct:mask=0:keep=0", resources=NoiseResources(counts={"only": 1}))
+    assert "only" in " ".join(drawn)
+    assert not set(" ".join(drawn).split()) - set(" ".join(LINES).split()) - {"only"}
+    confused = " ".join(add_noise(LINES, "spell", resources=NoiseResources(confusion_sets=SETS)))
+    assert {"cart", "dock"} & set(confused.split())
+    options = "learner:measured=true"
+    wrong = " ".join(add_noise(LINES, options, resources=NoiseResources(learner_errors=ERRORS)))
+    assert wrong.split().count("zzz") == len(LINES)
+
+
+def test_the_mask_is_chosen() -> None:
+    noisy = add_noise(LINES, "direct:mask=1:keep=0", resources=NoiseResources(mask_token="[M]"))
+    assert set(" ".join(noisy).split()) == {"[M]"}
+
+
+def test_what_cannot_be_noised_is_an_error(tmp_path: Path) -> None:
+    assert add_noise([], "direct") == []
+    with pytest.raises(DataError, match="Line 2 is blank"):
+        add_noise(["a b", "", "c"], "spelling")
+    with pytest.raises(UsageError, match="needs `confusion_sets`"):
+        add_noise(["a b"], "spell")
+    (tmp_path / "clean").write_text("a b\n")
+    with pytest.raises(UsageError, match="`skip_bad_lines` needs `clean`"):
+        noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", skip_bad_lines=True)
+    with pytest.raises(UsageError, match="`seed` is -1"):
+        noise_file(tmp_path / "clean", tmp_path / "noisy", "spelling", seed=-1)
