@@ -24,18 +24,6 @@ LENGTH_PENALTY = 20
 """A longer sentence's length to a higher power is beyond what a float holds."""
 
 
-def at_least(minimum: int) -> Callable[[str], int]:
-    """Return an argparse type: an integer of `minimum` or more."""
-
-    def convert(word: str) -> int:
-        number = parse_integer(word)
-        if number is None or number < minimum:
-            raise argparse.ArgumentTypeError(f"{word!r} is not an integer of {minimum} or more")
-        return number
-
-    return convert
-
-
 def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     """Return an argparse type: an integer of this range."""
     expected = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"

@@ -13,9 +13,9 @@ from fairseq_ssl.cli import rerank_features, rerank_post_ensemble, rerank_tune
 from fairseq_ssl.cli.options import (
     add_output,
     add_rewriting,
-    at_least,
     check_output,
     input_lines,
+    integer,
     one_writer,
     write_lines,
 )
@@ -80,7 +80,7 @@ def _add_merge(steps: Steps) -> None:
     )
     merge.add_argument(
         "--best",
-        type=at_least(1),
+        type=integer(1),
         metavar="N",
         help="number of candidates of each list and sentence, n of 2n in the thesis, 1 or more "
         "(default: all)",

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from fairseq_ssl.cli.console import progress
-from fairseq_ssl.cli.options import add_output, check_output, check_range, one_writer, write_lines
+from fairseq_ssl.cli.options import add_output, check_output, integer, one_writer, write_lines
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.io.text_files import read_parallel
@@ -135,10 +135,12 @@ def add_vectors(steps: Steps) -> None:
     )
     for name, (default, maximum, what) in NUMBERS.items():
         text = f"{what}, 1 to {maximum:,} (default: {default:,})"
-        step.add_argument(flag(name), type=int, default=default, metavar="N", help=text)
+        step.add_argument(
+            flag(name), type=integer(1, maximum), default=default, metavar="N", help=text
+        )
     step.add_argument(
         "--seed",
-        type=int,
+        type=integer(0, 2**32 - 1),
         default=1,
         metavar="N",
         help=f"random seed, 0 to {2**32 - 1:,} (default: 1)",
@@ -150,9 +152,6 @@ def add_vectors(steps: Steps) -> None:
 def _vectors(args: argparse.Namespace) -> int:
     from fairseq_ssl.rerank import VectorTraining, train_vectors
 
-    for name, (_, maximum, _) in NUMBERS.items():
-        check_range(flag(name), getattr(args, name), 1, maximum)
-    check_range("--seed", args.seed, 0, 2**32 - 1)
     if Path("-") in args.text:
         raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
     check_output(args.output, *args.text)

@@ -12,10 +12,9 @@ from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.options import (
     add_jobs,
     add_rewriting,
-    at_least,
     check_output,
-    check_range,
     input_lines,
+    integer,
     local_executor,
     one_writer,
 )
@@ -147,7 +146,7 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--restarts",
-        type=int,
+        type=integer(0, MAX_RESTARTS),
         default=20,
         metavar="N",
         help="random points that lines start from, in addition to equal weights and each feature "
@@ -155,7 +154,7 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed",
-        type=at_least(0),
+        type=integer(0),
         default=1,
         metavar="N",
         help="seed of random points and folds, 0 or more (default: 1)",
@@ -165,7 +164,6 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
 def _search(args: argparse.Namespace) -> WeightSearch:
     from fairseq_ssl.rerank import WeightSearch
 
-    check_range("--restarts", args.restarts, 0, MAX_RESTARTS)
     return WeightSearch(args.method, args.step, args.restarts, args.seed, local_executor(args))
 
 

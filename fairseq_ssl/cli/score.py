@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli.console import print_table, progress
-from fairseq_ssl.cli.options import at_least, check_jobs
+from fairseq_ssl.cli.options import MAX_JOBS, integer
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError, flag
 
@@ -91,13 +91,13 @@ def _add(
     )
     group.add_argument(
         "--resamples",
-        type=at_least(1),
+        type=integer(1),
         metavar="N",
         help="number of bootstrap samples, 1 or more (default: 1000)",
     )
     group.add_argument(
         "--seed",
-        type=at_least(0),
+        type=integer(0),
         metavar="N",
         help="seed of the bootstrap, 0 or more (default: 12345)",
     )
@@ -152,7 +152,7 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
     )
     step.add_argument(
         "--jobs",
-        type=int,
+        type=integer(1, MAX_JOBS),
         default=1,
         metavar="N",
         help="number of processes, 1 or more; does not change the result (default: 1)",
@@ -172,7 +172,7 @@ def _add_m2(metrics: Steps) -> None:
     _add_edit_options(step)
     step.add_argument(
         "--max-unchanged-words",
-        type=at_least(0),
+        type=integer(0),
         default=2,
         metavar="N",
         help="maximum number of unchanged words in an edit, 0 or more (default: 2)",
@@ -188,7 +188,6 @@ def _add_m2(metrics: Steps) -> None:
 def _m2(args: argparse.Namespace) -> Metric:
     from fairseq_ssl.metrics import M2
 
-    check_jobs(args.jobs)
     return M2(args.gold, args.beta, args.max_unchanged_words, args.ignore_case, args.jobs, progress)
 
 
@@ -219,7 +218,6 @@ def _add_errant(metrics: Steps) -> None:
 def _errant(args: argparse.Namespace) -> Metric:
     from fairseq_ssl.metrics import Errant
 
-    check_jobs(args.jobs)
     if args.gold and (args.source or args.reference):
         raise UsageError("--gold has the sources and the edits. Drop --source and --reference.")
     if not args.gold and not (args.source and args.reference):
@@ -249,7 +247,7 @@ def _add_gleu(metrics: Steps) -> None:
     _add_references(step)
     step.add_argument(
         "--samples",
-        type=at_least(1),
+        type=integer(1),
         default=500,
         metavar="N",
         help="number of rounds that draw one of several references for each sentence, 1 or more "

@@ -91,7 +91,7 @@ def test_stdin_is_scored(
         (
             ["gleu", "{}/out", "--reference", "{}/ref", "--source", "{}/src", "--samples", "0"],
             2,
-            "--samples: '0' is not an integer of 1 or more",
+            "--samples: 0 is out of range. Expected 1 or more",
         ),
     ],
 )
