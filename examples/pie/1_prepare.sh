@@ -41,7 +41,7 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
 count_edits() { # NAME FLAGS...
   local text="$WORK/text/$1" edits="$WORK/edits/$1"
   build "$edits" run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" \
-    -o "$edits/edits.txt" --size "$EDIT_SIZE" --longest "$EDIT_LONGEST" \
+    -o "$edits/edits.txt" --size "$EDIT_SIZE" --max-ngram "$EDIT_LONGEST" \
     --label-dict "$edits/labels.txt" "${@:2}"
   build "$WORK/stats/$1.json" into "$WORK/stats/$1.json" fairseq-ssl edits stats \
     "$text/valid.src" "$text/valid.trg" --dictionary "$edits/edits.txt" --format json

@@ -1,22 +1,30 @@
-"""``fairseq-ssl edits``: parallel text as labels of the source's tokens, and back."""
+"""``fairseq-ssl edits``: edit labels of parallel text, and text edited by labels."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
-from typing import Any
 
-from fairseq_ssl.cli.edits_job import EditsJob
-from fairseq_ssl.cli.edits_tune import METRICS, tune
-from fairseq_ssl.cli.kind_options import chosen_options
+from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.options import (
     add_jobs,
     add_one_device,
-    check_output,
+    at_least,
     local_executor,
-    one_writer,
+    one_device,
 )
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.edits.edits_job import (
+    MAX_NGRAM,
+    SIZE,
+    LabelSummary,
+    apply_file,
+    build_dictionary_file,
+    label_file,
+    measure_coverage,
+)
+from fairseq_ssl.errors import flag
 
 SUMMARY = "turn corrected text into edit labels of its tokens, and labels into corrected text"
 EXAMPLES = """\
@@ -26,179 +34,285 @@ EXAMPLES = """\
   fairseq-ssl edits stats valid.src valid.trg --dictionary edits.txt
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
   fairseq-ssl edits apply test.src test.labels -o test.out
-  fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data data-bin"""
-
-KINDS: dict[str, dict[str, Any]] = {
-    "dictionary": {
-        "output": ...,
-        "size": 1000,
-        "longest": 2,
-        "transforms": "english",
-        "case": False,
-        "label_dict": None,
-    },
-    "label": {"output": ..., "dictionary": ..., "strict": False, "exact": False},
-    "apply": {"output": ..., "dictionary": None},
-    "tune": {
-        "model": ...,
-        "data": ...,
-        "metric": "f0.5",
-        "iterations": 4,
-        "batch_size": 64,
-        "device": None,
-    },
-    "stats": {"dictionary": ..., "format": "text"},
-}
-"""The options of each kind and their defaults; those that are needed have none."""
-LEAST = {"size": 0, "longest": 1, "iterations": 1, "batch_size": 1}
-OUTPUTS = ("output", "label_dict")
+  fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the kind, the two files, and the options of some kinds."""
-    parser.add_argument(
-        "kind",
-        choices=KINDS,
-        metavar="KIND",
-        help="dictionary: count what TARGET puts in, and write the edits that a model chooses "
-        "from; label: write for each pair the labels of the start and of each token of SOURCE; "
-        "apply: edit SOURCE as its labels say; stats: tell what a dictionary has labels for, and "
-        "the ceiling that sets; tune: print the options of confidence with which a trained model "
-        "corrects SOURCE best",
+    """Declare the sub-verbs."""
+    steps = Steps(parser)
+    _add_dictionary(steps)
+    label = steps.add(
+        "label", "write the labels of each pair: of the start and of each token of SOURCE", _label
     )
-    parser.add_argument(
-        "source",
-        type=Path,
-        metavar="SOURCE",
-        help="text to edit, a sentence a line, tokens between spaces: words, subwords or "
-        "characters; .gz by suffix",
-    )
-    parser.add_argument(
-        "target",
-        type=Path,
-        metavar="TARGET",
-        help="the same lines as they should be; for apply: the labels that `label` wrote, an "
-        "empty line for a sentence to be left alone",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="where to write; .gz by suffix"
-    )
-    add_jobs(parser)
-    _add_dictionary(parser.add_argument_group("dictionary"))
-    _add_others(parser.add_argument_group("label, apply and stats"))
-    _add_tune(parser.add_argument_group("tune"))
-
-
-def _add_dictionary(group: argparse._ArgumentGroup) -> None:
-    default = KINDS["dictionary"]
-    group.add_argument(
-        "--size",
-        type=int,
-        metavar="M",
-        help="q-grams to append or to replace by: the most frequent, equally frequent ones by the "
-        f"alphabet; 0 or more (default: {default['size']}, as in the paper)",
-    )
-    group.add_argument(
-        "--longest",
-        type=int,
-        metavar="Q",
-        help="tokens put in at once at most, the paper's q; 1 or more "
-        f"(default: {default['longest']})",
-    )
-    group.add_argument(
-        "--transforms",
-        metavar="FILE|english|none",
-        help="changes of suffixes: those of the paper for English, none, or lines of two "
-        "suffixes, - for no suffix, and words that keep the first, as: - s a I "
-        f"(default: {default['transforms']})",
-    )
-    group.add_argument(
-        "--case",
+    _add_files(label)
+    label.add_argument(
+        "--strict",
         action="store_true",
-        default=None,
-        help="also have edits to lower case, to a capital first letter and to upper case",
+        help="drop pairs that insert more tokens at once than the dictionary's max q-gram, as in "
+        "the authors' code; by default this edit is dropped, as in the paper, and so is an edit "
+        "without a label. A dropped pair has an empty line",
     )
-    group.add_argument(
-        "--label-dict",
-        type=Path,
-        metavar="FILE",
-        help="also write the labels as fairseq's dictionary, to binarize what `label` writes: "
-        "fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+    label.add_argument(
+        "--exact", action="store_true", help="drop pairs whose labels do not restore TARGET"
     )
+    apply = steps.add("apply", "edit SOURCE by labels", _apply)
+    _add_files(
+        apply, "labels", "a line of labels for each line, empty to leave the line unchanged", False
+    )
+    stats = steps.add(
+        "stats", "print which edits a dictionary has labels for, and the scores they allow", _stats
+    )
+    _add_files(stats, output=False)
+    stats.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+    _add_tune(steps)
 
 
-def _add_others(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
+def run(args: argparse.Namespace) -> int:
+    """Run the sub-verb."""
+    return run_step(args)
+
+
+def _add_files(
+    step: argparse.ArgumentParser,
+    target: str = "target",
+    target_help: str = "the corrected lines",
+    needs_dictionary: bool = True,
+    output: bool = True,
+) -> None:
+    """Declare the two files, the output and the dictionary."""
+    _add_pair(step, target, target_help)
+    if output:
+        _add_output(step)
+    step.add_argument(
         "--dictionary",
         type=Path,
         metavar="FILE",
-        help="what `dictionary` wrote; apply does without, and with it refuses other labels",
+        required=needs_dictionary,
+        help="a file of edits dictionary"
+        + ("" if needs_dictionary else ": reject labels that are not in it"),
     )
-    group.add_argument(
-        "--strict",
-        action="store_true",
-        default=None,
-        help="label: drop pairs that put in more tokens at once than the dictionary's longest, as "
-        "the authors' code does; by default that edit is dropped, as in the paper, and so "
-        "is one that is not in the dictionary. A dropped pair has an empty line",
+    add_jobs(step)
+
+
+def _add_pair(
+    step: argparse.ArgumentParser, target: str = "target", target_help: str = "the corrected lines"
+) -> None:
+    step.add_argument(
+        "source",
+        type=Path,
+        metavar="SOURCE",
+        help="text to edit, one sentence a line, tokens (words, subwords or characters) separated "
+        "by spaces; .gz by suffix",
     )
-    group.add_argument(
-        "--exact",
-        action="store_true",
-        default=None,
-        help="label: drop every pair whose TARGET the labels do not give back",
-    )
-    group.add_argument(
-        "--format", choices=("text", "json"), help="stats: what to print (default: text)"
+    step.add_argument(target, type=Path, metavar=target.upper(), help=target_help)
+
+
+def _add_output(step: argparse.ArgumentParser) -> None:
+    step.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="output; .gz by suffix"
     )
 
 
-def _add_tune(group: argparse._ArgumentGroup) -> None:
-    default = KINDS["tune"]
-    group.add_argument(
-        "--model", metavar="FILE", help="a trained tagger, or several with : between, an ensemble"
+def _add_dictionary(steps: Steps) -> None:
+    step = steps.add(
+        "dictionary", "count insertions, and write the edits that a model chooses from", _dictionary
     )
-    group.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="binarized data that it was trained on"
+    _add_pair(step)
+    _add_output(step)
+    step.add_argument(
+        "--size",
+        type=at_least(0),
+        default=SIZE,
+        metavar="M",
+        help="q-grams to append or to replace by, the most frequent, 0 or more (default: "
+        "%(default)s, as in the paper)",
     )
-    group.add_argument(
+    step.add_argument(
+        "--max-ngram",
+        type=at_least(1),
+        default=MAX_NGRAM,
+        metavar="Q",
+        help="max tokens of a q-gram, 1 or more (default: %(default)s)",
+    )
+    step.add_argument(
+        "--transforms",
+        default="english",
+        metavar="FILE|english|none",
+        help="changes of suffixes: those of the paper for English, none, or a file with lines of "
+        "two suffixes, - for an empty one, and words that keep the first suffix, for example: "
+        "- s a I (default: %(default)s)",
+    )
+    step.add_argument(
+        "--case",
+        action="store_true",
+        help="also have labels for lower case, a capital first letter and upper case",
+    )
+    step.add_argument(
+        "--label-dict",
+        type=Path,
+        metavar="FILE",
+        help="also write the labels as a dictionary of fairseq, to binarize the output of edits "
+        "label: fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+    )
+    add_jobs(step)
+
+
+def _add_tune(steps: Steps) -> None:
+    step = steps.add(
+        "tune", "print the decoding options with which a model corrects SOURCE best", _tune
+    )
+    _add_pair(step)
+    step.add_argument(
+        "--model",
+        required=True,
+        metavar="FILE",
+        help="checkpoint of an edit tagger, or several separated by : for an ensemble",
+    )
+    step.add_argument(
+        "--data-dir",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder with the binarized data of its training",
+    )
+    step.add_argument(
         "--metric",
-        choices=METRICS,
-        help="what to make the most of: f0.5 of the edits against those from SOURCE to TARGET, or "
-        f"exact, the share of the lines that are right (default: {default['metric']})",
+        choices=("f0.5", "exact"),
+        default="f0.5",
+        help="f0.5 of the edits against those from SOURCE to TARGET, or exact, the percentage of "
+        "correct lines (default: %(default)s)",
     )
-    group.add_argument(
-        "--iterations", type=int, metavar="N", help=f"rounds (default: {default['iterations']})"
-    )
-    group.add_argument(
-        "--batch-size",
-        type=int,
+    step.add_argument(
+        "--iterations",
+        type=at_least(1),
+        default=4,
         metavar="N",
-        help=f"sentences at a time (default: {default['batch_size']})",
+        help="rounds of editing, 1 or more (default: %(default)s)",
     )
-    add_one_device(group)
+    step.add_argument(
+        "--batch-size",
+        type=at_least(1),
+        default=64,
+        metavar="N",
+        help="sentences of a batch, 1 or more (default: %(default)s)",
+    )
+    add_one_device(step)
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
-    """Do what the kind says."""
-    settings = chosen_options(args, "edits", args.kind, KINDS, LEAST)
-    _check_paths(args, settings)
-    engine = local_executor(args)
-    if args.kind == "tune":
-        tune(args.source, args.target, settings)
-        return 0
-    job = EditsJob(args.source, args.target, engine, settings)
-    getattr(job, args.kind)()
+def _dictionary(args: argparse.Namespace) -> int:
+    summary = build_dictionary_file(
+        args.source,
+        args.target,
+        args.output,
+        size=args.size,
+        max_ngram=args.max_ngram,
+        transforms=args.transforms,
+        case=args.case,
+        label_dict=args.label_dict,
+        executor=local_executor(args),
+        progress=progress,
+    )
+    made, counts, insertions = summary.dictionary, summary.counts, summary.insertions
+    shares = (
+        f", {len(made.grams)} q-grams for {_percent(sum(made.counts), insertions)} of them, "
+        f"{_percent(counts.too_long, insertions)} longer than {args.max_ngram}"
+    )
+    print_lines(
+        f"{counts.pairs} pairs, {insertions} insertions{shares if insertions else ''}; "
+        f"{len(made.transforms.table)} transforms, {len(made.labels)} labels"
+        f"{_incomparable(counts.incomparable)}",
+        summary.signature,
+        f"wrote {args.output}",
+    )
     return 0
 
 
-def _check_paths(args: argparse.Namespace, settings: dict[str, Any]) -> None:
-    read = [args.source, args.target, settings.get("dictionary"), settings.get("transforms")]
-    written = {name: settings[name] for name in OUTPUTS if settings.get(name)}
-    for name, path in written.items():
-        check_output(path, *(Path(one) for one in read if one), option=name)
-    if len({path.resolve() for path in written.values()}) < len(written):
-        raise UsageError(
-            f"--output and --label-dict are both {settings['output']}; name two files."
-        )
+def _label(args: argparse.Namespace) -> int:
+    summary = label_file(
+        args.source,
+        args.target,
+        args.output,
+        args.dictionary,
+        strict=args.strict,
+        exact=args.exact,
+        executor=local_executor(args),
+        progress=progress,
+    )
+    coverage = summary.coverage
+    share = _percent(coverage.kept.total(), coverage.edits)
+    return _finish(
+        args,
+        summary,
+        f"{summary.lines} pairs, {summary.without_labels} dropped; {coverage.edits} edits"
+        f"{f', {share} with a label' if coverage.edits else ''}"
+        f"{_incomparable(coverage.incomparable)}",
+    )
+
+
+def _apply(args: argparse.Namespace) -> int:
+    summary = apply_file(
+        args.source,
+        args.labels,
+        args.output,
+        args.dictionary,
+        executor=local_executor(args),
+        progress=progress,
+    )
+    return _finish(
+        args, summary, f"{summary.lines} lines, {summary.without_labels} without labels unchanged"
+    )
+
+
+def _finish(args: argparse.Namespace, summary: LabelSummary, counts: str) -> int:
+    print_lines(counts, summary.signature, f"wrote {args.output}")
+    return 0
+
+
+def _stats(args: argparse.Namespace) -> int:
+    summary = measure_coverage(
+        args.source,
+        args.target,
+        args.dictionary,
+        executor=local_executor(args),
+        progress=progress,
+    )
+    if args.format == "json":
+        files = {"source": str(args.source), "target": str(args.target)}
+        report = {**summary.coverage.report(), "signature": str(summary.signature), **files}
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(summary.coverage.lines()))
+        print_lines(summary.signature)
+    return 0
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
+
+    result = tune_edit_confidence(
+        args.source,
+        args.target,
+        args.model,
+        args.data_dir,
+        metric=args.metric,
+        iterations=args.iterations,
+        batch_size=args.batch_size,
+        device=one_device(args.device),
+        progress=progress,
+    )
+    print(" ".join(f"{flag(name)} {value}" for name, value in result.best.options.items() if value))
+    for name, trial in (("without", result.default), ("with", result.best)):
+        shown = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
+        print_lines(f"{name}: {shown}")
+    print_lines(result.signature)
+    return 0
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole if whole else 1:.1%}"
+
+
+def _incomparable(pairs: int) -> str:
+    return f"; {pairs} pairs skipped, too long and too different" if pairs else ""

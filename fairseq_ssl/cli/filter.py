@@ -11,9 +11,9 @@ from typing import Any
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.filters.block_filter import DroppedRow
 from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
-from fairseq_ssl.filters.corpus import DroppedRow
-from fairseq_ssl.filters.job import FilterSummary, filter_files
+from fairseq_ssl.filters.filter_job import FilterSummary, filter_files
 
 SUMMARY = "drop bad lines or pairs: other languages, lengths, duplicates, copies, bad encodings"
 EXAMPLES = """\

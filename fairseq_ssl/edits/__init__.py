@@ -1,5 +1,36 @@
-"""A pair of sentences as edits of the source's tokens, and back (PIE, section 2).
+"""Edits of sentence pairs as labels of the source tokens (PIE, section 2).
 
-`diff` finds what differs, `extraction` gives it labels of the `dictionary`, `application` carries
-labels out; `corpus` does all of it for blocks of files, and `coverage` counts.
+`extract` returns the labels of a pair, `apply` edits a sentence by labels, `build_dictionary`
+selects the labels of a model. `build_dictionary_file`, `label_file`, `apply_file` and
+`measure_coverage` are for files of any size.
+
+>>> from fairseq_ssl.edits import apply, extract
+>>> labels = extract("Bolt can have run race", "Bolt could have run the race")
+>>> labels
+['KEEP', 'KEEP', 'REPLACE_could', 'KEEP', 'APPEND_the', 'KEEP']
+>>> apply("Bolt can have run race", labels)
+'Bolt could have run the race'
 """
+
+from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.edits_job import (
+    apply_file,
+    build_dictionary,
+    build_dictionary_file,
+    label_file,
+    measure_coverage,
+)
+from fairseq_ssl.edits.extraction import apply, extract
+
+__all__ = [
+    "Coverage",
+    "EditDictionary",
+    "apply",
+    "apply_file",
+    "build_dictionary",
+    "build_dictionary_file",
+    "extract",
+    "label_file",
+    "measure_coverage",
+]

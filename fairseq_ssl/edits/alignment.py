@@ -1,9 +1,9 @@
-"""What becomes of each token on the cheapest way from one sentence to another.
+"""Alignment of two sentences by the cheapest insertions, deletions and substitutions.
 
-Insertions and deletions cost 1, substitutions 1 and a thousandth for each character by which the
-two words differ in length (PIE, appendix A.1). Costs are added up as in the code of the paper's
-authors, from the start of the sentences on: 1 + 1.003 + 1.003 and 1.003 + 1.003 + 1 are not the
-same to a computer, and in 12 of the 3,016 pairs of JFLEG's dev set that decides between two ways.
+Insertions and deletions cost 1, substitutions 1 plus a thousandth for each character by which the
+two words differ in length (PIE, appendix A.1). Costs are added in the order of the authors' code,
+from the start of the sentences: in floating point, 1 + 1.003 + 1.003 and 1.003 + 1.003 + 1 differ,
+which decides between two alignments in 12 of the 3,016 pairs of JFLEG's dev set.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_COST = float("inf")
-"""The cost of what is out of reach."""
+"""The cost of cells outside the band."""
 NO_TOKENS = " "
-"""Stands beside a sentence, where no token is: a token has no space."""
-MOST_CELLS = 4_000_000
-"""Of a table of costs, the most to fill: about a second, and 150 MB."""
+"""Padding of a sentence. It equals no token, as tokens have no space."""
+MAX_CELLS = 4_000_000
+"""Maximum cells of a cost table: about a second, and 150 MB."""
 
 
 class Change(NamedTuple):
-    """What becomes of a token that is not just copied."""
+    """An edit at a token."""
 
-    place: int
+    position: int
     """0 is the start of the sentence, 1 its first token."""
     kept: bool
     inserted: tuple[str, ...]
-    """What stands after it, or in its place, in the target."""
+    """Target tokens after the token, or instead of it."""
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
-    """Return what differs, from left to right; None for sides too long and too different.
+    """Return the edits from left to right, or None if the sides are too long and too different.
 
-    Substitutions are taken apart into deletion and insertion, and neighbouring insertions are
-    joined (figure 1). Of equally cheap ways, from the end of the sentences on, a copy or a
-    substitution comes before an insertion, and that before a deletion, as in the code of the
-    paper's authors. So of two equal tokens in a row the first is put in or left out.
+    Substitutions are split into a deletion and an insertion, and adjacent insertions are joined
+    (figure 1). Of equally cheap alignments, seen from the end of the sentences, a copy or a
+    substitution is preferred to an insertion, and that to a deletion, as in the authors' code. So
+    of two equal tokens in a row the first is inserted or deleted.
     """
     if source == target:
         return []
@@ -49,10 +49,10 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
 
 
 def _differing(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
-    """Return how many tokens are equal at the start, and where those equal at the end begin.
+    """Return the length of the common prefix, and the positions where the common suffix begins.
 
-    The latter are copied. The former cost nothing either, but what is put in behind them may
-    have to stand before some of them.
+    The suffix is copied. The prefix costs nothing either, but an insertion after it may have to be
+    placed before some of its tokens.
     """
     last = first = 0
     for one, other in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
@@ -75,13 +75,13 @@ def _walked(
     first: int,
     table: _CostTable | None,
 ) -> list[Change]:
-    """Walk the cheapest way from the ends i and j back to the start, and note the changes.
+    """Trace the cheapest alignment from the ends i and j back to the start.
 
-    Where one side has come to the tokens equal at the start, the other has only some more: those
-    put in or left out. Where both have, there is nothing more.
+    When one side has reached the common prefix, the remaining tokens of the other side are
+    inserted or deleted.
     """
     found = []
-    end = j  # of what is put in behind the next token met
+    end = j  # of the insertion after the next token
     while i != j or i > first:
         if i and j and source[i - 1] == target[j - 1]:
             if end > j:
@@ -104,9 +104,9 @@ def _walked(
 
 
 class _CostTable(NamedTuple):
-    """The costs of the ways from the start to each cell (i, j) near the diagonal (Ukkonen).
+    """Costs from the start to each cell (i, j) near the diagonal (Ukkonen).
 
-    Row i holds those of j = i + low, i + low + 1, ... and then FAR.
+    Row i has the columns j = i + low, i + low + 1, ... and then MAX_COST.
     """
 
     source: Sequence[str]
@@ -115,27 +115,27 @@ class _CostTable(NamedTuple):
     rows: list[list[float]]
 
     def step(self, i: int, j: int) -> tuple[bool, bool]:
-        """Tell whether the last step to (i, j), whose tokens differ, deletes, and inserts."""
+        """Return whether the last step to (i, j), whose tokens differ, deletes, and inserts."""
         row, at = self.rows[i], j - i - self.low
         unlike = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + unlike / 1000) == row[at]:
             return True, True
-        if row[at - 1] + 1 == row[at]:  # left of the band, which is FAR, as the row's end
+        if row[at - 1] + 1 == row[at]:  # left of the band: the end of the row, MAX_COST
             return False, True
         return True, False
 
 
 def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | None:
-    """Fill a band wide enough to hold all the cheapest ways; None if there is no room.
+    """Fill a band wide enough for all cheapest alignments, or return None if it is too large.
 
-    A way that leaves a band with `margin` more diagonals on each side than there are between the
-    two corners has `margin` + 1 insertions and as many deletions more than it must.
+    An alignment outside a band with `margin` extra diagonals on each side has `margin` + 1
+    insertions, and as many deletions, more than necessary.
     """
     apart = abs(len(source) - len(target))
     margin, widest = 1, min(len(source), len(target))
     while True:
         width = apart + 2 * margin + 1
-        if len(source) * width > MOST_CELLS:
+        if len(source) * width > MAX_CELLS:
             return None
         low = min(0, len(target) - len(source)) - margin
         rows = _band(source, target, low, width)
@@ -147,9 +147,9 @@ def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | No
 
 
 def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) -> list[list[float]]:
-    """Fill the rows of a table; left of it and right of it, the costs are none's.
+    """Fill the rows of a table.
 
-    Where a row is flat, it stays as it is while the tokens on its diagonal are equal.
+    A flat row is reused as long as the tokens on its diagonal are equal.
     """
     others = [
         *[NO_TOKENS] * -low,
@@ -188,7 +188,7 @@ def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) ->
 
 
 def _flat(row: list[float]) -> int:
-    """Return the diagonal from which insertions and deletions lead to all of a row; else -1."""
+    """Return the diagonal from which insertions and deletions give the whole row, or -1."""
     least = min(row)
     at = row.index(least)
     for side in (row[at + 1 :], row[:at][::-1]):

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.extraction import Extracted
+from fairseq_ssl.edits.extraction import ExtractedLabels
 
 EDIT_KINDS = ("delete", "append", "replace", "suffix", "case")
 BETA_SQUARED = 0.25
@@ -18,27 +18,27 @@ BETA_SQUARED = 0.25
 
 @dataclass
 class Coverage:
-    """Counts over pairs; those of the parts of a corpus add up to those of the whole.
+    """Counts of pairs, tokens and edits. Counts of parts of a corpus can be added.
 
-    An edit is a source token, or the start, that is not just kept.
+    An edit is a source token, or the start of the sentence, that is not kept unchanged.
     """
 
     pairs: int = 0
     incomparable: int = 0
-    """Pairs too long and too different; they are in no other number but `pairs`."""
+    """Pairs too long and too different to align. Only `pairs` includes them."""
     unchanged: int = 0
-    """Pairs whose sides are equal."""
+    """Pairs with equal sides."""
     exact: int = 0
-    """Pairs whose target the labels give back, the unchanged ones among them."""
+    """Pairs whose labels restore the target, with the unchanged pairs."""
     tokens: int = 0
-    """Source tokens, and the start of each pair."""
+    """Source tokens, with the start of each sentence."""
     kept: Counter[str] = field(default_factory=Counter)
-    """Edits that have a label, by their kind."""
+    """Edits with a label, by kind."""
     lost: Counter[str] = field(default_factory=Counter)
-    """Edits that have none, by their kind and why."""
+    """Edits without a label, by kind and reason."""
 
-    def add(self, dictionary: EditDictionary, found: Extracted | None) -> None:
-        """Count one more pair."""
+    def add(self, dictionary: EditDictionary, found: ExtractedLabels | None) -> None:
+        """Count a pair."""
         self.pairs += 1
         if found is None:
             self.incomparable += 1
@@ -47,13 +47,13 @@ class Coverage:
         self.unchanged += not found.changes
         exact = True
         for change in found.changes:
-            label = found.ids[change.place]
+            label = found.ids[change.position]
             if label:
                 self.kept[dictionary.kinds[label]] += 1
                 continue
             exact = False
             kind = "append" if change.kept else "replace"
-            why = "too long" if len(change.inserted) > dictionary.longest else "not listed"
+            why = "too long" if len(change.inserted) > dictionary.max_ngram else "not listed"
             self.lost[f"{kind}, {why}"] += 1
         self.exact += exact
 
@@ -69,22 +69,22 @@ class Coverage:
 
     @property
     def edits(self) -> int:
-        """How many there are, with a label or without."""
+        """Edits with and without a label."""
         return self.kept.total() + self.lost.total()
 
     @property
     def recall(self) -> float:
-        """The share of the edits that have a label."""
+        """Share of the edits with a label."""
         return _share(self.kept.total(), self.edits)
 
     @property
     def f05(self) -> float:
-        """F0.5 of a model that finds every edit it has a label for, and makes no other."""
+        """F0.5 of a model that finds every edit with a label, and no other."""
         return (1 + BETA_SQUARED) * self.recall / (BETA_SQUARED + self.recall)
 
     @property
     def token_accuracy(self) -> float:
-        """The share of the tokens whose label does what the pair asks for."""
+        """Share of the tokens with the correct label."""
         return _share(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """Return what a reader wants to know, as lines of text."""
+        """Return a table as lines of text."""
         kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS)
         lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
@@ -116,7 +116,7 @@ class Coverage:
             f"unchanged       {_percent(self.unchanged, self.pairs)} of the pairs",
             f"exact           {_percent(self.exact, self.pairs)} of the pairs, unchanged or not",
             f"tokens          {_percent(self.tokens - self.lost.total(), self.tokens)} with the "
-            f"right label, of {self.tokens} in {compared} pairs, each with a start",
+            f"correct label, of {self.tokens} in {compared} pairs, each with a start",
             f"edits           {_percent(self.kept.total(), self.edits)} have a label, of "
             f"{self.edits}",
             f"with label      {kinds}",
@@ -135,55 +135,58 @@ def _percent(part: int, whole: int) -> str:
 
 
 SpanEdit = tuple[int, bool, tuple[str, ...]]
-"""The place, whether the token there stays, and what is put in."""
+"""Position, whether the token is kept, and the inserted tokens."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Counts over sentences."""
+    """Predicted edits compared with reference edits."""
 
     sentences: int
     exact: int
-    """Sentences that are as they should be."""
-    wanted: int
-    made: int
-    right: int
-    """Edits that were made and are wanted."""
+    """Sentences equal to the reference."""
+    reference: int
+    """Edits of the references."""
+    predicted: int
+    correct: int
+    """Predicted edits that are reference edits."""
 
     @property
     def scores(self) -> dict[str, float]:
-        """All scores in percent; F0.5 is 100 where no edit is wanted and none is made."""
+        """Scores in percent. F0.5 is 100 if no edit is predicted or expected."""
         beta = 1 + BETA_SQUARED
         return {
             "exact": _agreement_percent(self.exact, self.sentences),
-            "precision": _agreement_percent(self.right, self.made),
-            "recall": _agreement_percent(self.right, self.wanted),
-            "f0.5": _agreement_percent(beta * self.right, self.made + BETA_SQUARED * self.wanted),
+            "precision": _agreement_percent(self.correct, self.predicted),
+            "recall": _agreement_percent(self.correct, self.reference),
+            "f0.5": _agreement_percent(
+                beta * self.correct, self.predicted + BETA_SQUARED * self.reference
+            ),
         }
 
 
 def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
-    """Compare the edits from each source to what was made of it, and to what it should be.
+    """Compare the edits from each source to its prediction and to its reference.
 
     Args:
-        sentences: source, made and wanted, tokens between spaces
+        sentences: source, prediction and reference, tokens separated by spaces
     """
     counts = [0] * 5
-    for source, made, wanted in sentences:
-        is_exact = made.split() == wanted.split()
-        asked = _edits(source, wanted)
-        done = asked if is_exact else _edits(source, made)
+    for source, predicted, reference in sentences:
+        is_exact = predicted.split() == reference.split()
+        asked = _edits(source, reference)
+        done = asked if is_exact else _edits(source, predicted)
         found = (1, is_exact, len(asked), len(done), len(asked & done))
         counts = [before + one for before, one in zip(counts, found, strict=True)]
     return Agreement(*counts)
 
 
 def _edits(source: str, target: str) -> set[SpanEdit]:
-    """Return the edits; one of all tokens where the sides are too long and too different."""
+    """Return the edits, or one edit of all tokens if the sides are too long and too different."""
     found = align_tokens(source.split(), target.split())
     if found is None:
         return {(0, False, tuple(target.split()))}
-    return {(change.place, change.kept, change.inserted) for change in found}
+    return {(change.position, change.kept, change.inserted) for change in found}
 
 
 def _agreement_percent(part: float, whole: float) -> float:

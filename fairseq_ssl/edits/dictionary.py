@@ -1,4 +1,4 @@
-"""The edits that a model can choose from: the dictionary of PIE, section 2.2, as a file."""
+"""The edit dictionary of PIE, section 2.2: the labels that a model chooses from."""
 
 from __future__ import annotations
 
@@ -16,51 +16,50 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
-"""A file's first line. A reader refuses forms that it does not know."""
-
+"""The first line of a file. Other forms are rejected."""
 
 KEEP_ID, DELETE_ID = 0, 1
 
 
 @dataclass(frozen=True)
 class EditDictionary:
-    """Keep, delete, append any of some q-grams, replace by any of them, and transforms.
+    """Labels: keep, delete, append a q-gram, replace by a q-gram, and transforms, in this order.
 
-    A label's id is its number in this order, and the same for ever in one dictionary.
+    The id of a label is its index in this order.
     """
 
     grams: tuple[Gram, ...]
-    """The most frequent first."""
+    """Q-grams, the most frequent first."""
     counts: tuple[int, ...]
-    """How often each was put in."""
-    longest: int
-    """Tokens put in together at most; longer q-grams were not counted."""
+    """How often each was inserted."""
+    max_ngram: int
+    """Maximum tokens of a q-gram."""
     transforms: Transforms
 
     @classmethod
     def of_counts(
-        cls, counts: Mapping[Gram, int], size: int, longest: int, transforms: Transforms
+        cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms
     ) -> EditDictionary:
-        """Take the most frequent q-grams; of equally frequent ones the first by the alphabet."""
+        """Take the most frequent q-grams, of equally frequent ones the first by the alphabet."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
-        return cls(grams, tuple(counts[gram] for gram in grams), longest, transforms)
+        return cls(grams, tuple(counts[gram] for gram in grams), max_ngram, transforms)
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """All of them, by id."""
+        """The labels by id."""
         appends, replaces = ([Label(kept, gram) for gram in self.grams] for kept in (True, False))
         transforms = [Label(False, transform=one) for one in self.transforms.table]
         return (KEEP, DELETE, *appends, *replaces, *transforms)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all labels, by id."""
+        """The names of the labels by id."""
         return tuple(map(str, self.labels))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of all labels, by id."""
+        """The kinds of the labels by id."""
         return tuple(label.kind for label in self.labels)
 
     @cached_property
@@ -80,47 +79,41 @@ class EditDictionary:
 
     @property
     def first_transform(self) -> int:
-        """The id of the first transform; those from there on need a token that they fit."""
+        """The id of the first transform. Transforms do not fit every token."""
         return 2 + 2 * len(self.grams)
 
     @property
     def fingerprint(self) -> str:
-        """A few letters that stand for all of it, for signatures and checkpoints."""
+        """A digest of the dictionary, for signatures and checkpoints."""
         return hashlib.sha256(self.text().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def possible_transforms(self, token: str) -> list[int]:
-        """Return the ids of the transforms that a token can get."""
+        """Return the ids of the transforms that fit a token."""
         first = self.first_transform
         return [first + number for number in self.transforms.possible(token)]
 
-    def is_possible(self, label: int, token: str | None) -> bool:
-        """Tell whether a token can get a label; None is the start, which can only be kept."""
-        if token is None:
-            return self.labels[label].kept
-        return label < self.first_transform or label in self.possible_transforms(token)
-
     def text(self) -> str:
-        """Return it as lines to read and to change."""
+        """Return the dictionary as lines of text."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def write(self, path: Path) -> None:
-        """Write its lines."""
+        """Write the dictionary to a file."""
         with atomic_lines(path) as file:
             file.write(self.text())
 
     def write_for_fairseq(self, path: Path) -> None:
-        """Write the labels' names as a dictionary for fairseq-preprocess --srcdict."""
+        """Write the names of the labels as a dictionary for fairseq-preprocess."""
         with atomic_lines(path) as file:
             file.writelines(f"{name} 1\n" for name in self.names)
 
     @classmethod
     def read(cls, path: Path) -> EditDictionary:
-        """Read what `write` wrote, or what was changed by hand."""
+        """Read a file of `write`, or one edited by hand."""
         lines = read_lines(path)
         if next(lines, "") != HEADER:
             raise DataError(
-                f"{path} is no edit dictionary: its first line is not {HEADER!r}. Make one with: "
-                "fairseq-ssl edits dictionary"
+                f"{path} is not an edit dictionary: its first line is not {HEADER!r}. Create one "
+                "with: fairseq-ssl edits dictionary"
             )
         entries = _Entries()
         for number, line in enumerate(lines, 2):
@@ -128,15 +121,15 @@ class EditDictionary:
                 entries.add(line)
             except DataError as error:
                 raise DataError(f"{path}:{number}: {error}") from None
-        if entries.longest is None:
+        if entries.max_ngram is None:
             raise DataError(f"{path} has no line such as: longest 2")
         transforms = Transforms(tuple(entries.transforms), tuple(entries.transforms.values()))
         counts = tuple(entries.grams.values())
-        return cls(tuple(entries.grams), counts, entries.longest, transforms)
+        return cls(tuple(entries.grams), counts, entries.max_ngram, transforms)
 
     def _lines(self) -> Iterator[str]:
         yield HEADER
-        yield f"longest {self.longest}"
+        yield f"longest {self.max_ngram}"
         for gram, count in zip(self.grams, self.counts, strict=True):
             yield f"gram {gram_name(gram)} {count}"
         names = self.names[self.first_transform :]
@@ -145,45 +138,49 @@ class EditDictionary:
 
 
 class _Entries:
-    """The lines of a file, after the first."""
+    """The lines of a file after the first."""
 
     def __init__(self) -> None:
-        self.longest: int | None = None
+        self.max_ngram: int | None = None
         self.grams: dict[Gram, int] = {}
         self.transforms: dict[Transform, frozenset[str]] = {}
 
     def add(self, line: str) -> None:
-        """Take a line in; raise DataError if it is wrong."""
+        """Parse a line."""
         kind, *words = line.split(" ")
-        if kind == "longest" and len(words) == 1 and self.longest is None:
-            self.longest = _number(words[0], 1)
-        elif kind == "gram" and len(words) == 2 and self.longest is not None:
-            self._add_gram(parse_gram(words[0]), _number(words[1], 0), self.longest)
+        if kind == "longest" and len(words) == 1 and self.max_ngram is None:
+            self.max_ngram = _number(words[0], 1)
+        elif kind == "gram" and len(words) == 2 and self.max_ngram is not None:
+            self._add_gram(parse_gram(words[0]), _number(words[1], 0), self.max_ngram)
         elif kind == "transform" and words:
             self._add_transform(parse_label(words[0]), words[1:])
         else:
             raise DataError(
-                f"{line!r} is not understood; expected first a line such as: longest 2, then such "
-                "as: gram of_the 12, and: transform SUFFIX_+s a I"
+                f"{line!r} is not an entry. Expected a first line such as: longest 2, then lines "
+                "such as: gram of_the 12, and: transform SUFFIX_+s a I"
             )
 
-    def _add_gram(self, gram: Gram, count: int, longest: int) -> None:
-        if len(gram) > longest:
-            raise DataError(f"{gram_name(gram)} has {len(gram)} tokens, more than {longest}.")
+    def _add_gram(self, gram: Gram, count: int, max_ngram: int) -> None:
+        if len(gram) > max_ngram:
+            raise DataError(f"{gram_name(gram)} has {len(gram)} tokens, more than {max_ngram}.")
         if gram in self.grams:
-            raise DataError(f"{gram_name(gram)} is there twice.")
+            raise DataError(f"{gram_name(gram)} is listed twice.")
         self.grams[gram] = count
 
     def _add_transform(self, label: Label, spared: list[str]) -> None:
         if label.transform is None:
-            raise DataError(f"{label} is no transform; expected as in SUFFIX_+s or CASE_lower.")
+            raise DataError(
+                f"{label} is not a transform. Expected for example SUFFIX_+s or CASE_lower."
+            )
         if label.transform in self.transforms:
-            raise DataError(f"{label} is there twice.")
+            raise DataError(f"{label} is listed twice.")
         self.transforms[label.transform] = frozenset(parse_gram(word)[0] for word in spared)
 
 
-def _number(word: str, least: int) -> int:
+def _number(word: str, minimum: int) -> int:
     number = parse_integer(word)
-    if number is None or number < least:
-        raise DataError(f"{word!r} is no number, {least} or more, of at most {MAX_DIGITS} digits.")
+    if number is None or number < minimum:
+        raise DataError(
+            f"{word!r} is not an integer of {minimum} or more with at most {MAX_DIGITS} digits."
+        )
     return number

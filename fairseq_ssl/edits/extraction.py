@@ -8,45 +8,90 @@ from typing import NamedTuple
 
 from fairseq_ssl.edits.alignment import Change, align_tokens
 from fairseq_ssl.edits.dictionary import DELETE_ID, KEEP_ID, EditDictionary
-from fairseq_ssl.edits.labels import KEEP, Label
+from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.errors import DataError
 
-INSIDE_WORD = "##"
-"""The first characters of a BERT's word pieces that continue a word."""
+CONTINUATION = "##"
+"""Prefix of BERT's word pieces inside a word."""
 
 
-class Extracted(NamedTuple):
-    """The edits that make a target of a source, and their labels in a dictionary."""
+def extract(source: str, target: str, dictionary: EditDictionary | None = None) -> list[str]:
+    """Return the labels that change the source to the target.
+
+    Args:
+        source: a sentence, tokens separated by spaces
+        target: the corrected sentence
+        dictionary: its labels only: an edit without a label is dropped (default: any label)
+
+    Returns:
+        a label for the start of the sentence, and a label for each token
+
+    >>> extract("he go home", "However , he goes home")
+    ['APPEND_However_,', 'KEEP', 'REPLACE_goes', 'KEEP']
+    """
+    tokens = source.split()
+    changes = align_tokens(tokens, target.split())
+    if changes is None:
+        raise DataError("The source and the target are too long and too different to align.")
+    if dictionary is not None:
+        return [
+            dictionary.names[label] for label in LabelExtractor(dictionary).label(tokens, changes)
+        ]
+    labels = [KEEP] * (len(tokens) + 1)
+    for change in changes:
+        labels[change.position] = Label(change.kept, change.inserted)
+    return list(map(str, labels))
+
+
+def apply(source: str, labels: Sequence[str]) -> str:
+    """Return the sentence after the edits.
+
+    Args:
+        source: a sentence, tokens separated by spaces
+        labels: a label for the start of the sentence, and a label for each token
+
+    >>> apply("he go home", ["APPEND_However_,", "KEEP", "SUFFIX_+es", "KEEP"])
+    'However , he goes home'
+    """
+    return " ".join(apply_labels(source.split(), [parse_label(name) for name in labels]))
+
+
+class ExtractedLabels(NamedTuple):
+    """The edits between two sentences, and their labels in a dictionary."""
 
     ids: list[int]
-    """The labels of the start and of each token."""
+    """Labels of the start and of each token."""
     changes: list[Change]
-    """The edits; those whose place is labeled to be kept have no label in the dictionary."""
+    """Edits. An edit whose label is keep has no label in the dictionary."""
 
     @property
     def lost(self) -> list[Change]:
-        """The edits without a label."""
-        return [change for change in self.changes if self.ids[change.place] == KEEP_ID]
+        """Edits without a label."""
+        return [change for change in self.changes if self.ids[change.position] == KEEP_ID]
 
 
 @dataclass(frozen=True)
-class Extraction:
-    """Finds the labels of pairs in a dictionary."""
+class LabelExtractor:
+    """Finds the labels of sentence pairs in a dictionary."""
 
     dictionary: EditDictionary
 
-    def __call__(self, source: Sequence[str], target: Sequence[str]) -> Extracted | None:
-        """Return the labels; None for sides too long and too different to compare.
+    def __call__(self, source: Sequence[str], target: Sequence[str]) -> ExtractedLabels | None:
+        """Return the labels, or None if the sides are too long and too different.
 
-        What has no label is not done, and a token that it would replace is kept.
+        Edits without a label are dropped. A token that such an edit replaces is kept.
         """
-        found = align_tokens(source, target)
-        if found is None:
+        changes = align_tokens(source, target)
+        if changes is None:
             return None
+        return ExtractedLabels(self.label(source, changes), changes)
+
+    def label(self, source: Sequence[str], changes: Sequence[Change]) -> list[int]:
+        """Return the ids of the labels of the start and of each token."""
         ids = [KEEP_ID] * (len(source) + 1)
-        for change in found:
-            ids[change.place] = self._label(source, change)
-        return Extracted(ids, found)
+        for change in changes:
+            ids[change.position] = self._label(source, change)
+        return ids
 
     def _label(self, source: Sequence[str], change: Change) -> int:
         dictionary = self.dictionary
@@ -55,37 +100,36 @@ class Extraction:
         if not change.inserted:
             return DELETE_ID
         if len(change.inserted) == 1:
-            number = dictionary.transforms.match(source[change.place - 1], change.inserted[0])
-            if number is not None:
-                return dictionary.first_transform + number
+            index = dictionary.transforms.match(source[change.position - 1], change.inserted[0])
+            if index is not None:
+                return dictionary.first_transform + index
         return dictionary.replaces.get(change.inserted, KEEP_ID)
 
     def _suffix(self, source: Sequence[str], change: Change) -> int:
-        """Return the transform that adds a suffix, if a word piece is all that is inserted; or 0.
+        """Return the transform that adds a suffix if a single word piece is inserted, or 0.
 
-        The authors' code labels "play" before an inserted "##s" so, too.
+        The authors' code also labels "play" before an inserted "##s" with +s.
         """
         (piece, *others), transforms = change.inserted, self.dictionary.transforms
-        if others or not change.place or not piece.startswith(INSIDE_WORD):
+        if others or not change.position or not piece.startswith(CONTINUATION):
             return 0
-        word = source[change.place - 1]
-        number = transforms.match(word, word + piece.removeprefix(INSIDE_WORD))
-        return 0 if number is None else self.dictionary.first_transform + number
+        word = source[change.position - 1]
+        index = transforms.match(word, word + piece.removeprefix(CONTINUATION))
+        return 0 if index is None else self.dictionary.first_transform + index
 
 
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
-    """Carry out the edits; the first is that of the sentence's start.
+    """Apply the labels of the start and of each token to a tokenized sentence.
 
-    Raises DataError where a label does not fit its token, and where there are too few or too
-    many.
+    Raise DataError if a label does not fit its token, or the number of labels is wrong.
     """
     if len(labels) != len(source) + 1:
         raise DataError(
-            f"There are {len(labels)} labels for {len(source)} tokens; expected one for the start "
+            f"There are {len(labels)} labels for {len(source)} tokens. Expected one for the start "
             f"of the sentence and one for each token: {len(source) + 1}."
         )
     if not labels[0].kept:
-        raise DataError(f"{labels[0]} does not fit the start; expected KEEP or APPEND.")
+        raise DataError(f"{labels[0]} does not fit the start. Expected KEEP or APPEND.")
     result = list(labels[0].gram)
     for token, label in zip(source, labels[1:], strict=True):
         if label is KEEP:

@@ -11,12 +11,12 @@ from fairseq_ssl.edits.transforms import CASES, CaseTransform, SuffixTransform, 
 from fairseq_ssl.errors import DataError, nearest
 
 Gram = tuple[str, ...]
-"""Tokens put in together."""
+"""Tokens inserted together."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """What becomes of a token: it stays or goes, or is transformed; and what is put in there."""
+    """An edit of a token: keep, delete or transform it, and insert a q-gram."""
 
     kept: bool
     gram: Gram = ()
@@ -38,7 +38,7 @@ class Label:
         return str(self).partition("_")[0].lower()
 
     def edited(self, token: str) -> Sequence[str]:
-        """Return what stands in the token's place; raises DataError if it can not be done."""
+        """Return the tokens instead of the token. Raise DataError if the label does not fit it."""
         if self.transform is not None:
             changed = self.transform(token)
             if changed is None:
@@ -52,28 +52,30 @@ DELETE = Label(False)
 
 
 def gram_name(gram: Gram) -> str:
-    """Join tokens to one word."""
+    """Join tokens to one word, with escapes."""
     return "_".join(_escaped(token, r"[%_\s]") for token in gram)
 
 
 def parse_gram(name: str) -> Gram:
-    """Undo `gram_name`."""
+    """Split the word of `gram_name` into tokens."""
     gram = tuple(map(_plain, name.split("_")))
     if not all(gram) or gram_name(gram) != name:
-        raise DataError(f"{name!r} is no tokens joined with _; expected as in of_the, % as %25.")
+        raise DataError(
+            f"{name!r} is not tokens joined with _. Expected for example of_the, with % as %25."
+        )
     return gram
 
 
 def parse_label(name: str) -> Label:
-    """Return the label of a name; a plain one is always the same object."""
+    """Return the label of a name. KEEP and DELETE are always the same objects."""
     if name in _PLAIN:
         return _PLAIN[name]
     kind, _, argument = name.partition("_")
     if not argument or kind not in _PARSED:
         known = [*_PLAIN, *(f"{kind}_" for kind in _PARSED)]
         raise DataError(
-            f"{name!r} is no label; expected {', '.join(known[:-1])} or {known[-1]}, the latter "
-            f"with what they do, as in APPEND_of_the.{nearest(kind, [*_PLAIN, *_PARSED])}"
+            f"{name!r} is not a label. Expected {', '.join(known[:-1])} or {known[-1]}, "
+            f"such as APPEND_of_the.{nearest(kind, [*_PLAIN, *_PARSED])}"
         )
     return _PARSED[kind](argument)
 
@@ -82,14 +84,16 @@ def _parse_suffixes(name: str) -> Label:
     found = re.fullmatch(r"(?:-([^-+]+))?(?:\+([^-+]+))?", name)
     transform = SuffixTransform(*(_plain(part or "") for part in found.groups())) if found else None
     if transform is None or transform.off == transform.on or _suffixes(transform) != name:
-        raise DataError(f"{name!r} changes no suffix; expected as in +s, -s or -e+ing.")
+        raise DataError(
+            f"{name!r} is not a change of suffix. Expected for example +s, -s or -e+ing."
+        )
     return Label(False, transform=transform)
 
 
 def _parse_case(name: str) -> Label:
     if name not in CASES:
         raise DataError(
-            f"{name!r} is no case; expected one of {', '.join(CASES)}.{nearest(name, CASES)}"
+            f"{name!r} is not a case. Expected one of {', '.join(CASES)}.{nearest(name, CASES)}"
         )
     return Label(False, transform=CaseTransform(name))
 
@@ -109,12 +113,12 @@ def _suffixes(transform: SuffixTransform) -> str:
 
 
 def _escaped(text: str, signs: str) -> str:
-    """Write these signs, and no others, as % and the two digits of each of their bytes."""
+    """Percent-encode these characters only."""
     return re.sub(signs, lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
 
 
 def _plain(text: str) -> str:
-    """Undo `_escaped`; empty where no text was escaped so."""
+    """Undo `_escaped`. Return an empty string for invalid escapes."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Edits that change a word by a rule: another suffix or another case (PIE, section 2.2)."""
+"""Transforms of a word: another suffix or another case (PIE, section 2.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
 NO_SUFFIX = "-"
-"""Stands for no suffix."""
+"""The empty suffix."""
 ENGLISH = """
 - s      a A i I
 - d
@@ -45,24 +45,24 @@ y ied
 y ical
 y ies
 """
-"""Those of PIE, table 10, each for both directions, and words that they are not used on.
+"""Suffix pairs of PIE, table 10, for both directions, and words that keep the first suffix.
 
-The words are those of the authors' code: "a" and "an" are two words and not two forms of one.
+The words are those of the authors' code: "a" and "an" are not two forms of one word.
 """
 
 SuffixPair = tuple[str, str, list[str]]
 
 
 def english_suffixes() -> list[SuffixPair]:
-    """Return the pairs of PIE, table 10, in its order."""
+    """Return the suffix pairs of PIE, table 10."""
     return _parsed(ENGLISH.splitlines(), "table 10")
 
 
 def read_suffixes(path: Path) -> list[SuffixPair]:
-    """Read lines of two suffixes and, perhaps, words with the first that are left alone."""
+    """Read lines of two suffixes, and optional words that keep the first suffix."""
     pairs = _parsed(read_lines(path), str(path))
     if not pairs:
-        raise DataError(f"{path} holds no suffixes; expected lines such as: - s")
+        raise DataError(f"{path} has no suffixes. Expected lines such as: - s")
     return pairs
 
 
@@ -82,7 +82,9 @@ def _parsed(lines: Iterable[str], name: str) -> list[SuffixPair]:
         if wrong:
             raise DataError(f"{name}:{number}: {wrong[0]!r} does not end in {left!r}.")
         if frozenset((left, right)) in pairs:
-            raise DataError(f"{name}:{number}: {line!r} is there twice. Every pair goes both ways.")
+            raise DataError(
+                f"{name}:{number}: {line!r} is listed twice. Every pair applies in both directions."
+            )
         pairs[frozenset((left, right))] = (left, right, words[2:])
     return list(pairs.values())
 
@@ -92,20 +94,20 @@ CASES = {
     "capital": lambda word: word[:1].upper() + word[1:],
     "upper": str.upper,
 }
-"""How a word is written in another case, in the order in which they are tried."""
+"""Functions that change the case of a word, in the order of preference."""
 MAX_WORDS = 200_000
-"""To remember; with more, all are looked up anew."""
+"""Size of the cache of words."""
 
 
 @dataclass(frozen=True)
 class SuffixTransform:
-    """Takes one suffix off a word and puts another on; either may be empty."""
+    """Replaces one suffix by another. Either may be empty."""
 
     off: str
     on: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word; None if it has not this suffix, or nothing before it."""
+        """Return the changed word, or None if it does not have the suffix after a stem."""
         stem = word.removesuffix(self.off)
         if not stem or len(stem) + len(self.off) != len(word):
             return None
@@ -113,18 +115,18 @@ class SuffixTransform:
 
     @property
     def inverse(self) -> SuffixTransform:
-        """What undoes it."""
+        """The transform in the other direction."""
         return SuffixTransform(self.on, self.off)
 
 
 @dataclass(frozen=True)
 class CaseTransform:
-    """Writes a word in another of `CASES`."""
+    """Changes a word to one of `CASES`."""
 
     case: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word; None if it is written so."""
+        """Return the changed word, or None if it does not change."""
         changed = CASES[self.case](word)
         return None if changed == word else changed
 
@@ -134,21 +136,21 @@ Transform: TypeAlias = SuffixTransform | CaseTransform
 
 @dataclass(frozen=True)
 class Transforms:
-    """The transforms of an edit dictionary; of several that fit a change, it gets the first."""
+    """The transforms of an edit dictionary. Of several that fit a change, the first is used."""
 
     table: tuple[Transform, ...] = ()
     spared: tuple[frozenset[str], ...] = ()
-    """For each, the words that it is not used on."""
+    """For each transform, the words that it is not used on."""
     _known: dict[str, tuple[int, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str, Iterable[str]]], cases: bool) -> Transforms:
-        """Make them of pairs of suffixes, each with words spared, and perhaps those of case.
+        """Create transforms from pairs of suffixes with spared words, and optionally of case.
 
-        A pair stands for both directions: words that have the first suffix are spared on the
-        way there, and what they would become on the way back.
+        A pair gives two transforms, one for each direction. The first does not change the spared
+        words, and the second does not change what they would become.
         """
         table: list[Transform] = []
         spared = []
@@ -162,7 +164,7 @@ class Transforms:
         return cls(tuple(table), tuple(spared))
 
     def match(self, word: str, other: str) -> int | None:
-        """Return the number of the first that makes just the other of a word."""
+        """Return the index of the first transform that changes `word` to `other`."""
         fitting = [number for number in self._cases if self.table[number](word) == other]
         if word[:1] == other[:1]:
             fitting += self._suffixes_between(word, other)
@@ -171,7 +173,7 @@ class Transforms:
         return min((number for number in fitting if word not in self.spared[number]), default=None)
 
     def possible(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of those that a word can get, in their order."""
+        """Return the indices of the transforms that fit a word."""
         known = self._known.get(word)
         if known is None:
             if len(self._known) >= MAX_WORDS:
@@ -193,19 +195,19 @@ class Transforms:
 
     @cached_property
     def _by_suffix(self) -> dict[str, list[int]]:
-        """The numbers of those that take a suffix off."""
+        """The indices of the transforms by the suffix that they remove."""
         found: defaultdict[str, list[int]] = defaultdict(list)
         for (off, _), numbers in self._by_change.items():
             found[off] += numbers
         return dict(found)
 
     @cached_property
-    def _longest(self) -> int:
+    def _max_suffix(self) -> int:
         return max(map(len, self._by_suffix), default=0)
 
     def _suffixes_between(self, word: str, other: str) -> Iterator[int]:
-        """Yield the numbers of those that exchange what follows a stem common to both."""
-        stem = max(1, len(word) - self._longest)
+        """Yield the indices of the transforms that replace what follows a common stem."""
+        stem = max(1, len(word) - self._max_suffix)
         if word[:stem] != other[:stem]:
             return
         while stem <= len(word):
@@ -216,7 +218,7 @@ class Transforms:
 
     def _possible(self, word: str) -> Iterator[int]:
         numbers = self._cases.copy()
-        for stem in range(max(1, len(word) - self._longest), len(word) + 1):
+        for stem in range(max(1, len(word) - self._max_suffix), len(word) + 1):
             numbers += self._by_suffix.get(word[stem:], ())
         for number in numbers:
             if word not in self.spared[number] and self.table[number](word) is not None:

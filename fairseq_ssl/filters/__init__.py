@@ -9,9 +9,9 @@
 [('a cat', 'eine Katze')]
 """
 
+from fairseq_ssl.filters.block_filter import DropCount
 from fairseq_ssl.filters.chain import FilterSpec, describe_filters, parse_filters, read_filters
-from fairseq_ssl.filters.corpus import DropCount
-from fairseq_ssl.filters.job import FilterSummary, filter_files, filter_pairs
+from fairseq_ssl.filters.filter_job import FilterSummary, filter_files, filter_pairs
 from fairseq_ssl.filters.rules import Filter
 from fairseq_ssl.text.specs import option
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.extraction import Extraction
+from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.noise.batch import Random, TokenBatch
@@ -99,7 +99,7 @@ def plain_labels(source: list[str], target: list[str], dictionary: EditDictionar
 
 def ours(pairs: Pairs, dictionary: EditDictionary) -> int:
     """Label the pairs as the project does."""
-    extraction = Extraction(dictionary)
+    extraction = LabelExtractor(dictionary)
     for source, target in pairs:
         assert extraction(source.split(), target.split()) is not None
     return len(pairs)
@@ -114,7 +114,7 @@ def plain(pairs: Pairs, dictionary: EditDictionary) -> int:
 
 def check(pairs: Pairs, dictionary: EditDictionary) -> None:
     """See that both give the same labels."""
-    extraction = Extraction(dictionary)
+    extraction = LabelExtractor(dictionary)
     for source, target in pairs:
         sides = source.split(), target.split()
         found = extraction(*sides)

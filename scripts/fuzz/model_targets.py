@@ -127,7 +127,7 @@ MODEL_TARGETS = {
         {"one": TEXT, "two": OTHER, "edits": EDITS},
     ),
     "edits.tune": Target(
-        "edits tune {one} {two} --model {models}/tagger.pt --data {models}/data --iterations 1 "
+        "edits tune {one} {two} --model {models}/tagger.pt --data-dir {models}/data --iterations 1 "
         "--device cpu",
         {"one": READ, "two": b"a b b\nd e\na\nf g a b\n"},
         ("--iterations", "--batch-size"),

@@ -144,7 +144,7 @@ TARGETS |= {
     "edits.dictionary": Target(
         "edits dictionary {one} {two} -o {out} --jobs 1",
         {"one": TEXT, "two": OTHER},
-        ("--size", "--longest"),
+        ("--size", "--max-ngram"),
     ),
     "edits.label": Target(
         "edits label {one} {two} --dictionary {edits} -o {out} --jobs 1",

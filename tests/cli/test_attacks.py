@@ -94,7 +94,7 @@ WITH_CHECKPOINT = {
     "classify predict": "classify predict {text} --model {a.pt} --data {models}/texts --device cpu",
     "classify label": "classify label --model {a.pt} --data {models}/texts --split valid "
     "--device cpu -o {out}",
-    "edits tune": "edits tune {text} {other} --model {a.pt} --data {models}/data --device cpu",
+    "edits tune": "edits tune {text} {other} --model {a.pt} --data-dir {models}/data --device cpu",
 }
 WITH_BERT = {
     "classify prepare": "classify prepare {labeled} --valid-share 0.2 --pieces 60 "

@@ -52,7 +52,11 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def edits(*words: str) -> int:
-    return main(["edits", *words, "--jobs", "1"])
+    jobs = () if words[0] == "tune" else ("--jobs", "1")
+    try:
+        return main(["edits", *words, *jobs])
+    except SystemExit as error:
+        return int(error.code or 0)
 
 
 def made(*options: str) -> EditDictionary:
@@ -97,7 +101,7 @@ def test_to_labels_and_back(corpus: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_sizes_and_transforms(corpus: Path) -> None:
-    assert made("--longest", "1").grams == (("could",), ("he",), ("plays",), ("the",))
+    assert made("--max-ngram", "1").grams == (("could",), ("he",), ("plays",), ("the",))
     assert made("--size", "2").names[:4] == ("KEEP", "DELETE", "APPEND_However_,", "APPEND_could")
     assert made("--size", "0", "--transforms", "none").names == ("KEEP", "DELETE")
     Path("suffixes").write_text("- s\n")
@@ -136,7 +140,7 @@ def test_pairs_that_labels_do_not_give_back(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A q-gram too long is dropped by itself, or with its pair; so is one that is not listed."""
-    made("--longest", "1", "--case")
+    made("--max-ngram", "1", "--case")
     without = Path("edits").read_text().replace("gram could 1\n", "")
     Path("edits").write_text(without)
     assert edits("label", "source", "target", "--dictionary", "edits", "-o", "l", *flags) == 0
@@ -144,14 +148,14 @@ def test_pairs_that_labels_do_not_give_back(
     assert [number for number, line in enumerate(lines) if not line] == empty
     assert told in capsys.readouterr().err
     assert edits("apply", "source", "l", "-o", "out") == 0
-    assert f"6 lines, {len(empty)} without labels left as they are" in capsys.readouterr().err
+    assert f"6 lines, {len(empty)} without labels unchanged" in capsys.readouterr().err
     out = Path("out").read_text().splitlines()
     assert [out[number] for number in empty] == [SOURCE[number] for number in empty]
     assert out[4] == "plays the game"
 
 
 def test_stats(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made("--case", "--longest", "1")
+    made("--case", "--max-ngram", "1")
     capsys.readouterr()
     command = ("stats", "source", "target", "--dictionary", "edits")
     assert edits(*command) == 0
@@ -194,14 +198,14 @@ def test_sides_too_different_are_dropped_and_told(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made()
-    monkeypatch.setattr(alignment, "MOST_CELLS", 12)
+    monkeypatch.setattr(alignment, "MAX_CELLS", 12)
     made()
-    assert "; 1 pairs passed over, too long and too different" in capsys.readouterr().err
+    assert "; 1 pairs skipped, too long and too different" in capsys.readouterr().err
     assert edits("label", "source", "target", "--dictionary", "edits", "-o", "labels") == 0
     assert Path("labels").read_text().splitlines()[1] == ""
     told = capsys.readouterr().err
     assert "6 pairs, 1 dropped" in told
-    assert "1 pairs passed over" in told
+    assert "1 pairs skipped" in told
     assert edits("stats", "source", "target", "--dictionary", "edits") == 0
     assert "pairs           6, 1 too long and too different\n" in capsys.readouterr().out
 
@@ -235,35 +239,55 @@ def test_of_no_insertion_there_is_no_share(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["dictionary", "source", "target"], 2, "edits dictionary needs --output"),
-        (["label", "source", "target", "-o", "x"], 2, "edits label needs --dictionary"),
-        (["stats", "source", "target"], 2, "edits stats needs --dictionary"),
-        (["stats", "source", "target", "-o", "x"], 2, "not with stats"),
-        (["apply", "source", "labels", "-o", "x", "--strict"], 2, "--strict goes with label, not"),
-        (["label", "source", "target", "--size", "3"], 2, "--size goes with dictionary, not with"),
-        (["dictionary", "source", "target", "-o", "x", "--size", "-1"], 2, "expected 0 or more"),
-        (["dictionary", "source", "target", "-o", "x", "--longest", "0"], 2, "expected 1 or more"),
-        (["dictionary", "source", "target", "-o", "source"], 2, "source is read from"),
-        (["label", "source", "target", "-o", "edits", "--dictionary", "edits"], 2, "is read from"),
+        (["dictionary", "source", "target"], 2, "required: -o/--output"),
+        (["label", "source", "target", "-o", "x"], 2, "required: --dictionary"),
+        (["stats", "source", "target"], 2, "required: --dictionary"),
+        (
+            ["stats", "source", "target", "--dictionary", "e", "-o", "x"],
+            2,
+            "'-o' is not",
+        ),
+        (["apply", "source", "labels", "-o", "x", "--strict"], 2, "'--strict' is not understood"),
+        (["tune", "source", "target", "--model", "m"], 2, "required: --data-dir"),
+        (
+            ["dictionary", "source", "target", "-o", "x", "--size", "-1"],
+            2,
+            "'-1' is not an integer of 0",
+        ),
+        (
+            ["dictionary", "source", "target", "-o", "x", "--max-ngram", "0"],
+            2,
+            "integer of 1 or more",
+        ),
+        (["dictionary", "source", "target", "-o", "source"], 2, "source is an input"),
+        (
+            ["label", "source", "target", "-o", "edits", "--dictionary", "edits"],
+            2,
+            "edits is an input",
+        ),
         (
             ["dictionary", "source", "target", "-o", "x", "--label-dict", "target"],
             2,
-            "--label-dict.",
+            "target is an input. Choose another file for --label-dict.",
         ),
-        (["dictionary", "source", "target", "-o", "x", "--label-dict", "x"], 2, "name two files"),
         (
-            ["stats", "source", "target", "--label-dict", "x"],
+            ["dictionary", "source", "target", "-o", "x", "--label-dict", "x"],
             2,
-            "--label-dict goes with dictionary",
+            "-o and --label-dict are both x",
         ),
+        (["nope", "source", "target"], 2, "invalid choice: 'nope'"),
         (["dictionary", "source", "short", "-o", "x"], 1, "short ends after line 2, but source"),
         (["dictionary", "source", "gone", "-o", "x"], 1, "gone does not exist"),
         (["dictionary", "empty", "empty", "-o", "x"], 1, "empty is empty. Expected"),
         (["dictionary", "source", "latin", "-o", "x"], 1, "latin:2 is not valid UTF-8: byte 4"),
         (["dictionary", "source", "target", "-o", "x", "--transforms", "latin"], 1, "latin:2"),
         (["dictionary", "source", "target", "-o", "x", "--transforms", "engl"], 1, "engl does not"),
-        (["label", "source", "target", "-o", "x", "--dictionary", "target"], 1, "is no edit dict"),
-        (["apply", "source", "target", "-o", "x"], 1, "target:1: 'Bolt' is no label"),
+        (
+            ["label", "source", "target", "-o", "x", "--dictionary", "target"],
+            1,
+            "is not an edit dict",
+        ),
+        (["apply", "source", "target", "-o", "x"], 1, "target:1: 'Bolt' is not a label"),
         (["apply", "source", "labels", "-o", "x"], 1, "labels:3: There are 2 labels for 0 tokens"),
         (["apply", "source", "unfit", "-o", "x"], 1, "unfit:2: SUFFIX_-s does not fit the token"),
         (

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.filters import corpus
+from fairseq_ssl.filters import block_filter
 from fairseq_ssl.io import blocks, resumable
 from fairseq_ssl.io.blocks import RowBlock
 
@@ -211,16 +211,16 @@ def test_a_run_that_fails_goes_on_where_it_was(
     assert filtered(*command, f"whole{suffix}", f"there{suffix}") == 0
     worked: list[int] = []
     left = [3, 20, 1000]
-    original = corpus.CorpusFilter.__call__
+    original = block_filter.CorpusFilter.__call__
 
-    def failing(self: corpus.CorpusFilter, block: RowBlock) -> corpus.FilteredBlock:
+    def failing(self: block_filter.CorpusFilter, block: RowBlock) -> block_filter.FilteredBlock:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt
         worked.append(block.first)
         return original(self, block)
 
-    monkeypatch.setattr(corpus.CorpusFilter, "__call__", failing)
+    monkeypatch.setattr(block_filter.CorpusFilter, "__call__", failing)
     assert filtered(*command, *names) == 130
     assert filtered(*command, *names) == 130
     assert not Path(names[0]).exists()

@@ -88,7 +88,7 @@ def test_a_checkpoint_holds_its_edits_and_refuses_others(
     other = tmp_path / "bin"
     shutil.copytree(data, other)
     edits = EditDictionary.read(data / "edits.txt")
-    EditDictionary(edits.grams[::-1], edits.counts, edits.longest, edits.transforms).write(
+    EditDictionary(edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms).write(
         other / "edits.txt"
     )
     with pytest.raises(ConfigurationError, match="trained with other edits"):

@@ -165,7 +165,7 @@ LOADERS = {
     ),
     "edits tune": (
         *("edits", "tune", "{text}/source", "{text}/target", "--model", "{evil}"),
-        *("--data", "{text}"),
+        *("--data-dir", "{text}"),
     ),
     "filter learned": (
         *("filter", "learned", "fit", "{text}/source", "{text}/target", "--jobs", "1"),

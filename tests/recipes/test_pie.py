@@ -315,7 +315,7 @@ def test_grammar_is_trained_as_in_section_3_1() -> None:
     assert [words[words.index("--seed") + 1] for words in noises] == list("12345")
     assert all(words[words.index("--method") + 1] == "learner" for words in noises)
     (counted,) = [words for words in prepared if words[:2] == ["edits", "dictionary"]]
-    assert "--size 1000 --longest 2" in " ".join(counted)
+    assert "--size 1000 --max-ngram 2" in " ".join(counted)
     assert "--transforms english" in " ".join(counted)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from itertools import groupby
 
+from fairseq_ssl.edits.dictionary import EditDictionary
+
 Part = tuple[str, str]
 """An operation, c for copy, d for delete or i for insert, and its tokens with spaces between."""
 
@@ -75,3 +77,10 @@ def figure_1(
             replaced = f"REPLACE_{name}" if words in grams else "KEEP"
             edits[-1] = transformed(last, words) or replaced
     return edits
+
+
+def is_possible(dictionary: EditDictionary, label: int, token: str | None) -> bool:
+    """Return True if a label fits a token; None is the start, which can only be kept."""
+    if token is None:
+        return dictionary.labels[label].kept
+    return label < dictionary.first_transform or label in dictionary.possible_transforms(token)

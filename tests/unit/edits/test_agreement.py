@@ -17,7 +17,7 @@ def test_counts_and_scores() -> None:
         ]
     )
     assert (found.sentences, found.exact) == (4, 2)
-    assert (found.wanted, found.made, found.right) == (3, 3, 2)
+    assert (found.reference, found.predicted, found.correct) == (3, 3, 2)
     assert found.scores["exact"] == 50
     assert found.scores["precision"] == found.scores["recall"] == pytest.approx(200 / 3)
     assert found.scores["f0.5"] == pytest.approx(200 / 3)

@@ -18,7 +18,7 @@ WORDS = ("a", "bb", "ccc", "dddddd", "ee")
 
 def parts(source: Sequence[str], target: Sequence[str]) -> list[Part]:
     """Write changes as the diffs of table 1."""
-    found = {change.place: change for change in align_tokens(source, target) or ()}
+    found = {change.position: change for change in align_tokens(source, target) or ()}
     result = []
     for place, token in enumerate(("", *source)):
         change = found.pop(place, Change(place, True, ()))
@@ -131,8 +131,8 @@ def test_long_sides_are_compared_unless_they_differ_too_much() -> None:
 def test_the_room_is_counted_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = list("abcdefgh"), list("hgfedcba")
     full = align_tokens(source, target)
-    monkeypatch.setattr(alignment, "MOST_CELLS", 60)
+    monkeypatch.setattr(alignment, "MAX_CELLS", 60)
     assert align_tokens(source, target) is None
     assert align_tokens(source[:2], target[:2]) is not None
-    monkeypatch.setattr(alignment, "MOST_CELLS", 200)
+    monkeypatch.setattr(alignment, "MAX_CELLS", 200)
     assert align_tokens(source, target) == full

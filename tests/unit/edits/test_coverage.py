@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.extraction import Extraction
+from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.edits.transforms import Transforms
 
 EDITS = EditDictionary.of_counts(
@@ -26,7 +26,7 @@ PAIRS = [
 def covered(pairs: list[tuple[str, str]]) -> Coverage:
     coverage = Coverage()
     for source, target in pairs:
-        coverage.add(EDITS, Extraction(EDITS)(source.split(), target.split()))
+        coverage.add(EDITS, LabelExtractor(EDITS)(source.split(), target.split()))
     return coverage
 
 

@@ -13,6 +13,7 @@ from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Gram
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
+from tests.unit.edits.plain_edits import is_possible
 
 FEW = Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=True)
 COUNTS = Counter({("the",): 5, ("b",): 2, ("a", "z"): 2, ("a",): 2, ("c",): 1})
@@ -61,9 +62,9 @@ def test_what_is_possible() -> None:
     assert names("1") == ["SUFFIX_+s"]
     for number, name in enumerate(SMALL.names):
         at_start = name.startswith(("KEEP", "APPEND"))
-        assert SMALL.is_possible(number, None) == at_start
+        assert is_possible(SMALL, number, None) == at_start
         plain = number < SMALL.first_transform
-        assert SMALL.is_possible(number, "use") == (plain or name in names("use"))
+        assert is_possible(SMALL, number, "use") == (plain or name in names("use"))
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -118,24 +119,24 @@ HEADER = "fairseq-ssl edit dictionary, form 1"
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "edits.txt is no edit dictionary: its first line"),
-        (["fairseq-ssl edit dictionary, form 2"], "is no edit dictionary"),
+        ([], "edits.txt is not an edit dictionary: its first line"),
+        (["fairseq-ssl edit dictionary, form 2"], "is not an edit dictionary"),
         ([HEADER], "edits.txt has no line such as: longest 2"),
-        ([HEADER, "longest two"], "edits.txt:2: 'two' is no number, 1 or more"),
-        ([HEADER, "longest 0"], "'0' is no number, 1 or more"),
-        ([HEADER, "gram a 1"], "edits.txt:2: 'gram a 1' is not understood; expected first a line"),
-        ([HEADER, "longest 2", "longest 2"], "edits.txt:3: 'longest 2' is not understood"),
-        ([HEADER, "longest 2", "gram a -1"], "edits.txt:3: '-1' is no number, 0 or more"),
-        ([HEADER, "longest 2", "gram a 1e3"], "'1e3' is no number"),
-        ([HEADER, "longest 2", "gram a"], "'gram a' is not understood"),
-        ([HEADER, "longest 2", "gram of the 4"], "'gram of the 4' is not understood"),
-        ([HEADER, "longest 2", ""], "'' is not understood"),
+        ([HEADER, "longest two"], "edits.txt:2: 'two' is not an integer of 1 or more"),
+        ([HEADER, "longest 0"], "'0' is not an integer of 1 or more"),
+        ([HEADER, "gram a 1"], "edits.txt:2: 'gram a 1' is not an entry. Expected a first line"),
+        ([HEADER, "longest 2", "longest 2"], "edits.txt:3: 'longest 2' is not an entry"),
+        ([HEADER, "longest 2", "gram a -1"], "edits.txt:3: '-1' is not an integer of 0 or more"),
+        ([HEADER, "longest 2", "gram a 1e3"], "'1e3' is not an integer"),
+        ([HEADER, "longest 2", "gram a"], "'gram a' is not an entry"),
+        ([HEADER, "longest 2", "gram of the 4"], "'gram of the 4' is not an entry"),
+        ([HEADER, "longest 2", ""], "'' is not an entry"),
         ([HEADER, "longest 2", "gram a_b_c 4"], "a_b_c has 3 tokens, more than 2"),
-        ([HEADER, "longest 2", "gram a 4", "gram a 1"], "edits.txt:4: a is there twice"),
-        ([HEADER, "longest 2", "gram a% 4"], "'a%' is no tokens joined with _"),
-        ([HEADER, "longest 2", "transform KEEP"], "KEEP is no transform"),
-        ([HEADER, "longest 2", "transform SUFIX_+s"], "'SUFIX_.s' is no label.*'SUFFIX'?"),
-        ([HEADER, "longest 2", "transform CASE_lower", "transform CASE_lower"], "is there twice"),
+        ([HEADER, "longest 2", "gram a 4", "gram a 1"], "edits.txt:4: a is listed twice"),
+        ([HEADER, "longest 2", "gram a% 4"], "'a%' is not tokens joined with _"),
+        ([HEADER, "longest 2", "transform KEEP"], "KEEP is not a transform"),
+        ([HEADER, "longest 2", "transform SUFIX_+s"], "'SUFIX_.s' is not a label.*'SUFFIX'?"),
+        ([HEADER, "longest 2", "transform CASE_lower", "transform CASE_lower"], "is listed twice"),
     ],
 )
 def test_a_bad_file_is_explained(lines: list[str], message: str, tmp_path: Path) -> None:

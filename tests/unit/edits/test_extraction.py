@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fairseq_ssl.edits import alignment
 from fairseq_ssl.edits.alignment import Change, align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.extraction import Extraction, apply_labels
+from fairseq_ssl.edits.extraction import LabelExtractor, apply_labels
 from fairseq_ssl.edits.labels import parse_label
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
-from tests.unit.edits.plain_edits import figure_1, plain_diff
+from tests.unit.edits.plain_edits import figure_1, is_possible, plain_diff
 
 GRAMS = [("could",), ("the",), ("However", ","), (".",), ("Then", ","), ("he",), ("of", "the")]
 ENGLISH = Transforms.of(english_suffixes(), cases=True)
@@ -26,7 +26,7 @@ def dictionary(grams: list[tuple[str, ...]], transforms: Transforms = ENGLISH) -
 
 
 def labeled(source: str, target: str, known: EditDictionary) -> str:
-    found = Extraction(known)(source.split(), target.split())
+    found = LabelExtractor(known)(source.split(), target.split())
     assert found is not None
     return " ".join(known.names[label] for label in found.ids)
 
@@ -73,7 +73,7 @@ def test_labels_by_hand(source: str, target: str, expected: str) -> None:
 
 def test_what_is_lost_is_told() -> None:
     known = dictionary(GRAMS)
-    found = Extraction(known)(["saw", "a", "dog"], ["of", "it", "the", "saw", "puma"])
+    found = LabelExtractor(known)(["saw", "a", "dog"], ["of", "it", "the", "saw", "puma"])
     assert found is not None
     assert found.changes == [
         Change(0, True, ("of", "it", "the")),
@@ -85,8 +85,8 @@ def test_what_is_lost_is_told() -> None:
 
 
 def test_sides_that_can_not_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment, "MOST_CELLS", 10)
-    assert Extraction(dictionary([]))(list("abcdef"), list("fedcba")) is None
+    monkeypatch.setattr(alignment, "MAX_CELLS", 10)
+    assert LabelExtractor(dictionary([]))(list("abcdef"), list("fedcba")) is None
 
 
 WORDS = ("play", "plays", "played", "Play", "a", "an", "the", "The", "use", "using", "x_%", "Ⅷ")
@@ -108,7 +108,7 @@ def test_labels_are_those_of_figure_1(
         return next((name for name, fit in fits.items() if fit), None)
 
     expected = figure_1(plain_diff(source, target), set(map(" ".join, grams)), transformed)
-    found = Extraction(edits)(source, target)
+    found = LabelExtractor(edits)(source, target)
     assert found is not None
     names = [edits.names[label].replace("%5F", "_").replace("%25", "%") for label in found.ids]
     assert names == expected
@@ -123,13 +123,13 @@ def test_applied_labels_give_the_target_back(
     edits = EditDictionary.of_counts(
         Counter(put_in), 1000, 99, Transforms.of(english_suffixes(), case)
     )
-    found = Extraction(edits)(source, target)
+    found = LabelExtractor(edits)(source, target)
     assert found is not None
     assert not found.lost
     assert apply_labels(source, [edits.labels[label] for label in found.ids]) == target
     assert apply_labels(source, [parse_label(edits.names[label]) for label in found.ids]) == target
     for label, token in zip(found.ids, (None, *source), strict=True):
-        assert edits.is_possible(label, token)
+        assert is_possible(edits, label, token)
 
 
 @given(source=words, target=words, grams=known)
@@ -137,11 +137,11 @@ def test_applied_labels_do_all_but_what_is_lost(
     source: list[str], target: list[str], grams: list[tuple[str, ...]]
 ) -> None:
     edits = dictionary(grams)
-    found = Extraction(edits)(source, target)
+    found = LabelExtractor(edits)(source, target)
     assert found is not None
-    lost = {change.place for change in found.lost}
+    lost = {change.position for change in found.lost}
     expected: list[str] = []
-    by_place = {change.place: change for change in found.changes if change.place not in lost}
+    by_place = {change.position: change for change in found.changes if change.position not in lost}
     for place, token in enumerate(["", *source]):
         change = by_place.get(place)
         expected += [token] if place and (change is None or change.kept) else []
@@ -153,9 +153,9 @@ def test_applied_labels_do_all_but_what_is_lost(
 @pytest.mark.parametrize(
     ("source", "names", "message"),
     [
-        ("a b", "KEEP KEEP", "There are 2 labels for 2 tokens; .* one for each token: 3"),
+        ("a b", "KEEP KEEP", "There are 2 labels for 2 tokens. .* one for each token: 3"),
         ("", "", "There are 0 labels for 0 tokens"),
-        ("a", "DELETE KEEP", "DELETE does not fit the start; expected KEEP or APPEND"),
+        ("a", "DELETE KEEP", "DELETE does not fit the start. Expected KEEP or APPEND"),
         ("a", "CASE_upper KEEP", "CASE_upper does not fit the start"),
         ("play", "KEEP SUFFIX_-s", "SUFFIX_-s does not fit the token 'play'"),
         ("s", "KEEP SUFFIX_-s", "SUFFIX_-s does not fit the token 's'"),

@@ -158,8 +158,11 @@ def test_suffixes_from_a_file(tmp_path: Path) -> None:
         ("- -\n", r"suffixes:1 is '- -'. Expected two"),
         ("e e\n", "Expected two suffixes"),
         ("e ing use bed\n", "suffixes:1: 'bed' does not end in 'e'"),
-        ("e ing\n- s\ning e\n", "suffixes:3: 'ing e' is there twice. Every pair goes both ways"),
-        ("\n \n", "suffixes holds no suffixes"),
+        (
+            "e ing\n- s\ning e\n",
+            "suffixes:3: 'ing e' is listed twice. Every pair applies in both directions",
+        ),
+        ("\n \n", "suffixes has no suffixes"),
     ],
 )
 def test_bad_suffixes_are_explained(content: str, message: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import Chosen, EditChoice, PossibleEdits
+from tests.unit.edits.plain_edits import is_possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
 Row = dict[str, float]
@@ -136,7 +137,7 @@ def test_what_is_possible_is_what_the_dictionary_of_edits_says() -> None:
     left = torch.ones(len(ids), len(EDITS.labels))
     PossibleEdits(EDITS, words).rule_out(left, ids, np.array([0]))
     assert left.isfinite().tolist() == [
-        [EDITS.is_possible(label, word) for label in range(len(EDITS.labels))]
+        [is_possible(EDITS, label, word) for label in range(len(EDITS.labels))]
         for word in [None, *tokens]
     ]
 

@@ -10,6 +10,7 @@ from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.edits.extraction import apply_labels
 from fairseq_ssl.generation.edit_choice import EditedIds
+from tests.unit.edits.plain_edits import is_possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
 WORDS = "a b c walk Walks crying of"
@@ -21,7 +22,7 @@ def labels_for(words: list[str | None]) -> st.SearchStrategy[list[int]]:
     """Any labels that fit; None is the start."""
     return st.tuples(
         *(
-            st.sampled_from([n for n in range(len(EDITS.labels)) if EDITS.is_possible(n, word)])
+            st.sampled_from([n for n in range(len(EDITS.labels)) if is_possible(EDITS, n, word)])
             for word in words
         )
     ).map(list)

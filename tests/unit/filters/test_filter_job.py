@@ -17,7 +17,7 @@ import pytest
 from fairseq_ssl import filters
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.filters import Filter, filter_files, filter_pairs, job, option
+from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, option
 from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io import blocks, resumable
 from fairseq_ssl.io.executors import LocalExecutor
@@ -126,7 +126,7 @@ def test_lines_of_one_side_and_nothing() -> None:
 
 
 def test_pairs_keep_their_type_and_are_read_as_they_are_needed() -> None:
-    pairs = iter([["a", "b"]] * job.BATCH + [["c", "d"]])
+    pairs = iter([["a", "b"]] * filter_job.BATCH + [["c", "d"]])
     kept = filter_pairs(pairs, "clean")
     assert next(kept) == ["a", "b"]
     assert list(pairs) == [["c", "d"]]
@@ -273,7 +273,7 @@ def test_workers_and_progress(own: Path) -> None:
     assert sum(counts) == summary.lines == len(PAIRS)
 
 
-@pytest.mark.parametrize("name", ["", ".chain", ".job", ".rules"])
+@pytest.mark.parametrize("name", ["", ".chain", ".filter_job", ".rules"])
 def test_examples_of_the_documentation(name: str) -> None:
     results = doctest.testmod(import_module(f"fairseq_ssl.filters{name}"))
     assert results.attempted

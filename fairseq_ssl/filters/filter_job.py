@@ -13,8 +13,7 @@ from typing import IO, Any, TypeVar
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
-from fairseq_ssl.filters.corpus import (
+from fairseq_ssl.filters.block_filter import (
     CorpusFilter,
     CorpusHashes,
     DropCount,
@@ -23,6 +22,7 @@ from fairseq_ssl.filters.corpus import (
     filter_rows,
     hash_rows,
 )
+from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor

@@ -1,0 +1,142 @@
+"""Work on a block of pairs: counting q-grams, labeling, applying labels, measuring coverage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from fairseq_ssl.edits.alignment import align_tokens
+from fairseq_ssl.edits.coverage import Coverage
+from fairseq_ssl.edits.dictionary import EditDictionary
+from fairseq_ssl.edits.extraction import ExtractedLabels, LabelExtractor, apply_labels
+from fairseq_ssl.edits.labels import Gram, Label, parse_label
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.blocks import PairBlock
+
+
+@dataclass
+class GramCounts:
+    """Q-grams that targets insert. Counts of parts of a corpus can be added."""
+
+    grams: Counter[Gram] = field(default_factory=Counter)
+    pairs: int = 0
+    too_long: int = 0
+    """Insertions of more than `max_ngram` tokens, which are not among `grams`."""
+    incomparable: int = 0
+    """Pairs too long and too different to align."""
+    changed: int = 0
+    """Aligned pairs that differ."""
+    share: float = 0.0
+    """Share of the file that is read with the last block."""
+
+    def add(self, source: str, target: str, max_ngram: int) -> None:
+        """Count the insertions of a pair, after a token or instead of it."""
+        self.pairs += 1
+        changes = align_tokens(source.split(), target.split())
+        if changes is None:
+            self.incomparable += 1
+            return
+        self.changed += bool(changes)
+        for change in changes:
+            if len(change.inserted) > max_ngram:
+                self.too_long += 1
+            elif change.inserted:
+                self.grams[change.inserted] += 1
+
+    def update(self, other: GramCounts) -> None:
+        """Add the counts of another part of the corpus."""
+        self.grams.update(other.grams)
+        self.pairs += other.pairs
+        self.too_long += other.too_long
+        self.incomparable += other.incomparable
+        self.changed += other.changed
+
+
+@dataclass(frozen=True)
+class GramCounter:
+    """Counts the q-grams that the targets of a block insert."""
+
+    max_ngram: int
+
+    def __call__(self, block: PairBlock) -> GramCounts:
+        """Count them."""
+        counts = GramCounts(share=block.share)
+        for source, target in block.pairs():
+            counts.add(source, target, self.max_ngram)
+        return counts
+
+
+@dataclass(frozen=True)
+class LabeledBlock:
+    """The lines written for a block."""
+
+    pairs: int
+    share: float
+    lines: str
+    without_labels: int = 0
+    """Dropped pairs, or lines left unchanged."""
+    coverage: Coverage = field(default_factory=Coverage)
+
+
+@dataclass(frozen=True)
+class BlockLabeler:
+    """Writes the labels of each pair as a line, which is empty for a dropped pair."""
+
+    dictionary: EditDictionary
+    strict: bool
+    """Drop pairs with an insertion longer than `max_ngram`, as in the code of PIE's authors."""
+    exact: bool
+    """Drop pairs whose labels do not restore the target."""
+
+    def __call__(self, block: PairBlock) -> LabeledBlock:
+        """Label the pairs of a block."""
+        extractor, coverage, dropped, lines = LabelExtractor(self.dictionary), Coverage(), 0, []
+        names = self.dictionary.names.__getitem__
+        for source, target in block.pairs():
+            found = extractor(source.split(), target.split())
+            coverage.add(self.dictionary, found)
+            if found is None or self._is_dropped(found):
+                dropped += 1
+                lines.append("\n")
+            else:
+                lines.append(" ".join(map(names, found.ids)) + "\n")
+        return LabeledBlock(len(lines), block.share, "".join(lines), dropped, coverage)
+
+    def _is_dropped(self, found: ExtractedLabels) -> bool:
+        if self.exact:
+            return bool(found.lost)
+        max_ngram = self.dictionary.max_ngram
+        return self.strict and any(len(change.inserted) > max_ngram for change in found.changes)
+
+
+@dataclass(frozen=True)
+class LabelApplier:
+    """Applies labels to their source. A line without labels leaves its source unchanged."""
+
+    dictionary: EditDictionary | None
+    """If given, other labels are rejected."""
+
+    def __call__(self, block: PairBlock) -> LabeledBlock:
+        """Edit the source lines of a block."""
+        lines, unchanged = [], 0
+        for row, (source, names) in enumerate(block.pairs()):
+            tokens = source.split()
+            if names and not names.isspace():
+                try:
+                    tokens = apply_labels(tokens, [self._label(name) for name in names.split()])
+                except DataError as error:
+                    raise DataError(f"{block.place(1, row)}: {error}") from None
+            else:
+                unchanged += 1
+            lines.append(" ".join(tokens) + "\n")
+        return LabeledBlock(len(lines), block.share, "".join(lines), unchanged)
+
+    def _label(self, name: str) -> Label:
+        label = _parse_cached(name)
+        if self.dictionary is not None and name not in self.dictionary.ids:
+            raise DataError(f"{name} is not in the dictionary.")
+        return label
+
+
+_parse_cached = lru_cache(maxsize=100_000)(parse_label)

@@ -1,0 +1,93 @@
+"""Edits as a library: strings in, labels and text out; files as pairs in memory."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_ssl import edits
+from fairseq_ssl.edits import (
+    EditDictionary,
+    alignment,
+    apply,
+    apply_file,
+    build_dictionary,
+    build_dictionary_file,
+    extract,
+    label_file,
+    measure_coverage,
+)
+from fairseq_ssl.errors import DataError, UsageError
+from tests.conftest import environment
+
+PAIRS = [
+    ("Bolt can have run race", "Bolt could have run the race"),
+    ("he play in park", "He plays in the park"),
+    ("a b c", "a b c"),
+]
+sentences = st.lists(st.sampled_from(["a_b", "%", "the", "play", "plays", "##s"])).map(" ".join)
+
+
+@given(source=sentences, target=sentences)
+def test_extracted_labels_restore_the_target(source: str, target: str) -> None:
+    labels = extract(source, target)
+    assert len(labels) == len(source.split()) + 1
+    assert apply(source, labels) == target
+
+
+def test_labels_of_a_dictionary() -> None:
+    dictionary = build_dictionary(PAIRS, case=True)
+    labels = extract(*PAIRS[1], dictionary)
+    assert labels == ["KEEP", "CASE_capital", "SUFFIX_+s", "APPEND_the", "KEEP"]
+    assert apply(PAIRS[1][0], labels) == PAIRS[1][1]
+    assert extract("a b", "a x b y", dictionary) == ["KEEP", "KEEP", "KEEP"]
+
+
+def test_what_cannot_be_aligned_or_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="1 labels for 2 tokens"):
+        apply("a b", ["KEEP"])
+    with pytest.raises(UsageError, match="`max_ngram` is 0"):
+        build_dictionary(PAIRS, max_ngram=0)
+    with pytest.raises(UsageError, match="`size` is -1"):
+        build_dictionary(PAIRS, size=-1)
+    monkeypatch.setattr(alignment, "MAX_CELLS", 1)
+    with pytest.raises(DataError, match="too long and too different to align"):
+        extract("a b c", "d e f")
+
+
+def test_files_are_treated_as_pairs_are(tmp_path: Path) -> None:
+    source, target, output = (tmp_path / name for name in ("s", "t", "edits"))
+    for path, side in ((source, 0), (target, 1)):
+        path.write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
+    summary = build_dictionary_file(source, target, output, case=True)
+    dictionary = build_dictionary(PAIRS, case=True)
+    assert EditDictionary.read(output) == summary.dictionary == dictionary
+    assert summary.insertions == sum(dictionary.counts)
+    labeled = label_file(source, target, tmp_path / "labels", output)
+    lines = (tmp_path / "labels").read_text().splitlines()
+    assert lines == [" ".join(extract(*pair, dictionary)) for pair in PAIRS]
+    assert (labeled.lines, labeled.without_labels) == (3, 0)
+    measured = measure_coverage(source, target, output)
+    assert measured.coverage == labeled.coverage
+    apply_file(source, tmp_path / "labels", tmp_path / "out", output)
+    assert (tmp_path / "out").read_text() == target.read_text()
+
+
+@pytest.mark.parametrize("name", ["", ".edits_job", ".extraction"])
+def test_examples_of_the_documentation(name: str) -> None:
+    results = doctest.testmod(import_module(f"fairseq_ssl.edits{name}"))
+    assert results.attempted
+    assert not results.failed
+
+
+def test_the_package_exports_what_it_names() -> None:
+    assert all(hasattr(edits, name) for name in edits.__all__)
+    code = "import sys, fairseq_ssl.edits; assert not {'torch', 'fairseq'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
