@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+import fairseq_ssl
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.options import (
     add_jobs,
@@ -291,6 +292,7 @@ def _stats(args: argparse.Namespace) -> int:
 def _tune(args: argparse.Namespace) -> int:
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
 
+    fairseq_ssl.register()
     result = tune_edit_confidence(
         args.source,
         args.target,
