@@ -18,7 +18,7 @@ from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, lo
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import load_models
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.modules.imitators import Imitators
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel

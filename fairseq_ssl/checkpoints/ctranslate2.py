@@ -17,7 +17,7 @@ import numpy as np
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional
 from fairseq_ssl.io.atomic import atomic_folder, system_error
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 
 if TYPE_CHECKING:
     from fairseq_ssl.checkpoints.files import State, TrainingData

@@ -31,8 +31,8 @@ from fairseq_ssl.text.subwords.model import (
     subword_encoder,
     train_subwords,
 )
-from fairseq_ssl.text.tags import check_tag
 from fairseq_ssl.text.tokenization import subword_joiner
+from fairseq_ssl.text.vocabulary import check_tag
 
 SUMMARY = "train sentencepiece or subword-nmt, cut text into subwords, and make a dictionary"
 EXAMPLES = """\

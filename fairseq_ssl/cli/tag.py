@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_ssl.cli.options import add_file, add_output, check_output, input_lines, write_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.tags import add_tag, add_tag_to_dictionary, check_tag, remove_tag
+from fairseq_ssl.text.vocabulary import add_tag, add_tag_to_dictionary, check_tag, remove_tag
 
 SUMMARY = "put a tag such as <BT> before each line, and into fairseq's dictionaries"
 EXAMPLES = """\

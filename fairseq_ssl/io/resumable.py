@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.atomic import exclusive, write_errors
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature, json_text
 
 PAUSE = 5.0

@@ -1,4 +1,4 @@
-"""Lines of plain or ``.gz`` text files: read alone or in parallel, and written.
+"""Lines of plain or ``.gz`` text files, read alone or in parallel, and written; untrusted JSON.
 
 Byte-order marks and Windows line ends are removed by one rule for all text that is read.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import json
 import logging
 import sys
 import zlib
@@ -247,3 +248,30 @@ def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]
         raise DataError(f"{path} can not be read: permission denied.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} can not be read: {error}. Copy it again.") from None
+
+
+MAX_BITS = 1000
+"""Size of an integer; a float can hold those of 1023 bits."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the content of JSON; raise a ValueError for anything wrong with it.
+
+    That includes nesting too deep for Python, integers too large for a float, and halves of
+    surrogate pairs, which no file in UTF-8 can hold.
+    """
+    try:
+        found = json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    escape = "\\ud" if isinstance(text, str) else b"\\ud"
+    if escape in text.lower():  # type: ignore[operator]
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    return found
+
+
+def _integer(digits: str) -> int:
+    number = int(digits)
+    if number.bit_length() > MAX_BITS:
+        raise ValueError("it has an integer that is too large")
+    return number

@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.learned_filter.classifier import Dependence, PairClassifier, Values
 from fairseq_ssl.learned_filter.features import Measures, Pairs
 from fairseq_ssl.noise.batch import Random, TokenBatch

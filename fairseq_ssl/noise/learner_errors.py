@@ -15,7 +15,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.io.atomic import atomic_lines
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature, json_text
 from fairseq_ssl.text.casing import match_case
 

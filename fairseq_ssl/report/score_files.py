@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)

@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.json_files import parse_json
-from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.rerank.candidates import Candidates, weighted_totals, whole_weights
 from fairseq_ssl.rerank.nbest import (
     NBest,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.json_files import parse_json
+from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
@@ -19,9 +19,8 @@ from fairseq_ssl.text.subwords.training import (
     sample_lines,
     with_suffix,
 )
-from fairseq_ssl.text.tags import split_tags
 from fairseq_ssl.text.tokenization import LineRewriter
-from fairseq_ssl.text.vocabulary import RESERVED
+from fairseq_ssl.text.vocabulary import RESERVED, split_tags
 
 SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)

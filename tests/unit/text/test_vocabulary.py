@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.text.tags import add_tag, add_tag_to_dictionary, check_tag, remove_tag, split_tags
+from fairseq_ssl.text.vocabulary import (
+    add_tag,
+    add_tag_to_dictionary,
+    check_tag,
+    remove_tag,
+    split_tags,
+)
 
 LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
 
