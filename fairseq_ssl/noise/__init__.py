@@ -9,8 +9,8 @@
 """
 
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
-from fairseq_ssl.noise.job import NoiseResources, NoiseSummary, add_noise, noise_file
 from fairseq_ssl.noise.learner_errors import LearnerErrors
+from fairseq_ssl.noise.noise_job import NoiseResources, NoiseSummary, add_noise, noise_file
 from fairseq_ssl.noise.registry import describe_noises, parse_noise
 
 __all__ = [

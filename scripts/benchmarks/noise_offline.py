@@ -21,7 +21,7 @@ import numpy as np
 
 from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.noise import registry
-from fairseq_ssl.noise.corpus import corpus_noise
+from fairseq_ssl.noise.block_noise import corpus_noise
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.text.vocabulary import write_counts
 

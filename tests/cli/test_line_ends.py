@@ -15,7 +15,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks, resumable
-from fairseq_ssl.noise.corpus import CorpusNoise
+from fairseq_ssl.noise.block_noise import CorpusNoise
 from tests.cli.rewriting import given, refused, shown
 from tests.conftest import ROOT
 

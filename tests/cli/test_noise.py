@@ -13,8 +13,8 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks, resumable
-from fairseq_ssl.noise import corpus
-from fairseq_ssl.noise.corpus import CorpusNoise
+from fairseq_ssl.noise import block_noise
+from fairseq_ssl.noise.block_noise import CorpusNoise
 from tests.cli.killing import kill
 
 LINES = [f"w{n % 7} w{n % 11} a b c x{n % 1000} ." for n in range(3000)]
@@ -124,7 +124,7 @@ def test_a_run_that_fails_goes_on_where_it_was(
     left = [3, 6, 100]
     original = CorpusNoise.__call__
 
-    def failing(self: CorpusNoise, block: blocks.ByteBlock) -> corpus.NoisedBlock:
+    def failing(self: CorpusNoise, block: blocks.ByteBlock) -> block_noise.NoisedBlock:
         if len(worked) == left[0]:
             left.pop(0)
             raise KeyboardInterrupt

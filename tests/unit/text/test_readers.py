@@ -20,7 +20,7 @@ REVIEWED = {
     # blocks of what open_text opened
     "io/jobs.py": {"byte_blocks"},
     "inference/back_translation.py": {"byte_blocks"},
-    "noise/job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
+    "noise/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
     # JSON and YAML
     "analysis/classification.py": {"read_bytes"},
     "learned_filter/pair_filter.py": {"read_bytes"},

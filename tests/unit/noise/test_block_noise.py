@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
 from fairseq_ssl.noise import registry
-from fairseq_ssl.noise.corpus import NOISE_OUTPUTS, ByteWords, corpus_noise, split_words
+from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, ByteWords, corpus_noise, split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
 UNIGRAMS = Unigrams.of({"a": 3, "the": 1, "naïve": 2, "…": 1})
