@@ -267,8 +267,8 @@ def _scoring(
 def _computing(args: argparse.Namespace) -> dict[str, Any]:
     """Return on what models run, as fields of a Scoring."""
     return {
-        "batch_tokens": scorer_options.batch_tokens(args),
-        "half": args.fp16,
+        "max_tokens": scorer_options.batch_tokens(args),
+        "fp16": args.fp16,
         "device": scorer_options.device(args),
         "threads": args.threads,
     }

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.growing_job import GrowingJob
-from fairseq_ssl.cli.scorer_options import loader
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.inference.scoring import ScoringConfig
+from fairseq_ssl.inference.scoring import ScoringConfig, scorer_loader
 from fairseq_ssl.io.atomic import atomic_folder
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor
@@ -60,7 +59,7 @@ class Fit:
 
         for scoring in (*(self.masked or ()), self.translation):
             if scoring is not None:
-                loader(scoring)
+                scorer_loader(scoring)
         clean = [(source, target) for source, target in read_parallel(self.clean)]
         if len(clean) < SVM_FOLDS:  # told before hours of counting
             raise DataError(
@@ -185,7 +184,7 @@ class Apply:
             "filter_is": file_fingerprint(filter_json) if filter_json.exists() else None,
             "inputs": list(map(str, self.pairs)),
             "inputs_are": [file_fingerprint(path) for path in self.pairs],
-            "half": self.computing["half"],
+            "half": self.computing["fp16"],
             "version": __version__,
         }
         scoring = PairScores([self.scores], task, self.afresh, False, apply=self)

@@ -8,13 +8,6 @@ import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.loading import gpu_count
-from fairseq_ssl.inference.scoring import (
-    LANGUAGE_MODEL,
-    MASKED_MODEL,
-    TRANSLATION,
-    ScorerLoader,
-    ScoringConfig,
-)
 from fairseq_ssl.io.executors import Executor
 
 
@@ -47,16 +40,3 @@ def check_numbers(args: argparse.Namespace, *names: str) -> None:
         value = getattr(args, name)
         if value is not None and value <= 0:
             raise UsageError(f"{flag(name)} is {value}; expected above 0.")
-
-
-def loader(scoring: ScoringConfig) -> ScorerLoader:
-    """Return what loads a scorer of this kind; what it can not be is refused here."""
-    from fairseq_ssl.inference import language_model_scorers, loading, translation_scorer
-
-    if not (scoring.kind == MASKED_MODEL and any(path.is_dir() for path in scoring.models)):
-        loading.check_models(scoring)
-    if scoring.kind == TRANSLATION:
-        loading.writes_right_to_left(scoring)
-        return translation_scorer.load_translation_scorer
-    assert scoring.kind in (LANGUAGE_MODEL, MASKED_MODEL)
-    return language_model_scorers.load_language_model_scorer

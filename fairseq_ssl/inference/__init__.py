@@ -1,7 +1,37 @@
-"""Who does the work of long commands, and what is done with a block of it.
+"""Translation and scoring with trained models, for lists of lines and for files of any size.
 
-Spreading: `engine` is the contract, `local` processes of this machine, `ray` a cluster. Decoding:
-`decoding` is the contract, `fairseq_decoder` and `ctranslate2_decoder` decode, `translation` does
-a block of text. Scoring: `scoring` is the contract, `translation_scorer` and
-`language_model_scorers` score, `nbest_scoring` does a block of a list.
+Models of fairseq need its tasks and architectures: call `fairseq_ssl.register` first.
+
+>>> import fairseq_ssl
+>>> from fairseq_ssl.inference import back_translate, load_model
+>>> fairseq_ssl.register()  # doctest: +SKIP
+>>> model = load_model("checkpoint_best.pt", data_dir="data-bin")  # doctest: +SKIP
+>>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
+['a small test']
+
+`back_translate_file` translates a text on all cores, GPUs or machines. `score_nbest_file` adds the
+scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
 """
+
+from fairseq_ssl.inference.back_translation import (
+    BackTranslationSummary,
+    TranslationModel,
+    back_translate,
+    back_translate_file,
+    load_model,
+)
+from fairseq_ssl.inference.nbest_scores import NBestScoresSummary, score_nbest_file
+from fairseq_ssl.inference.scoring import ScoringConfig
+from fairseq_ssl.inference.translation import DecodingConfig
+
+__all__ = [
+    "BackTranslationSummary",
+    "DecodingConfig",
+    "NBestScoresSummary",
+    "ScoringConfig",
+    "TranslationModel",
+    "back_translate",
+    "back_translate_file",
+    "load_model",
+    "score_nbest_file",
+]

@@ -40,7 +40,7 @@ class LanguageModelScorer:
         lengths = np.array([len(row) for row in rows], np.float64)
         words, end = np.zeros(len(rows)), np.zeros(len(rows))
         sizes = [len(row) + 1 for row in rows]
-        for batch in padded_batches(sizes, self.scoring.batch_tokens):
+        for batch in padded_batches(sizes, self.scoring.max_tokens):
             words[batch], end[batch] = self._batch([rows[place] for place in batch])
         unigrams = np.array([self.unigrams[np.array(row, np.intp)].sum() for row in rows])
         values = by_length(words + end, lengths + 1), slor(words, unigrams, lengths)
@@ -86,7 +86,7 @@ class MaskedModelScorer:
         sums = np.zeros(len(rows))
         for places, values in self._masked(rows):
             np.add.at(sums, places, values)
-        values = by_length(sums, lengths), penalised(sums, lengths, self.scoring.penalty)
+        values = by_length(sums, lengths), penalised(sums, lengths, self.scoring.alpha)
         return Scored(
             list(zip(*(value.tolist() for value in values), strict=True)),
             int(lengths.sum()),
@@ -105,7 +105,7 @@ class MaskedModelScorer:
         begin = 0
         while begin < len(sentences):
             size = lengths[sentences[begin]] + 2
-            end = begin + max(1, self.scoring.batch_tokens // int(size))
+            end = begin + max(1, self.scoring.max_tokens // int(size))
             some = sentences[begin:end]
             block = [rows[order[number]] for number in range(some[0], some[-1] + 1)]
             values = self._batch(block, some - some[0], positions[begin:end])

@@ -14,7 +14,7 @@ from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLAT
 
 
 def gpu_count() -> int:
-    """Return how many of this machine's GPUs torch can use."""
+    """Return the number of GPUs of this machine that torch can use."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -30,11 +30,13 @@ def torch_device(kind: str, worker: int) -> Any:
 
 
 def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, Any]:
-    """Return the models, what the first was trained with, and their task.
+    """Return the models, the training configuration of the first, and their task.
+
+    The task and the architectures must be registered: call `fairseq_ssl.register` first.
 
     Args:
-        paths: of the checkpoints
-        options: of the task that are other now; `data` is the folder of its data
+        paths: checkpoints
+        options: task options that replace those of the training; `data` is the data folder
     """
     from fairseq import checkpoint_utils
 
@@ -50,31 +52,29 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
         raise
     except FileNotFoundError as error:
         raise DataError(f"{data} is not the data of {shown}: {error}") from error
-    except Exception as error:  # what fairseq and torch trip over, in a checkpoint or in a dict.txt
-        told = str(error).strip().splitlines() or [type(error).__name__]
+    except Exception as error:  # fairseq and torch raise many types for a damaged file
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DataError(
-            f"{shown} can not be loaded with {data}; was it trained with another dictionary? "
-            f"{told[-1].strip()}"
+            f"{shown} cannot be loaded with {data}. Expected the dictionaries of its training. "
+            f"{lines[-1].strip()}"
         ) from error
     return list(models), cfg, task
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
-"""What a checkpoint holds, by the --task of its training; all others translate."""
-
-MODEL_FLAGS = {kind: f"--{kind}" for kind in (TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL)}
+"""Kinds of models by the task of their training. Models of other tasks translate."""
 
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """Models that are asked together, and the task that knows their dictionaries."""
+    """An ensemble, and the task with its dictionaries."""
 
     models: list[Any]
     task: Any
     device: Any
 
     def average(self, each: Sequence[Any]) -> Any:
-        """Return the log of the mean of the models' probabilities, given their logs."""
+        """Return the log of the models' mean probability of each log-probability."""
         import torch
 
         if len(each) == 1:
@@ -82,13 +82,13 @@ class LoadedModels:
         return torch.logsumexp(torch.stack(list(each)), 0) - math.log(len(each))
 
     def longest(self, side: int = 0) -> int:
-        """Return how many tokens all models read, of a side where they have two."""
+        """Return the maximum number of tokens of all models; side 1 is that of the decoder."""
         found = [model.max_positions() for model in self.models]
         return min(one[side] if isinstance(one, (tuple, list)) else int(one) for one in found)
 
 
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
-    """Return what replaces options of the checkpoints; refuse what the kind does not go with."""
+    """Return the task options that replace those of the checkpoints. Reject other kinds."""
     from fairseq_ssl.checkpoints.files import (
         read_checkpoint,
         require_folder,
@@ -102,8 +102,7 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
         kind = TASKS.get(str(name), TRANSLATION)
         if kind != scoring.kind:
             raise UsageError(
-                f"{path} was trained with --task {name}, so it goes with "
-                f"{MODEL_FLAGS[kind]}, not with {MODEL_FLAGS[scoring.kind]}."
+                f"{path} was trained in the task {name}, so it is a {kind}, not a {scoring.kind}."
             )
     if scoring.kind == TRANSLATION:
         data = training_data(states[0], scoring.data_dir, *scoring.languages)
@@ -116,14 +115,14 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
     folder = require_folder(scoring.data_dir)
     if not (folder / "dict.txt").is_file():
         raise DataError(
-            f"{folder / 'dict.txt'} does not exist. Pass --data-dir with the folder of binarized "
-            "data that the model was trained on."
+            f"{folder / 'dict.txt'} does not exist. Set `data_dir` to the folder of the model's "
+            "training data."
         )
     return {"data": str(folder)}
 
 
 def writes_right_to_left(scoring: ScoringConfig) -> bool:
-    """Tell whether the models write the last token first."""
+    """Return True if the models write the last token first."""
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
     if scoring.right_to_left is not None:
@@ -148,17 +147,17 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
     device = torch_device(scoring.device, worker)
     models, _, task = load_models(scoring.models, **check_models(scoring))
     for model in models:
-        model.to(device=device, dtype=torch.float16 if scoring.half else torch.float32).eval()
+        model.to(device=device, dtype=torch.float16 if scoring.fp16 else torch.float32).eval()
     return LoadedModels(models, task, device)
 
 
 def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
-    """Return the symbols' numbers."""
+    """Return the ids of the symbols."""
     return [dictionary.index(token) for token in tokens]
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
-    """Return rows of numbers as one block [rows, time], padded on the right or the left."""
+    """Return rows of ids as a tensor [rows, time], padded on the right or the left."""
     import numpy as np
     import torch
 

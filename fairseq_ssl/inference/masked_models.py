@@ -101,7 +101,7 @@ class FolderModels:
             if pretrained.load_tokenizer(folder).get_vocab() != symbols:
                 raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
         device = torch_device(scoring.device, worker)
-        kind = torch.float16 if scoring.half else torch.float32
+        kind = torch.float16 if scoring.fp16 else torch.float32
         models = [pretrained.load_model(folder, has_head=True) for folder in scoring.models]
         self.loaded = LoadedModels(
             [one.to(device=device, dtype=kind) for one in models], None, device
@@ -156,7 +156,7 @@ class MaskedStates:
         rows = [row[:most] for row in self.masked.rows(sentences)]
         sizes = [len(row) + 2 for row in rows]
         found: Any = None
-        for batch in padded_batches(sizes, self.scoring.batch_tokens):
+        for batch in padded_batches(sizes, self.scoring.max_tokens):
             means = self._batch([rows[place] for place in batch])
             if found is None:
                 found = np.zeros((len(rows), means.shape[1]))

@@ -50,7 +50,7 @@ class TranslationScorer:
         targets = [[*row[: most[1]][::step], self.target.eos()] for row in made]
         sums = self._log_probabilities(sources, targets)
         lengths = np.array([len(row) for row in targets], np.float64)
-        values = by_length(sums, lengths, self.scoring.length_penalty)
+        values = by_length(sums, lengths, self.scoring.lenpen)
         return Scored([(value,) for value in values.tolist()], tokens, unknown, cut)
 
     def _log_probabilities(self, sources: list[list[int]], targets: list[list[int]]) -> Any:
@@ -61,7 +61,7 @@ class TranslationScorer:
             key=lambda place: (-len(sources[place]), sources[place], -len(targets[place])),
         )
         found = np.zeros(len(sources))
-        for batch in padded_batches(sizes, self.scoring.batch_tokens, order):
+        for batch in padded_batches(sizes, self.scoring.max_tokens, order):
             found[batch] = self._batch(
                 [sources[place] for place in batch], [targets[place] for place in batch]
             )

@@ -140,13 +140,13 @@ class Measures:
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
         """Return the cross-entropy per token, negated, so that more is better."""
-        from fairseq_ssl.inference.scoring import check_nbest_scoring
+        from fairseq_ssl.inference.scoring import check_known_tokens
 
         assert self.translation is not None
         cut = [subword_segmenter(path) for path in self.subwords]
         scorer = _translation_scorer(self.translation, worker_number())
         tokens = [(cut[0](source).split(), cut[1](target).split()) for source, target in pairs]
-        found = check_nbest_scoring(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
+        found = check_known_tokens(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
         return np.array([value for (value,) in found.values])
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:

@@ -102,7 +102,7 @@ def test_all_features_together(here: Path) -> None:
     models = ("--masked-models", str(other), str(model), "--translation", str(back), "--reverse")
     folders = ("--masked-data", str(trees), str(data), "--data-dir", str(data))
     assert main([*FIT, *VECTORS, *models, *folders, "-o", "made", "-s", "trg", "-t", "src"]) == 0
-    found = PairFilter.read(here / "made", {"batch_tokens": 100})
+    found = PairFilter.read(here / "made", {"max_tokens": 100})
     assert found.classifier.names == ("phsic-words", "phsic-states", "cross-entropy")
     sides = _lines(Path("mono.s")), _lines(Path("mono.t"))
     both = list(zip(sides[0], sides[1], strict=True))

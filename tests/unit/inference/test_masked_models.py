@@ -9,11 +9,10 @@ import pytest
 import torch
 import transformers
 
-from fairseq_ssl.cli import scorer_options
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference import language_model_scorers
 from fairseq_ssl.inference.masked_models import MaskedStates
-from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig, TokenPair
+from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig, TokenPair, scorer_loader
 from tests import pretrained
 
 TEXTS = ("good film", "bad", "a b c d", "abc", "", "a film that is good . @")
@@ -46,8 +45,8 @@ def test_scores_are_those_of_one_token_at_a_time(make: Make, count: int, tmp_pat
     folders = [make(tmp_path / f"m{seed}", seed) for seed in range(1, count + 1)]
     wanted = [slow(folders, text)[0] for text in TEXTS]
     for most in BATCHES:
-        scoring = ScoringConfig(MASKED_MODEL, tuple(folders), "mlm", batch_tokens=most)
-        scored = scorer_options.loader(scoring)(scoring, 0).score(PAIRS)
+        scoring = ScoringConfig(MASKED_MODEL, tuple(folders), "mlm", max_tokens=most)
+        scored = scorer_loader(scoring)(scoring, 0).score(PAIRS)
         for (mean, penalised), values in zip(scored.values, wanted, strict=True):
             size = len(values)
             assert mean == pytest.approx(sum(values) / size if size else 0.0, abs=1e-4)
@@ -59,7 +58,7 @@ def test_scores_are_those_of_one_token_at_a_time(make: Make, count: int, tmp_pat
 @pytest.mark.parametrize("make", KINDS)
 def test_states_are_those_of_each_sentence_alone(make: Make, tmp_path: Path) -> None:
     folder = make(tmp_path / "m")
-    scoring = ScoringConfig(MASKED_MODEL, (folder,), "", batch_tokens=20)
+    scoring = ScoringConfig(MASKED_MODEL, (folder,), "", max_tokens=20)
     found = MaskedStates(scoring, 0).means([words for _, words in PAIRS])
     for row, text in zip(found, TEXTS, strict=True):
         assert row.tolist() == pytest.approx(slow([folder], text)[1].tolist(), abs=1e-4)

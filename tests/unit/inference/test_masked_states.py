@@ -23,7 +23,7 @@ def test_the_mean_is_that_of_each_sentence_alone(tmp_path: Path) -> None:
     )
     dictionary = task.source_dictionary
     for most in (4000, 11, 1):
-        scoring = ScoringConfig(MASKED_MODEL, (path,), "", data, batch_tokens=most)
+        scoring = ScoringConfig(MASKED_MODEL, (path,), "", data, max_tokens=most)
         found = MaskedStates(scoring, 0).means(SENTENCES)
         for row, words in zip(found, SENTENCES, strict=True):
             ids = [dictionary.bos(), *map(dictionary.index, words), dictionary.eos()]

@@ -97,21 +97,21 @@ def test_a_translation_is_scored_as_step_by_step(made: Path, names: tuple[str, .
     sums = [plain_translation(paths, *pair) for pair in PAIRS]
     assert max(sums) - min(sums) > 5
     for most in BATCHES:
-        plain = values(scoring(made, TRANSLATION, *names, batch_tokens=most, length_penalty=0.0))
+        plain = values(scoring(made, TRANSLATION, *names, max_tokens=most, lenpen=0.0))
         assert [row[0] for row in plain] == pytest.approx(sums, abs=1e-4)
     by_length = [
         total / (len(target) + 1) ** 0.7 for total, (_, target) in zip(sums, PAIRS, strict=True)
     ]
-    found = values(scoring(made, TRANSLATION, *names, length_penalty=0.7))
+    found = values(scoring(made, TRANSLATION, *names, lenpen=0.7))
     assert [row[0] for row in found] == pytest.approx(by_length, abs=1e-4)
 
 
 def test_other_directions(made: Path) -> None:
     sums = [plain_translation([made / "t1.pt"], a, b[::-1]) for a, b in PAIRS]
-    left = scoring(made, TRANSLATION, "t1", length_penalty=0.0, right_to_left=True)
+    left = scoring(made, TRANSLATION, "t1", lenpen=0.0, right_to_left=True)
     assert [row[0] for row in values(left)] == pytest.approx(sums, abs=1e-4)
     sums = [plain_translation([made / "back.pt"], b, a) for a, b in PAIRS]
-    back = scoring(made, TRANSLATION, "back", length_penalty=0.0, reverse=True)
+    back = scoring(made, TRANSLATION, "back", lenpen=0.0, reverse=True)
     assert [row[0] for row in values(back)] == pytest.approx(sums, abs=1e-4)
 
 
@@ -150,7 +150,7 @@ def test_a_language_model_and_slor_by_hand(made: Path) -> None:
         slor = (words - unigrams) / max(len(target), 1)
         expected.append(((words + end) / (len(target) + 1), slor))
     for most in BATCHES:
-        found = values(scoring(made, LANGUAGE_MODEL, "l1", batch_tokens=most))
+        found = values(scoring(made, LANGUAGE_MODEL, "l1", max_tokens=most))
         for row, wanted in zip(found, expected, strict=True):
             assert row == pytest.approx(wanted, abs=1e-4)
     (made / "counts").write_text("u 5\nnone 9\n")
@@ -187,7 +187,7 @@ def test_a_masked_model_masks_each_token_by_itself(made: Path) -> None:
     sums = [plain_masked(made / "m1.pt", target) for _, target in PAIRS]
     assert len(set(sums)) == len(sums)
     for most in BATCHES:
-        found = values(scoring(made, MASKED_MODEL, "m1", batch_tokens=most, penalty=0.5))
+        found = values(scoring(made, MASKED_MODEL, "m1", max_tokens=most, alpha=0.5))
         for row, total, (_, target) in zip(found, sums, PAIRS, strict=True):
             norm = ((5 + len(target)) / 6) ** 0.5
             expected = total / max(len(target), 1), total / norm
@@ -202,7 +202,7 @@ def test_a_masked_model_masks_each_token_by_itself(made: Path) -> None:
 def test_half_precision_is_near(made: Path) -> None:
     for kind, name in ((TRANSLATION, "t1"), (LANGUAGE_MODEL, "l1"), (MASKED_MODEL, "m1")):
         whole = [row[0] for row in values(scoring(made, kind, name))]
-        half = [row[0] for row in values(scoring(made, kind, name, half=True))]
+        half = [row[0] for row in values(scoring(made, kind, name, fp16=True))]
         assert half == pytest.approx(whole, abs=0.03)
 
 
@@ -225,15 +225,15 @@ def test_what_is_too_long_is_cut_and_counted(made: Path) -> None:
 
 
 def test_what_a_model_is_not_made_for_is_refused(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="language_modeling, so it goes with --language-model"):
+    with pytest.raises(UsageError, match="language_modeling, so it is a language-model"):
         values(scoring(made, TRANSLATION, "l1"))
-    with pytest.raises(UsageError, match="so it goes with --translation, not with --masked-model"):
+    with pytest.raises(UsageError, match="so it is a translation, not a masked-model"):
         values(scoring(made, MASKED_MODEL, "t1"))
     lost = ScoringConfig(LANGUAGE_MODEL, (made / "l1.pt",), "name", tmp_path)
-    with pytest.raises(DataError, match=r"dict.txt does not exist. Pass --data-dir"):
+    with pytest.raises(DataError, match=r"dict.txt does not exist. Set `data_dir`"):
         values(lost)
     (tmp_path / "dict.txt").write_text("u 1\nv 1\n")
-    with pytest.raises(DataError, match="trained with another dictionary"):
+    with pytest.raises(DataError, match="Expected the dictionaries of its training"):
         values(lost)
     for text, told in (("u x\n", r"counts:1 is 'u x'"), ("none 3\n", "no token that")):
         (tmp_path / "counts").write_text(text)

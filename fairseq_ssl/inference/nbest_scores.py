@@ -1,0 +1,274 @@
+"""Model scores of the candidates of n-best lists, as features for re-ranking."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ssl._version import __version__
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.inference.scoring import (
+    TRANSLATION,
+    Scorer,
+    ScorerLoader,
+    ScoringConfig,
+    TokenPair,
+    check_known_tokens,
+    scorer_loader,
+    with_name,
+)
+from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
+from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
+from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.text_files import compress_chunk, open_text, read_lines, stdin_text
+from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.subwords.model import subword_segmenter
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class NBestScoresSummary:
+    """Counts of a scored list."""
+
+    signature: Signature
+    names: tuple[str, ...]
+    """The scores."""
+    candidates: int
+    cut: int
+    """Candidates that are longer than the model's maximum, and are truncated."""
+    seconds: float
+
+
+def score_nbest_file(
+    nbest: Path | None,
+    output: Path | IO[bytes],
+    config: ScoringConfig,
+    *,
+    source: Path | None = None,
+    source_subwords: Path | None = None,
+    subwords: Path | None = None,
+    block: int = BLOCK_SIZE // 1024,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> NBestScoresSummary | None:
+    """Add a model's scores to an n-best list. Return None if an earlier run has written it.
+
+    An interrupted run resumes. Call `fairseq_ssl.register` first.
+
+    Args:
+        nbest: an n-best list, ``.gz`` by suffix; None: stdin
+        output: the list with the scores, a file (``.gz`` by suffix) or a binary stream
+        config: the models and how they score
+        source: for translation, the source sentences, numbered from 0 in the list
+        source_subwords: subword model of the sources (default: tokens separated by spaces)
+        subwords: subword model of the candidates
+        block: size in KiB of the part of the list that is sorted by length and scored at a time
+        executor: where to work (default: this process)
+        overwrite: replace the output
+        progress: called with the number of candidates done
+    """
+    if config.kind == TRANSLATION and source is None:
+        raise UsageError("`translation` needs `source`, the sentences that were translated.")
+    path = output if isinstance(output, Path) else None
+    files = {
+        "list": nbest,
+        "source": source,
+        "source_subwords": source_subwords,
+        "subwords": subwords,
+        "unigrams": config.unigrams,
+    }
+    job = _NBestJob(
+        with_name(config), path, files, block * 1024, executor or LocalExecutor(1), progress
+    )
+    written = run_job(
+        [path] if path else [],
+        job.params,
+        job.chunks,
+        job.signature,
+        overwrite=overwrite,
+        from_stdin=nbest is None,
+        stdout=None if isinstance(output, Path) else output,
+    )
+    return job.summary() if written else None
+
+
+@dataclass
+class _NBestJob:
+    """Arguments and counts of one call of `score_nbest_file`."""
+
+    config: ScoringConfig
+    output: Path | None
+    files: dict[str, Path | None]
+    size: int
+    executor: Executor
+    progress: ProgressFactory
+    totals: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        config = asdict(self.config)
+        del config["threads"]
+        config["models"] = [[str(path), *file_fingerprint(path)] for path in self.config.models]
+        config["data_dir"] = self.config.data_dir and str(self.config.data_dir)
+        files = self.files.items()
+        names = {name: path and str(path) for name, path in files}
+        prints = {f"{name}_is": path and file_fingerprint(path) for name, path in files}
+        self.params: dict[str, Any] = {
+            **config,
+            **names,
+            **prints,
+            "output": str(self.output),
+            "block": self.size,
+            "version": __version__,
+        }
+        """Everything that determines the bytes of the output."""
+
+    def signature(self) -> Signature:
+        """Return the parameters and the counts."""
+        params = {key: value for key, value in self.params.items() if key != "version"}
+        return Signature("rerank-features", {**params, **self.totals})
+
+    def summary(self) -> NBestScoresSummary:
+        """Return the counts."""
+        config = self.config
+        shown = {"kind": config.kind, "models": len(config.models), "name": config.name}
+        return NBestScoresSummary(
+            Signature("rerank-features", shown),
+            config.names,
+            self.totals["candidates"],
+            self.totals["cut"],
+            self.seconds,
+        )
+
+    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+        """Score the rest of the list block by block."""
+        position = 0
+        if state:
+            position = state["position"]
+            self.totals.update(state["totals"])
+            logger.warning("resuming after line %s", self.totals["candidates"])
+        scorer = NBestScorer(
+            scorer_loader(self.config),
+            self.config,
+            self.files["source"],
+            self.files["source_subwords"],
+            self.files["subwords"],
+            self.output is not None and self.output.suffix == ".gz",
+        )
+        if self.files["source"] is not None:
+            with open_text(self.files["source"]):
+                pass  # the workers read it, but only this process shows notices about it
+        report = self.progress("rerank features", "candidates")
+        begin = time.monotonic()
+        for result in self.executor.ordered(scorer, self._blocks(position)):
+            counts = {"candidates": result.candidates, "tokens": result.tokens, "cut": result.cut}
+            self.totals.update(counts)
+            self.seconds = time.monotonic() - begin
+            report(result.candidates, result.share or None)
+            yield [result.output], {"position": result.ends[0], "totals": self.totals}
+        if not self.totals["candidates"]:
+            raise DataError(f"{self.files['list'] or 'stdin'} is empty. Expected an n-best list.")
+
+    def _blocks(self, position: int) -> Iterator[RowBlock]:
+        path = self.files["list"]
+        with ExitStack() as stack:
+            file = stack.enter_context(open_text(path)) if path else stdin_text()
+            names, first = [str(path or "stdin")], self.totals["candidates"] + 1
+            yield from row_blocks([file], names, [position], first, self.size)
+
+
+@dataclass(frozen=True)
+class ScoredBlock:
+    """The lines of a block with their scores."""
+
+    output: bytes
+    ends: tuple[int, ...]
+    candidates: int
+    tokens: int
+    cut: int
+    share: float
+
+
+@dataclass(frozen=True)
+class NBestScorer:
+    """Scores the candidates of a block. Output lines match the input order."""
+
+    load: ScorerLoader
+    scoring: ScoringConfig
+    source: Path | None = None
+    """The source sentences, one a line."""
+    source_subwords: Path | None = None
+    subwords: Path | None = None
+    """Subword models (None: tokens are separated by spaces)."""
+    compressed: bool = False
+
+    def __call__(self, block: RowBlock) -> ScoredBlock:
+        """Score the block."""
+        lines = block.lines(0)
+        known = [parse_candidate(line, block.place(0, place)) for place, line in enumerate(lines)]
+        names = self.scoring.names
+        for place, (_, candidate) in enumerate(known):
+            for name in names:
+                if name in candidate.scores:
+                    raise DataError(
+                        f"{block.place(0, place)} has the score {name!r} already. Choose another "
+                        "`name`."
+                    )
+        pairs = self._pairs(block, known)
+        scorer = _scorer(self.load, self.scoring, worker_number())
+        found = check_known_tokens(scorer.score(pairs), block.place(0, 0))
+        text = "".join(
+            format_candidate(
+                number,
+                replace(
+                    candidate, scores={**candidate.scores, **dict(zip(names, row, strict=True))}
+                ),
+            )
+            + "\n"
+            for (number, candidate), row in zip(known, found.values, strict=True)
+        )
+        output = compress_chunk(text.encode("utf-8"), self.compressed)
+        return ScoredBlock(output, block.ends, len(lines), found.tokens, found.cut, block.share)
+
+    def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:
+        """Return the tokens of each candidate and of its source."""
+        cut, cut_source = subword_segmenter(self.subwords), subword_segmenter(self.source_subwords)
+        lines: tuple[str, ...] = ()
+        if self.source is not None:
+            lines = _lines(self.source, *file_fingerprint(self.source))
+        sources: dict[int, list[str]] = {}
+        pairs = []
+        for place, (number, candidate) in enumerate(known):
+            if self.source is not None and number not in sources:
+                if number >= len(lines):
+                    raise DataError(
+                        f"{block.place(0, place)} is of sentence {number}, and {self.source} has "
+                        f"{len(lines)} lines. Expected the source sentences of the candidates, "
+                        "numbered from 0."
+                    )
+                sources[number] = cut_source(lines[number]).split()
+            pairs.append((sources.get(number, []), cut(candidate.text).split()))
+        return pairs
+
+
+@lru_cache(maxsize=4)
+def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int) -> Scorer:
+    """Return the scorer of this process, which is loaded once."""
+    return load(scoring, worker)
+
+
+@lru_cache(maxsize=1)
+def _lines(path: Path, size: int, written: int) -> tuple[str, ...]:
+    """Return the lines of a file with this size and time of modification."""
+    return tuple(read_lines(path))

@@ -1,0 +1,70 @@
+"""The public names of the package: documented, doctested, and equal to the command."""
+
+from __future__ import annotations
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import fairseq_ssl
+from fairseq_ssl import inference
+from fairseq_ssl.cli.main import main
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.inference import DecodingConfig, back_translate, back_translate_file, load_model
+from tests.unit.inference import random_models
+
+LINES = ["a b c", "", "d e f g", "a"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    fairseq_ssl.register()
+    made = tmp_path_factory.mktemp("api")
+    data = random_models.data_folder(made / "data")
+    random_models.translation(made / "t.pt", data, 1)
+    (made / "mono").write_text("".join(f"{line}\n" for line in LINES))
+    return made
+
+
+@pytest.mark.parametrize("module", ["", ".translation", ".scoring", ".back_translation"])
+def test_examples(module: str) -> None:
+    results = doctest.testmod(import_module(f"fairseq_ssl.inference{module}"))
+    assert results.failed == 0
+
+
+def test_public_names_have_docstrings() -> None:
+    assert len(inference.__all__) <= 10
+    assert all(getattr(inference, name).__doc__ for name in inference.__all__)
+
+
+@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
+def test_a_list_is_translated_as_a_file(folder: Path, engine: str, tmp_path: Path) -> None:
+    model, data = folder / "t.pt", folder / "data"
+    words = ["back-translate", str(folder / "mono"), "--model", str(model), "--data-dir", str(data)]
+    words += ["--engine", engine, "--jobs", "1", "--beam", "3", "-o", str(tmp_path / "made")]
+    assert main(words) == 0
+    expected = (tmp_path / "made").read_text().splitlines()
+    assert back_translate(LINES, model, 3, engine, data_dir=data) == expected
+    config = DecodingConfig((model,), data, beam=3)
+    loaded = load_model(config, engine=engine)
+    assert loaded.translate(LINES) == expected
+    assert loaded.translate(LINES[2:]) == expected[2:]
+    summary = back_translate_file(folder / "mono", tmp_path / "again", config, engine=engine)
+    assert summary is not None
+    assert (summary.lines, summary.blank) == (4, 1)
+    assert (tmp_path / "again").read_text().splitlines() == expected
+
+
+def test_loading_a_folder_takes_its_engine(folder: Path) -> None:
+    config = DecodingConfig((folder / "t.pt",), folder / "data")
+    model = load_model(config, engine="ctranslate2")
+    (made,) = model.config.model
+    assert made.is_dir()
+    assert load_model(made).translate(LINES) == model.translate(LINES)
+
+
+def test_an_unknown_engine_is_rejected(folder: Path) -> None:
+    with pytest.raises(UsageError, match="Expected fairseq or ctranslate2"):
+        load_model(folder / "t.pt", engine="marian")
