@@ -11,7 +11,7 @@ from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.options import (
     add_jobs,
     add_one_device,
-    at_least,
+    integer,
     local_executor,
     one_device,
 )
@@ -124,7 +124,7 @@ def _add_dictionary(steps: Steps) -> None:
     _add_output(step)
     step.add_argument(
         "--size",
-        type=at_least(0),
+        type=integer(0),
         default=SIZE,
         metavar="M",
         help="q-grams to append or to replace by, the most frequent, 0 or more (default: "
@@ -132,7 +132,7 @@ def _add_dictionary(steps: Steps) -> None:
     )
     step.add_argument(
         "--max-ngram",
-        type=at_least(1),
+        type=integer(1),
         default=MAX_NGRAM,
         metavar="Q",
         help="max tokens of a q-gram, 1 or more (default: %(default)s)",
@@ -187,14 +187,14 @@ def _add_tune(steps: Steps) -> None:
     )
     step.add_argument(
         "--iterations",
-        type=at_least(1),
+        type=integer(1),
         default=4,
         metavar="N",
         help="rounds of editing, 1 or more (default: %(default)s)",
     )
     step.add_argument(
         "--batch-size",
-        type=at_least(1),
+        type=integer(1),
         default=64,
         metavar="N",
         help="sentences of a batch, 1 or more (default: %(default)s)",

@@ -252,12 +252,12 @@ def test_of_no_insertion_there_is_no_share(
         (
             ["dictionary", "source", "target", "-o", "x", "--size", "-1"],
             2,
-            "'-1' is not an integer of 0",
+            "Expected 0 or more",
         ),
         (
             ["dictionary", "source", "target", "-o", "x", "--max-ngram", "0"],
             2,
-            "integer of 1 or more",
+            "Expected 1 or more",
         ),
         (["dictionary", "source", "target", "-o", "source"], 2, "source is an input"),
         (
