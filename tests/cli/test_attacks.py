@@ -179,7 +179,7 @@ TABLE: dict[str, Row] = {
         LEARNED,
         {"folder/filter.json": filter_json(measures={"vectors": ["/etc/passwd"] * 2})},
         2,
-        "/etc/passwd is no file of vectors",
+        "/etc/passwd is not a vector file",
     ),
     "other settings: learned filter": Row(
         LEARNED,
