@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairseq_ssl.cli import rerank_features, rerank_post_ensemble, rerank_tune
 from fairseq_ssl.cli.options import (
@@ -21,9 +20,6 @@ from fairseq_ssl.cli.options import (
 )
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import UsageError, nearest
-
-if TYPE_CHECKING:
-    from fairseq_ssl.rerank.nbest import SentenceCandidates
 
 SUMMARY = "choose among n-best candidates by weighted scores, and among systems by similarity"
 EXAMPLES = """\
@@ -99,7 +95,7 @@ def _add_merge(steps: Steps) -> None:
 
 @one_writer
 def _merge(args: argparse.Namespace) -> int:
-    from fairseq_ssl.rerank.nbest import format_nbest, merge_sentences, parse_list
+    from fairseq_ssl.rerank.nbest import MergedLines, parse_list
     from fairseq_ssl.signature import Signature
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
@@ -109,28 +105,23 @@ def _merge(args: argparse.Namespace) -> int:
         if name not in paths:
             raise UsageError(f"--right-to-left {name} is not a list.{nearest(name, paths)}")
     rewrite = moses_detokenizer(args.subwords, args.moses)
-    lists = [
-        parse_list(input_lines(path), str(path), name, rewrite, name in args.right_to_left)
-        for name, path in paths.items()
-    ]
-    counts = [0, 0]
-    groups = _count(merge_sentences(lists, list(paths), args.best), counts)
+    merged = MergedLines(
+        {
+            name: parse_list(
+                input_lines(path), str(path), name, rewrite, name in args.right_to_left
+            )
+            for name, path in paths.items()
+        },
+        args.best,
+    )
     parameters = {"lists": {name: str(path) for name, path in paths.items()}, "best": args.best}
-    write_lines(format_nbest(groups), args.output, Signature("rerank-merge", parameters))
+    write_lines(merged, args.output, Signature("rerank-merge", parameters))
     print(
-        f"merged {len(lists)} lists: {counts[0]} sentences, {counts[1]} candidates, "
-        f"{counts[1] / counts[0]:.1f} each",
+        f"merged {len(paths)} lists: {merged.sentences} sentences, {merged.candidates} candidates, "
+        f"{merged.candidates / merged.sentences:.1f} each",
         file=sys.stderr,
     )
     return 0
-
-
-def _count(groups: Iterable[SentenceCandidates], counts: list[int]) -> Iterator[SentenceCandidates]:
-    """Pass sentences on and count them and their candidates."""
-    for group in groups:
-        counts[0] += 1
-        counts[1] += len(group.candidates)
-        yield group
 
 
 def _named_lists(words: Sequence[str]) -> dict[str, Path]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from fairseq_ssl.cli.console import progress
 from fairseq_ssl.cli.options import add_output, check_output, integer, one_writer, write_lines
 from fairseq_ssl.cli.sub_verbs import Steps
-from fairseq_ssl.errors import DataError, UsageError, flag
-from fairseq_ssl.io.text_files import read_parallel
+from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.signature import Signature
 
 CONCENTRATION = 1.0
@@ -83,11 +82,8 @@ def _post_ensemble(args: argparse.Namespace) -> int:
         raise UsageError("--concentration needs --kernel von-mises-fisher.")
     if args.kernel == "von-mises-fisher" and args.concentration is None:
         args.concentration = CONCENTRATION
-    rows = list(read_parallel(args.outputs))
-    if not rows:
-        raise DataError(f"{args.outputs[0]} is empty. Expected a line or more.")
     chosen = post_ensemble(
-        list(zip(*rows, strict=True)),
+        args.outputs,
         args.vectors,
         kernel=args.kernel,
         concentration=CONCENTRATION if args.concentration is None else args.concentration,

@@ -22,7 +22,7 @@ from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError
 
 if TYPE_CHECKING:
-    from fairseq_ssl.rerank import NBest, WeightSearch
+    from fairseq_ssl.rerank import WeightSearch
     from fairseq_ssl.rerank.tuning import FeatureAnalysis
 
 MAX_RESTARTS = 100_000
@@ -169,10 +169,11 @@ def _search(args: argparse.Namespace) -> WeightSearch:
 
 def _data(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments that tune and analyze share."""
+    from fairseq_ssl.rerank import NBest
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
     return {
-        "nbest": _read_nbest(args.nbest_list),
+        "nbest": NBest.parse(input_lines(args.nbest_list), str(args.nbest_list)),
         "references": args.reference,
         "metric": args.metric,
         "tokenize": args.tokenize,
@@ -180,14 +181,6 @@ def _data(args: argparse.Namespace) -> dict[str, Any]:
         "rewrite": moses_detokenizer(args.subwords, args.moses),
         "progress": progress,
     }
-
-
-def _read_nbest(path: Path) -> NBest:
-    from fairseq_ssl.rerank import NBest
-    from fairseq_ssl.rerank.nbest import check_indices, parse_nbest
-
-    groups = parse_nbest(input_lines(path), str(path))
-    return NBest(list(check_indices(groups, str(path))), str(path))
 
 
 @one_writer

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.metrics.bleu import bleu_words
+from fairseq_ssl.metrics.metric import TextSource, check_lengths, text_label, text_lines
 from fairseq_ssl.rerank.word_vectors import WordVectors, read_vectors
 from fairseq_ssl.text.tokenization import LineRewriter
 
@@ -61,7 +63,7 @@ class EnsembleChoice:
 
 
 def post_ensemble(
-    outputs: Sequence[Sequence[str]],
+    outputs: Sequence[TextSource],
     vectors: Path | WordVectors,
     *,
     kernel: str = "cosine",
@@ -73,7 +75,7 @@ def post_ensemble(
     """Choose the output of each sentence that is most similar to those of all systems.
 
     Args:
-        outputs: lines of each system, two or more systems
+        outputs: lines or file of each system, two or more systems
         vectors: word vectors, or a .vec, .vec.gz or .bin file of fastText
         kernel: cosine for PostCosE, von-mises-fisher for PostVmfE
         concentration: kappa of the kernel von-mises-fisher, above 0
@@ -96,9 +98,7 @@ def post_ensemble(
         raise UsageError(f"`concentration` is {concentration}; expected more than 0.")
     chosen_kernel = cosine if kernel == "cosine" else von_mises_fisher(concentration)
     system_weights = _check_weights(weights, len(outputs))
-    rows = list(zip(*outputs, strict=True))
-    if not rows:
-        raise DataError("The outputs are empty. Expected a line or more.")
+    rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
     if isinstance(vectors, Path):
         words = {word for row in rows for text in row for word in rewrite(text).split()}
@@ -111,6 +111,21 @@ def post_ensemble(
         advance(1)
     lines = [row[system] for row, system in zip(rows, systems, strict=True)]
     return EnsembleChoice(lines, systems, means.words, means.known)
+
+
+def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
+    """Return the outputs of each sentence."""
+    paths = [output for output in outputs if isinstance(output, Path)]
+    if len(paths) == len(outputs):
+        rows = list(read_parallel(paths))
+    else:
+        texts = [text_lines(output) for output in outputs]
+        for index, text in enumerate(texts):
+            check_lengths("output 0", len(texts[0]), f"output {index}", len(text))
+        rows = list(zip(*texts, strict=True))
+    if not rows:
+        raise DataError(f"{text_label(outputs[0], 'output 0')} is empty. Expected a line or more.")
+    return rows
 
 
 def _check_weights(weights: Sequence[float] | None, systems: int) -> SimilarityArray | None:

@@ -129,6 +129,26 @@ def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
     return NBest(list(groups))
 
 
+@dataclass
+class MergedLines:
+    """Lines of merged n-best lists, for lists that do not fit into memory."""
+
+    lists: Mapping[str, Iterable[SentenceCandidates]]
+    """The sentences of each list by its name."""
+    best: int | None = None
+    """Number of candidates of each list and sentence, or None for all."""
+    sentences: int = 0
+    """Number of sentences so far."""
+    candidates: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines in the format of Moses."""
+        for group in merge_sentences(list(self.lists.values()), list(self.lists), self.best):
+            self.sentences += 1
+            self.candidates += len(group.candidates)
+            yield from format_nbest([group])
+
+
 def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]:
     """Yield the sentences of a list in the format of Moses.
 
