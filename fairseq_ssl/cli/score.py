@@ -299,7 +299,8 @@ def _accuracy(args: argparse.Namespace) -> Metric:
 
 def _run(args: argparse.Namespace) -> int:
     """Score all systems, analyze and print."""
-    from fairseq_ssl.metrics.tables import parse_sections, read_levels, score_systems
+    from fairseq_ssl.metrics import score_systems
+    from fairseq_ssl.metrics.tables import parse_sections, read_levels
 
     _check(args)
     systems = _systems(args.systems)

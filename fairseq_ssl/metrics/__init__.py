@@ -1,7 +1,13 @@
 """Metrics of text, in the form of the metrics of sacreBLEU.
 
 A metric is built with what hypotheses are compared with, has `corpus_score`, `sentence_score` and
-`get_signature`, and returns scores in percent. `paired_bootstrap` compares two systems.
+`get_signature`, and returns scores in percent. `paired_bootstrap` compares two systems, and
+`score_systems` scores files of several systems and seeds.
+
+>>> from fairseq_ssl.metrics import Gleu
+>>> metric = Gleu(references=[["a b c d x y"]], sources=["a b c d e f"])
+>>> print(metric.corpus_score(["a b c d z z"]))
+GLEU = 50.81
 """
 
 from fairseq_ssl.metrics.bleu import Bleu, Chrf
@@ -11,17 +17,17 @@ from fairseq_ssl.metrics.gleu import Gleu
 from fairseq_ssl.metrics.maxmatch.scores import M2
 from fairseq_ssl.metrics.metric import MetricScore, paired_bootstrap
 from fairseq_ssl.metrics.rouge import Rouge
-from fairseq_ssl.metrics.significance import BootstrapResult
+from fairseq_ssl.metrics.tables import score_systems
 
 __all__ = [
     "M2",
     "Accuracy",
     "Bleu",
-    "BootstrapResult",
     "Chrf",
     "Errant",
     "Gleu",
     "MetricScore",
     "Rouge",
     "paired_bootstrap",
+    "score_systems",
 ]

@@ -250,6 +250,16 @@ def score_systems(
         baseline: files of a system to compare with by a paired bootstrap, one for each seed
         resamples: number of bootstrap samples (default: 1000)
         seed: seed of the samples (default: 12345)
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from fairseq_ssl.metrics import Accuracy
+        >>> with TemporaryDirectory() as folder:
+        ...     output = Path(folder, "output")
+        ...     _ = output.write_text("a b")
+        ...     scores = score_systems(Accuracy([["a b"]]), {"ours": [output]})
+        >>> print(scores.values()["accuracy"][0])
+        100.00
     """
     paths = dict.fromkeys(chain(*systems.values(), baseline))
     texts = {path: read_output(path) for path in paths}

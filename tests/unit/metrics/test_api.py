@@ -23,7 +23,10 @@ GOLD = [
     "A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0",
 ]
 HYPOTHESES = ["the cat sits on mat .", "a mat ."]
-MODULES = ("bleu", "classifier_scores", "errant", "gleu", "maxmatch.scores", "metric", "rouge")
+MODULES = (
+    *("bleu", "classifier_scores", "errant", "gleu", "maxmatch.scores", "metric", "rouge"),
+    *("significance", "tables"),
+)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import fairseq_ssl.report
-from fairseq_ssl import rerank
+from fairseq_ssl import metrics, report, rerank
 from fairseq_ssl.errors import DataError, UsageError
 
 LINES = [
@@ -30,7 +29,7 @@ def test_examples(module: str) -> None:
 
 
 def test_examples_of_packages() -> None:
-    for package in (rerank, fairseq_ssl.report):
+    for package in (metrics, rerank, report):
         results = doctest.testmod(package)
         assert results.attempted > 0
         assert results.failed == 0
