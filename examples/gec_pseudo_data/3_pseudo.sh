@@ -71,7 +71,7 @@ confusion_sets() { # CORPUS
   for number in $(portions "$1" "$CONFUSION_LINES"); do texts+=("$WORK/seeds/$1/$number.txt"); done
   into "$made/$1/beginning.txt" sed "${CONFUSION_LINES}q" "${texts[@]}"
   quietly "$log" run fairseq-ssl confusion-sets "$WORK/words/train.trg" "$made/$1/beginning.txt" \
-    -o "$made/$1/confusion_sets.tsv" --least-count 2 --force
+    -o "$made/$1/confusion_sets.tsv" --min-count 2 --force
 }
 
 # The first AMOUNT pairs, as DATA/PSEUDO.

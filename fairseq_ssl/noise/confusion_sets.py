@@ -1,10 +1,11 @@
-"""Confusion sets: for each word of a vocabulary the words that a spell checker offers instead."""
+"""Confusion sets: for each word of a vocabulary, the corrections that a spell checker suggests."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,36 +13,40 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairseq_ssl.errors import DataError, MissingPackageError, import_optional
+from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.executors import Executor, LocalExecutor
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.casing import match_case
+from fairseq_ssl.text.vocabulary import read_counts
 
 DISTANCE = 2
-"""Edits that SymSpell looks for: a letter put in, left out, replaced, or swapped with the next."""
+"""Maximum edits for SymSpell: insertion, deletion, substitution or transposition of letters."""
 
 
 class SpellChecker(Protocol):
-    """Knows what is near a word."""
+    """Suggests words similar to a word."""
 
     def version(self) -> str:
-        """Return the checker's name and version; says how to install what is missing."""
+        """Return the name and version. Raise an error if the spell checker is not installed."""
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Yield for each word those near it, the nearest first."""
+        """Yield the suggestions for each word, the nearest first."""
 
 
 @dataclass(frozen=True)
 class SymSpell:
-    """symspellpy, whose dictionary is the vocabulary itself.
+    """symspellpy with the vocabulary as its dictionary.
 
-    Suggestions are at most two edits away: the nearest first, then the most frequent, then by
-    the alphabet.
+    Suggestions are at most two edits away, sorted by distance, count and alphabet.
     """
 
     counts: Mapping[str, int]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process without the index, which is sooner built there."""
+        """Pickle without the index, which is faster to build than to send."""
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
@@ -50,7 +55,7 @@ class SymSpell:
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Look each word up in the index, which is built when it is first needed."""
+        """Look up each word in the index, which is built on first use."""
         for word in words:
             found = self._index.lookup(word, self._all, DISTANCE)
             nearest = sorted((item.distance, -item.count, item.term) for item in found)
@@ -70,7 +75,7 @@ class SymSpell:
 
 
 def _import_symspell() -> tuple[Any, Any]:
-    """Return symspellpy, and what compares words for it: its own way is half as fast."""
+    """Return symspellpy, and a distance function that is twice as fast as its own."""
     for package in ("symspellpy", "rapidfuzz"):
         import_optional(package, "The spell checker symspell", "noise")
     import symspellpy
@@ -88,30 +93,29 @@ def _import_symspell() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Aspell:
-    """The program GNU Aspell, which brings a dictionary of its own for a language.
+    """The program GNU Aspell, which has its own dictionaries.
 
-    A program that checks spelling has nothing to suggest for a word that is right. So each
-    word is written in a mix of small and capital letters that is never right ("tHEIR"), for
-    which Aspell suggests what it does for the word, and the suggestions get the word's case.
-    Words of a script without capitals have suggestions only where Aspell does not know them.
+    A spell checker suggests nothing for a correct word. So each word is written in a case that is
+    never correct ("tHEIR"), and the suggestions get the case of the word. Words of a script
+    without case have suggestions only if Aspell does not know them.
     """
 
     language: str = "en"
 
     def version(self) -> str:
-        """Return the version of aspell; the program and the language must be there."""
+        """Return the version of aspell. The program and the language must be installed."""
         if shutil.which("aspell") is None:
             raise MissingPackageError(
                 "aspell",
                 "The spell checker aspell",
-                f"apt install aspell aspell-{self.language} (or what your system calls them); or "
-                "use --checker symspell",
+                f"apt install aspell aspell-{self.language} (or as your system names them); or use "
+                "symspell",
             )
         first = self._ask("").partition("\n")[0]
         return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Ask one process about all words at once; it ends each answer with a blank line."""
+        """Send all words to one process, which ends each answer with a blank line."""
         asked = [word[:1].lower() + word[1:].upper() for word in words]
         lines = iter(self._ask("".join(f"^{word}\n" for word in asked)).split("\n")[1:])
         for word, form in zip(words, asked, strict=True):
@@ -134,7 +138,7 @@ class Aspell:
 
 
 def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
-    """Read ``& word count offset: other, other``; an answer about a part of the word is none."""
+    """Parse ``& word count offset: other, other``. Skip answers about a part of the word."""
     for answer in answers:
         head, _, others = answer.partition(": ")
         if head.split()[:2] == ["&", word]:
@@ -142,22 +146,21 @@ def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
     return []
 
 
-SLICE_WORDS = 500
+BATCH_WORDS = 500
 """Words that are looked up at a time."""
 
 
 @dataclass(frozen=True)
 class ConfusionFinder:
-    """Asks a spell checker for the confusion sets of words; can be sent to other processes."""
+    """Returns the confusion sets of words. It can be pickled."""
 
     checker: SpellChecker
-    most: int = 20
-    """Others of a word."""
-    among: frozenset[str] | None = None
-    """Words that may be others; all may where there is no such set."""
+    max_candidates: int = 20
+    vocabulary: frozenset[str] | None = None
+    """Allowed candidates (None: all)."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return those of the words that have others, with them."""
+        """Return the words that have candidates, with the candidates."""
         found = zip(words, self.checker.suggestions(words), strict=True)
         sets = ((word, self._kept(word, others)) for word, others in found)
         return [(word, others) for word, others in sets if others]
@@ -167,49 +170,190 @@ class ConfusionFinder:
             other
             for other in dict.fromkeys(others)
             if other != word
-            and (other in self.among if self.among is not None else other.split() == [other])
+            and (
+                other in self.vocabulary
+                if self.vocabulary is not None
+                else other.split() == [other]
+            )
         )
-        return [other for other, _ in zip(kept, range(self.most), strict=False)]
+        return [other for other, _ in zip(kept, range(self.max_candidates), strict=False)]
 
 
-def known_words(counts: Mapping[str, int], least: int = 1) -> dict[str, int]:
-    """Keep what was seen so often and is a word: it has letters and no digit."""
+def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
+    """Return the words with letters, without digits, and with this count or more."""
     return {
         word: count
         for word, count in sorted(counts.items())
-        if count >= least and _letters(word) and not any(map(str.isdigit, word))
+        if count >= min_count and _letters(word) and not any(map(str.isdigit, word))
     }
 
 
-def word_slices(words: Mapping[str, int]) -> list[list[str]]:
-    """Cut those that can have a confusion set, with two letters or more, into pieces of work."""
+def word_batches(words: Mapping[str, int]) -> list[list[str]]:
+    """Return batches of the words that get a confusion set: of two letters or more."""
     long = [word for word in words if _letters(word) > 1]
-    return [long[at : at + SLICE_WORDS] for at in range(0, len(long), SLICE_WORDS)]
+    return [long[at : at + BATCH_WORDS] for at in range(0, len(long), BATCH_WORDS)]
 
 
 def _letters(word: str) -> int:
     return sum(map(str.isalpha, word))
 
 
-def format_confusion_sets(sets: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    """Write each set as a line of the file."""
-    for word, others in sets:
-        yield f"{word}\t{' '.join(others)}\n"
+def build_confusion_sets(
+    counts: Mapping[str, int],
+    *,
+    checker: SpellChecker | None = None,
+    max_candidates: int = 20,
+    min_count: int = 1,
+    keep_unknown: bool = False,
+    executor: Executor | None = None,
+    progress: ProgressFactory = silent_progress,
+) -> dict[str, tuple[str, ...]]:
+    """Return the confusable words of each word of a vocabulary.
+
+    Args:
+        counts: words with their counts; words of two letters or more, without digits, get a set
+        checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
+        max_candidates: max words of a set, 1 or more
+        min_count: skip rarer words, 1 or more
+        keep_unknown: keep suggestions that are not among the words
+        executor: where to work (default: this process)
+        progress: called with the number of words done
+
+    >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
+    {'their': ('there',), 'there': ('their',)}
+    """
+    for name, value in (("max_candidates", max_candidates), ("min_count", min_count)):
+        if value < 1:
+            raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
+    words = known_words(counts, min_count)
+    checker = checker or SymSpell(words)
+    finder = ConfusionFinder(checker, max_candidates, None if keep_unknown else frozenset(words))
+    batches = word_batches(words)
+    report = progress("confusion sets", "words", sum(map(len, batches)))
+    sets: dict[str, tuple[str, ...]] = {}
+    results = (executor or LocalExecutor(1)).ordered(finder, batches)
+    for batch, found in zip(batches, results, strict=True):
+        sets.update((word, tuple(others)) for word, others in found)
+        report(len(batch))
+    return sets
+
+
+@dataclass(frozen=True)
+class ConfusionSetsSummary:
+    """Counts of a file of confusion sets."""
+
+    signature: Signature
+    words: int
+    """Words of two letters or more."""
+    sets: int
+    confusions: int
+    """Words of all sets."""
+
+
+def build_confusion_sets_file(
+    inputs: Sequence[Path],
+    output: Path,
+    *,
+    counts: Path | None = None,
+    aspell: str | None = None,
+    max_candidates: int = 20,
+    min_count: int = 1,
+    keep_unknown: bool = False,
+    overwrite: bool = False,
+    executor: Executor | None = None,
+    progress: ProgressFactory = silent_progress,
+) -> ConfusionSetsSummary:
+    """Write the confusion sets of the words of texts.
+
+    Args:
+        inputs: texts, tokens separated by spaces, ``.gz`` by suffix
+        output: lines of a word, a tab, and confusable words separated by spaces
+        counts: a file of words and counts instead of texts
+        aspell: the language of Aspell's dictionary (default: SymSpell with the words)
+        max_candidates: as for `build_confusion_sets`
+        min_count: as for `build_confusion_sets`
+        keep_unknown: as for `build_confusion_sets`
+        overwrite: replace the output
+        executor: where to work (default: this process)
+        progress: called with the number of lines and of words done
+    """
+    if bool(inputs) == bool(counts):
+        raise UsageError("Name texts to take words from, or a file of `counts`.")
+    if keep_unknown and aspell is None:
+        raise UsageError("SymSpell only suggests words of the texts. Use aspell.")
+    files = [*inputs, *([counts] if counts else [])]
+    if output.resolve() in {path.resolve() for path in files}:
+        raise UsageError(f"{output} is an input. Choose another file for `output`.")
+    if output.exists() and not overwrite:
+        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
+    with exclusive(output):
+        words = read_counts(counts) if counts else _count_words(inputs, progress)
+        known = known_words(words, min_count) if min_count > 0 else {}
+        checker = SymSpell(known) if aspell is None else Aspell(aspell)
+        looked_up = sum(map(len, word_batches(known)))
+        if not looked_up:
+            raise DataError(
+                f"There is no word of two letters or more with a count of {min_count} or more in "
+                f"{', '.join(map(str, files))}."
+            )
+        checker.version()  # an error if it is not installed, before any work
+        with atomic_lines(output) as file:
+            sets = build_confusion_sets(
+                words,
+                checker=checker,
+                max_candidates=max_candidates,
+                min_count=min_count,
+                keep_unknown=keep_unknown,
+                executor=executor,
+                progress=progress,
+            )
+            file.writelines(_format_sets(sets))
+        numbers = {
+            **{"words": looked_up, "sets": len(sets)},
+            "confusions": sum(map(len, sets.values())),
+        }
+        options = {"checker": checker.version(), "max_candidates": max_candidates}
+        options |= {"min_count": min_count, "oov": keep_unknown}
+        signature = Signature(
+            "confusion-sets", {**options, **numbers, "inputs": list(map(str, files))}
+        )
+        signature.write_beside(output)
+    return ConfusionSetsSummary(signature, **numbers)
+
+
+def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for path in paths:
+        report = progress(f"count words of {path.name}", "lines")
+        for line in read_lines(path):
+            counts.update(line.split())
+            report(1)
+    return counts
+
+
+def write_confusion_sets(path: Path, sets: Mapping[str, Sequence[str]]) -> None:
+    """Write a line for each set: the word, a tab, and the confusable words."""
+    with atomic_lines(path) as file:
+        file.writelines(_format_sets(sets))
+
+
+def _format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    return (f"{word}\t{' '.join(others)}\n" for word, others in sets.items())
 
 
 def read_confusion_sets(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read the file, made by ``fairseq-ssl confusion-sets`` or by hand."""
+    """Read a file of `build_confusion_sets_file`, or one written by hand."""
     sets: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, tab, rest = line.partition("\t")
         others = tuple(rest.split(" "))
         problem = ""
         if not tab or "\t" in rest:
-            problem = f"has {line.count(chr(9))} tabs; expected one, after the word"
+            problem = f"has {line.count(chr(9))} tabs. Expected one, after the word"
         elif word.split() != [word]:
-            problem = f"begins with {word!r}; expected a word without spaces"
+            problem = f"begins with {word!r}. Expected a word without spaces"
         elif any(other.split() != [other] for other in others):
-            problem = "has no words after the tab, or not one space between each two"
+            problem = "has no words after the tab, or words not separated by one space"
         elif word in others:
             problem = f"has {word!r} among its own confusions"
         elif word in sets:
@@ -218,5 +362,7 @@ def read_confusion_sets(path: Path) -> dict[str, tuple[str, ...]]:
             raise DataError(f"{path}:{number} {problem}.")
         sets[word] = others
     if not sets:
-        raise DataError(f"{path} holds no confusion set. Make them: fairseq-ssl confusion-sets")
+        raise DataError(
+            f"{path} has no confusion sets. Create them with: fairseq-ssl confusion-sets"
+        )
     return sets

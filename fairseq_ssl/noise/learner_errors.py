@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
@@ -13,23 +13,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines
-from fairseq_ssl.io.text_files import parse_json
+from fairseq_ssl.errors import DataError, UsageError, import_optional
+from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
+from fairseq_ssl.io.text_files import parse_json, read_parallel
 from fairseq_ssl.signature import Signature, json_text
 from fairseq_ssl.text.casing import match_case
 
 MAX_FORMS = 1_000_000
-"""Words to remember; a larger vocabulary is looked up anew from time to time."""
+"""Size of the cache of words."""
 
 
 class VerbForms(dict[str, tuple[str, ...]]):
-    """For each word the other forms of the same verb, none where it is no verb.
+    """For each word, the other forms of the same verb; empty if it is not a verb.
 
-    Every word that can be a verb is one ("people", "well"): nothing is known of its use. One
-    that is a form of two verbs ("saw") has the forms of both. What follows a capital letter,
-    or is in capitals, does so in the other forms too. Words with another sign than letters
-    ("'s") are no verbs here.
+    Every word that can be a verb is one ("people", "well"). A form of two verbs ("saw") has the
+    forms of both. The forms have the case of the word. Words with other characters than letters
+    ("'s") are not verbs.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class VerbForms(dict[str, tuple[str, ...]]):
 
 @contextmanager
 def _without_spacy() -> Iterator[None]:
-    """Hide spaCy, which lemminflect would load to extend it, and with it all of torch: seconds."""
+    """Hide spaCy, which lemminflect would import, and with it torch, which takes seconds."""
     sys.meta_path.insert(0, _NoSpacy)
     try:
         yield
@@ -70,52 +70,52 @@ def _without_spacy() -> Iterator[None]:
 
 
 class _NoSpacy:
-    """Says that there is no spaCy, when it is asked for."""
+    """An import hook that hides spaCy."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """Find no module; others are left to those that come after."""
+        """Find no module. Leave other names to the next finders."""
         if name == "spacy":
             raise ModuleNotFoundError(name)
 
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")
-"""What each error asks a corrector to do; append: to put in what is left out."""
+"""Kinds of errors, by the correction that they need."""
 MAX_ERRORS = 4
-"""Lines with more are counted as if they had these."""
+"""Lines with more errors are counted as having this number."""
 MAX_GRAM_TOKENS = 1000
-"""On either side of a pair; longer ones are passed over."""
+"""Longer pairs are skipped."""
 
 
 @dataclass(frozen=True)
 class LearnerErrors:
-    """The words of learners' errors, each with how often it was seen, and how many errors."""
+    """Counts of the words of learners' errors, and of errors."""
 
     deleted: Mapping[str, int]
-    """Words that writers put in, alone or with others, and correctors deleted."""
+    """Words that writers added, and correctors deleted."""
     missing: Mapping[str, int]
-    """Words that writers left out and correctors put in."""
+    """Words that writers omitted, and correctors inserted."""
     replaced: Mapping[str, Mapping[str, int]]
-    """For a correct word what was written in its place, between words that are right; forms of
-    the same verb are left to verb errors."""
+    """For each correct word, the words written instead, between correct words, without forms of
+    the same verb."""
     errors: tuple[int, ...]
-    """How many lines have 0, 1, 2, 3, and 4 or more errors."""
+    """Lines with 0, 1, 2, 3, and 4 or more errors."""
     kinds: Mapping[str, int]
-    """How many errors there are of each of `ERROR_KINDS`."""
+    """Errors of each of `ERROR_KINDS`."""
 
-    def common(self, least: int) -> LearnerErrors:
-        """Leave out words, and pairs of words, seen less often than that."""
-        pairs = {word: _frequent(others, least) for word, others in self.replaced.items()}
+    def common(self, min_count: int) -> LearnerErrors:
+        """Return the errors without words, and pairs of words, that are rarer."""
+        pairs = {word: _frequent(others, min_count) for word, others in self.replaced.items()}
         return LearnerErrors(
-            _frequent(self.deleted, least),
-            _frequent(self.missing, least),
+            _frequent(self.deleted, min_count),
+            _frequent(self.missing, min_count),
             {word: others for word, others in pairs.items() if others},
             self.errors,
             self.kinds,
         )
 
     def write(self, path: Path, signature: Signature) -> None:
-        """Write them as JSON, the most frequent first, with the signature on top."""
+        """Write the counts as JSON, the most frequent first, after the signature."""
         weight = {word: sum(others.values()) for word, others in self.replaced.items()}
         content = {
             "signature": str(signature),
@@ -130,7 +130,7 @@ class LearnerErrors:
 
     @classmethod
     def read(cls, path: Path) -> LearnerErrors:
-        """Read what `write` wrote, or what was written by hand in that form."""
+        """Read a file of `write`, or one written by hand."""
         content = _read_json(path)
         _check_names(path, content)
         errors = content["errors"]
@@ -146,12 +146,10 @@ class LearnerErrors:
         for name in ("deleted", "missing"):
             _check_counts(path, name, content[name])
         if not any(content["deleted"].values()):
-            raise _value_error(
-                path, "deleted", content["deleted"], "one word or more, to be put in"
-            )
+            raise _value_error(path, "deleted", content["deleted"], "one word or more")
         if not isinstance(content["replaced"], dict):
             raise _value_error(
-                path, "replaced", content["replaced"], "words, with what is written for them"
+                path, "replaced", content["replaced"], "words, with the words written instead"
             )
         for word, others in content["replaced"].items():
             _check_counts(path, f"replaced: {word}", others)
@@ -164,7 +162,7 @@ _NAMES = [field.name for field in fields(LearnerErrors)]
 
 
 class LearnerErrorCounter:
-    """Counts the errors of pairs of lines, what was written and what it was corrected to."""
+    """Counts the errors in pairs of a written and a corrected line."""
 
     def __init__(self) -> None:
         distance = import_optional("rapidfuzz.distance", "Comparing lines", "noise")
@@ -176,10 +174,10 @@ class LearnerErrorCounter:
         self._errors = [0] * (MAX_ERRORS + 1)
         self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
-        """Pairs passed over: one side has no word, or too many."""
+        """Skipped pairs: one side has no words, or too many."""
 
     def add(self, written: str, corrected: str) -> None:
-        """Compare two lines by the fewest words put in, left out and replaced."""
+        """Count the errors of a pair, by the fewest insertions, deletions and substitutions."""
         source, target = written.split(), corrected.split()
         if not source or not target:
             self.blank += 1
@@ -190,7 +188,7 @@ class LearnerErrorCounter:
             self._errors[min(number, MAX_ERRORS)] += 1
 
     def words(self) -> LearnerErrors:
-        """Return what has been counted."""
+        """Return the counts."""
         return LearnerErrors(
             dict(self._deleted),
             dict(self._missing),
@@ -200,7 +198,7 @@ class LearnerErrorCounter:
         )
 
     def _compare(self, source: list[str], target: list[str]) -> int:
-        """Count each word that differs as one error, as the noise makes them; return how many."""
+        """Return the number of errors. As in the noise, each different word is one error."""
         operations = self._operations(source, target)
         stretches = groupby(operations, key=lambda part: part.tag == "equal")
         return sum(
@@ -213,10 +211,9 @@ class LearnerErrorCounter:
         )
 
     def _stretch(self, written: list[str], correct: list[str]) -> int:
-        """Count words between those that are equal.
+        """Count the words between equal words.
 
-        Which of them stands for which is clear where there is one on each side, and where one
-        is another form of the same verb.
+        Words correspond if there is one on each side, or one is a form of the other's verb.
         """
         replaced = min(len(written), len(correct))
         verbs = sum(not set(written).isdisjoint(self._forms[word]) for word in correct)
@@ -233,8 +230,103 @@ class LearnerErrorCounter:
         return max(len(written), len(correct))
 
 
-def _frequent(counts: Mapping[str, int], least: int) -> dict[str, int]:
-    return {word: count for word, count in counts.items() if count >= least}
+def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -> LearnerErrors:
+    """Count the errors of learners in corrected text.
+
+    Args:
+        pairs: written and corrected lines, tokens separated by spaces
+        min_count: leave out rarer words, and rarer pairs of words
+
+    >>> errors = count_learner_errors([("I like the nature", "I like nature")])
+    >>> errors.deleted, errors.kinds["delete"]
+    ({'the': 1}, 1)
+    """
+    counter = LearnerErrorCounter()
+    for written, corrected in pairs:
+        counter.add(written, corrected)
+    return counter.words().common(min_count)
+
+
+@dataclass(frozen=True)
+class LearnerErrorsSummary:
+    """The errors of a corpus."""
+
+    signature: Signature
+    errors: LearnerErrors
+    """Errors without rare words."""
+    blank: int
+    """Skipped pairs with a blank side."""
+    long: int
+    """Skipped pairs with more than `MAX_GRAM_TOKENS` tokens."""
+
+
+def count_learner_errors_file(
+    source: Path,
+    target: Path,
+    output: Path,
+    *,
+    min_count: int = 2,
+    progress: ProgressFactory = silent_progress,
+) -> LearnerErrorsSummary:
+    """Write the counts of the errors of learners in a corrected corpus.
+
+    Args:
+        source: the text as written, ``.gz`` by suffix
+        target: the corrected lines
+        output: a JSON file for `LearnerErrors.read`
+        min_count: leave out rarer words, and rarer pairs of words; the numbers of errors are of
+            all words
+        progress: called with the number of pairs done
+    """
+    if min_count < 1:
+        raise UsageError(f"`min_count` is {min_count}. Expected 1 or more.")
+    check_distinct(source, [output])
+    check_distinct(target, [output])
+    with exclusive(output):
+        counter = LearnerErrorCounter()
+        report = progress("learner errors", "pairs")
+        for written, corrected in read_parallel([source, target]):
+            counter.add(written, corrected)
+            report(1)
+        counted = counter.words()
+        _check_counted(source, target, counter, counted)
+        common = counted.common(min_count)
+        if not common.deleted:
+            raise DataError(
+                f"No word that {target} lacks occurs {min_count} times or more in {source}, so "
+                "there is no word to insert. Expected the text as written first, then the "
+                "corrected text. A lower `min_count` keeps rarer words."
+            )
+        numbers = {"min_count": min_count, "pairs": sum(counted.errors)}
+        files = {"source": str(source), "target": str(target)}
+        signature = Signature("learner-errors", {**numbers, **files})
+        common.write(output, signature)
+    return LearnerErrorsSummary(signature, common, counter.blank, counter.long)
+
+
+def _check_counted(
+    source: Path, target: Path, counter: LearnerErrorCounter, counted: LearnerErrors
+) -> None:
+    """Reject a corpus without an error."""
+    pairs = sum(counted.errors)
+    if sum(counted.kinds.values()):
+        return
+    if pairs:
+        raise DataError(
+            f"{source} and {target} are the same in all of {pairs} pairs, so there is no error to "
+            "count. Expected the text as written, and its corrected lines."
+        )
+    if counter.blank + counter.long:
+        raise DataError(
+            f"No pair of {source} and {target} has words on both sides, at most "
+            f"{MAX_GRAM_TOKENS} on each: {counter.blank} have a blank side, {counter.long} are "
+            "longer."
+        )
+    raise DataError(f"{source} is empty. Expected a sentence or more.")
+
+
+def _frequent(counts: Mapping[str, int], min_count: int) -> dict[str, int]:
+    return {word: count for word, count in counts.items() if count >= min_count}
 
 
 def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
@@ -248,7 +340,7 @@ def _is_count(value: Any) -> bool:
 def _value_error(path: Path, name: str, found: object, expected: str) -> DataError:
     shown = json.dumps(found, ensure_ascii=False)
     shown = f"{shown[:40]}..." if len(shown) > 43 else shown
-    return DataError(f"{path}: {name!r} is {shown}; expected {expected}.")
+    return DataError(f"{path}: {name!r} is {shown}. Expected {expected}.")
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -256,16 +348,17 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
-            f"{path} does not exist. Make it: fairseq-ssl learner-errors SOURCE TARGET -o {path}"
+            f"{path} does not exist. Create it with: fairseq-ssl learner-errors SOURCE TARGET -o "
+            f"{path}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} can not be read: {error}.") from None
+        raise DataError(f"{path} cannot be read: {error}.") from None
     except ValueError as error:
         raise DataError(
-            f"{path} is no JSON: {error}. Expected a file of fairseq-ssl learner-errors."
+            f"{path} is not JSON: {error}. Expected a file of fairseq-ssl learner-errors."
         ) from None
     if not isinstance(content, dict):
-        raise DataError(f"{path} holds no learner words, but a {type(content).__name__}.")
+        raise DataError(f"{path} has a {type(content).__name__} instead of learner errors.")
     return content
 
 
@@ -274,11 +367,11 @@ def _check_names(path: Path, content: Mapping[str, Any]) -> None:
         if name not in content:
             close = get_close_matches(name, content, n=1)
             hint = f" Is {close[0]!r} meant to be it?" if close else ""
-            raise DataError(f"{path} has no {name!r}; expected {', '.join(_NAMES)}.{hint}")
+            raise DataError(f"{path} has no {name!r}. Expected {', '.join(_NAMES)}.{hint}")
 
 
 def _check_counts(path: Path, name: str, counts: Any) -> None:
-    """Refuse what is not words, each with a whole number."""
+    """Reject anything but words with their counts."""
     if not isinstance(counts, dict):
         raise _value_error(path, name, counts, "words, each with its count")
     for word, count in counts.items():

@@ -123,12 +123,14 @@ TARGETS |= {
     ),
     "truecase.undo": Target("truecase undo {text} -o {out}", {"text": TEXT}),
     "confusion-sets": Target(
-        "confusion-sets {text} -o {out} --jobs 1", {"text": TEXT}, ("--most", "--least-count")
+        "confusion-sets {text} -o {out} --jobs 1",
+        {"text": TEXT},
+        ("--max-candidates", "--min-count"),
     ),
     "learner-errors": Target(
-        "learner-errors {one} {two} --least 1 -o {out}",
+        "learner-errors {one} {two} --min-count 1 -o {out}",
         {"one": b"the teh cat\nI has\n", "two": b"the cat\nI have\n"},
-        ("--least",),
+        ("--min-count",),
     ),
     "filter": Target(
         "filter {one} {two} --config {config} -o {out} {out}2 --jobs 1",

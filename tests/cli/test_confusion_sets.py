@@ -16,6 +16,7 @@ import pytest
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
+from tests.cli.rewriting import refused
 from tests.conftest import ROOT, environment
 
 FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
@@ -49,7 +50,7 @@ def test_sets_are_not_replaced_unless_asked(
     output = tmp_path / "sets.tsv"
     output.write_text("by hand\n")
     assert make(text, "--jobs", "1", output=output) == 2
-    assert f"{output} exists. Pass --force to replace it" in capsys.readouterr().err
+    assert f"{output} exists. Set --force to replace it" in capsys.readouterr().err
     assert output.read_text() == "by hand\n"
     assert make(text, "--jobs", "1", "--force", output=output) == 0
     assert output.read_text().startswith("Their\t")
@@ -73,8 +74,8 @@ def test_the_words_of_a_text_are_confused_with_each_other(
         "method": "confusion-sets",
         "version": __version__,
         "checker": signature["checker"],
-        "most": 20,
-        "least_count": 1,
+        "max_candidates": 20,
+        "min_count": 1,
         "oov": False,
         "words": 5,
         "sets": 4,
@@ -91,7 +92,10 @@ def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> N
     counts.write_text("\n".join([*lines, "madeupword0000 0", ""]))
     outputs = [tmp_path / f"sets{jobs}.tsv.gz" for jobs in (1, 3)]
     for jobs, output in zip((1, 3), outputs, strict=True):
-        assert make("--counts", counts, "--jobs", str(jobs), "--most", "7", output=output) == 0
+        assert (
+            make("--counts", counts, "--jobs", str(jobs), "--max-candidates", "7", output=output)
+            == 0
+        )
     one, three = (output.read_bytes() for output in outputs)
     assert one == three
     sets = read_confusion_sets(outputs[0])
@@ -118,7 +122,7 @@ def test_aspell_is_asked_and_what_the_text_lacks_is_left_out(text: Path, tmp_pat
 def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "sets.tsv"
     text.write_text("then than then them than\n")
-    assert make(text, "--least-count", "2", output=output) == 0
+    assert make(text, "--min-count", "2", output=output) == 0
     assert output.read_text() == "than\tthen\nthen\tthan\n"
 
 
@@ -126,18 +130,18 @@ def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "Name TEXT files to take words from, or a file with --counts"),
-        (["{text}", "--counts", "{text}"], 2, "Name TEXT files"),
-        (["{text}", "--most", "0"], 2, "--most is 0; expected 1 or more"),
-        (["{text}", "--least-count", "0"], 2, "--least-count is 0; expected 1 or more"),
+        ([], 2, "Name texts to take words from, or a file of --counts"),
+        (["{text}", "--counts", "{text}"], 2, "Name texts"),
+        (["{text}", "--max-candidates", "0"], 2, "Expected 1 or more"),
+        (["{text}", "--min-count", "0"], 2, "Expected 1 or more"),
         (["{text}", "--jobs", "-1"], 2, "--jobs is -1; expected 1 to 1000"),
-        (["{text}", "--oov"], 2, "go with --checker aspell"),
-        (["{text}", "--lang", "de"], 2, "go with --checker aspell"),
-        (["{text}", "--least-count", "99"], 1, "no word of two letters or more, seen 99 times"),
+        (["{text}", "--oov"], 2, "need --checker aspell"),
+        (["{text}", "--lang", "de"], 2, "need --checker aspell"),
+        (["{text}", "--min-count", "99"], 1, "no word of two letters or more with a count of 99"),
         (["{text}.missing"], 1, "clean.en.missing does not exist"),
         (["--counts", "{text}"], 1, "clean.en:1 is 'their house is there'; expected a word"),
         (["{text}", "--checker", "aspell", "--lang", "xx"], 1, "aspell failed: Error: No word"),
-        (["{text}", "-o", "{text}"], 2, "clean.en is read from. Name another --output"),
+        (["{text}", "-o", "{text}"], 2, "clean.en is an input. Choose another file"),
     ],
 )
 def test_wrong_requests_are_explained(
@@ -149,8 +153,8 @@ def test_wrong_requests_are_explained(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = ["-o", str(tmp_path / "sets.tsv")]
-    assert main(["confusion-sets", *output, *(word.format(text=text) for word in words)]) == code
-    assert message in capsys.readouterr().err
+    filled = [word.format(text=text) for word in words]
+    assert message in refused(capsys, code, "confusion-sets", *output, *filled)
     assert text.read_text() == TEXT
     assert not [*tmp_path.glob("sets.tsv*")]
 

@@ -12,6 +12,7 @@ import pytest
 from fairseq_ssl import __version__
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.noise.learner_errors import LearnerErrors
+from tests.cli.rewriting import refused
 from tests.conftest import Run
 
 WRITTEN = ["I like the nature .", "It is in the Monday .", "He go to home", "", "We agree ."] * 3
@@ -43,24 +44,24 @@ def test_a_corpus_becomes_words(
     assert shown.out == ""
     assert shown.err.splitlines()[0] == (
         "12 pairs, 1.50 errors each (append 0%, verb 17%, replace 33%, delete 50%), 3 with a blank "
-        "side passed over; 1 words deleted, 0 missing, 1 replaced"
+        "side skipped; 1 words deleted, 0 missing, 1 replaced"
     )
     assert f"version:{__version__}\nwrote {output}\n" in shown.err
     content = json.loads(output.read_text())
-    assert (content["least"], content["pairs"], content["source"]) == (2, 12, corpus[0])
+    assert (content["min_count"], content["pairs"], content["source"]) == (2, 12, corpus[0])
 
 
 def test_least(corpus: list[str], tmp_path: Path) -> None:
     output = tmp_path / "words.json"
-    assert main(["learner-errors", *corpus, "-o", str(output), "--least", "3"]) == 0
+    assert main(["learner-errors", *corpus, "-o", str(output), "--min-count", "3"]) == 0
     assert LearnerErrors.read(output).deleted == {"the": 3}
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--least", "0"], 2, "--least is 0; expected 1 or more"),
-        (["--least", "4"], 1, "comes 4 times or more"),
+        (["--min-count", "0"], 2, "Expected 1 or more"),
+        (["--min-count", "4"], 1, "occurs 4 times or more"),
         (["-o", "{source}"], 2, "must be different files"),
     ],
 )
@@ -74,8 +75,8 @@ def test_wrong_requests_are_explained(
 ) -> None:
     before = Path(corpus[0]).read_bytes()
     filled = [word.format(source=corpus[0]) for word in words]
-    assert main(["learner-errors", *corpus, "-o", str(tmp_path / "w.json"), *filled]) == code
-    assert message in capsys.readouterr().err
+    command = ("learner-errors", *corpus, "-o", str(tmp_path / "w.json"), *filled)
+    assert message in refused(capsys, code, *command)
     assert Path(corpus[0]).read_bytes() == before
     assert not (tmp_path / "w.json").exists()
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import doctest
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.noise import confusion_sets, learner_errors
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.characters import SpellNoise
 from fairseq_ssl.noise.confusion_sets import (
-    SLICE_WORDS,
+    BATCH_WORDS,
     ConfusionFinder,
-    format_confusion_sets,
+    build_confusion_sets,
+    build_confusion_sets_file,
     known_words,
     read_confusion_sets,
-    word_slices,
+    word_batches,
+    write_confusion_sets,
 )
 from fairseq_ssl.noise.tokens import Unigrams
 
@@ -38,11 +44,11 @@ def test_which_words_get_a_set() -> None:
     counts = {"the": 5, "a": 9, "I": 9, "don't": 3, "x2": 9, "--": 9, "日本": 3, "rare": 2, "a.": 4}
     known = known_words(counts, 3)
     assert known == {"I": 9, "a": 9, "a.": 4, "don't": 3, "the": 5, "日本": 3}
-    assert word_slices(known) == [["don't", "the", "日本"]]
+    assert word_batches(known) == [["don't", "the", "日本"]]
     many = [f"w{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}" for i in range(1700)]
-    pieces = word_slices(known_words(dict.fromkeys(many, 1)))
+    pieces = word_batches(known_words(dict.fromkeys(many, 1)))
     assert [word for piece in pieces for word in piece] == sorted(many)
-    assert max(map(len, pieces)) == SLICE_WORDS
+    assert max(map(len, pieces)) == BATCH_WORDS
 
 
 def test_what_is_kept_of_the_suggestions() -> None:
@@ -73,9 +79,7 @@ def test_what_is_written_is_read_back(
 ) -> None:
     kept = {"x": ["y"], **{word: others for word, others in sets.items() if others}}
     path = tmp_path_factory.mktemp("sets") / "sets.tsv"
-    path.write_text(
-        "".join(format_confusion_sets(list(kept.items()))), encoding="utf-8", newline="\n"
-    )
+    write_confusion_sets(path, kept)
     assert read_confusion_sets(path) == {word: tuple(others) for word, others in kept.items()}
 
 
@@ -116,3 +120,28 @@ def test_spell_noise_takes_what_is_read(tmp_path: Path) -> None:
     )
     lines = noise(TokenBatch.of_words(["their"] * 200), Random.of((1,), 200)).block.to_lines()
     assert {"there", "they're"} < set(lines)
+
+
+def test_sets_of_counts_and_of_files(tmp_path: Path) -> None:
+    text = "their there theirs\n\nthe theirs , 3rd a\nLondon\n"
+    (tmp_path / "text").write_text(text)
+    output = tmp_path / "sets"
+    summary = build_confusion_sets_file([tmp_path / "text"], output)
+    sets = build_confusion_sets(Counter(text.split()))
+    assert list(sets) == ["the", "their", "theirs", "there"]
+    assert read_confusion_sets(output) == sets
+    assert (summary.words, summary.sets, summary.confusions) == (5, 4, 10)
+    assert build_confusion_sets({"then": 1}, checker=Parrot()) == {}
+    asked = build_confusion_sets({"then": 1}, checker=Parrot(), keep_unknown=True, max_candidates=2)
+    assert asked == {"then": ("their", "there")}
+    with pytest.raises(UsageError, match="`max_candidates` is 0"):
+        build_confusion_sets({"then": 1}, max_candidates=0)
+    with pytest.raises(UsageError, match="Set `overwrite`"):
+        build_confusion_sets_file([tmp_path / "text"], output)
+
+
+@pytest.mark.parametrize("module", [confusion_sets, learner_errors])
+def test_examples_of_the_documentation(module: ModuleType) -> None:
+    results = doctest.testmod(module)
+    assert results.attempted
+    assert not results.failed
