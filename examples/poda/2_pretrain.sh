@@ -22,7 +22,7 @@ pretrain() {
   ((PRETRAIN_UPDATES)) && until+=(--max-update "$PRETRAIN_UPDATES")
   # shellcheck disable=SC2046,SC2086  # words apart
   quietly "$PRETRAINED/train.log" launch_train "$WORK/data/pretrain" $(common_flags) \
-    --task denoising_pretraining --method "$NOISE" --criterion denoising_cross_entropy \
+    --task denoising_pretraining --noise "$NOISE" --criterion denoising_cross_entropy \
     --denoise-keep-rate "$KEEP_RATE" "${until[@]}" \
     --warmup-updates "$WARMUP" --ema-decay "$EMA_DECAY" --keep-last-epochs "$STARTS" \
     --seed "$SEED" --save-dir "$PRETRAINED" ${PRETRAIN_FLAGS:-}
