@@ -277,15 +277,8 @@ def build_confusion_sets_file(
         executor: where to work (default: this process)
         progress: called with the number of lines and of words done
     """
-    if bool(inputs) == bool(counts):
-        raise UsageError("Name texts to take words from, or a file of `counts`.")
-    if keep_unknown and aspell is None:
-        raise UsageError("SymSpell only suggests words of the texts. Use aspell.")
+    _check_arguments(inputs, counts, output, overwrite, keep_unknown and aspell is None)
     files = [*inputs, *([counts] if counts else [])]
-    if output.resolve() in {path.resolve() for path in files}:
-        raise UsageError(f"{output} is an input. Choose another file for `output`.")
-    if output.exists() and not overwrite:
-        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
     with exclusive(output):
         words = read_counts(counts) if counts else _count_words(inputs, progress)
         known = known_words(words, min_count) if min_count > 0 else {}
@@ -308,10 +301,8 @@ def build_confusion_sets_file(
                 progress=progress,
             )
             file.writelines(_format_sets(sets))
-        numbers = {
-            **{"words": looked_up, "sets": len(sets)},
-            "confusions": sum(map(len, sets.values())),
-        }
+        confusions = sum(map(len, sets.values()))
+        numbers = {"words": looked_up, "sets": len(sets), "confusions": confusions}
         options = {"checker": checker.version(), "max_candidates": max_candidates}
         options |= {"min_count": min_count, "oov": keep_unknown}
         signature = Signature(
@@ -319,6 +310,23 @@ def build_confusion_sets_file(
         )
         signature.write_beside(output)
     return ConfusionSetsSummary(signature, **numbers)
+
+
+def _check_arguments(
+    inputs: Sequence[Path],
+    counts: Path | None,
+    output: Path,
+    overwrite: bool,
+    is_unsupported: bool,
+) -> None:
+    if bool(inputs) == bool(counts):
+        raise UsageError("Name texts to take words from, or a file of `counts`.")
+    if is_unsupported:
+        raise UsageError("SymSpell only suggests words of the texts. Use aspell.")
+    if output.resolve() in {path.resolve() for path in (*inputs, counts) if path}:
+        raise UsageError(f"{output} is an input. Choose another file for `output`.")
+    if output.exists() and not overwrite:
+        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another file.")
 
 
 def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[str]:

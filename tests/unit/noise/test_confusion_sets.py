@@ -86,14 +86,14 @@ def test_what_is_written_is_read_back(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("a b c", "has 0 tabs; expected one"),
-        ("a\tb\tc", "has 2 tabs; expected one"),
+        ("a b c", "has 0 tabs. Expected one"),
+        ("a\tb\tc", "has 2 tabs. Expected one"),
         ("", "has 0 tabs"),
-        ("\tb", "begins with ''; expected a word without spaces"),
+        ("\tb", "begins with ''. Expected a word without spaces"),
         ("a b\tc", "begins with 'a b'"),
         ("a\t", "has no words after the tab"),
-        ("a\tb  c", "not one space between each two"),
-        ("a\tb\r", "not one space between each two"),
+        ("a\tb  c", "words not separated by one space"),
+        ("a\tb\r", "words not separated by one space"),
         ("a\tb a", "has 'a' among its own confusions"),
         ("their\tb", "has a second set for 'their'"),
     ],
@@ -108,7 +108,7 @@ def test_a_bad_line_is_named(line: str, message: str, tmp_path: Path) -> None:
 def test_an_empty_file_says_how_to_make_one(tmp_path: Path) -> None:
     path = tmp_path / "sets.tsv"
     path.write_text("")
-    with pytest.raises(DataError, match=r"no confusion set\. Make them: fairseq-ssl"):
+    with pytest.raises(DataError, match=r"no confusion sets\. Create them with: fairseq-ssl"):
         read_confusion_sets(path)
 
 

@@ -123,23 +123,23 @@ def bad(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (bad(missing=None, mising={}), "no 'missing'; expected .* Is 'mising' meant to be it?"),
-        (bad(errors=None), "no 'errors'; expected deleted, missing, replaced, errors, kinds"),
-        (bad(errors=[]), r"'errors' is \[\]; expected a list of counts"),
+        (bad(missing=None, mising={}), "no 'missing'. Expected .* Is 'mising' meant to be it?"),
+        (bad(errors=None), "no 'errors'. Expected deleted, missing, replaced, errors, kinds"),
+        (bad(errors=[]), r"'errors' is \[\]. Expected a list of counts"),
         (bad(errors=[0.5]), r"'errors' is \[0.5\]"),
-        (bad(kinds={"append": 1}), "'kinds' .* expected a count of each of append, verb"),
-        (bad(deleted={}), "'deleted' is {}; expected one word or more"),
-        (bad(deleted={"a": 0}), "expected one word or more"),
-        (bad(deleted=["a"]), "expected words, each with its count"),
-        (bad(deleted={"a": -1}), "'deleted: a' is -1; expected a count"),
-        (bad(deleted={"a": True}), "'deleted: a' is true; expected a count"),
-        (bad(missing={"a b": 1}), "'missing' is \"a b\"; expected words without spaces"),
-        (bad(missing={"": 1}), "expected words without spaces"),
-        (bad(replaced=[]), "'replaced' is .*; expected words, with what"),
-        (bad(replaced={"in": 3}), "'replaced: in' is 3; expected words"),
-        (bad(replaced={"in": {}}), "'replaced: in' is {}; expected one word"),
-        (bad(replaced={"in": {"on": "x" * 99}}), r"'replaced: in: on' is \"x{39}\.\.\.; expected"),
-        ([], "holds no learner words, but a list"),
+        (bad(kinds={"append": 1}), "'kinds' .* Expected a count of each of append, verb"),
+        (bad(deleted={}), "'deleted' is {}. Expected one word or more"),
+        (bad(deleted={"a": 0}), "Expected one word or more"),
+        (bad(deleted=["a"]), "Expected words, each with its count"),
+        (bad(deleted={"a": -1}), "'deleted: a' is -1. Expected a count"),
+        (bad(deleted={"a": True}), "'deleted: a' is true. Expected a count"),
+        (bad(missing={"a b": 1}), "'missing' is \"a b\". Expected words without spaces"),
+        (bad(missing={"": 1}), "Expected words without spaces"),
+        (bad(replaced=[]), "'replaced' is .*. Expected words, with the"),
+        (bad(replaced={"in": 3}), "'replaced: in' is 3. Expected words"),
+        (bad(replaced={"in": {}}), "'replaced: in' is {}. Expected one word"),
+        (bad(replaced={"in": {"on": "x" * 99}}), r"'replaced: in: on' is \"x{39}\.\.\.. Expected"),
+        ([], "has a list instead of learner"),
     ],
 )
 def test_a_bad_file_is_explained(content: object, message: str, tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"does not exist\. Make it: fairseq-ssl"):
         LearnerErrors.read(path)
     path.write_text('{\n "deleted": {,}}')
-    with pytest.raises(DataError, match=r"words.json is no JSON: .*line 2 column 14"):
+    with pytest.raises(DataError, match=r"words.json is not JSON: .*line 2 column 14"):
         LearnerErrors.read(path)
     path.write_bytes(b"\xff")
-    with pytest.raises(DataError, match="can not be read"):
+    with pytest.raises(DataError, match="cannot be read"):
         LearnerErrors.read(path)
 
 
