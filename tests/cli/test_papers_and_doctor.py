@@ -62,7 +62,7 @@ def test_advice_of_fairseq_on_a_package_not_needed_is_not_shown(run: Run, tmp_pa
 def test_doctor_without_fairseq_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fairseq_ssl.cli.doctor._home", lambda name: "nowhere")
+    monkeypatch.setattr("fairseq_ssl.plugin.installation._home", lambda name: "nowhere")
     monkeypatch.setitem(sys.modules, "fairseq", None)
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
@@ -73,7 +73,7 @@ def test_doctor_warns_of_a_fairseq_that_loads_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "checkpoint_utils.py").write_text("torch.load(f, weights_only=False)")
-    monkeypatch.setattr("fairseq_ssl.cli.doctor._home", lambda name: str(tmp_path))
+    monkeypatch.setattr("fairseq_ssl.plugin.installation._home", lambda name: str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert main(["doctor"]) == 1
     assert "PROBLEM: this fairseq asks torch for unsafe loading" in capsys.readouterr().out

@@ -36,7 +36,7 @@ REVIEWED = {
     "io/atomic.py": {"open"},  # of os
     "cli/console.py": {"open"},  # of os
     "text/subwords/sentencepiece_model.py": {"open_bytes"},
-    "cli/doctor.py": {"read_text"},
+    "plugin/installation.py": {"read_text"},
     "data/binarized.py": {"read_bytes"},
     "checkpoints/ctranslate2.py": {"open", "read_bytes"},
     "checkpoints/hugging_face.py": {"read_bytes"},
