@@ -1,0 +1,86 @@
+"""The public API: few names, documented, with examples that run, light to import."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairseq_ssl
+from tests.conftest import ROOT, run_command
+
+LIGHT = ("noise", "filters", "edits", "metrics", "rerank", "report", "text")
+"""Packages that need neither torch nor fairseq."""
+HEAVY = ("inference",)
+
+
+@pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
+def test_a_package_exports_few_documented_names(name: str) -> None:
+    package = importlib.import_module(f"fairseq_ssl.{name}")
+    names = package.__all__
+    assert 3 <= len(names) <= 10
+    assert len(set(names)) == len(names)
+    for one in names:
+        value = getattr(package, one)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert value.__doc__, one
+    assert ">>> " in (package.__doc__ or ""), f"the docstring of {name} has no example"
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_examples_of_docstrings_run(name: str) -> None:
+    package = importlib.import_module(f"fairseq_ssl.{name}")
+    modules = {package}
+    for one in package.__all__:
+        module = sys.modules.get(getattr(getattr(package, one), "__module__", ""))
+        if module is not None and module.__name__.startswith("fairseq_ssl"):
+            modules.add(module)
+    results = [doctest.testmod(module) for module in modules]
+    assert sum(result.attempted for result in results) > 0
+    assert not any(result.failed for result in results)
+
+
+def test_importing_text_tools_imports_no_torch_and_registers_nothing() -> None:
+    code = "import sys\n" + "".join(f"import fairseq_ssl.{name}\n" for name in LIGHT)
+    code += "assert not {'torch', 'fairseq', 'transformers', 'spacy'} & set(sys.modules)"
+    run_command(sys.executable, "-c", code)
+
+
+def sections() -> dict[str, str]:
+    """The examples of each section of the API page."""
+    page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    parts = (part.partition("\n") for part in re.split(r"^## ", page, flags=re.M)[1:])
+    return {
+        title: "\n".join(re.findall(r"```python\n(.*?)```", body, re.S)) for title, _, body in parts
+    }
+
+
+def test_the_api_page_has_a_section_for_each_package() -> None:
+    assert list(sections()) == [*LIGHT, *HEAVY]
+
+
+@pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
+def test_the_examples_of_the_api_page_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if name in HEAVY:
+        from tests.unit.inference import random_models
+
+        data = random_models.data_folder(tmp_path / "data-bin")
+        for seed, checkpoint in enumerate(("checkpoint1.pt", "checkpoint2.pt"), 1):
+            random_models.translation(tmp_path / checkpoint, data, seed)
+    test = doctest.DocTestParser().get_doctest(sections()[name], {}, name, "docs/api.md", 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test)
+    assert test.examples
+    assert not runner.failures
+
+
+def test_register_is_the_only_function_of_the_root() -> None:
+    assert fairseq_ssl.__all__ == ["__version__", "register"]
