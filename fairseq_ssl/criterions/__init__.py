@@ -1,1 +1,1 @@
-"""Losses, one a file, registered with fairseq; what they share is in `criterion`."""
+"""Losses registered with fairseq. `criterion` has their base class."""

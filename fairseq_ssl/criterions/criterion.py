@@ -1,4 +1,4 @@
-"""What all losses share: one of fairseq's options, and logs of numbers that add up."""
+"""The base class of losses, and helpers for logging."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from omegaconf import II
 
 @dataclass
 class CriterionConfig(FairseqDataclass):
-    """Options under fairseq-hydra-train hold those of its default loss, which has this one."""
+    """Base class of options. fairseq-hydra-train passes `sentence_avg` to all losses."""
 
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 class Criterion(FairseqCriterion):
-    """A loss; what it logs of a batch are numbers that are added up over batches and processes."""
+    """A loss whose logging outputs are sums, to be added over batches and processes."""
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Let fairseq sum what processes log."""
+        """Return True: fairseq sums the logging outputs of processes."""
         return True
 
 
 def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
-    """Return what adds up one of the numbers that batches have logged."""
+    """Return a function that sums one key over the logging outputs."""
 
     def total(key: str) -> Any:
         return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
@@ -35,7 +35,7 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
     return total
 
 
-def percent(meters: Any, part: str, whole: str, of_nothing: float) -> float:
-    """Return 100 part / whole of what was logged so far."""
-    count = float(meters[whole].sum)
-    return round(100 * float(meters[part].sum) / count, 2) if count else of_nothing
+def percent(meters: Any, part: str, total: str, default: float) -> float:
+    """Return 100 part / total of two meters, or `default` if the total is 0."""
+    count = float(meters[total].sum)
+    return round(100 * float(meters[part].sum) / count, 2) if count else default

@@ -1,4 +1,4 @@
-"""PoDA's masked loss: what noise changed counts, and a few of the other words (equation 2)."""
+"""PoDA's masked loss: cross-entropy over the words changed by noise (equation 2)."""
 
 import math
 from collections.abc import Sequence
@@ -20,32 +20,28 @@ from fairseq_ssl.modules.functional import is_plain_softmax
 
 @dataclass
 class DenoisingCrossEntropyConfig(CriterionConfig):
-    """The options of the loss."""
+    """Options of the loss."""
 
     label_smoothing: float = field(
         default=0.0,
-        metadata={
-            "help": "share of the probability, 0 to 1, spread over all words as in "
-            "label_smoothed_cross_entropy; epsilon (default: 0)"
-        },
+        metadata={"help": "label smoothing, epsilon, 0 to 1 (default: 0)"},
     )
     denoise_keep_rate: float = field(
         default=0.03,
         metadata={
-            "help": "share, 0 to 1, of the words that noise did not touch to train on as well; "
-            "those it changed and the end of the sentence always are (default: 0.03, PoDA, "
-            "section 2.2)"
+            "help": "share of the unchanged words to train on, 0 to 1, in addition to changed "
+            "words and end symbols; PoDA, section 2.2 (default: 0.03)"
         },
     )
 
 
 @register_criterion("denoising_cross_entropy", dataclass=DenoisingCrossEntropyConfig)
 class DenoisingCrossEntropy(Criterion):
-    """Cross-entropy over what noise changed, a few of the other words and sentence ends.
+    """Cross-entropy over changed words, a sample of the other words, and end symbols.
 
-    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions kept: over
-    all processes and accumulated batches, as that is the sample size. Outside training
-    mask(i) is `denoise_keep_rate` for each word not changed, which is its mean in training.
+    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the mask, over
+    all processes and accumulated batches. Outside training, mask(i) of an unchanged word is its
+    expected value, `denoise_keep_rate`.
     """
 
     def __init__(
@@ -58,8 +54,8 @@ class DenoisingCrossEntropy(Criterion):
         super().__init__(task)
         if sentence_avg:
             raise ConfigurationError(
-                "--criterion denoising_cross_entropy divides by the positions kept, not by "
-                "sentences. Leave --sentence-avg out."
+                "--criterion denoising_cross_entropy averages over words, not over sentences. "
+                "Remove --sentence-avg."
             )
         for flag, rate in (
             ("--label-smoothing", label_smoothing),
@@ -74,14 +70,14 @@ class DenoisingCrossEntropy(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, float, dict[str, Any]]:
-        """Return the summed loss, the number of positions kept, and what is to be logged."""
+        """Return the loss, the number of positions in the mask, and the logging output."""
         if "changed" not in sample:
             raise ConfigurationError(
-                "--criterion denoising_cross_entropy needs to know which words are noised, but the "
-                "batches of this task do not say so. Use it with --task denoising_pretraining, or "
-                "train with --criterion label_smoothed_cross_entropy."
+                "--criterion denoising_cross_entropy needs the positions of changed words, which "
+                "this task does not provide. Use --task denoising_pretraining or --criterion "
+                "label_smoothed_cross_entropy."
             )
-        late = _has_late_output(model)
+        late = _can_delay_output(model)
         net_output = model(**sample["net_input"], **({"features_only": True} if late else {}))
         target = model.get_targets(sample, net_output).flatten()
         changed = sample["changed"].flatten()
@@ -92,7 +88,7 @@ class DenoisingCrossEntropy(Criterion):
         each, each_nll = label_smoothed_nll_loss(lprobs, target, self.eps, reduce=False)
         loss, nll_loss = (weight * each).sum(), (weight * each_nll).sum()
         sample_size = float(len(kept)) if model.training else float(weight.sum())
-        right = lprobs.detach().argmax(-1).eq(target)
+        correct = lprobs.detach().argmax(-1).eq(target)
         return (
             loss if reduce else weight * each,
             sample_size,
@@ -103,7 +99,7 @@ class DenoisingCrossEntropy(Criterion):
                 "nsentences": sample["target"].size(0),
                 "sample_size": sample_size,
                 "changed": changed.sum(),
-                "changed_right": (right & changed).sum(),
+                "changed_correct": (correct & changed).sum(),
             },
         )
 
@@ -119,7 +115,7 @@ class DenoisingCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, and in percent the words changed and those of them right."""
+        """Log the loss in bits, and the share and accuracy of changed words in percent."""
         total = totals(logging_outputs)
         size = total("sample_size")
         for key in ("loss", "nll_loss"):
@@ -128,27 +124,27 @@ class DenoisingCrossEntropy(Criterion):
         words = total("ntokens") - total("nsentences")
         for key, count in (("_words", words), ("_changed", total("changed"))):
             metrics.log_scalar(key, count, weight=1)
-        metrics.log_scalar("_changed_right", total("changed_right"), weight=1)
+        metrics.log_scalar("_changed_correct", total("changed_correct"), weight=1)
         metrics.log_derived(
             "changed_share", lambda meters: percent(meters, "_changed", "_words", math.nan)
         )
         metrics.log_derived(
             "changed_accuracy",
-            lambda meters: percent(meters, "_changed_right", "_changed", math.nan),
+            lambda meters: percent(meters, "_changed_correct", "_changed", math.nan),
         )
 
 
 def _is_positionwise(model: Any) -> bool:
-    """Tell whether what the model says at a position needs the logits of that position alone."""
+    """Return True if the probabilities at a position depend on the logits there only."""
     decoder = getattr(model, "decoder", None)
     return hasattr(decoder, "log_probabilities_at") or is_plain_softmax(model)
 
 
-def _has_late_output(model: Any) -> bool:
-    """Tell whether the output layer can wait until it is known which positions are kept.
+def _can_delay_output(model: Any) -> bool:
+    """Return True if the output layer can be applied to the kept positions after `forward`.
 
-    It can where it has its weights from the embeddings: DistributedDataParallel may take weights
-    that no forward uses for idle ones.
+    It needs weights shared with the embeddings, since DistributedDataParallel may treat weights
+    that `forward` does not use as unused.
     """
     decoder = getattr(model, "decoder", None)
     if not _is_positionwise(model) or not isinstance(decoder, TransformerDecoderBase):
@@ -157,10 +153,10 @@ def _has_late_output(model: Any) -> bool:
 
 
 def _log_probabilities(model: Any, net_output: Any, kept: Tensor, late: bool) -> Tensor:
-    """Return log p [kept, vocabulary] of the positions kept.
+    """Return log p [kept, vocabulary] at the kept positions.
 
-    Where each position goes through a softmax of its own, the others are not put through it, nor
-    `late`, where `net_output` has features, through the output layer.
+    If possible, the softmax is computed at these positions only. With `late`, `net_output` has
+    features, and the output layer is applied at these positions only too.
     """
     if not _is_positionwise(model):
         lprobs: Tensor = model.get_normalized_probs(net_output, log_probs=True)

@@ -1,4 +1,4 @@
-"""Cross-entropy over edits, with a weight of its own for those that keep a token (PIE)."""
+"""Cross-entropy over edits, with a separate weight for tokens to keep (PIE)."""
 
 import math
 from collections.abc import Sequence
@@ -16,39 +16,39 @@ from fairseq_ssl.edits.coverage import BETA_SQUARED
 from fairseq_ssl.edits.dictionary import KEEP_ID
 from fairseq_ssl.errors import ConfigurationError
 
-COUNTS = ("ntokens", "nsentences", "gold", "made", "right", "exact")
+COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 
 @dataclass
 class EditCrossEntropyConfig(CriterionConfig):
-    """The options of the loss."""
+    """Options of the loss."""
 
     edit_copy_weight: float = field(
         default=0.4,
         metadata={
-            "help": "weight, 0 or more, of the loss where a token is kept: 1 for spelling and OCR "
-            "(default: 0.4, for text; PIE, table 12)"
+            "help": "weight of the loss of tokens to keep, 0 or more: 0.4 for GEC, 1 for spelling "
+            "and OCR (PIE, table 12; default: 0.4)"
         },
     )
     edit_detection_weight: float = field(
         default=1.0,
         metadata={
-            "help": "weight, 0 or more, of the loss of the detection of errors, for a model with "
+            "help": "weight of the error detection loss, 0 or more, for models with "
             "--edit-detection (default: 1)"
         },
     )
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "share of the probability, 0 to 1, spread over all edits (default: 0)"},
+        metadata={"help": "label smoothing, 0 to below 1 (default: 0)"},
     )
 
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
 class EditCrossEntropy(Criterion):
-    """Equation 4 of PIE: the sum of -log p(e_i | x), times the copy weight where e_i is to keep.
+    """Equation 4 of PIE: the sum of -log p(e_i | x), times the copy weight if e_i is keep.
 
-    It is divided by the tokens, starts included, or with --sentence-avg by the sentences, as the
-    authors' code does.
+    It is averaged over tokens and starts, or with --sentence-avg over sentences as in the authors'
+    code.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class EditCrossEntropy(Criterion):
             )
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(
-                f"--label-smoothing is {label_smoothing}; expected a share from 0 to below 1."
+                f"--label-smoothing is {label_smoothing}; expected 0 to below 1."
             )
         self.copy_weight = edit_copy_weight
         self.detection_weight = edit_detection_weight
@@ -77,20 +77,20 @@ class EditCrossEntropy(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, what to divide it by, and what is to be logged."""
+        """Return the loss, the sample size and the logging output."""
         if "labels" not in sample:
             raise ConfigurationError(
-                "--criterion edit_cross_entropy needs the labels of edits. Use it with --task "
-                "edit_labeling, on data with labels for this split."
+                "--criterion edit_cross_entropy needs edit labels. Use --task edit_labeling and "
+                "data with labels for this split."
             )
         logits = model(**sample["net_input"])
         labels = sample["labels"]
         weight = torch.where(labels == KEEP_ID, self.copy_weight, 1.0)
         scores = logits.edits.float()
-        each = functional.cross_entropy(
+        losses = functional.cross_entropy(
             scores, labels, reduction="none", label_smoothing=self.smoothing
         )
-        loss = (weight * each).sum()
+        loss = (weight * losses).sum()
         if logits.errors is not None:
             loss = loss + self.detection_weight * functional.binary_cross_entropy_with_logits(
                 logits.errors.float(), (labels != KEEP_ID).float(), reduction="sum"
@@ -98,38 +98,42 @@ class EditCrossEntropy(Criterion):
         sample_size = sample["nsentences"] if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": loss.detach(),
-            "edit_loss": each.detach().sum(),
+            "edit_loss": losses.detach().sum(),
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
             "sample_size": sample_size,
-            **_agreement(scores.detach().argmax(-1), labels, sample["net_input"]["src_lengths"]),
+            **_count_matches(
+                scores.detach().argmax(-1), labels, sample["net_input"]["src_lengths"]
+            ),
         }
         return loss, sample_size, log
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, and in percent how edits and sentences agree with the labels."""
+        """Log the loss in bits, and precision, recall, F0.5 and exact matches in percent."""
         total = totals(logging_outputs)
         size, tokens = total("sample_size"), total("ntokens")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)
         metrics.log_scalar("edit_loss", total("edit_loss") / tokens / math.log(2), tokens, round=4)
         for key in COUNTS[1:]:
             metrics.log_scalar(f"_{key}", total(key), weight=1)
-        metrics.log_derived("precision", lambda meters: percent(meters, "_right", "_made", 0.0))
-        metrics.log_derived("recall", lambda meters: percent(meters, "_right", "_gold", 0.0))
+        metrics.log_derived(
+            "precision", lambda meters: percent(meters, "_correct", "_predicted", 0.0)
+        )
+        metrics.log_derived("recall", lambda meters: percent(meters, "_correct", "_gold", 0.0))
         metrics.log_derived("f05", _f05)
         metrics.log_derived("exact", lambda meters: percent(meters, "_exact", "_nsentences", 0.0))
 
 
-def _agreement(made: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Count edits in the labels, those made, those right; and sentences with all labels right.
+def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    """Count gold, predicted and correct edits, and sentences with all labels correct.
 
     Args:
-        made: ids of the best edits [positions]
-        labels: ids [positions]
-        lengths: of the sentences [batch], one more each than its positions
+        predicted: [positions], ids of the best edits.
+        labels: [positions], ids of the gold edits.
+        lengths: [batch], lengths of the sentences, with one token more than positions.
     """
-    equal = made == labels
+    equal = predicted == labels
     sentence = torch.repeat_interleave(
         torch.arange(len(lengths), device=labels.device), lengths - 1, output_size=len(labels)
     )
@@ -138,13 +142,14 @@ def _agreement(made: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tenso
     )
     return {
         "gold": (labels != KEEP_ID).sum(),
-        "made": (made != KEEP_ID).sum(),
-        "right": (equal & (labels != KEEP_ID)).sum(),
+        "predicted": (predicted != KEEP_ID).sum(),
+        "correct": (equal & (labels != KEEP_ID)).sum(),
         "exact": (wrong == 0).sum(),
     }
 
 
 def _f05(meters: Any) -> float:
-    right, made, gold = (float(meters[f"_{key}"].sum) for key in ("right", "made", "gold"))
-    divisor = made + BETA_SQUARED * gold
-    return round(100 * (1 + BETA_SQUARED) * right / divisor, 2) if divisor else 0.0
+    keys = ("_correct", "_predicted", "_gold")
+    correct, predicted, gold = (float(meters[key].sum) for key in keys)
+    divisor = predicted + BETA_SQUARED * gold
+    return round(100 * (1 + BETA_SQUARED) * correct / divisor, 2) if divisor else 0.0

@@ -1,4 +1,4 @@
-"""A weight that may change while a model is trained."""
+"""Semi-supervised translation loss: cross-entropy both ways plus reconstruction of sentences."""
 
 import math
 from collections.abc import Sequence
@@ -24,22 +24,68 @@ from fairseq_ssl.modules.reconstruction import (
     reconstruction_loss,
 )
 
+SOURCE, TARGET = "source_text", "target_text"
+"""Names of the monolingual texts, by their language's side in the pairs."""
+WEIGHT_FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
+"""The options with lambda of each text."""
+
+
+@dataclass
+class ReconstructionLossConfig(CriterionConfig):
+    """Options of the loss."""
+
+    reconstruction_weight: str = field(
+        default="0.1",
+        metadata={
+            "help": "weight of the reconstruction loss, lambda, 0 or more, or a schedule such as "
+            "0:0,1000:0,2000:0.2, which is 0 up to update 1000 and grows to 0.2 (default: 0.1)"
+        },
+    )
+    reconstruction_target_weight: Optional[str] = field(  # noqa: UP045 - for fairseq
+        default=None,
+        metadata={
+            "help": "the same for target-side text (default: the value of --reconstruction-weight)"
+        },
+    )
+    reconstruction_start_update: int = field(
+        default=0, metadata={"help": "update before which lambda is 0 (default: 0)"}
+    )
+    reconstruction_weighting: ChoiceEnum(list(WEIGHTINGS)) = field(  # type: ignore[valid-type]
+        default="marginal",
+        metadata={
+            "help": "marginal: marginal likelihood over the candidates (the slides); reinforce: "
+            "policy gradient with the reconstruction score as reward (dual learning); top1: train "
+            "the backward model on the best candidate (back-translation) (default: marginal)"
+        },
+    )
+    reconstruction_renormalize: bool = field(
+        default=False,
+        metadata={
+            "help": "normalize the probabilities of the candidates to sum to 1 (marginal only; not "
+            "in the slides)"
+        },
+    )
+    label_smoothing: float = field(
+        default=0.0,
+        metadata={"help": "label smoothing of the loss of pairs, 0 to below 1 (default: 0)"},
+    )
+
 
 class WeightSchedule:
-    """A number, or numbers at some updates and straight lines between them."""
+    """A constant weight, or a piecewise linear function of the update."""
 
-    def __init__(self, given: str, flag: str, start: int = 0) -> None:
-        """Read the schedule.
+    def __init__(self, spec: str, flag: str, start: int = 0) -> None:
+        """Parse the schedule.
 
         Args:
-            given: 0.2, or 0:0,1000:0,2000:0.2, updates with their weights
-            flag: where it was given
-            start: the weight is 0 before this update
+            spec: a weight such as 0.2, or updates with weights such as 0:0,1000:0,2000:0.2.
+            flag: the option, for errors.
+            start: the weight is 0 before this update.
         """
         self.start = start
-        self.points = _points(str(given), flag)
+        self.points = _parse_points(str(spec), flag)
         if start < 0:
-            raise ConfigurationError(f"The first update is {start}; expected 0 or more.")
+            raise ConfigurationError(f"The start update is {start}; expected 0 or more.")
 
     def at(self, update: int) -> float:
         """Return the weight at an update."""
@@ -54,75 +100,29 @@ class WeightSchedule:
         return last[1]
 
 
-def _points(given: str, flag: str) -> list[tuple[int, float]]:
-    parts = given.split(",")
-    words = [part.split(":") for part in parts] if ":" in given else [["0", given]]
+def _parse_points(spec: str, flag: str) -> list[tuple[int, float]]:
+    parts = spec.split(",")
+    words = [part.split(":") for part in parts] if ":" in spec else [["0", spec]]
     try:
         points = [(int(update), float(weight)) for update, weight in words]
     except ValueError:
         points = []
     updates = [update for update, _ in points]
-    is_good = all(0 <= weight < float("inf") for _, weight in points)
-    if not points or updates != sorted(set(updates)) or not is_good:
+    is_valid = all(0 <= weight < float("inf") for _, weight in points)
+    if not points or updates != sorted(set(updates)) or not is_valid:
         raise ConfigurationError(
-            f"{flag} is {given!r}; expected a number of 0 or more, as 0.2, or such numbers at "
-            "updates that grow, as 0:0,1000:0,2000:0.2."
+            f"{flag} is {spec!r}; expected a weight of 0 or more, such as 0.2, or weights at "
+            "increasing updates, such as 0:0,1000:0,2000:0.2."
         )
     return points
 
 
-SOURCE, TARGET = "source_text", "target_text"
-"""The monolingual texts, by the side of the pairs whose language they have."""
-WEIGHT_FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
-"""That give lambda of each text."""
-
-
-@dataclass
-class ReconstructionLossConfig(CriterionConfig):
-    """The options of the loss."""
-
-    reconstruction_weight: str = field(
-        default="0.1",
-        metadata={
-            "help": "lambda, 0 or more, of the loss of monolingual sentences, or a schedule of it: "
-            "0:0,1000:0,2000:0.2 is 0 up to update 1000 and grows to 0.2 (default: 0.1)"
-        },
-    )
-    reconstruction_target_weight: Optional[str] = field(  # noqa: UP045 - fairseq reads no other
-        default=None,
-        metadata={"help": "the same of target-side sentences (default: that of the others)"},
-    )
-    reconstruction_start_update: int = field(
-        default=0, metadata={"help": "lambda is 0 before this update (default: 0)"}
-    )
-    reconstruction_weighting: ChoiceEnum(list(WEIGHTINGS)) = field(  # type: ignore[valid-type]
-        default="marginal",
-        metadata={
-            "help": "marginal: the sum over the candidates of what leads there and back (the "
-            "slides); reinforce: both models learn from each candidate, the first by how well the "
-            "second gets back (dual learning); top1: the second from the best candidate alone, "
-            "which is back-translation (default: marginal)"
-        },
-    )
-    reconstruction_renormalize: bool = field(
-        default=False,
-        metadata={
-            "help": "with marginal, let the probabilities of the candidates sum to 1; the slides "
-            "do not"
-        },
-    )
-    label_smoothing: float = field(
-        default=0.0,
-        metadata={"help": "of the cross-entropy of pairs, 0 to below 1 (default: 0)"},
-    )
-
-
 @register_criterion("reconstruction_loss", dataclass=ReconstructionLossConfig)
 class ReconstructionLoss(Criterion):
-    """-(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), sums over words.
+    """-(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), summed over words.
 
-    It is the mean over sentences, whatever --sentence-avg says: otherwise lambda would mean
-    something else in each batch.
+    It is averaged over sentences, also without --sentence-avg, so that lambda has the same effect
+    in each batch.
     """
 
     def __init__(
@@ -138,12 +138,12 @@ class ReconstructionLoss(Criterion):
         super().__init__(task)
         if getattr(task, "directions", None) is None:
             raise ConfigurationError(
-                "--criterion reconstruction_loss needs two models. Use it with --task "
+                "--criterion reconstruction_loss needs two models. Use --task "
                 "reconstruction_translation."
             )
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(
-                f"--label-smoothing is {label_smoothing}; expected a share from 0 to below 1."
+                f"--label-smoothing is {label_smoothing}; expected 0 to below 1."
             )
         self.weighting = str(reconstruction_weighting)
         if self.weighting not in WEIGHTINGS:
@@ -151,13 +151,13 @@ class ReconstructionLoss(Criterion):
                 f"--reconstruction-weighting is {self.weighting!r}; expected "
                 f"{', '.join(WEIGHTINGS)}."
             )
-        given = {SOURCE: (WEIGHT_FLAGS[SOURCE], str(reconstruction_weight))}
-        given[TARGET] = given[SOURCE]
+        specs = {SOURCE: (WEIGHT_FLAGS[SOURCE], str(reconstruction_weight))}
+        specs[TARGET] = specs[SOURCE]
         if reconstruction_target_weight is not None:
-            given[TARGET] = WEIGHT_FLAGS[TARGET], str(reconstruction_target_weight)
+            specs[TARGET] = WEIGHT_FLAGS[TARGET], str(reconstruction_target_weight)
         self.schedules = {
             name: WeightSchedule(weight, flag, reconstruction_start_update)
-            for name, (flag, weight) in given.items()
+            for name, (flag, weight) in specs.items()
         }
         self.renormalize = reconstruction_renormalize
         self.smoothing = label_smoothing
@@ -166,52 +166,54 @@ class ReconstructionLoss(Criterion):
         """Return lambda of a monolingual text at an update."""
         return self.schedules[text].at(update)
 
-    def wanted(self, beam: int) -> int:
-        """Return how many of the candidates of a sentence count."""
+    def candidate_count(self, beam: int) -> int:
+        """Return the number of candidates of a sentence that the loss uses."""
         return 1 if self.weighting == TOP1 else beam
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, what to divide it by, and what is to be logged.
+        """Return the loss, the sample size and the logging output.
 
-        The batch is one of AccompaniedPairs; where `candidates` hold some of a monolingual text,
-        and its weight, that text counts.
+        `sample` is a batch of `BitextWithMono`. `candidates` has the candidates and the weight of
+        each monolingual text to train on.
         """
         candidates = sample.get("candidates", {})
-        passages = self._pairs(sample)
-        trips = {name: self._trip(sample[name], name, found) for name, found in candidates.items()}
-        for trip in trips.values():
-            passages.extend(trip)
-        scores = iter(model(passages))
+        batches = self._pair_batches(sample)
+        text_batches = {
+            name: self._text_batches(sample[name], name, one) for name, one in candidates.items()
+        }
+        for some in text_batches.values():
+            batches.extend(some)
+        scores = iter(model(batches))
         sentences = sample["nsentences"]
         log: dict[str, Any] = {"nsentences": sentences, "sample_size": sentences, "ntokens": 0}
         loss = torch.zeros((), device=sample["target"].device)
-        for name, passage in zip(("forward", BACKWARD), passages, strict=False):
+        for name, batch in zip(("forward", BACKWARD), batches, strict=False):
             smoothed, exact = label_smoothed_nll_loss(
-                next(scores), passage.target, self.smoothing, self.padding_idx
+                next(scores), batch.target, self.smoothing, self.padding_idx
             )
             loss = loss + smoothed
-            words = int(passage.target.ne(self.padding_idx).sum())
+            words = int(batch.target.ne(self.padding_idx).sum())
             log |= {f"{name}_loss": exact.detach(), f"{name}_tokens": words}
             log["ntokens"] += words
-        for name, trip in trips.items():
-            made = [
-                log_likelihood(next(scores), passage.target, self.padding_idx) for passage in trip
+        for name, some in text_batches.items():
+            likelihoods = [
+                log_likelihood(next(scores), batch.target, self.padding_idx) for batch in some
             ]
-            lost = self._lost(made, candidates[name])
-            # as many sentences as there are pairs, if not exactly
-            loss = loss + candidates[name]["weight"] * sentences * lost.mean()
-            log |= {f"{name}_loss": lost.detach().sum(), f"{name}_sentences": len(lost)}
+            losses = self._text_losses(likelihoods, candidates[name])
+            # The mean, since a batch may have more pairs than sentences.
+            loss = loss + candidates[name]["weight"] * sentences * losses.mean()
+            log |= {f"{name}_loss": losses.detach().sum(), f"{name}_sentences": len(losses)}
         return loss, sentences, {**log, "loss": loss.detach()}
 
-    def _pairs(self, sample: dict[str, Any]) -> list[DirectionBatch]:
-        """Return the pairs, forward and backward."""
+    def _pair_batches(self, sample: dict[str, Any]) -> list[DirectionBatch]:
+        """Return the batches of pairs, forward and backward."""
         forward, backward = self.task.directions
-        passages = []
+        batches = []
         for direction, pairs in ((forward, sample), (backward, sample[BACKWARD])):
             sides = pairs["net_input"]
-            passages.append(
+            batches.append(
                 DirectionBatch(
                     direction,
                     sides["src_tokens"],
@@ -220,31 +222,31 @@ class ReconstructionLoss(Criterion):
                     pairs["target"],
                 )
             )
-        return passages
+        return batches
 
-    def _trip(
+    def _text_batches(
         self, text: dict[str, Any], name: str, candidates: dict[str, Any]
     ) -> tuple[DirectionBatch, ...]:
-        """Return what is to be scored of a monolingual text."""
-        way = tuple(self.task.directions)
-        there, back = reconstruction_batches(
+        """Return the batches to score of a monolingual text."""
+        directions = tuple(self.task.directions)
+        forward, backward = reconstruction_batches(
             text,
             candidates,
-            way if name == SOURCE else way[::-1],
+            directions if name == SOURCE else directions[::-1],
             self.padding_idx,
             self.task.cfg.left_pad_source,
         )
-        return (back,) if self.weighting == TOP1 else (there, back)
+        return (backward,) if self.weighting == TOP1 else (forward, backward)
 
-    def _lost(self, made: list[Tensor], candidates: dict[str, Any]) -> Tensor:
-        """Return the loss of each sentence, from the likelihoods of all ways."""
+    def _text_losses(self, likelihoods: list[Tensor], candidates: dict[str, Any]) -> Tensor:
+        """Return the loss of each sentence, from the likelihoods of its candidates."""
         shape = candidates["count"], candidates["beam"]
-        scores = [group_candidates(one, candidates["slots"], *shape) for one in made]
+        scores = [group_candidates(one, candidates["slots"], *shape) for one in likelihoods]
         return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalize)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss of a pair, that of a word in each direction, that of a sentence of text."""
+        """Log the loss per pair, per word of each direction, and per monolingual sentence."""
         total = totals(logging_outputs)
         size = total("sample_size")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)

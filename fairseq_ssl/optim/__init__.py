@@ -1,1 +1,1 @@
-"""What --optimizer selects."""
+"""Optimizers registered with fairseq."""

@@ -1,4 +1,4 @@
-"""Adam without weight decay of biases and norms, and Adam of the embedding rows in a batch."""
+"""Variants of Adam: BERT's, without weight decay of vectors, and a lazy one for embeddings."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 @dataclass
 class BertAdamConfig(FairseqAdamConfig):
-    """The options of fairseq's Adam."""
+    """Options of fairseq's Adam."""
 
 
 @register_optimizer("bert_adam", dataclass=BertAdamConfig)
 class BertAdam(FairseqAdam):
-    """fairseq's Adam in two groups: weight decay applies to matrices, not to vectors."""
+    """fairseq's Adam with weight decay of matrices but not of vectors (biases, norms)."""
 
     def __init__(self, cfg: BertAdamConfig, params: Iterable[Tensor]) -> None:
         weights = list(params)
@@ -31,75 +31,80 @@ class BertAdam(FairseqAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return False: --fp16 flattens all weights into one vector without this."""
+        """Return False. With flat parameters, --fp16 would merge all weights into one vector."""
         return False
 
 
-MEANS = ("exp_avg", "exp_avg_sq")
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""Keys of the moments in the state of fairseq's Adam."""
 
 
 @dataclass
 class LazyAdamConfig(FairseqAdamConfig):
-    """The options are those of fairseq's Adam."""
+    """Options of fairseq's Adam."""
 
 
-class Rows(NamedTuple):
-    """The rows of a table that have a gradient."""
+class SparseRows(NamedTuple):
+    """The rows of an embedding table that have a gradient."""
 
     table: nn.Parameter
-    numbers: Tensor
+    indices: Tensor
     weights: nn.Parameter
 
 
 class RowAdam(Adam):
-    """fairseq's Adam; of a weight whose gradient is sparse it sees the rows in it alone.
+    """fairseq's Adam that updates only the rows with a gradient if the gradient is sparse.
 
-    All other rows stay as they are, and so do their running means: Adam itself would let them
-    drift on with their momentum, and read and write the whole table in every step.
+    All other rows and their moments are unchanged. Plain Adam would update them by their
+    momentum, and read and write the whole table in each step.
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all weights."""
-        found = [self._taken(group, place) for group, place in self._sparse()]
+        extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
         finally:
-            for group, place, rows in found:
-                self._put_back(group, place, rows)
+            for group, index, rows in extracted:
+                self._write_rows(group, index, rows)
 
-    def _sparse(self) -> list[tuple[dict[str, Any], int]]:
+    def _find_sparse(self) -> list[tuple[dict[str, Any], int]]:
         return [
-            (group, place)
+            (group, index)
             for group in self.param_groups
-            for place, weight in enumerate(group["params"])
+            for index, weight in enumerate(group["params"])
             if weight.grad is not None and weight.grad.is_sparse
         ]
 
-    def _taken(self, group: dict[str, Any], place: int) -> tuple[dict[str, Any], int, Rows]:
-        """Put the rows of a table into its place, with their own state."""
-        table = group["params"][place]
+    def _extract_rows(
+        self, group: dict[str, Any], index: int
+    ) -> tuple[dict[str, Any], int, SparseRows]:
+        """Replace a table in its group by its rows with a gradient, with their state."""
+        table = group["params"][index]
         gradient = table.grad.coalesce()
-        numbers = gradient.indices()[0]
-        rows = Rows(table, numbers, nn.Parameter(table.data[numbers]))
+        indices = gradient.indices()[0]
+        rows = SparseRows(table, indices, nn.Parameter(table.data[indices]))
         rows.weights.grad = gradient.values()
         state = self.state[table]
         if not state:
             state["step"] = 0
-            state.update({name: torch.zeros_like(table.data, dtype=torch.float) for name in MEANS})
+            for name in MOMENTS:
+                state[name] = torch.zeros_like(table.data, dtype=torch.float)
         self.state[rows.weights] = {
             "step": state["step"],
-            **{name: state[name][numbers] for name in MEANS},
+            **{name: state[name][indices] for name in MOMENTS},
         }
-        group["params"][place] = rows.weights
-        return group, place, rows
+        group["params"][index] = rows.weights
+        return group, index, rows
 
-    def _put_back(self, group: dict[str, Any], place: int, rows: Rows) -> None:
-        group["params"][place] = rows.table
-        moved, state = self.state.pop(rows.weights), self.state[rows.table]
-        rows.table.data[rows.numbers] = rows.weights.data
-        state["step"] = moved["step"]
-        for name in MEANS:
-            state[name][rows.numbers] = moved[name].to(state[name])
+    def _write_rows(self, group: dict[str, Any], index: int, rows: SparseRows) -> None:
+        """Restore the table in its group, with the updated rows and state."""
+        group["params"][index] = rows.table
+        updated, state = self.state.pop(rows.weights), self.state[rows.table]
+        rows.table.data[rows.indices] = rows.weights.data
+        state["step"] = updated["step"]
+        for name in MOMENTS:
+            state[name][rows.indices] = updated[name].to(state[name])
 
 
 @register_optimizer("lazy_adam", dataclass=LazyAdamConfig)
@@ -111,25 +116,25 @@ class LazyAdam(FairseqAdam):
         self._optimizer = RowAdam(params, **self.optimizer_config)
 
     def multiply_grads(self, c: Any) -> None:
-        """Multiply all gradients, of which some are sparse, by a number."""
+        """Multiply all gradients by a number."""
         for gradient in self._gradients():
             gradient.mul_(c)
 
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip the norm of all gradients together."""
+        """Clip the total norm of all gradients."""
         parts = [SimpleNamespace(grad=gradient) for gradient in self._gradients()]
         norm: Tensor = utils.clip_grad_norm_(parts, max_norm, aggregate_norm_fn)
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return what of each gradient is there, to be changed in place."""
-        found = []
+        """Return the values of all gradients, dense or sparse, for in-place changes."""
+        gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
-                found.append(weight.grad.values())
+                gradients.append(weight.grad.values())
             elif weight.grad is not None:
-                found.append(weight.grad.data)
-        return found
+                gradients.append(weight.grad.data)
+        return gradients

@@ -179,7 +179,7 @@ class ReconstructionTranslationTask(TranslationTask):
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
             weight = criterion.weight(name, update_num)
             if name in sample and weight:
-                beam = criterion.wanted(self.cfg.reconstruction_beam)
+                beam = criterion.candidate_count(self.cfg.reconstruction_beam)
                 found = self._found(sample[name], model, direction)
                 padding = self.directions[direction].target_dictionary.pad()
                 candidates[name] = {**collate_candidates(found, padding, beam), "weight": weight}

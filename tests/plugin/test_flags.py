@@ -154,7 +154,7 @@ FLAGS = {
     },
     "reconstruction_loss": {
         "--reconstruction-weight": "default: 0.1",
-        "--reconstruction-target-weight": "that of the others",
+        "--reconstruction-target-weight": "same for target-side text",
         "--reconstruction-start-update": "default: 0",
         "--reconstruction-weighting": "default: marginal",
         "--reconstruction-renormalize": "sum to 1",

@@ -254,7 +254,7 @@ def test_batches_of_mixed_lengths_are_new_in_each_epoch(folder: Path) -> None:
 def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
     assert built(folder, "pointer_transformer_tiny")
     flags = ("--copy-vocabulary", "10")
-    with pytest.raises(ConfigurationError, match="--copy-vocabulary is 10, and the dictionary has"):
+    with pytest.raises(ConfigurationError, match="--copy-vocabulary is 10, but the dictionary has"):
         built(folder, "pointer_transformer_tiny", *flags)
 
 
@@ -264,8 +264,8 @@ def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
         (("--reconstruction-beam", "0"), "expected 1 or more"),
         (("--reconstruction-search", "greedy"), "expected beam, sampling"),
         (("--reconstruction-max-len", "2"), "expected auto, or a,b"),
-        (("--reconstruction-weight", "-1"), "expected a number of 0 or more"),
-        (("--label-smoothing", "1"), "expected a share"),
+        (("--reconstruction-weight", "-1"), "expected a weight of 0 or more"),
+        (("--label-smoothing", "1"), "expected 0 to below 1"),
         (("--eval-bleu",), "does not go with --eval-bleu"),
         (("--num-batch-buckets", "3"), "does not go with --num-batch-buckets"),
         (("--criterion", "cross_entropy"), "needs --criterion reconstruction_loss"),

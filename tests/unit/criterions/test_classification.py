@@ -82,7 +82,7 @@ def test_cross_entropy_and_its_counts() -> None:
     loss, size, log = ClassificationCrossEntropy(TASK)(model, sample())
     torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
     right = (model(**inputs()).argmax(-1) == torch.tensor([0, 2])).sum()
-    assert (size, log["right"], log["extra_loss"]) == (2, right, 0)
+    assert (size, log["correct"], log["extra_loss"]) == (2, right, 0)
     with pytest.raises(ConfigurationError, match="needs labels"):
         ClassificationCrossEntropy(TASK)(model, {"net_input": inputs()})
 

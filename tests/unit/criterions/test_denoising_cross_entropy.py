@@ -196,7 +196,7 @@ def test_a_batch_that_noise_has_not_changed_trains_to_end() -> None:
     loss.backward()
     assert size == 3
     assert (gradient(model).abs().sum(-1) > 0).equal(TARGET.eq(EOS))
-    assert (logged["changed"], logged["changed_right"]) == (0, 0)
+    assert (logged["changed"], logged["changed_correct"]) == (0, 0)
 
 
 def test_only_kept_positions_go_through_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,5 +289,5 @@ def test_batches_that_do_not_tell_and_bad_shares_are_refused() -> None:
         criterion(3.0)
     with pytest.raises(ConfigurationError, match=r"--label-smoothing is -0\.1"):
         criterion(0.03, -0.1)
-    with pytest.raises(ConfigurationError, match="Leave --sentence-avg out"):
+    with pytest.raises(ConfigurationError, match="Remove --sentence-avg"):
         DenoisingCrossEntropy(Namespace(target_dictionary=dictionary()), 0.0, 0.03, True)

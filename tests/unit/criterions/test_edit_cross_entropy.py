@@ -107,5 +107,5 @@ def test_settings_that_can_not_be_are_refused() -> None:
         criterion(label_smoothing=1)
     without = sample()
     del without["labels"]
-    with pytest.raises(ConfigurationError, match="needs the labels"):
+    with pytest.raises(ConfigurationError, match="needs edit labels"):
         criterion()(Fixed(torch.randn(7, 5)), without)
