@@ -1,7 +1,6 @@
-"""How models write their output: what the tasks' `build_generator` returns.
+"""Generators returned by the tasks' `build_generator`.
 
-Edits in rounds: `edit_rounds`, made by `edit_decoding` of its options; each round asks
-`edit_probabilities`, then `edit_choice` among `possible_edits`, and `edited_ids` makes them.
-Searches beside fairseq's: `aggressive_decoding`, `copying_search`, `noisy_beam`; `fluency_boost`
-keeps some of what a search found.
+Edit taggers: `edit_rounds` has the generator, `edit_probabilities` calls the models, `edit_choice`
+chooses and applies edits, `edit_corrector` is the Python interface. Beside fairseq's beam search:
+`aggressive_decoding`, `copying_search` and `noisy_beam`. `fluency_boost` filters n-best lists.
 """

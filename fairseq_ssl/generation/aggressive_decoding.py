@@ -1,11 +1,10 @@
-"""Greedy search that takes the source for a draft and checks all of it at once.
+"""Aggressive decoding: greedy search that verifies the source as a draft (Sun et al., 2021).
 
-Where source and target differ in few places, most of what a greedy search writes is there to be
-read already. The decoder is given what is written, and after it the rest of the source as if
-that had been written too; up to the first place where its own choice is another one, this is
-what greedy search would have written, and its choice there comes next. Then the source is
-taken up again, behind the word that matches (Sun et al., 2021, aggressive decoding), with the
-words that the decoder would have changed in it further on.
+If source and target differ in few tokens, most of the output of greedy search is a copy of the
+source. The decoder reads the output so far and the rest of the source as a draft, in one step. Up
+to the first position where its choice differs from the draft, this is the output of greedy search,
+and its choice at that position is the next token. Decoding continues with a new draft: the source
+after the matching token, with the decoder's other changes.
 """
 
 from __future__ import annotations
@@ -23,116 +22,116 @@ from torch import Tensor
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.functional import is_plain_softmax
 
-AGGRESSIVE = (
-    "write what greedy search writes, up to rounding, in fewer steps: the source is the draft, "
-    "and the decoder checks all of it at once; needs --beam 1 and a joined dictionary"
+AGGRESSIVE_HELP = (
+    "decode with the source as a draft that the decoder verifies in one step: the output of greedy "
+    "search, up to rounding, in fewer steps; needs --beam 1 and a joint dictionary"
 )
-"""What --aggressive does."""
+"""Help of --aggressive."""
 
-REACH = 4
-"""How far from where a draft failed the source is searched for the word that was chosen."""
+REALIGN_DISTANCE = 4
+"""Maximum distance at which the chosen token is searched for in the source."""
 
 
-class Planned(NamedTuple):
-    """A token that may come next."""
+class DraftToken(NamedTuple):
+    """A token of the draft."""
 
     token: int
-    goes_on: int
-    """Where the source goes on after it."""
+    resume_at: int
+    """Position at which the source continues after the token."""
 
 
 class Draft:
-    """A sentence that is being written, and what may come of it: at first all of the source."""
+    """A hypothesis and the draft of its continuation, at first the whole source."""
 
     def __init__(self, source: list[int], first: int, eos: int) -> None:
-        """Begin with `first` alone, and a source without padding and end before one."""
+        """Start with the token `first` and a source without padding and end symbol."""
         self.source = source
         self.first = first
         self.eos = eos
         self.written: list[int] = []
         self.scores: list[float] = []
         self.begin = 0
-        self.plan = [Planned(token, place + 1) for place, token in enumerate(source)]
+        self.plan = [DraftToken(token, index + 1) for index, token in enumerate(source)]
 
     @property
     def tokens(self) -> list[int]:
-        """What the decoder is given: what is written, and what is planned."""
-        return [self.first, *self.written, *(planned.token for planned in self.plan)]
+        """The input of the decoder: the hypothesis, then the draft."""
+        return [self.first, *self.written, *(one.token for one in self.plan)]
 
     @property
     def is_done(self) -> bool:
-        """Whether the end is written."""
+        """Whether the hypothesis is finished."""
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:
-        """Take over the choices up to the first that is not what was planned, and plan anew.
+        """Accept the choices up to the first difference from the draft. Build a new draft.
 
         Args:
-            chosen: what greedy search writes after the last token written, and after those
-                that follow in the plan
-            scores: their log-probabilities
+            chosen: the choices of greedy search after the hypothesis and after each draft token.
+            scores: their log-probabilities.
         """
-        planned = [*(planned.token for planned in self.plan), self.eos]
+        expected = [*(one.token for one in self.plan), self.eos]
         same = 0
-        while same < len(chosen) - 1 and chosen[same] == planned[same]:
+        while same < len(chosen) - 1 and chosen[same] == expected[same]:
             same += 1
         self.written += chosen[: same + 1]
         self.scores += scores[: same + 1]
         if not self.is_done:
-            place = self.plan[same - 1].goes_on if same else self.begin
-            self._plan(resumed(self.source, place, chosen[same]), chosen, same)
+            position = self.plan[same - 1].resume_at if same else self.begin
+            begin = realign(self.source, position, chosen[same])
+            self._build_draft(begin, chosen, same)
 
-    def _plan(self, begin: int, chosen: list[int], same: int) -> None:
-        """Plan the rest of the source, and the edits that the decoder would have made in it.
+    def _build_draft(self, begin: int, chosen: list[int], same: int) -> None:
+        """Build a draft from the rest of the source and the decoder's other changes to it.
 
-        Choices behind the first edit were made after words that now are others, and are most
-        often the same: so all edits are tried at once, and not one after the other.
+        The choices after the first difference were made for another prefix, but are usually the
+        same for the new one, so all changes are tried at once.
         """
-        wanted: dict[int, int] = {}
-        for place, number in self._copied(same, len(chosen)):
-            wanted[place] = chosen[number]
-        plan: list[Planned] = []
-        place = begin
-        while place < len(self.source):
-            token = self.source[place]
-            other = wanted.get(place, token)
-            if other == self.eos:
+        changes: dict[int, int] = {}
+        for position, index in self._copied_positions(same, len(chosen)):
+            changes[position] = chosen[index]
+        plan: list[DraftToken] = []
+        position = begin
+        while position < len(self.source):
+            token = self.source[position]
+            choice = changes.get(position, token)
+            if choice == self.eos:
                 break
-            goes_on = resumed(self.source, place, other)
-            plan.append(Planned(other, goes_on))
-            if goes_on <= place:  # it was put in before the token
-                plan.append(Planned(token, place + 1))
-            place = max(goes_on, place + 1)
+            resume_at = realign(self.source, position, choice)
+            plan.append(DraftToken(choice, resume_at))
+            if resume_at <= position:  # inserted before the token
+                plan.append(DraftToken(token, position + 1))
+            position = max(resume_at, position + 1)
         self.begin, self.plan = begin, plan
 
-    def _copied(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the places of the source that stand in the plan after `same`, and where."""
-        for number in range(same + 1, min(end, len(self.plan))):
-            place = self.plan[number].goes_on - 1
-            if self.plan[number - 1].goes_on == place:
-                yield place, number
+    def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the source positions copied in the draft after `same`, with their draft indices."""
+        for index in range(same + 1, min(end, len(self.plan))):
+            position = self.plan[index].resume_at - 1
+            if self.plan[index - 1].resume_at == position:
+                yield position, index
 
 
-def resumed(source: list[int], place: int, chosen: int) -> int:
-    """Return where the source goes on after `chosen` was written in the place of one token.
+def realign(source: list[int], position: int, chosen: int) -> int:
+    """Return the position at which the source continues after `chosen` replaced a token.
 
-    If the token is there, or near, the source goes on behind it, nearest first: a token that
-    is further on was reached by leaving some out, one before by putting some in. Otherwise it
-    stands for the token of the source.
+    If `chosen` is in the source near `position`, the source continues after its nearest
+    occurrence: a later one means deleted tokens, an earlier one inserted tokens. Otherwise `chosen`
+    replaces the token at `position`.
     """
-    for distance in range(REACH + 1):
-        for near in (place + distance, place - distance):
+    for distance in range(REALIGN_DISTANCE + 1):
+        for near in (position + distance, position - distance):
             if 0 <= near < len(source) and source[near] == chosen:
                 return near + 1
-    return min(place + 1, len(source))
+    return min(position + 1, len(source))
 
 
 def _log_probabilities(
     model: Any, tokens: Tensor, source: Any, begin: int, temperature: float
 ) -> Tensor:
-    """Return log p [rows, time - begin, words] of what comes after `begin` tokens or more.
+    """Return log p [rows, time - begin, words] after `begin` or more tokens.
 
-    Where each position goes through a softmax of its own, those before are not put through it.
+    If possible, the output layer is applied at these positions only.
     """
     decoder = model.decoder
     skipped = begin if is_plain_softmax(model) else 0
@@ -150,26 +149,22 @@ def _log_probabilities(
 
 
 class AggressiveGenerator(SequenceGenerator):
-    """Writes what greedy search writes, in fewer steps of the decoder.
-
-    The models need an encoder, and a decoder that can be given a whole target.
-    """
+    """Aggressive decoding for models with an encoder and a decoder."""
 
     def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
         super().__init__(models, dictionary, **options)
         if self.beam_size != 1:
             raise ConfigurationError(
-                f"--aggressive writes what greedy search does, and --beam is {self.beam_size}. "
-                "Give --beam 1."
+                f"--aggressive is a greedy search, but --beam is {self.beam_size}. Set --beam 1."
             )
         if type(self.search) is not BeamSearch or self.repeat_ngram_blocker is not None:
             raise ConfigurationError(
-                "--aggressive is a search of its own: leave out --sampling, --constraints, "
-                "--diverse-beam-groups, --diversity-rate, --match-source-len and "
+                "--aggressive cannot be used with other searches. Remove --sampling, "
+                "--constraints, --diverse-beam-groups, --diversity-rate, --match-source-len and "
                 "--no-repeat-ngram-size."
             )
         if self.lm_model is not None:
-            raise ConfigurationError("--aggressive does not go with --lm-path.")
+            raise ConfigurationError("--aggressive cannot be used with --lm-path.")
 
     def _generate(
         self,
@@ -178,18 +173,18 @@ class AggressiveGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Return a hypothesis for each sentence of the batch, as fairseq does."""
+        """Return a list of one hypothesis for each sentence of the batch."""
         if prefix_tokens is not None or constraints is not None:
             raise ConfigurationError(
-                "--aggressive goes neither with --prefix-size nor with --constraints."
+                "--aggressive cannot be used with --prefix-size or --constraints."
             )
         source = sample["net_input"]["src_tokens"]
-        longest = int(self.max_len_a * source.size(1) + self.max_len_b)
-        longest = min(longest, self.max_len - 1)
-        if self.min_len > longest:
+        max_length = int(self.max_len_a * source.size(1) + self.max_len_b)
+        max_length = min(max_length, self.max_len - 1)
+        if self.min_len > max_length:
             raise ConfigurationError(
-                f"--min-len is {self.min_len}, and --max-len-a, --max-len-b and the positions of "
-                f"the model end targets of this batch after {longest} tokens. Give a lower "
+                f"--min-len is {self.min_len}, but --max-len-a, --max-len-b and the positions of "
+                f"the model limit targets in this batch to {max_length} tokens. Set a lower "
                 "--min-len or a higher --max-len-b."
             )
         first = self.eos if bos_token is None else bos_token
@@ -200,44 +195,44 @@ class AggressiveGenerator(SequenceGenerator):
         encoded = self.model.forward_encoder(sample["net_input"])
         active = drafts
         while active:
-            self._extend(active, encoded, longest, source.device)
-            left = [row for row, draft in enumerate(active) if not draft.is_done]
-            if left and len(left) < len(active):
-                rows = torch.tensor(left, device=source.device)
+            self._extend(active, encoded, max_length, source.device)
+            unfinished = [row for row, draft in enumerate(active) if not draft.is_done]
+            if unfinished and len(unfinished) < len(active):
+                rows = torch.tensor(unfinished, device=source.device)
                 encoded = self.model.reorder_encoder_out(encoded, rows)
-            active = [active[row] for row in left]
+            active = [active[row] for row in unfinished]
         return [[self._hypothesis(draft, source)] for draft in drafts]
 
     def _extend(
-        self, drafts: list[Draft], encoded: list[Any], longest: int, device: torch.device
+        self, drafts: list[Draft], encoded: list[Any], max_length: int, device: torch.device
     ) -> None:
-        """Let the decoder read all drafts at once, and each draft go on as far as it is right."""
-        given = [draft.tokens[: longest + 1] for draft in drafts]
-        width = max(map(len, given))
-        padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in given]
+        """Verify all drafts in one step of the decoder, and extend their hypotheses."""
+        inputs = [draft.tokens[: max_length + 1] for draft in drafts]
+        width = max(map(len, inputs))
+        padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in inputs]
         begin = min(len(draft.written) for draft in drafts)
-        scores = self._scores(torch.tensor(padded, device=device), encoded, begin, longest)
+        scores = self._scores(torch.tensor(padded, device=device), encoded, begin, max_length)
         best, chosen = scores.max(-1)
-        for draft, tokens, *found in zip(
-            drafts, given, chosen.tolist(), best.tolist(), strict=True
+        for draft, tokens, choices, choice_scores in zip(
+            drafts, inputs, chosen.tolist(), best.tolist(), strict=True
         ):
             new = slice(len(draft.written) - begin, len(tokens) - begin)
-            draft.accept(*(part[new] for part in found))
+            draft.accept(choices[new], choice_scores[new])
 
-    def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, longest: int) -> Tensor:
-        """Return what is searched for the highest [rows, time - begin, words].
+    def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, max_length: int) -> Tensor:
+        """Return the scores to maximize [rows, time - begin, words].
 
         Args:
-            tokens: what the decoder is given [rows, time], padded on the right
-            encoded: what each model's encoder made of the sources
-            begin: tokens that all rows have written already
-            longest: the place where a target must end
+            tokens: [rows, time], input of the decoder, padded on the right.
+            encoded: the encoder output of each model.
+            begin: number of tokens that all hypotheses have.
+            max_length: maximum length of a target.
         """
         scores = self._log_probabilities(tokens, encoded, begin, self.temperature)
         scores = scores.masked_fill(scores.isnan(), -math.inf)
         scores[..., self.pad] = -math.inf
         scores[..., self.unk] -= self.unk_penalty
-        end = max(longest - begin, 0)
+        end = max(max_length - begin, 0)
         ending = scores[:, end:, self.eos].clone()
         scores[:, end:] = -math.inf
         scores[:, end:, self.eos] = ending
@@ -249,7 +244,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return the logarithm of the mean of what the models give to each word."""
+        """Return the log of the models' mean probabilities."""
         parts = [
             _log_probabilities(model, tokens, source, begin, temperature)
             for model, source in zip(self.model.models, encoded, strict=True)

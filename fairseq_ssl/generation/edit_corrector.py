@@ -1,4 +1,4 @@
-"""Correct sentences from Python: text in, text and edits out."""
+"""The Python interface to edit taggers: `EditCorrector.correct` returns text and edits."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from fairseq.data import encoders
 from torch import nn
 
 from fairseq_ssl.errors import ConfigurationError, nearest
-from fairseq_ssl.generation.edit_rounds import MadeEdit
+from fairseq_ssl.generation.edit_rounds import AppliedEdit
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A sentence corrected."""
+    """A corrected sentence."""
 
     text: str
-    edits: tuple[MadeEdit, ...]
-    """Those made, with the round, the place, the label and its probability."""
+    edits: tuple[AppliedEdit, ...]
+    """The edits of all rounds."""
     score: float
-    """Mean log probability of all edits of the last round, those that keep among them."""
+    """Mean log probability of all edits in the last round, including keep."""
     rounds: int
-    """That looked at it; the last of them often changes nothing."""
+    """Number of rounds, of which the last one often changes nothing."""
 
 
 class EditCorrector(nn.Module):
-    """Trained edit taggers with all that is needed to use them; moves to a device as a module."""
+    """An edit tagger, or an ensemble, with its task. ``to(device)`` moves the models."""
 
     def __init__(self, cfg: Any, task: Any, models: Sequence[Any]) -> None:
-        """Take what fairseq has loaded of one checkpoint or more."""
+        """Use the configuration, task and models loaded by fairseq."""
         super().__init__()
         for model in models:
             model.prepare_for_inference_(cfg)
@@ -41,23 +41,27 @@ class EditCorrector(nn.Module):
         self.set_options()
         self.tokenizer = encoders.build_tokenizer(cfg.tokenizer)
         self.subwords = encoders.build_bpe(cfg.bpe)
-        self.register_buffer("_anywhere", torch.empty(0), persistent=False)
+        self.register_buffer("_device_marker", torch.empty(0), persistent=False)
 
     def set_options(self, **options: Any) -> None:
-        """Correct with other values of these options of the task, as in edit_keep_bias=0.1."""
+        """Set options of the task, such as edit_keep_bias=0.1."""
         for name, value in options.items():
             if not hasattr(self.task.cfg, name):
                 raise ConfigurationError(
                     f"edit_labeling has no option {name}.{nearest(name, self.task.cfg)}"
                 )
             setattr(self.task.cfg, name, value)
-        self.rounds = self.task.build_generator(list(self.models), self.cfg.generation)
+        self.generator = self.task.build_generator(list(self.models), self.cfg.generation)
 
     def correct(self, sentences: Sequence[str], batch_size: int = 64) -> list[Correction]:
-        """Correct sentences, so many at a time, and return as many in the same order.
+        """Correct sentences in batches. Return the corrections in the same order.
 
-        They are cut into tokens as in training: by the tokenizer and the subwords that the model
-        was trained with if fairseq was told of them, else at spaces.
+        Sentences are tokenized with the tokenizer and the subword model in the checkpoint's
+        configuration, or else split at spaces.
+
+        Args:
+            sentences: the sentences.
+            batch_size: number of sentences to correct at a time.
         """
         if isinstance(sentences, str):
             raise ConfigurationError("correct() takes a list of sentences, not one string.")
@@ -65,23 +69,24 @@ class EditCorrector(nn.Module):
             raise ConfigurationError(f"batch_size is {batch_size}; expected 1 or more.")
         words = self.task.source_dictionary
         lines = [
-            words.encode_line(self._cut(one), add_if_not_exist=False).long() for one in sentences
+            words.encode_line(self._tokenize(one), add_if_not_exist=False).long()
+            for one in sentences
         ]
         lengths = [len(line) for line in lines]
         data = self.task.build_dataset_for_inference(lines, lengths)
         order = sorted(range(len(lines)), key=lambda one: -lengths[one])
-        found: list[Any] = [None] * len(lines)
+        corrections: list[Any] = [None] * len(lines)
         for begin in range(0, len(order), batch_size):
             batch = data.collater([data[one] for one in order[begin : begin + batch_size]])
             net_input = batch["net_input"]
-            device = self.get_buffer("_anywhere").device
-            moved = {name: tensor.to(device) for name, tensor in net_input.items()}
-            done = self.task.inference_step(self.rounds, self.models, {"net_input": moved})
-            for one, hypotheses in zip(batch["id"].tolist(), done, strict=True):
-                found[one] = self._correction(hypotheses[0])
-        return found
+            device = self.get_buffer("_device_marker").device
+            inputs = {name: tensor.to(device) for name, tensor in net_input.items()}
+            results = self.task.inference_step(self.generator, self.models, {"net_input": inputs})
+            for one, hypotheses in zip(batch["id"].tolist(), results, strict=True):
+                corrections[one] = self._correction(hypotheses[0])
+        return corrections
 
-    def _cut(self, sentence: str) -> str:
+    def _tokenize(self, sentence: str) -> str:
         for part in (self.tokenizer, self.subwords):
             sentence = sentence if part is None else part.encode(sentence)
         return sentence

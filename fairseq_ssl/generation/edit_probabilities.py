@@ -1,4 +1,4 @@
-"""Edit probabilities of sentences, those of long sentences from overlapping windows."""
+"""Edit probabilities of sentences. Long sentences are split into overlapping windows."""
 
 from __future__ import annotations
 
@@ -18,98 +18,98 @@ from fairseq_ssl.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """What a model is to see, and which positions of it count.
+    """Windows of sentences, and the positions of each window to use.
 
-    The positions that count are those of the text, each once, in its order.
+    Each position of the text is used in exactly one window, in order.
     """
 
     text: Spans
-    """The ids of each piece, the start first."""
+    """The ids of each window, with the start first."""
     begins: Ids
-    """The first position of each that counts: 0, the start, only where a sentence begins."""
+    """The first position of each window to use. 0, the start, only at the start of a sentence."""
     ends: Ids
-    """The position after the last that counts."""
+    """The position after the last one to use."""
 
     @property
     def counts(self) -> Ids:
-        """How many positions of each piece count."""
+        """Number of positions to use in each window."""
         return self.ends - self.begins
 
     def select(self, which: Ids) -> WindowBatch:
-        """Return these pieces, in this order."""
+        """Return the windows with the indices `which`."""
         return WindowBatch(self.text.select(which), self.begins[which], self.ends[which])
 
     @cached_property
-    def wanted(self) -> Ids | None:
-        """The positions that count, among those of all pieces end to end; None: all."""
+    def used_positions(self) -> Ids | None:
+        """The positions to use, as indices into the concatenated windows. None: all."""
         if int(self.counts.sum()) == len(self.text.ids):
             return None
         counts = self.counts
         first = np.repeat(self.text.starts + self.begins - _starts(counts), counts)
-        found: Ids = first + np.arange(len(first))
-        return found
+        positions: Ids = first + np.arange(len(first))
+        return positions
 
     @cached_property
     def ids(self) -> Ids:
-        """The ids of the positions that count."""
-        found: Ids = self.text.ids if self.wanted is None else self.text.ids[self.wanted]
-        return found
+        """The ids at the positions to use."""
+        used = self.used_positions
+        ids: Ids = self.text.ids if used is None else self.text.ids[used]
+        return ids
 
     @cached_property
     def sentence_starts(self) -> Ids:
-        """Where, among the positions that count, a sentence starts."""
-        found: Ids = _starts(self.counts)[self.begins == 0]
-        return found
+        """The positions of sentence starts among the positions to use."""
+        starts: Ids = _starts(self.counts)[self.begins == 0]
+        return starts
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Cuts sentences into windows of equal length; each token counts where it is most inside."""
+    """Windows of equal length, which use each token where it is most central."""
 
     size: int
-    """Tokens in a window, without the start and the end that each has."""
+    """Number of tokens in a window, without start and end."""
     overlap: int
-    """Tokens that two windows in a row share."""
+    """Number of tokens that consecutive windows share."""
 
     @classmethod
     def of_model(cls, positions: int, overlap: int | None) -> Windows:
-        """Make them for a model of so many positions; by default a quarter of each overlaps."""
+        """Build windows for a model's number of positions. The default overlap is a quarter."""
         size = positions - 2
         if size < 1:
             raise ConfigurationError(
-                f"The model sees {positions} positions; expected 3 or more, for a start, a token "
-                "and an end. See --max-source-positions."
+                f"The model has {positions} positions; expected 3 or more, for a start, a token "
+                "and an end (--max-source-positions)."
             )
         if overlap is None:
             overlap = size // 4
         if not 0 <= overlap < size:
             raise ConfigurationError(
                 f"--edit-window-overlap is {overlap}; expected 0 or more, and less than the {size} "
-                "tokens of a window."
+                "tokens in a window."
             )
         return cls(size, overlap)
 
-    def cut(self, text: Spans) -> WindowBatch:
-        """Cut sentences, each with its start first."""
+    def split(self, text: Spans) -> WindowBatch:
+        """Split sentences, each with its start first, into windows."""
         tokens = text.lengths - 1
         if tokens.max(initial=0) <= self.size:
             return WindowBatch(text, np.zeros_like(tokens), text.lengths)
         step = self.size - self.overlap
         counts = 1 + -(-np.maximum(tokens - self.size, 0) // step)
         sentence = np.repeat(np.arange(len(text)), counts)
-        number = np.arange(len(sentence)) - np.repeat(_starts(counts), counts)
+        window = np.arange(len(sentence)) - np.repeat(_starts(counts), counts)
         lengths = np.minimum(tokens, self.size)[sentence]
-        first = np.minimum(number * step, tokens[sentence] - lengths)
+        first = np.minimum(window * step, tokens[sentence] - lengths)
         index = np.repeat(text.starts[sentence] + 1 + first - _starts(lengths), lengths)
-        pieces = Spans(text.ids[index + np.arange(len(index))], lengths)
-        begins, ends = self._inner(first, number == 0, tokens[sentence])
-        return WindowBatch(pieces.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
+        windows = Spans(text.ids[index + np.arange(len(index))], lengths)
+        begins, ends = self._used_range(first, window == 0, tokens[sentence])
+        return WindowBatch(windows.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
 
-    def _inner(self, first: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
-        """Return which tokens of its sentence count in each window; the start is number -1.
+    def _used_range(self, first: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
+        """Return the range of tokens in the sentence to use from each window. The start is -1.
 
-        Where two windows overlap the border is in the middle: from there on a token is farther
-        from the begin of the second than from the end of the first.
+        Two windows meet in the middle of their overlap.
         """
         previous = np.roll(first, 1)
         begins = np.where(is_first, -1, (previous + self.size - 1 + first) // 2 + 1)
@@ -123,42 +123,41 @@ def _starts(lengths: Ids) -> Ids:
 
 
 class Probabilities(NamedTuple):
-    """In float32, for the start and each token of sentences, end to end."""
+    """Probabilities of the starts and tokens of sentences, concatenated, in float32."""
 
     edits: Tensor
     """[positions, labels]"""
     errors: Tensor
-    """That there is an edit [positions]."""
+    """[positions], the probability of any edit."""
 
 
 class EditProbabilities:
-    """Asks one model, or takes the mean of several (PIE, section 3.1.1).
+    """Edit probabilities of one model, or averaged over an ensemble (PIE, section 3.1.1).
 
-    The probability of an error is what a model's detection head says; without one it is 1 minus
-    that of keep.
+    The probability of an error is that of the detection head, or else 1 minus that of keep.
     """
 
     def __init__(self, models: Sequence[Any], dictionary: Any) -> None:
-        """Make it for models that score the edits of the tokens of a dictionary."""
+        """Use models with the same token dictionary."""
         self.models = models
         self.start_and_end = dictionary.bos(), dictionary.eos()
         self.pad, self.unknown = dictionary.pad(), dictionary.unk()
 
     @torch.no_grad()
-    def __call__(self, text: Spans, wanted: Ids | None, device: torch.device) -> Probabilities:
-        """Ask for the edits of sentences.
+    def __call__(self, text: Spans, positions: Ids | None, device: torch.device) -> Probabilities:
+        """Compute the edit probabilities of sentences.
 
         Args:
-            text: sentences, each with its start first
-            wanted: for which of their positions; None: for all
-            device: where the models are
+            text: sentences, each with its start first.
+            positions: indices of positions to return. None: all.
+            device: device of the models.
         """
         tokens = self.batch(text).to(device)
         lengths = torch.from_numpy(text.lengths + 1).to(device)
-        which = None if wanted is None else torch.from_numpy(wanted).to(device)
-        edits, errors = self._of_model(self.models[0], tokens, lengths, which)
+        which = None if positions is None else torch.from_numpy(positions).to(device)
+        edits, errors = self._call_model(self.models[0], tokens, lengths, which)
         for model in self.models[1:]:
-            more = self._of_model(model, tokens, lengths, which)
+            more = self._call_model(model, tokens, lengths, which)
             edits += more.edits
             errors += more.errors
         if len(self.models) > 1:
@@ -167,19 +166,18 @@ class EditProbabilities:
         return Probabilities(edits, errors)
 
     def batch(self, text: Spans) -> Tensor:
-        """Lay sentences out as [batch, time], with their ends, padded on the right.
+        """Return sentences with end symbols as [batch, time], padded on the right.
 
-        A word that is written as a symbol of fairseq's for the end or for padding is one that
-        the model does not know.
+        End symbols and padding within the text become <unk>.
         """
         ids = text.ids
         symbols = (ids == self.start_and_end[1]) | (ids == self.pad)
         if symbols.any():
             ids = np.where(symbols, self.unknown, ids)
-        whole = Spans(ids, text.lengths).with_last(self.start_and_end[1])
-        return torch.from_numpy(whole.pad(self.pad, False, 0, 1))
+        sentences = Spans(ids, text.lengths).with_last(self.start_and_end[1])
+        return torch.from_numpy(sentences.pad(self.pad, False, 0, 1))
 
-    def _of_model(
+    def _call_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
     ) -> Probabilities:
         logits = model(src_tokens=tokens, src_lengths=lengths)

@@ -1,7 +1,7 @@
-"""Hypotheses less fluent than what they were made of: fluency boost (Ge, Wei and Zhou, 2018).
+"""Fluency boost: keep hypotheses that are less fluent than their source (Ge, Wei and Zhou, 2018).
 
-A model that makes errors may also leave a sentence as it is, or mend it. Of its n best those alone
-are kept to which the sentence given is a correction: it is at least so many times as fluent.
+A model that generates errors may also keep or correct a sentence. Its n-best list is filtered so
+that the source is a correction of each hypothesis, that is, more fluent by a given ratio.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fairseq_ssl.text.batches import padded_batches
 
 logger = logging.getLogger(__name__)
 
-MAX_CANDIDATES = 4000
-"""Tokens scored at a time, padding included."""
+MAX_TOKENS = 4000
+"""Number of tokens scored at a time, with padding."""
 
 
 class Fluency:
-    """How a language model finds sentences: 1 / (1 + H), H its cross-entropy per token in nats.
+    """The fluency of sentences under a language model: 1 / (1 + H).
 
-    The end of a sentence is a token of it.
+    H is the cross-entropy per token, with the end symbol, in nats.
     """
 
     def __init__(self, model: Any, dictionary: Any) -> None:
@@ -37,55 +37,57 @@ class Fluency:
 
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:
-        """Load a model of fairseq's task language_modeling; `folder` holds its dict.txt."""
+        """Load a model of fairseq's task language_modeling. `folder` has its dict.txt."""
         if folder is None:
             raise ConfigurationError(
-                f"Pass --fluency-boost-data with the folder of the dict.txt of {path}."
+                f"The dictionary of {path} is missing. Set --fluency-boost-data to the folder with "
+                "its dict.txt."
             )
         models, _, task = load_models([path], data=str(folder))
         dictionary = getattr(task, "dictionary", None)
         if dictionary is None or hasattr(models[0], "encoder"):
             raise ConfigurationError(
-                f"{path} is no language model; expected one of fairseq's --task language_modeling."
+                f"{path} is not a language model; expected one of fairseq's --task "
+                "language_modeling."
             )
         return cls(models[0], dictionary)
 
-    def numbers_of(self, dictionary: Any) -> Tensor:
-        """Return this model's number of each symbol of another dictionary [symbols]."""
-        numbers = [self.dictionary.index(symbol) for symbol in dictionary.symbols]
-        unknown = numbers.count(self.dictionary.unk()) - 1
-        if unknown > len(numbers) // 2:
+    def map_symbols(self, dictionary: Any) -> Tensor:
+        """Return the language model's id of each symbol in another dictionary [symbols]."""
+        ids = [self.dictionary.index(symbol) for symbol in dictionary.symbols]
+        unknown = ids.count(self.dictionary.unk()) - 1
+        if unknown > len(ids) // 2:
             raise ConfigurationError(
-                f"The language model knows {len(numbers) - unknown} of the {len(numbers)} symbols "
-                "of the translation model. Train it on text with the same subwords."
+                f"The language model has only {len(ids) - unknown} of the {len(ids)} symbols of "
+                "the translation model. Train it on text with the same subwords."
             )
-        return torch.tensor(numbers)
+        return torch.tensor(ids)
 
-    def of(self, sentences: Sequence[Tensor]) -> Tensor:
-        """Return the fluency of each sentence [sentences], of this model's numbers and ended."""
-        found = torch.zeros(len(sentences))
-        for places in padded_batches(list(map(len, sentences)), MAX_CANDIDATES):
-            entropy = self._entropy([sentences[place] for place in places])
-            found[torch.tensor(places)] = 1 / (1 + entropy.cpu())
-        return found
+    def score(self, sentences: Sequence[Tensor]) -> Tensor:
+        """Return the fluency of sentences [sentences], given the language model's ids with </s>."""
+        fluency = torch.zeros(len(sentences))
+        for indices in padded_batches(list(map(len, sentences)), MAX_TOKENS):
+            entropy = self._entropy([sentences[index] for index in indices])
+            fluency[torch.tensor(indices)] = 1 / (1 + entropy.cpu())
+        return fluency
 
     @torch.no_grad()
     def _entropy(self, sentences: list[Tensor]) -> Tensor:
         pad = self.dictionary.pad()
         rows = torch.nn.utils.rnn.pad_sequence(sentences, True, pad)
         self.model.to(rows.device)
-        begun = rows.roll(1, 1)
-        begun[:, 0] = self.dictionary.eos()
+        previous = rows.roll(1, 1)
+        previous[:, 0] = self.dictionary.eos()
         lengths = torch.tensor([len(sentence) for sentence in sentences], device=rows.device)
-        scores = self.model(begun, src_lengths=lengths)[0]
-        each = functional.cross_entropy(
-            scores.float().flatten(0, 1), rows.flatten(), ignore_index=pad, reduction="none"
+        logits = self.model(previous, src_lengths=lengths)[0]
+        losses = functional.cross_entropy(
+            logits.float().flatten(0, 1), rows.flatten(), ignore_index=pad, reduction="none"
         )
-        return each.view_as(rows).sum(1) / lengths
+        return losses.view_as(rows).sum(1) / lengths
 
 
 class FluencyBoost:
-    """A generator whose hypotheses are fewer; where none is left, an empty one of score -inf."""
+    """A wrapper that filters a generator's hypotheses. Without any, it returns an empty one."""
 
     def __init__(
         self, generator: Any, fluency: Fluency, source: Any, target: Any, ratio: float
@@ -93,45 +95,44 @@ class FluencyBoost:
         """Wrap a generator.
 
         Args:
-            generator: one of fairseq's
-            fluency: what judges
-            source: dictionary of the sentences given
-            target: dictionary of the hypotheses
-            ratio: how many times as fluent the sentence given must be, sigma
+            generator: a fairseq generator.
+            fluency: the language model.
+            source: the dictionary of the sources.
+            target: the dictionary of the hypotheses.
+            ratio: minimum ratio of the source's to the hypothesis' fluency, sigma.
         """
         if ratio <= 0:
             raise ConfigurationError(f"--fluency-boost-ratio is {ratio}; expected above 0.")
         self.generator = generator
         self.fluency = fluency
-        self.source, self.target = fluency.numbers_of(source), fluency.numbers_of(target)
+        self.source, self.target = fluency.map_symbols(source), fluency.map_symbols(target)
         self.pad = source.pad()
         self.ratio = ratio
 
     def __getattr__(self, name: str) -> Any:
-        """Be the generator in all else."""
+        """Return an attribute of the wrapped generator."""
         return getattr(self.generator, name)
 
     def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
-        """Search, and keep what is less fluent than its source."""
-        found = self.generator.generate(models, sample, **options)
-        given = self._fluency(
-            [row[row != self.pad] for row in sample["net_input"]["src_tokens"]], self.source
-        )
-        words = [hypothesis["tokens"] for hypotheses in found for hypothesis in hypotheses]
-        made = iter(self._fluency(words, self.target).tolist())
-        kept = []
-        for fluent, hypotheses in zip(given.tolist(), found, strict=True):
-            good = [one for one in hypotheses if fluent >= self.ratio * next(made)]
-            kept.append(good or [_nothing(hypotheses[0])])
-        return kept
+        """Search, and keep hypotheses that are less fluent than their source."""
+        results = self.generator.generate(models, sample, **options)
+        sources = [row[row != self.pad] for row in sample["net_input"]["src_tokens"]]
+        source_fluency = self._score(sources, self.source).tolist()
+        tokens = [hypothesis["tokens"] for hypotheses in results for hypothesis in hypotheses]
+        fluency = iter(self._score(tokens, self.target).tolist())
+        filtered = []
+        for of_source, hypotheses in zip(source_fluency, results, strict=True):
+            kept = [one for one in hypotheses if of_source >= self.ratio * next(fluency)]
+            filtered.append(kept or [_empty_hypothesis(hypotheses[0])])
+        return filtered
 
-    def _fluency(self, sentences: list[Tensor], numbers: Tensor) -> Tensor:
-        numbers = numbers.to(sentences[0].device) if sentences else numbers
-        return self.fluency.of([numbers[sentence] for sentence in sentences])
+    def _score(self, sentences: list[Tensor], ids: Tensor) -> Tensor:
+        ids = ids.to(sentences[0].device) if sentences else ids
+        return self.fluency.score([ids[sentence] for sentence in sentences])
 
 
-def _nothing(hypothesis: dict[str, Any]) -> dict[str, Any]:
-    """Return what stands for no hypothesis; fairseq-generate can not do without one."""
-    lost = hypothesis["tokens"].new_full((1,), float("-inf"), dtype=torch.float)
-    empty = {"tokens": hypothesis["tokens"][-1:], "score": lost[0], "positional_scores": lost}
+def _empty_hypothesis(hypothesis: dict[str, Any]) -> dict[str, Any]:
+    """Return an empty hypothesis of score -inf, since fairseq-generate needs at least one."""
+    scores = hypothesis["tokens"].new_full((1,), float("-inf"), dtype=torch.float)
+    empty = {"tokens": hypothesis["tokens"][-1:], "score": scores[0], "positional_scores": scores}
     return {**hypothesis, **empty, "attention": None, "alignment": torch.empty(0)}

@@ -1,4 +1,4 @@
-"""Beam search that noise makes err: noisy back-translation (Xie et al., 2018; thesis, 4.3.1)."""
+"""Noisy beam search, for noisy back-translation (Xie et al., 2018; thesis, 4.3.1)."""
 
 from __future__ import annotations
 
@@ -14,69 +14,69 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 
 CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
-PER = (CANDIDATE, HYPOTHESIS)
+GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 class BeamNoise:
-    """The numbers r of 4.3.1, each a function of what it is added to.
+    """The random numbers r of section 4.3.1, as hashes.
 
-    What a hypothesis gets depends on the seed, its sentence and its words alone: not on the batch,
-    its place in the beam, or the machine.
+    The noise of a hypothesis depends only on the seed, its sentence and its words, not on the
+    batch, its rank in the beam or the machine.
     """
 
-    def __init__(self, beta: float, per: str = CANDIDATE, seed: int = 1) -> None:
+    def __init__(self, beta: float, granularity: str = CANDIDATE, seed: int = 1) -> None:
         """Set the noise.
 
         Args:
-            beta: how much of it, beta_random; 0 for none
-            per: candidate, a number for each word that may follow a hypothesis; hypothesis, one
-                for all that may follow it
-            seed: of the numbers
+            beta: noise strength, beta_random. 0: no noise.
+            granularity: candidate, a number for each word after a hypothesis, or hypothesis, one
+                number for all words after it.
+            seed: seed of the numbers.
         """
         if beta < 0:
             raise ConfigurationError(f"--noisy-beam-beta is {beta}; expected 0 or more.")
-        if per not in PER:
+        if granularity not in GRANULARITIES:
             raise ConfigurationError(
-                f"--noisy-beam-granularity is {per!r}; expected {', '.join(PER)}."
+                f"--noisy-beam-granularity is {granularity!r}; expected {', '.join(GRANULARITIES)}."
             )
         self.beta = beta
-        self.per = per
+        self.granularity = granularity
         self.seed = seed
 
-    def on_all(self, sentences: Tensor, written: Tensor, vocabulary: int) -> Tensor:
+    def for_next_words(self, sentences: Tensor, prefixes: Tensor, vocabulary: int) -> Tensor:
         """Return beta r for each word after each hypothesis [rows, vocabulary or 1].
 
         Args:
-            sentences: [rows], the ids of the sentences of the hypotheses
-            written: [rows, time], what they are so far
-            vocabulary: how many words may follow
+            sentences: [rows], sentence ids of the hypotheses.
+            prefixes: [rows, time], the hypotheses so far.
+            vocabulary: size of the vocabulary.
         """
-        keys = _mixed(self._base(sentences) + _parts(written).sum(1)).unsqueeze(1)
-        if self.per == CANDIDATE:
-            keys = _mixed(keys + torch.arange(vocabulary, device=keys.device))
+        keys = _hash(self._base(sentences) + _hash_words(prefixes).sum(1)).unsqueeze(1)
+        if self.granularity == CANDIDATE:
+            keys = _hash(keys + torch.arange(vocabulary, device=keys.device))
         return self.beta * _uniform(keys)
 
-    def along(self, sentence: Tensor, written: Tensor) -> Tensor:
-        """Return beta r of each word of a hypothesis [time], but for the symbol that starts it.
+    def for_hypothesis(self, sentence: Tensor, words: Tensor) -> Tensor:
+        """Return beta r for each word of a hypothesis after its start symbol [time].
 
         Args:
-            sentence: [], the id of its sentence
-            written: [1 + time], a start symbol and its words
+            sentence: [], the sentence id.
+            words: [1 + time], a start symbol and the words.
         """
-        begun = _parts(written.unsqueeze(0)).squeeze(0).cumsum(0)[:-1]
-        keys = _mixed(self._base(sentence) + begun)
-        if self.per == CANDIDATE:
-            keys = _mixed(keys + written[1:])
+        prefixes = _hash_words(words.unsqueeze(0)).squeeze(0).cumsum(0)[:-1]
+        keys = _hash(self._base(sentence) + prefixes)
+        if self.granularity == CANDIDATE:
+            keys = _hash(keys + words[1:])
         return self.beta * _uniform(keys)
 
     def _base(self, sentences: Tensor) -> Tensor:
-        return _mixed(_mixed(torch.full_like(sentences, self.seed)) + sentences)
+        return _hash(_hash(torch.full_like(sentences, self.seed)) + sentences)
 
 
 class NoisyBeamSearch(BeamSearch):
-    """fairseq's beam search, which chooses with noise added to the scores at every step."""
+    """fairseq's beam search with noise added to the scores at each step."""
 
     def __init__(self, tgt_dict: Any, noise: BeamNoise) -> None:
         super().__init__(tgt_dict)
@@ -91,18 +91,18 @@ class NoisyBeamSearch(BeamSearch):
         original_batch_idxs: Tensor | None = None,
         **options: Any,
     ) -> Any:
-        """Choose among what may follow; the scores returned have the noise in them."""
+        """Choose candidates. The returned scores include the noise."""
         assert prev_output_tokens is not None
         assert original_batch_idxs is not None
         batch, beam, vocabulary = lprobs.shape
         sentences = original_batch_idxs.to(lprobs.device).repeat_interleave(beam)
-        noise = self.noise.on_all(sentences, prev_output_tokens, vocabulary)
+        noise = self.noise.for_next_words(sentences, prev_output_tokens, vocabulary)
         noisy = lprobs + noise.view(batch, beam, -1)
         return super().step(step, noisy, scores, prev_output_tokens, original_batch_idxs, **options)
 
 
 class NoisyGenerator(SequenceGenerator):
-    """Chooses with noise and tells scores without: they are the model's own of what was chosen."""
+    """A generator with noisy beam search, which returns the model's scores without noise."""
 
     def __init__(
         self, models: Sequence[Any], tgt_dict: Any, noise: BeamNoise, **options: Any
@@ -119,23 +119,22 @@ class NoisyGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> Any:
-        """Search, and take the noise out of the scores; the order stays that with noise."""
+        """Search, and subtract the noise from the scores. The order is that with noise."""
         ids = sample.get("id")
-        if ids is None:
-            # lines typed in have no number: a sentence is known by its words
-            ids = _content(sample["net_input"]["src_tokens"], self.pad)
-        found = super()._generate({**sample, "id": ids}, prefix_tokens, constraints, bos_token)
+        if ids is None:  # interactive input: identify a sentence by its words
+            ids = _hash_sources(sample["net_input"]["src_tokens"], self.pad)
+        results = super()._generate({**sample, "id": ids}, prefix_tokens, constraints, bos_token)
         if not self.noise.beta:
-            return found
+            return results
         start = self.eos if bos_token is None else bos_token
-        for sentence, hypotheses in zip(ids, found, strict=True):
+        for sentence, hypotheses in zip(ids, results, strict=True):
             for hypothesis in hypotheses:
-                self._take_out(hypothesis, sentence, start)
-        return found
+                self._subtract_noise(hypothesis, sentence, start)
+        return results
 
-    def _take_out(self, hypothesis: dict[str, Any], sentence: Tensor, start: int) -> None:
+    def _subtract_noise(self, hypothesis: dict[str, Any], sentence: Tensor, start: int) -> None:
         words = hypothesis["tokens"]
-        noise = self.noise.along(sentence, torch.cat([words.new_tensor([start]), words]))
+        noise = self.noise.for_hypothesis(sentence, torch.cat([words.new_tensor([start]), words]))
         clean = hypothesis["positional_scores"] - noise.to(hypothesis["positional_scores"])
         hypothesis["positional_scores"] = clean
         hypothesis["score"] = clean.sum()
@@ -143,24 +142,24 @@ class NoisyGenerator(SequenceGenerator):
             hypothesis["score"] /= len(words) ** self.len_penalty
 
 
-def _content(source: Tensor, pad: int) -> Tensor:
-    """Return a number for each source [batch] that does not depend on its padding."""
+def _hash_sources(source: Tensor, pad: int) -> Tensor:
+    """Return a hash of each source [batch], independent of its padding."""
     real = source != pad
-    return (_parts(source, real.cumsum(1)) * real).sum(1)
+    return (_hash_words(source, real.cumsum(1)) * real).sum(1)
 
 
-def _parts(written: Tensor, places: Tensor | None = None) -> Tensor:
-    """Return a number for each word at its place [rows, time]; their sum stands for all of them."""
-    if places is None:
-        places = torch.arange(written.size(1), device=written.device)
-    return _mixed(_mixed(places) + written)
+def _hash_words(words: Tensor, positions: Tensor | None = None) -> Tensor:
+    """Return a hash of each word and its position [rows, time], to be summed over time."""
+    if positions is None:
+        positions = torch.arange(words.size(1), device=words.device)
+    return _hash(_hash(positions) + words)
 
 
-def _mixed(numbers: Tensor) -> Tensor:
-    """Return SplitMix64's next number after each, in integers that wrap around."""
+def _hash(numbers: Tensor) -> Tensor:
+    """Return the next number of SplitMix64 after each number, in 64 bits."""
     return mix_bits(numbers + _ODD)
 
 
 def _uniform(numbers: Tensor) -> Tensor:
-    """Return numbers of [0, 1) from the upper bits."""
+    """Return uniform numbers in [0, 1) from the upper bits."""
     return logical_right_shift(numbers, 40).float() * 2.0**-24

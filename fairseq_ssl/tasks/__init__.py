@@ -1,4 +1,4 @@
-"""What fairseq trains and decodes, wiring only: which data, which model, which search.
+"""Tasks registered with fairseq: they choose the data, the model and the search.
 
-`right_to_left` and `validation_by_average` are parts of several tasks.
+`translation_mixins` has parts of several translation tasks.
 """

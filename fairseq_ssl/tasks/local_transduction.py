@@ -1,30 +1,29 @@
-"""Translation between texts that differ in few places."""
+"""Translation between texts that differ in few tokens, with aggressive decoding (PBD)."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE, AggressiveGenerator
-from fairseq_ssl.generation.copying_search import copies
-from fairseq_ssl.tasks.translation_mixins import RIGHT_TO_LEFT, RightToLeft
+from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE_HELP, AggressiveGenerator
+from fairseq_ssl.generation.copying_search import is_copying_model
+from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin
 
 
 @dataclass
-class LocalTransductionConfig(TranslationConfig):
-    """The options of fairseq's translation, and how to decode."""
+class LocalTransductionConfig(RightToLeftConfig):
+    """Options of fairseq's translation, and of decoding."""
 
-    aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE})
-    right_to_left: bool = field(default=False, metadata={"help": RIGHT_TO_LEFT})
+    aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE_HELP})
 
 
 @register_task("local_transduction", dataclass=LocalTransductionConfig)
-class LocalTransductionTask(RightToLeft, TranslationTask):
-    """fairseq's translation, which can take the source for a draft of the target.
+class LocalTransductionTask(RightToLeftMixin, TranslationTask):
+    """fairseq's translation with aggressive decoding, in which the source is the draft.
 
-    Any model that was trained with `--task translation` decodes under this task.
+    Models trained with `--task translation` can be decoded with this task.
     """
 
     cfg: LocalTransductionConfig
@@ -32,9 +31,9 @@ class LocalTransductionTask(RightToLeft, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as translation does."""
+        """Load a split as in translation."""
         super().load_dataset(split, epoch, combine, **options)
-        self.turn_targets(split, options)
+        self.reverse_split(split, options)
 
     def build_generator(
         self,
@@ -44,17 +43,17 @@ class LocalTransductionTask(RightToLeft, TranslationTask):
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build the search that fairseq would, or the aggressive one."""
+        """Build fairseq's generator, or the aggressive one."""
         if self.cfg.aggressive:
             if self.source_dictionary != self.target_dictionary:
                 raise ConfigurationError(
-                    "--aggressive takes the source for a draft, and source and target have other "
-                    "dictionaries. Binarize with fairseq-preprocess --joined-dictionary."
+                    "Source and target have different dictionaries, but --aggressive needs a joint "
+                    "one. Binarize the data with fairseq-preprocess --joined-dictionary."
                 )
-            replaced = getattr(args, "replace_unk", None) is not None
-            if replaced or getattr(args, "print_alignment", None):
+            replaces_unk = getattr(args, "replace_unk", None) is not None
+            if replaces_unk or getattr(args, "print_alignment", None):
                 raise ConfigurationError(
-                    "--aggressive goes neither with --print-alignment nor with --replace-unk."
+                    "--aggressive cannot be used with --print-alignment or --replace-unk."
                 )
             _check_vocabularies(models, len(self.target_dictionary))
             seq_gen_cls = AggressiveGenerator
@@ -64,11 +63,11 @@ class LocalTransductionTask(RightToLeft, TranslationTask):
 
 
 def _check_vocabularies(models: Any, words: int) -> None:
-    """Refuse models that write some words of the dictionary only by copying them."""
+    """Reject models that can only copy some words of the dictionary."""
     for model in models:
-        if copies(model) and model.copy_vocabulary < words:
+        if is_copying_model(model) and model.copy_vocabulary < words:
             raise ConfigurationError(
-                f"The model writes {model.copy_vocabulary} of the {words} words of the dictionary "
-                "and copies the others, which this task knows nothing of. Give --task "
-                "copying_translation, which has --aggressive too."
+                f"The model generates {model.copy_vocabulary} of the {words} words in the "
+                "dictionary and copies the others, which this task does not support. Use --task "
+                "copying_translation, which also has --aggressive."
             )

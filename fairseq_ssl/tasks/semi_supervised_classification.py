@@ -1,4 +1,4 @@
-"""Classify texts with an expert, its imitators, or both (MEIN)."""
+"""Semi-supervised text classification with an expert and imitators (MEIN)."""
 
 import hashlib
 import logging
@@ -35,80 +35,79 @@ logger = logging.getLogger(__name__)
 
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = ChoiceEnum([SUPERVISED, IMITATE, MIXTURE])
-SUBSET_SEED = 1
-"""Of which unlabeled lines a part of them has; smaller parts are in larger ones."""
+SAMPLE_SEED = 1
+"""Seed of the sample of unlabeled lines. Smaller samples are subsets of larger ones."""
 
 
 @dataclass
 class SemiSupervisedClassificationConfig(FairseqDataclass):
-    """Where the data is, and which step of the training it is for."""
+    """Options of the data and of the training stage."""
 
     data: str = field(
         default="",
         metadata={
-            "help": "folder with words/, pieces/ and label/, each with dict.txt and binarized "
-            "splits of the same lines, as `fairseq-ssl classify prepare` makes it"
+            "help": "data folder from `fairseq-ssl classify prepare`: words/, pieces/ and label/, "
+            "each with dict.txt and binarized splits of the same lines"
         },
     )
     classification_stage: STAGES = field(  # type: ignore[valid-type]
         default=STAGES.supervised,
         metadata={
-            "help": "supervised: train an expert on labels; imitate: train imitators on what an "
-            "expert says of unlabeled texts; mixture: train the expert again with its imitators "
-            "beside it (default: supervised)"
+            "help": "training stage: supervised trains an expert on labels; imitate trains "
+            "imitators on an expert's predictions for unlabeled texts; mixture fine-tunes the "
+            "expert together with its imitators (default: supervised)"
         },
     )
-    classification_max_length: Optional[int] = field(  # noqa: UP045 - fairseq reads no other form
+    classification_max_length: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "words of a text that an expert reads at most, the last ones and </s>; 1 or "
-            "more (default: all)"
+            "help": "maximum number of words of a text for the expert, with </s>, 1 or more; words "
+            "at the start are dropped (default: all)"
         },
     )
     classification_unlabeled: str = field(
         default="unlabeled",
         metadata={
-            "help": "split without labels, or several with : between, such as unlabeled:extra "
+            "help": "unlabeled split, or several separated by :, such as unlabeled:extra "
             "(default: unlabeled)"
         },
     )
     classification_unlabeled_lines: Optional[int] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "how many of the unlabeled lines to use, drawn so that fewer are among more, "
-            "those of the first split before those of the next; 1 or more (default: all)"
+            "help": "number of unlabeled lines to use, 1 or more: a random sample of the first "
+            "split, then of the next; smaller samples are subsets of larger ones (default: all)"
         },
     )
     classification_full_epochs: bool = field(
         default=False,
         metadata={
-            "help": "imitate: repeat the chosen lines until an epoch has as many texts as there "
-            "are unlabeled lines, so that an epoch of fewer lines has as many updates"
+            "help": "repeat the sample of unlabeled lines so that an epoch has as many updates as "
+            "with all lines (imitate only)"
         },
     )
     unlabeled_per_labeled: int = field(
         default=0,
         metadata={
-            "help": "texts drawn for each labeled one, unlabeled and labeled ones alike, for "
-            "the criterion virtual_adversarial_cross_entropy; 0 or more (default: 0)"
+            "help": "number of texts, unlabeled or labeled, to sample for each labeled text for "
+            "virtual_adversarial_cross_entropy, 0 or more (default: 0)"
         },
     )
     imitator_teacher: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "imitate: whom to imitate: a folder with the probabilities of the lines, as "
-            "`fairseq-ssl classify label` writes it, or the checkpoint of an expert, which is "
-            "asked in each epoch anew"
+            "help": "expert to imitate (imitate only): a folder of class probabilities from "
+            "`fairseq-ssl classify label`, or a checkpoint, which labels the texts in each epoch"
         },
     )
     train_subset: str = II("dataset.train_subset")
-    dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as fairseq does
+    dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
     seed: int = II("common.seed")
 
 
 @register_task("semi_supervised_classification", dataclass=SemiSupervisedClassificationConfig)
 class SemiSupervisedClassificationTask(FairseqTask):
-    """The three steps of algorithm 1 of the thesis, each a training of its own."""
+    """The three steps of algorithm 1 in the thesis, each a training stage."""
 
     cfg: SemiSupervisedClassificationConfig
 
@@ -131,42 +130,42 @@ class SemiSupervisedClassificationTask(FairseqTask):
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
         """Load the dictionaries."""
-        flush_denormals()  # before there is any work for torch's threads
+        flush_denormals()  # before torch starts its threads
         folder = Path(cfg.data)
-        found = {}
+        dictionaries = {}
         for name in (WORDS, PIECES, LABEL):
             path = folder / name / "dict.txt"
             if path.exists():
-                found[name] = Dictionary.load(str(path))
+                dictionaries[name] = Dictionary.load(str(path))
             elif name != PIECES:
                 raise DataError(
-                    f"{path} is missing. Expected what `fairseq-ssl classify prepare` writes."
+                    f"{path} is missing. Expected output of `fairseq-ssl classify prepare`."
                 )
-        counts = ", ".join(f"{len(one)} {name}" for name, one in found.items())
-        logger.info(f"dictionaries of {counts}")
-        return cls(cfg, found)
+        counts = ", ".join(f"{len(one)} {name}" for name, one in dictionaries.items())
+        logger.info(f"Dictionaries: {counts}")
+        return cls(cfg, dictionaries)
 
     def vocabularies(self) -> dict[str, str]:
-        """Return what tells each dictionary from others, and how large it is."""
-        return {name: _mark(one.symbols) for name, one in self.dictionaries.items()}
+        """Return the size and a fingerprint of each dictionary."""
+        return {name: _fingerprint(one.symbols) for name, one in self.dictionaries.items()}
 
     def check_vocabularies(self, state: dict[str, Any], origin: str) -> None:
-        """Refuse what was trained with other dictionaries."""
+        """Raise an error if a checkpoint was trained with other dictionaries."""
         ours = self.vocabularies()
-        for name, mark in (state.get("vocabularies") or {}).items():
-            if name in ours and mark != ours[name]:
+        for name, theirs in (state.get("vocabularies") or {}).items():
+            if name in ours and theirs != ours[name]:
                 raise ConfigurationError(
-                    f"{origin} was trained with another {name}/dict.txt ({mark}) than "
+                    f"{origin} was trained with another {name}/dict.txt ({theirs}) than "
                     f"{self.cfg.data} has ({ours[name]}). Use the data folder of its training."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take what a checkpoint knows of the task; refuse it if it has other dictionaries."""
+        """Load the task's state from a checkpoint with the same dictionaries."""
         self.check_vocabularies(state_dict, "The checkpoint")
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Make the model; one that a checkpoint fills needs nothing to start from."""
+        """Build the model. A model for a checkpoint needs no files to initialize it."""
         if from_checkpoint:
             for name in (
                 *text_classifier.INITIALIZATION_OPTIONS,
@@ -176,19 +175,19 @@ class SemiSupervisedClassificationTask(FairseqTask):
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         else:
-            self._record(cfg)
+            self._store_options(cfg)
         model = super().build_model(cfg, from_checkpoint)
         stages = getattr(model, "stages", ())
         if self.stage not in stages:
-            wanted = " or ".join(stages) or "no stage of this task"
+            supported = " or ".join(stages) or "no stage of this task"
             raise ConfigurationError(
-                f"--arch {getattr(cfg, '_name', '')} is for {wanted}, and --classification-stage "
-                f"is {self.stage}."
+                f"--classification-stage is {self.stage}, but --arch "
+                f"{getattr(cfg, '_name', '')} supports {supported}."
             )
         return model
 
-    def _record(self, cfg: Any) -> None:
-        """Write into the options what the files to start from tell, for the checkpoint to keep."""
+    def _store_options(self, cfg: Any) -> None:
+        """Copy the options of files that initialize the model into `cfg`, for the checkpoint."""
         if getattr(cfg, "mixture_expert", None):
             cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
@@ -203,13 +202,15 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split in the views that the stage needs; to imitate, train has no labels."""
+        """Load a split in the views of the stage. For imitate, training has no labels."""
         is_training = split == self.cfg.train_subset
         if self.stage == IMITATE:
-            self.datasets[split] = self._taught(split, is_training)
+            self.datasets[split] = self._load_with_teacher(split, is_training)
             return
         views = self._views(split, [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES])
-        unlabeled = self._others(split) if is_training and self.cfg.unlabeled_per_labeled else None
+        unlabeled = None
+        if is_training and self.cfg.unlabeled_per_labeled:
+            unlabeled = self._load_unlabeled(split)
         self.datasets[split] = TwoViewDataset(
             views,
             labels=self.labels(split),
@@ -221,73 +222,73 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def unlabeled(self, split: str, view_names: list[str]) -> TwoViewDataset:
-        """Return the texts of a split, in its order, without their labels."""
+        """Return the texts of a split in order, without labels."""
         views = self._views(split, view_names)
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def inference_dataset(self, words: Any, pieces: Any) -> TwoViewDataset:
-        """Take texts from elsewhere, as data sets of ids, each ended by </s>; pieces if any."""
-        views = [View(WORDS, words, *self._marks(WORDS))]
+        """Return a dataset of texts, given datasets of ids with </s>, with subwords or None."""
+        views = [View(WORDS, words, *self._pad_and_eos(WORDS))]
         if pieces is not None:
-            views.append(View(PIECES, pieces, *self._marks(PIECES)))
+            views.append(View(PIECES, pieces, *self._pad_and_eos(PIECES)))
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
-        """Return p(y|X) of the expert that is asked anew [batch, classes]."""
+        """Return p(y|X) of the expert's checkpoint [batch, classes]."""
         if self._teacher is None:
             path = Path(str(self.cfg.imitator_teacher))
             self._teacher = text_classifier.load_expert(path, self).eval().requires_grad_(False)
         net_input = sample["net_input"]
         teacher = self._teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():
-            found: torch.Tensor = teacher(**net_input).float().softmax(-1)
-        return found
+            probabilities: torch.Tensor = teacher(**net_input).float().softmax(-1)
+        return probabilities
 
     @property
     def source_dictionary(self) -> Any:
-        """Return the dictionary of the words."""
+        """The dictionary of words."""
         return self.dictionaries[WORDS]
 
     @property
     def piece_dictionary(self) -> Any:
-        """Return that of the pieces."""
+        """The dictionary of subwords."""
         if PIECES not in self.dictionaries:
             raise DataError(
                 f"{Path(self.cfg.data) / PIECES / 'dict.txt'} is missing. Imitators need subwords "
-                "of the same lines: make them with `fairseq-ssl classify prepare`."
+                "of the same lines. Write them with `fairseq-ssl classify prepare`."
             )
         return self.dictionaries[PIECES]
 
     @property
     def target_dictionary(self) -> Any:
-        """Return that of the labels."""
+        """The dictionary of labels."""
         return self.dictionaries[LABEL]
 
     def max_positions(self) -> Any:
-        """Leave it to the model how long a text may be."""
+        """Return None: the model limits the length of texts."""
         return None
 
     def labels(self, split: str) -> ViewIds:
-        """Return the number of the class of each line."""
-        found = self._indexed(LABEL, split)
+        """Return the class index of each line."""
+        ids = self._load_view(LABEL, split)
         special = self.dictionaries[LABEL].nspecial
-        labels = np.array([int(found[line][0]) - special for line in range(len(found))])
+        labels = np.array([int(ids[line][0]) - special for line in range(len(ids))])
         wrong = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
         if len(wrong):
             raise DataError(
-                f"Line {wrong[0] + 1} of {split} in {self.cfg.data}/{LABEL} has no label of "
+                f"Line {wrong[0] + 1} of {split} in {self.cfg.data}/{LABEL} has no label in "
                 f"dict.txt. Expected one of {', '.join(self.classes)}."
             )
         return labels
 
-    def _taught(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return texts with what the teacher says of them; where it is silent, their labels."""
+    def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
+        """Return texts with teacher labels, or with their own labels if the teacher has none."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
         teacher = None if online else self._labels_of_teacher(folder, names)
         if teacher is None and not online:
-            logger.info(f"{folder} knows nothing of {split}: its labels are taken")
+            logger.info(f"{folder} has no probabilities of {split}. Its labels are used.")
             teacher = TeacherLabels(
                 [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
             )
@@ -296,39 +297,39 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TwoViewDataset(
             views,
             teacher=teacher,
-            lines=self._lines_of_epoch() if is_training else None,
+            lines=self._epoch_lines() if is_training else None,
             max_length=self.cfg.classification_max_length,
             shuffle=is_training,
             seed=self.cfg.seed,
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return the teacher's labels of splits; None for a labeled split without any."""
+        """Return the teacher labels of splits, or None for a labeled split without any."""
         parts = []
         for name in names:
-            found = open_teacher_labels(folder, name, len(self.classes))
-            if found is None and name in self._unlabeled_splits():
+            labels = open_teacher_labels(folder, name, len(self.classes))
+            if labels is None and name in self._unlabeled_splits():
                 raise DataError(
-                    f"{folder} has no {name}.npy or {name}.txt. Expected probabilities of its "
-                    "lines, as `fairseq-ssl classify label` writes them."
+                    f"{folder} has no {name}.npy or {name}.txt. Expected class probabilities from "
+                    "`fairseq-ssl classify label`."
                 )
-            if found is None:
+            if labels is None:
                 return None
-            parts += found.parts
+            parts += labels.parts
         return TeacherLabels(parts)
 
-    def _others(self, split: str) -> TwoViewDataset:
-        """Return texts to draw from whose labels do not count: unlabeled ones, and a split's."""
+    def _load_unlabeled(self, split: str) -> TwoViewDataset:
+        """Return the unlabeled texts and those of a split, without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
             [self._views(one, names) for one in (*self._unlabeled_splits(), split)]
         )
-        counts = self._counts_unlabeled(WORDS)
-        some = self._some_lines(counts)
+        counts = self._count_unlabeled(WORDS)
+        sample = self._sample_lines(counts)
         labeled = np.arange(sum(counts), len(views[0].texts))
         return TwoViewDataset(
             views,
-            lines=np.concatenate([some, labeled]),
+            lines=np.concatenate([sample, labeled]),
             max_length=self.cfg.classification_max_length,
             shuffle=False,
         )
@@ -336,67 +337,68 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def _unlabeled_splits(self) -> list[str]:
         return str(self.cfg.classification_unlabeled).split(":")
 
-    def _counts_unlabeled(self, view: str) -> list[int]:
-        return [len(self._indexed(view, name)) for name in self._unlabeled_splits()]
+    def _count_unlabeled(self, view: str) -> list[int]:
+        return [len(self._load_view(view, name)) for name in self._unlabeled_splits()]
 
-    def _lines_of_epoch(self) -> ViewIds:
-        """Return the chosen unlabeled lines, repeated if epochs are to be full."""
-        counts = self._counts_unlabeled(PIECES)
-        lines = self._some_lines(counts)
+    def _epoch_lines(self) -> ViewIds:
+        """Return the sample of unlabeled lines, repeated with --classification-full-epochs."""
+        counts = self._count_unlabeled(PIECES)
+        lines = self._sample_lines(counts)
         is_full = self.cfg.classification_full_epochs
         return np.sort(np.resize(lines, sum(counts))) if is_full else lines
 
-    def _some_lines(self, counts: list[int]) -> ViewIds:
-        wanted = self.cfg.classification_unlabeled_lines
-        if wanted is not None and wanted > sum(counts):
+    def _sample_lines(self, counts: list[int]) -> ViewIds:
+        size = self.cfg.classification_unlabeled_lines
+        if size is not None and size > sum(counts):
             raise ConfigurationError(
-                f"--classification-unlabeled-lines is {wanted}, and there are {sum(counts)} lines."
+                f"--classification-unlabeled-lines is {size}, but there are {sum(counts)} lines."
             )
-        return sample_lines(counts, wanted, SUBSET_SEED)
+        return sample_lines(counts, size, SAMPLE_SEED)
 
     def _views(self, split: str, names: list[str]) -> list[View]:
-        return [View(name, self._indexed(name, split), *self._marks(name)) for name in names]
+        return [
+            View(name, self._load_view(name, split), *self._pad_and_eos(name)) for name in names
+        ]
 
-    def _marks(self, name: str) -> tuple[int, int]:
+    def _pad_and_eos(self, name: str) -> tuple[int, int]:
         dictionary = self.piece_dictionary if name == PIECES else self.dictionaries[name]
         return dictionary.pad(), dictionary.eos()
 
-    def _indexed(self, view: str, split: str) -> Any:
+    def _load_view(self, view: str, split: str) -> Any:
         path = Path(self.cfg.data) / view / split
-        found = data_utils.load_indexed_dataset(
+        dataset = data_utils.load_indexed_dataset(
             str(path), self.dictionaries.get(view), self.cfg.dataset_impl
         )
-        if found is None:
+        if dataset is None:
             raise FileNotFoundError(
-                f"{path}.idx is missing. Expected what `fairseq-ssl classify prepare` writes."
+                f"{path}.idx is missing. Expected output of `fairseq-ssl classify prepare`."
             )
-        return found
+        return dataset
 
 
-def _mark(symbols: list[str]) -> str:
+def _fingerprint(symbols: list[str]) -> str:
     digest = hashlib.sha256("\n".join(symbols).encode()).hexdigest()
     return f"{len(symbols)} symbols, {digest[:12]}"
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Refuse values out of their range, and what goes with another stage."""
+    """Reject values out of range, and options of other stages."""
     for name in ("classification_max_length", "classification_unlabeled_lines"):
         value = getattr(cfg, name)
         if value is not None and value < 1:
-            option = flag(name)
-            raise ConfigurationError(f"{option} is {value}; expected 1 or more.")
+            raise ConfigurationError(f"{flag(name)} is {value}; expected 1 or more.")
     if cfg.unlabeled_per_labeled < 0:
         raise ConfigurationError(
             f"--unlabeled-per-labeled is {cfg.unlabeled_per_labeled}; expected 0 or more."
         )
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(
-            "--classification-stage imitate needs --imitator-teacher: a folder that `fairseq-ssl "
-            "classify label` wrote, or an expert's checkpoint."
+            "--classification-stage imitate needs --imitator-teacher, a folder from `fairseq-ssl "
+            "classify label` or an expert's checkpoint."
         )
     if stage != IMITATE and cfg.imitator_teacher is not None:
         raise ConfigurationError(
-            f"--imitator-teacher goes with --classification-stage imitate, and it is {stage}."
+            f"--imitator-teacher needs --classification-stage imitate, but it is {stage}."
         )
     if stage == IMITATE and not Path(str(cfg.imitator_teacher)).exists():
         raise ConfigurationError(f"--imitator-teacher {cfg.imitator_teacher} does not exist.")

@@ -1,27 +1,37 @@
-"""Parts of several translation tasks: right-to-left models, validation with averaged weights."""
+"""Mixins of translation tasks: right-to-left models, and validation with averaged weights."""
 
 import json
 import logging
 from argparse import Namespace
+from dataclasses import dataclass, field
 from typing import Any
+
+from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_ssl.data.dataset_sides import reverse_rows, reverse_sentence, reverse_targets
 from fairseq_ssl.errors import ConfigurationError, flag
 
 logger = logging.getLogger(__name__)
 
-RIGHT_TO_LEFT = (
-    "read and write targets from their last word to their first, in training, validation and "
-    "scoring alike; hypotheses and references are printed in that order; in fairseq-generate the "
-    "checkpoint tells (default: from the first to the last)"
-)
-"""What --right-to-left does."""
+
+@dataclass
+class RightToLeftConfig(TranslationConfig):
+    """Options of fairseq's translation, and the direction of the targets."""
+
+    right_to_left: bool = field(
+        default=False,
+        metadata={
+            "help": "reverse the word order of targets in training, validation and scoring; "
+            "hypotheses and references are printed in that order; fairseq-generate reads the "
+            "order from the checkpoint (default: left to right)"
+        },
+    )
 
 
-class RightToLeft:
-    """A task of this kind, whose options hold `right_to_left`, can turn its targets around.
+class RightToLeftMixin:
+    """Right-to-left targets for a translation task with `RightToLeftConfig`.
 
-    To be put before fairseq's translation task among the base classes.
+    List it before fairseq's TranslationTask among the base classes.
     """
 
     cfg: Any
@@ -32,32 +42,33 @@ class RightToLeft:
         super().__init__(cfg, *dictionaries)  # type: ignore[call-arg]
         _check(cfg)
 
-    def turn_targets(self, split: str, options: dict[str, Any]) -> None:
-        """Turn the targets of a split around, if the task or the checkpoint says so.
+    def reverse_split(self, split: str, options: dict[str, Any]) -> None:
+        """Reverse the targets of a split if the task, or the task of the checkpoint, asks for it.
 
         Args:
-            split: that was loaded
-            options: of load_dataset; fairseq-generate hands the checkpoint's own task on with them
+            split: a loaded split.
+            options: those of load_dataset, with which fairseq-generate passes the checkpoint's
+                task options.
         """
         trained = getattr(options.get("task_cfg"), "right_to_left", False)
         if trained and not self.cfg.right_to_left:
-            logger.info("the model writes from right to left; the targets are turned around")
+            logger.info("The model is right-to-left. The targets are reversed.")
             self.cfg.right_to_left = True
         if not self.cfg.right_to_left:
             return
         _check(self.cfg)
         reverse_targets(self.datasets[split], self.target_dictionary.eos())
 
-    def build_generator(self, models: Any, args: Any, *others: Any, **options: Any) -> Any:
-        """Build what fairseq would, unless it has to know the order of the words."""
+    def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
+        """Build fairseq's generator. Reject searches that depend on the word order."""
         if self.cfg.right_to_left and getattr(args, "constraints", None):
-            raise ConfigurationError("--right-to-left does not go with --constraints.")
+            raise ConfigurationError("--right-to-left cannot be used with --constraints.")
         if self.cfg.right_to_left and getattr(self.cfg, "aggressive", False):
-            raise ConfigurationError("--right-to-left does not go with --aggressive.")
-        return super().build_generator(models, args, *others, **options)  # type: ignore[misc]
+            raise ConfigurationError("--right-to-left cannot be used with --aggressive.")
+        return super().build_generator(models, args, *more, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:
-        """Compare sentences in the order in which they are read."""
+        """Score sentences in reading order."""
         words = self.target_dictionary
         if self.cfg.right_to_left:
             generator = ReversedHypotheses(generator, words.eos())
@@ -67,14 +78,14 @@ class RightToLeft:
 
 
 class ReversedHypotheses:
-    """A generator of a right-to-left model, whose hypotheses are turned around."""
+    """A wrapper of a right-to-left model's generator that reverses the hypotheses."""
 
     def __init__(self, generator: Any, eos: int) -> None:
         self.generator = generator
         self.eos = eos
 
     def generate(self, models: Any, sample: Any, **options: Any) -> Any:
-        """Search, and return tokens from the first word to the last."""
+        """Search, and return tokens in reading order."""
         return [
             [{**one, "tokens": reverse_sentence(one["tokens"], self.eos)} for one in hypotheses]
             for hypotheses in self.generator.generate(models, sample, **options)
@@ -82,43 +93,43 @@ class ReversedHypotheses:
 
 
 def _check(cfg: Any) -> None:
-    """Refuse what knows the order of the targets by itself."""
+    """Reject options that depend on the word order."""
     for name in ("load_alignments", "num_batch_buckets"):
         if cfg.right_to_left and getattr(cfg, name):
             raise ConfigurationError(
-                f"--right-to-left does not go with {flag(name)}. Leave one out."
+                f"--right-to-left cannot be used with {flag(name)}. Remove one of the two."
             )
 
 
-class ValidationByAverage:
-    """With --store-ema a task of this kind validates, and so chooses, the averaged weights.
+class AveragedValidationMixin:
+    """Validation, and so checkpoint selection, with the averaged weights of --store-ema.
 
-    fairseq by itself only stores them. To be put before fairseq's translation among the base
+    fairseq only stores them. List this class before fairseq's TranslationTask among the base
     classes.
     """
 
     cfg: Any
     uses_ema = True
-    """Tells fairseq's trainer to hand the averaged model on."""
-    _bleu_of: Any = None
-    """The averaged model that --eval-bleu was made to search with."""
+    """Makes fairseq's trainer pass the averaged model."""
+    _bleu_model: Any = None
+    """The averaged model with which --eval-bleu searches."""
 
     def train_step(self, *args: Any, ema_model: Any = None, **options: Any) -> Any:
-        """Train as ever."""
+        """Train as usual."""
         return super().train_step(*args, **options)  # type: ignore[misc]
 
     def valid_step(
         self, sample: Any, model: Any, criterion: Any, ema_model: Any = None, **options: Any
     ) -> Any:
-        """Validate the averaged model where there is one, in loss and in BLEU."""
+        """Validate the averaged model, if there is one, by loss and BLEU."""
         if ema_model is None:
             return super().valid_step(sample, model, criterion, **options)  # type: ignore[misc]
-        if self.cfg.eval_bleu and ema_model is not self._bleu_of:
-            self._search_with(ema_model)
+        if self.cfg.eval_bleu and ema_model is not self._bleu_model:
+            self._set_bleu_model(ema_model)
         return super().valid_step(sample, ema_model, criterion, **options)  # type: ignore[misc]
 
-    def _search_with(self, model: Any) -> None:
-        """Put a search of `model` in the place of that which fairseq made of the trained one."""
+    def _set_bleu_model(self, model: Any) -> None:
+        """Replace the generator for --eval-bleu by one of `model`."""
         settings = Namespace(**json.loads(self.cfg.eval_bleu_args))
         self.sequence_generator = self.build_generator([model], settings)  # type: ignore[attr-defined]
-        self._bleu_of = model
+        self._bleu_model = model

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
-from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
+from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 from fairseq_ssl.models.edit_tagger import EditLogits, EditTagger, EditTaggerConfig
 
 GOALS = {("cpu", 20): 8.0, ("cpu", 50): 10.0, ("cuda", 20): 15.0, ("cuda", 50): 30.0}
@@ -71,8 +71,8 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
         model.quantize_()
     elif args.kind == "bf16":
         model.bfloat16()
-    settings = RoundsSettings(iterations=args.rounds)
-    rounds = EditRounds([ChangedInEachRound(model, args.rounds)], words, edits, settings)
+    settings = EditDecoding(iterations=args.rounds)
+    rounds = EditGenerator([ChangedInEachRound(model, args.rounds)], words, edits, settings)
     return model, _run(args, lambda sample: rounds.generate([], sample), words.bos(), TAGGER_WORDS)
 
 

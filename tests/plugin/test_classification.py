@@ -237,10 +237,10 @@ def test_what_does_not_fit_is_refused_before_the_first_batch(
     shutil.copytree(data, other, symlinks=True)
     with (other / "pieces/dict.txt").open("a") as file:
         file.write("more 1\n")
-    with pytest.raises(ConfigurationError, match="--imitator-teacher goes with"):
+    with pytest.raises(ConfigurationError, match="--imitator-teacher needs --classification-stage"):
         made.expert(data, tmp_path, "--imitator-teacher", expert)
     words: tuple[str, ...] = ("--arch", "imitators", "--criterion", "imitation_cross_entropy")
-    with pytest.raises(ConfigurationError, match="is for imitate, and"):
+    with pytest.raises(ConfigurationError, match="supports imitate"):
         made.train(data, tmp_path, *words)
     with pytest.raises(ConfigurationError, match="needs --imitator-teacher"):
         made.train(data, tmp_path, *words, stage="imitate")

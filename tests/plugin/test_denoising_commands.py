@@ -173,4 +173,4 @@ def test_the_loss_says_what_it_needs_where_a_task_does_not_tell(
     words = ("fairseq-train", toy_data, "--user-dir", PACKAGE, *TINY, "--save-dir", tmp_path)
     stock = ("--arch", "transformer_tiny", "--criterion", "denoising_cross_entropy")
     shown = run(*words, *stock, "--max-update", "1", code=1).stderr
-    assert "Use it with --task denoising_pretraining" in shown
+    assert "Use --task denoising_pretraining" in shown

@@ -182,7 +182,7 @@ def test_a_dictionary_without_the_mask_is_refused_with_the_line_that_adds_it(
     tmp_path: Path,
 ) -> None:
     data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9]] * 20)
-    with pytest.raises(ConfigurationError, match="hides words behind <mask>") as refused:
+    with pytest.raises(ConfigurationError, match="masks words with <mask>") as refused:
         task(data, "--noise", "direct")
     command = f"echo '<mask> 1' >> {data}/dict.en.txt"
     assert command in str(refused.value)
@@ -221,7 +221,7 @@ def test_noises_that_look_into_words_are_refused(mono: Path, kind: str) -> None:
         (("--noise", "direct:kep=0.1"), r"no option 'kep'. Did you mean 'keep'"),
         (("--noise-subwords", "bpe"), ".bpe. is not a subword scheme"),
         (("--noise-seed", "-1"), "--noise-seed is -1"),
-        (("--num-batch-buckets", "3"), "--num-batch-buckets can not be had"),
+        (("--num-batch-buckets", "3"), "--num-batch-buckets cannot be used"),
         (("--load-alignments",), "--load-alignments"),
     ],
 )
@@ -235,10 +235,10 @@ def test_bad_rates_and_missing_data_are_refused_before_a_batch(
 ) -> None:
     with pytest.raises(FairseqSslError, match="rates of direct noise are keep 2"):
         loaded(mono, "valid", "--noise", "direct:keep=2")
-    with pytest.raises(ConfigurationError, match="--truncate-source cuts the source side"):
+    with pytest.raises(ConfigurationError, match="--truncate-source applies to the source side"):
         task(toy_data, "--truncate-source")
     (tmp_path / "none").mkdir()
-    with pytest.raises(ConfigurationError, match="holds no binarized text"):
+    with pytest.raises(ConfigurationError, match="has no binarized text"):
         task(tmp_path / "none")
     only_test = tmp_path / "test-only"
     only_test.mkdir()

@@ -91,7 +91,7 @@ def test_a_checkpoint_holds_its_edits_and_refuses_others(
     EditDictionary(edits.grams[::-1], edits.counts, edits.max_ngram, edits.transforms).write(
         other / "edits.txt"
     )
-    with pytest.raises(ConfigurationError, match="trained with other edits"):
+    with pytest.raises(ConfigurationError, match="edit dictionary of the checkpoint differs"):
         checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
 
 
@@ -261,9 +261,9 @@ def test_data_that_does_not_fit_is_refused(data: Path, tmp_path: Path) -> None:
         dictionary.write("one_more 1\n")
     with pytest.raises(ConfigurationError, match="joined-dictionary"):
         task(apart)
-    with pytest.raises(ConfigurationError, match="holds no binarized text"):
+    with pytest.raises(ConfigurationError, match="has no binarized text"):
         task(tmp_path)
-    with pytest.raises(ConfigurationError, match="expected a share"):
+    with pytest.raises(ConfigurationError, match="expected 0 to 1"):
         task(data, "--edit-unchanged-share", "1.5")
 
 

@@ -124,7 +124,7 @@ FLAGS = {
         "--classification-unlabeled-lines": "default: all",
         "--classification-full-epochs": "has as many updates",
         "--unlabeled-per-labeled": "default: 0",
-        "--imitator-teacher": "whom to imitate",
+        "--imitator-teacher": "expert to imitate",
     },
     "adversarial_cross_entropy": {
         "--adversarial-epsilon": "default: 5",
@@ -139,10 +139,10 @@ FLAGS = {
     "copying_translation": {
         "--truncate-source-words": "800 in PoDA",
         "--truncate-target-words": "130 in PoDA",
-        "--init-encoder-only": "default: at random",
-        "--init-decoder-only": "default: at random",
-        "--aggressive": "the source is the draft",
-        "--right-to-left": "from their last word to their first",
+        "--init-encoder-only": "default: random",
+        "--init-decoder-only": "default: random",
+        "--aggressive": "with the source as a draft",
+        "--right-to-left": "reverse the word order of targets",
     },
     "reconstruction_translation": {
         "--reconstruction-source-text": "default: none",
@@ -165,15 +165,15 @@ FLAGS = {
         "--noisy-beam-beta": "default: 0",
         "--noisy-beam-granularity": "default: candidate",
         "--noisy-beam-seed": "default: 1",
-        "--right-to-left": "from their last word to their first",
+        "--right-to-left": "reverse the word order of targets",
     },
     "local_transduction": {
-        "--aggressive": "the source is the draft",
-        "--right-to-left": "from their last word to their first",
+        "--aggressive": "with the source as a draft",
+        "--right-to-left": "reverse the word order of targets",
     },
     "edit_labeling": {
         "--source-lang": "side to correct",
-        "--target-lang": "side that is corrected",
+        "--target-lang": "corrected side",
         "--edit-unchanged-share": "default: 1",
         "--edit-iterations": "default: 4, as in PIE",
         "--edit-keep-bias": "default: 0",
@@ -181,7 +181,7 @@ FLAGS = {
         "--edit-min-confidence": "default: 0",
         "--edit-min-sentence-confidence": "default: 0",
         "--edit-window-overlap": "default: a quarter of a window",
-        "--edit-int8": "multiply in int8",
+        "--edit-int8": "to int8",
         "--print-edits": "print the edits on the A- lines",
     },
     "edit_cross_entropy": {

@@ -179,7 +179,7 @@ def test_aggressively_it_writes_what_greedy_search_does(
         found.append(sorted(re.findall(r"^D-(\d+)\t\S+\t(.*)$", shown, re.M)))
     assert len(found[0]) == 30
     assert found[0] == found[1]
-    assert "Give --beam 1." in run(*words, "--aggressive", code=1).stderr
+    assert "Set --beam 1." in run(*words, "--aggressive", code=1).stderr
 
 
 def built(data: Path, *flags: str | Path) -> tuple[Any, Any]:
@@ -221,7 +221,7 @@ def test_words_lost_in_the_data_are_told(
 ) -> None:
     lost = preprocess(run, text, tmp_path, "--srcdict", text / "dict.txt")
     built(lost)[0].load_dataset("train")
-    assert re.search(r"the first 300 sources hold \d+ <unk>", caplog.text)
+    assert re.search(r"The first 300 sources have \d+ <unk>", caplog.text)
 
 
 def test_long_sources_and_targets_are_cut_and_it_is_said(
@@ -243,7 +243,7 @@ def test_long_sources_and_targets_are_cut_and_it_is_said(
                 place = ("source", "target").index(side)
                 assert task.datasets[split].sizes[number][place] == len(ids)
     longer = sum(len(line.split()) > 5 for line in (text / "train.src").open(encoding="utf-8"))
-    assert f"{longer} of 300 sources of train cut to 5 tokens" in caplog.text
+    assert f"Truncated {longer} of 300 sources of train to 5 tokens" in caplog.text
     assert "targets of valid" not in caplog.text
     given = [torch.tensor([4, 5, 6, 7, 8, 9, 2]), torch.tensor([4, 2])]
     batch = task.build_dataset_for_inference(given, [7, 2])
@@ -254,17 +254,17 @@ def test_long_sources_and_targets_are_cut_and_it_is_said(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--arch", "transformer_tiny", "--share-all-embeddings"), "is for models that copy"),
+        (("--arch", "transformer_tiny", "--share-all-embeddings"), "needs a model that copies"),
         (("--truncate-source-words", "0"), "expected 1 or more tokens"),
         (("--truncate-source-words", "9", "--num-batch-buckets", "2"), "--num-batch-buckets"),
         (("--init-encoder-only", "a.pt", "--init-decoder-only", "b.pt"), "use --finetune"),
         (
             ("--init-encoder-only", "nowhere.pt"),
-            "nowhere.pt, of --init-enc",
+            r"nowhere.pt \(--init-enc",
         ),
         (
             ("--init-decoder-only", "nowhere.pt"),
-            "nowhere.pt, of --init-dec",
+            r"nowhere.pt \(--init-dec",
         ),
         (("--copy-vocabulary", "1000"), "expected 5 to 44"),
     ],
@@ -276,7 +276,7 @@ def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], words: s
 
 def test_alignments_are_refused_in_generation(data: Path) -> None:
     task, model = built(data, *RAW)
-    with pytest.raises(FairseqSslError, match="leave out --print-alignment"):
+    with pytest.raises(FairseqSslError, match="--print-alignment and --replace-unk cannot be used"):
         task.build_generator([model], Namespace(print_alignment="hard"))
 
 

@@ -100,7 +100,7 @@ def test_aggressively_it_writes_what_greedy_search_does(
     greedy = generated(run, data, path, "--beam", "1")
     assert close(generated(run, data, path, "--beam", "1", *aggressive), greedy)
     words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--path", path, "--cpu", *aggressive)
-    assert "Give --beam 1." in run(*words, code=1).stderr
+    assert "Set --beam 1." in run(*words, code=1).stderr
     replacing = ("--beam", "1", "--print-alignment")
     assert "--print-alignment" in run(*words, *replacing, code=1).stderr.splitlines()[-1]
 
@@ -135,7 +135,7 @@ def test_other_kinds_train(run: Run, data: Path, tmp_path: Path, flags: tuple[st
     if "--no-share-encoder-decoder" in flags:
         again = ("--finetune-from-model", checkpoint, "--save-dir", tmp_path / "other")
         refused = run("fairseq-train", data, *TRAINING, *again, code=1)
-        assert "Give --no-share-encoder-decoder to both or to none." in refused.stderr
+        assert "Use --no-share-encoder-decoder for both or for neither." in refused.stderr
 
 
 def test_two_processes_equal_one_with_twice_the_accumulation(

@@ -103,7 +103,7 @@ def test_the_gradient_is_that_of_each_candidate_by_its_share(folder: Path, arch:
     for name, direction in there.items():
         ways = model.models[direction], model.models["-".join(reversed(direction.split("-")))]
         text = sentences(sample[name]["net_input"]["src_tokens"])
-        found = task._found(sample[name], model, direction)
+        found = task._translate(sample[name], model, direction)
         for words, hypotheses in zip(text, found, strict=True):
             assert len(hypotheses) == 3
             made = [one["tokens"].tolist() for one in hypotheses]
@@ -266,8 +266,8 @@ def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
         (("--reconstruction-max-len", "2"), "expected auto, or a,b"),
         (("--reconstruction-weight", "-1"), "expected a weight of 0 or more"),
         (("--label-smoothing", "1"), "expected 0 to below 1"),
-        (("--eval-bleu",), "does not go with --eval-bleu"),
-        (("--num-batch-buckets", "3"), "does not go with --num-batch-buckets"),
+        (("--eval-bleu",), "cannot be used with --eval-bleu"),
+        (("--num-batch-buckets", "3"), "cannot be used with --num-batch-buckets"),
         (("--criterion", "cross_entropy"), "needs --criterion reconstruction_loss"),
         (("--reconstruction-source-text", "nowhere/train"), "--only-source -s words"),
     ],
@@ -283,7 +283,7 @@ def test_another_dictionary_and_another_task_are_refused(folder: Path, tmp_path:
     with (tmp_path / "dict.words.txt").open("a", encoding="utf-8") as file:
         file.write("more 1\n")
     text = f"--reconstruction-source-text={tmp_path}/train"
-    with pytest.raises(ConfigurationError, match="another dictionary"):
+    with pytest.raises(ConfigurationError, match="differs from the dictionary"):
         built(folder, "transformer_tiny", text)
     words = [str(folder / "bin"), "--arch", "transformer_tiny", "--criterion"]
     args = options.parse_args_and_arch(

@@ -81,7 +81,7 @@ def test_it_trains_on_tagged_and_untagged_data_and_decodes_with_noise(
         *("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *short),
         *("--source-tags", "train1=<BT>"),
     )
-    assert re.search(r"<BT> before \d+ sources of train1", done.stdout + done.stderr)
+    assert re.search(r"Prepended <BT> to \d+ sources of train1", done.stdout + done.stderr)
     words = ("fairseq-generate", data, *TASK, "--cpu", "--path", tmp_path / "checkpoint_last.pt")
     search = ("--beam", "3", "--max-len-b", "10")
     texts = {}
@@ -120,14 +120,14 @@ def test_splits_are_mixed_at_their_weights(data: Path, tmp_path: Path) -> None:
         expected = second[(number - len(first)) % len(second)]
         assert mixed[number]["source"].tolist() == [tag, *expected["source"].tolist()]
         assert mixed[number]["target"].equal(expected["target"])
-    with pytest.raises(FairseqSslError, match=r"names nothing, but .* not there"):
+    with pytest.raises(FairseqSslError, match=r"has nothing, but .* are missing"):
         loaded(data, "--mix-weights", "nothing=1").load_dataset("train")
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--source-tags", "trian1=<BT>"), "names trian1, which is not trained on"),
+        (("--source-tags", "trian1=<BT>"), "has trian1, which is not trained on"),
         (
             ("--source-tags", "train1=<BT>", "--mix-weights", "train=1,train2=1"),
             "Did you mean 'train",
@@ -147,7 +147,7 @@ def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) ->
     words = ("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *mix)
     once, twice = tmp_path / "once", tmp_path / "twice"
     seen = run(*words, "--save-dir", once, "--max-epoch", "3").stdout
-    assert re.search(r"20 pairs an epoch of the \d+ of train", seen)
+    assert re.search(r"train: 20 pairs per epoch, \d+ in all", seen)
     run(*words, "--save-dir", twice, "--max-epoch", "1")
     run(*words, "--save-dir", twice, "--max-epoch", "3")
     one, two = (
@@ -167,7 +167,7 @@ def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) ->
         (("--mix-weights", "train=0"), "expected above 0"),
         (("--mix-weights", "train=1,train=2"), "twice"),
         (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
-        (("--mix-epoch-pairs", "5"), "goes with --mix-weights"),
+        (("--mix-epoch-pairs", "5"), "needs --mix-weights"),
         (("--noisy-beam-beta", "-1"), "expected 0 or more"),
         (
             ("--noisy-beam-beta", "6", "--noisy-beam-granularity", "word"),
@@ -229,5 +229,5 @@ def test_a_language_model_keeps_what_is_less_fluent(
 )
 def test_noise_goes_with_no_other_search(data: Path, other: dict[str, Any]) -> None:
     task = loaded(data, "--noisy-beam-beta", "6")
-    with pytest.raises(FairseqSslError, match="is a search of its own"):
+    with pytest.raises(FairseqSslError, match="--noisy-beam-beta cannot be used with"):
         task.build_generator([], Namespace(**other))

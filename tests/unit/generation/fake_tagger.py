@@ -12,7 +12,7 @@ import torch
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.transforms import Transforms, english_suffixes
-from fairseq_ssl.generation.edit_rounds import EditRounds, RoundsSettings
+from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 
 GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]
 EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), True))
@@ -102,7 +102,7 @@ def corrected(
 ) -> list[dict[str, Any]]:
     """Correct sentences; returns the hypotheses, with their `text`."""
     words = models[0].words
-    rounds = EditRounds(models, words, EDITS, RoundsSettings(**settings))
+    rounds = EditGenerator(models, words, EDITS, EditDecoding(**settings))
     found = rounds.generate(models, batch(words, *sentences))
     assert all(len(one) == 1 for one in found)
     return [{**one, "text": words.string(one["tokens"])} for (one,) in found]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator, resumed
+from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator, realign
 
 fairseq_ssl.register()
 from tests.unit.models import test_pointer_transformer as pointer  # noqa: E402
@@ -218,11 +218,11 @@ def test_sentences_that_are_done_are_read_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "chosen", "goes_on"),
+    ("place", "chosen", "resume_at"),
     [(1, 15, 2), (1, 6, 3), (2, 5, 2), (2, 6, 3), (0, 9, 1), (3, 15, 3), (3, 6, 3)],
 )
-def test_where_the_source_goes_on(place: int, chosen: int, goes_on: int) -> None:
-    assert resumed([4, 5, 6], place, chosen) == goes_on
+def test_where_the_source_goes_on(place: int, chosen: int, resume_at: int) -> None:
+    assert realign([4, 5, 6], place, chosen) == resume_at
 
 
 def test_what_it_can_not_do_is_refused() -> None:
@@ -265,9 +265,9 @@ def test_what_the_task_can_not_do_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="--joined-dictionary"):
         built(ByRule(fickle), Dictionary())
     for options in ({"print_alignment": "hard"}, {"replace_unk": "@@ "}):
-        with pytest.raises(ConfigurationError, match="neither with --print-alignment nor"):
+        with pytest.raises(ConfigurationError, match="cannot be used with --print-alignment"):
             built(ByRule(fickle), **options)
     with pytest.raises(
-        ConfigurationError, match=r"writes 12 of the 20 words .* copying_translation"
+        ConfigurationError, match=r"generates 12 of the 20 words .* copying_translation"
     ):
         built(pointer.tiny())

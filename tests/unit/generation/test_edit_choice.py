@@ -10,7 +10,7 @@ import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.edit_choice import Chosen, EditChoice, PossibleEdits
+from fairseq_ssl.generation.edit_choice import ChosenEdits, EditChoice, PossibleEdits
 from tests.unit.edits.plain_edits import is_possible
 from tests.unit.generation.fake_tagger import EDITS, dictionary
 
@@ -42,7 +42,7 @@ def choose(
     choice, at_start = EditChoice(**settings), np.array(starts)
     columns = choice.choose(probabilities, found_errors, PossibleEdits(EDITS, known), ids, at_start)
     assert columns.shape == (4, len(rows))
-    found: Chosen = choice.leave_alone(columns.numpy(), at_start)
+    found: ChosenEdits = choice.keep_unlikely_sentences(columns.numpy(), at_start)
     np.testing.assert_allclose(found.kept, [row.get("KEEP", 0) for row in rows], rtol=1e-6)
     return [
         (EDITS.names[label], round(float(probability), 6))
@@ -126,7 +126,7 @@ def test_each_word_is_looked_up_once() -> None:
     possible = PossibleEdits(EDITS, Spy())
     for line in ("walks new", "talk walks", "new newer newest walks", "walks"):
         ids = np.array([words.bos(), *map(words.index, line.split())])
-        possible.rule_out(torch.ones(len(ids), len(EDITS.labels)), ids, np.array([0]))
+        possible.mask_impossible(torch.ones(len(ids), len(EDITS.labels)), ids, np.array([0]))
     assert sorted(asked) == ["new", "newer", "newest", "talk", "walks"]
 
 
@@ -135,7 +135,7 @@ def test_what_is_possible_is_what_the_dictionary_of_edits_says() -> None:
     tokens = ["walks", "Talk", "unknown", "of", "a", "cry", "UPPER", "?", "unknown"]
     ids = np.array([words.bos(), *map(words.index, tokens)])
     left = torch.ones(len(ids), len(EDITS.labels))
-    PossibleEdits(EDITS, words).rule_out(left, ids, np.array([0]))
+    PossibleEdits(EDITS, words).mask_impossible(left, ids, np.array([0]))
     assert left.isfinite().tolist() == [
         [is_possible(EDITS, label, word) for label in range(len(EDITS.labels))]
         for word in [None, *tokens]

@@ -9,7 +9,7 @@ import torch
 
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.generation.edit_choice import EditChoice
-from fairseq_ssl.generation.edit_rounds import MOST_WINDOWS, RoundsSettings
+from fairseq_ssl.generation.edit_rounds import MIN_WINDOWS, EditDecoding
 from tests.unit.generation.fake_tagger import (
     FakeTagger,
     Scores,
@@ -237,7 +237,7 @@ def test_a_long_sentence_is_corrected_in_windows_as_without() -> None:
         assert [one["text"] for one in found] == [one["text"] for one in whole]
         assert [one["edits"] for one in found] == [one["edits"] for one in whole]
         assert max(map(len, tagger.seen)) == positions - 2
-        assert max(rows for rows, _ in tagger.shapes) <= max(MOST_WINDOWS, len(sentences))
+        assert max(rows for rows, _ in tagger.shapes) <= max(MIN_WINDOWS, len(sentences))
         assert max(time for _, time in tagger.shapes) == positions
 
 
@@ -256,4 +256,4 @@ def test_only_the_begin_of_a_sentence_is_its_start() -> None:
 
 def test_settings_that_can_not_be_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="--edit-iterations is 0"):
-        RoundsSettings(iterations=0)
+        EditDecoding(iterations=0)

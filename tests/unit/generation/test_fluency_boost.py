@@ -58,8 +58,8 @@ SENTENCES = ("a b c", "d", "a", "c c c c c a", "b unheard d", "")
 def test_fluency_is_of_each_sentence_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
     for most in (4000, 8, 1):
-        monkeypatch.setattr(fluency_boost, "MAX_CANDIDATES", most)
-        found = Fluency(MODEL, LM).of(ids).tolist()
+        monkeypatch.setattr(fluency_boost, "MAX_TOKENS", most)
+        found = Fluency(MODEL, LM).score(ids).tolist()
         assert found == pytest.approx([plainly(line) for line in SENTENCES], abs=1e-6)
 
 
@@ -97,5 +97,5 @@ def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="above 0"):
         FluencyBoost(SimpleNamespace(), fluency, own, own, 0)
     other = dictionary(tuple(f"w{n}" for n in range(20)))
-    with pytest.raises(ConfigurationError, match="knows 4 of the 24 symbols"):
+    with pytest.raises(ConfigurationError, match="has only 4 of the 24 symbols"):
         FluencyBoost(SimpleNamespace(), fluency, own, other, 1)

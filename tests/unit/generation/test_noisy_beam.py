@@ -12,7 +12,7 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.noisy_beam import PER, BeamNoise, NoisyGenerator
+from fairseq_ssl.generation.noisy_beam import GRANULARITIES, BeamNoise, NoisyGenerator
 
 fairseq_ssl.register()
 from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E402
@@ -24,7 +24,7 @@ from tests.unit.models.test_pseudo_bidirectional_transformer import (  # noqa: E
 
 EOS = 2
 BITS = (1 << 64) - 1
-every_kind = pytest.mark.parametrize("per", PER)
+every_kind = pytest.mark.parametrize("per", GRANULARITIES)
 
 
 def mixed(number: int) -> int:
@@ -50,17 +50,17 @@ def plain(seed: int, sentence: int, before: list[int], word: int, per: str) -> f
 def test_numbers_are_those_of_the_plain_way(per: str) -> None:
     noise = BeamNoise(6.0, per, seed=5)
     written = torch.tensor([[EOS, 7, 9], [EOS, 9, 7]])
-    found = noise.on_all(torch.tensor([3, 11]), written, 20)
+    found = noise.for_next_words(torch.tensor([3, 11]), written, 20)
     for row, (sentence, words) in enumerate(zip([3, 11], written.tolist(), strict=True)):
         expected = [6 * plain(5, sentence, words, word, per) for word in range(20)]
         torch.testing.assert_close(found[row].expand(20), torch.tensor(expected))
-        along = noise.along(torch.tensor(sentence), torch.tensor([*words, 13]))
+        along = noise.for_hypothesis(torch.tensor(sentence), torch.tensor([*words, 13]))
         rest = [6 * plain(5, sentence, words[: t + 1], words[t + 1], per) for t in range(2)]
         torch.testing.assert_close(along, torch.tensor([*rest, expected[13]]))
 
 
 def test_numbers_are_uniform_and_unlike() -> None:
-    found = BeamNoise(1.0).on_all(torch.arange(200), torch.full((200, 3), 5), 200)
+    found = BeamNoise(1.0).for_next_words(torch.arange(200), torch.full((200, 3), 5), 200)
     assert 0 <= found.min() < 1e-3
     assert 1 - 1e-3 < found.max() < 1
     assert abs(found.mean() - 0.5) < 0.005
@@ -117,7 +117,7 @@ def test_scores_are_the_models_own_and_the_order_is_that_with_noise(per: str) ->
             )
             torch.testing.assert_close(hypothesis["score"], scored["score"], atol=1e-4, rtol=1e-4)
             before = torch.cat([torch.tensor([EOS]), target])
-            added = noise.along(torch.tensor(sentence), before)
+            added = noise.for_hypothesis(torch.tensor(sentence), before)
             ranks.append(float(hypothesis["score"] + added.mean()))
         assert ranks == sorted(ranks, reverse=True)
         clean = [float(hypothesis["score"]) for hypothesis in hypotheses]

@@ -21,7 +21,7 @@ def sentences(lengths: list[int]) -> Spans:
 
 
 def test_by_hand() -> None:
-    pieces = Windows(size=4, overlap=2).cut(sentences([7]))
+    pieces = Windows(size=4, overlap=2).split(sentences([7]))
     rows = np.split(pieces.text.ids, pieces.text.starts[1:])
     assert [row.tolist() for row in rows] == [
         [BOS, 10, 11, 12, 13],
@@ -42,7 +42,7 @@ def test_each_position_counts_once_and_where_it_is_farthest_from_an_edge(
     lengths: list[int], sizes: tuple[int, int]
 ) -> None:
     text, size = sentences(lengths), sizes[0]
-    pieces = Windows(*sizes).cut(text)
+    pieces = Windows(*sizes).split(text)
     assert pieces.ids.tolist() == text.ids.tolist()
     assert pieces.sentence_starts.tolist() == text.starts.tolist()
     assert pieces.text.lengths.max() <= size + 1
@@ -66,13 +66,13 @@ def test_each_position_counts_once_and_where_it_is_farthest_from_an_edge(
 
 def test_sentences_that_fit_are_left_whole() -> None:
     text = sentences([3, 5, 0])
-    pieces = Windows(5, 1).cut(text)
+    pieces = Windows(5, 1).split(text)
     assert pieces.text is text
-    assert pieces.wanted is None
+    assert pieces.used_positions is None
 
 
 def test_pieces_can_be_taken_in_another_order() -> None:
-    pieces = Windows(4, 2).cut(sentences([2, 7])).select(np.array([3, 0, 1]))
+    pieces = Windows(4, 2).split(sentences([2, 7])).select(np.array([3, 0, 1]))
     assert pieces.ids.tolist() == [17, 18, BOS, 10, 11, BOS, 12, 13, 14]
     assert pieces.sentence_starts.tolist() == [2, 5]
 
@@ -82,7 +82,7 @@ def test_the_size_is_that_of_the_model_without_start_and_end() -> None:
     assert Windows.of_model(3, None) == Windows(1, 0)
     assert Windows.of_model(12, 9) == Windows(10, 9)
     for overlap in (-1, 10, 11):
-        with pytest.raises(ConfigurationError, match="less than the 10 tokens of a window"):
+        with pytest.raises(ConfigurationError, match="less than the 10 tokens in a window"):
             Windows.of_model(12, overlap)
-    with pytest.raises(ConfigurationError, match="sees 2 positions"):
+    with pytest.raises(ConfigurationError, match="has 2 positions"):
         Windows.of_model(2, None)
