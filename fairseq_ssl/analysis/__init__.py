@@ -1,5 +1,62 @@
-"""What trained models do, for the verbs that compare checkpoints.
+"""Analyses of trained models: what they compute, and how they compare.
 
-`trained` holds a checkpoint and its data, `classification` a classifier; the others ask it:
-`translation`, `swapped`, `gold_tokens`, `shift_similarity`, `edit_tuning`. `figures` draws.
+Each analysis takes checkpoints of one or more models and the data of fairseq-preprocess, and returns
+a result with the values, tables and a figure. Call `fairseq_ssl.register` first.
+
+>>> from pathlib import Path
+>>> import fairseq_ssl
+>>> from fairseq_ssl.analysis import score_by_length
+>>> fairseq_ssl.register()  # doctest: +SKIP
+>>> models = {"absolute": [Path("absolute.pt")], "shifted": [Path("shifted.pt")]}
+>>> result = score_by_length(models, Path("data-bin"), subwords="none")  # doctest: +SKIP
+>>> result.write(Path("lengths"))  # doctest: +SKIP
+
+`TextClassifierPipeline` classifies texts, and shows what the decision depends on.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairseq_ssl.analysis.classification import Prediction, TextClassifierPipelinePipeline
+    from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
+    from fairseq_ssl.analysis.length_bleu import score_by_length
+    from fairseq_ssl.analysis.results import AnalysisResult
+    from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
+    from fairseq_ssl.analysis.swapped_bleu import score_swapped
+    from fairseq_ssl.analysis.token_wins import compare_gold_tokens
+    from fairseq_ssl.analysis.trained_models import SearchOptions
+
+MODULES = {
+    "AnalysisResult": "results",
+    "Prediction": "classification",
+    "SearchOptions": "trained_models",
+    "TextClassifierPipeline": "classification",
+    "compare_gold_tokens": "token_wins",
+    "compare_shifted_states": "shift_similarity",
+    "score_by_length": "length_bleu",
+    "score_swapped": "swapped_bleu",
+    "tune_edit_confidence": "edit_tuning",
+}
+"""The module of each public name. Most import torch and fairseq, so they are imported on use."""
+
+__all__ = [
+    "AnalysisResult",
+    "Prediction",
+    "SearchOptions",
+    "TextClassifierPipeline",
+    "compare_gold_tokens",
+    "compare_shifted_states",
+    "score_by_length",
+    "score_swapped",
+    "tune_edit_confidence",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

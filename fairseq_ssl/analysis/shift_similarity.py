@@ -1,9 +1,10 @@
-"""How alike encoder states stay when all positions are shifted (thesis, figure 6.3)."""
+"""Similarity of encoder states under shifted positions (thesis, figure 6.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,77 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table
 from fairseq_ssl.analysis.trained_models import TrainedModels
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.modules.positional_encoding import ShiftedSinusoidalPositions
+from fairseq_ssl.signature import Signature
+
+
+class ShiftSimilarity(AnalysisResult):
+    """Cosine similarities of the states under each two offsets."""
+
+    def tables(self) -> Iterator[Table]:
+        """Yield a matrix for each model."""
+        labels = [f"k={offset}" for offset in self.signature.parameters["offsets"]]
+        for name, model in self.results["models"].items():
+            rows = [
+                [label, *(f"{cell:.3f}" for cell in row)]
+                for label, row in zip(labels, model["similarity"], strict=True)
+            ]
+            yield [name, *labels], rows
+
+    def draw(self, path: Path) -> None:
+        """Draw a heat map for each model."""
+        models = self.results["models"]
+        labels = list(map(str, self.signature.parameters["offsets"]))
+        with figures.figure(path, columns=len(models), width=3.6, height=3.4) as axes:
+            for ax, (name, model) in zip(axes, models.items(), strict=True):
+                figures.heat_map(ax, model["similarity"], labels, labels, (0.0, 1.0))
+                ax.set_title(name)
+                ax.set_xlabel("offset k")
+            axes[0].set_ylabel("offset k")
+
+
+def compare_shifted_states(
+    checkpoints: Checkpoints,
+    data: Path,
+    offsets: Sequence[int] = (0, 100, 250, 500),
+    *,
+    subset: str = "valid",
+    max_tokens: int = 4000,
+    device: str = "cpu",
+    progress: ProgressFactory = silent_progress,
+) -> ShiftSimilarity:
+    """Compare the encoder states of sentences under shifted positions.
+
+    Args:
+        checkpoints: the checkpoints of each model
+        data: a folder of fairseq-preprocess
+        offsets: shifts of all positions, in tokens
+        subset: split of the data
+        max_tokens: source tokens of a batch, padding included
+        device: ``cpu`` or ``cuda``
+        progress: called with the number of sentences done
+    """
+    if len(offsets) < 2 or min(offsets) < 0:
+        raise UsageError(f"`offsets` is {list(offsets)}. Expected two or more, none below 0.")
+    models: dict[str, Any] = {}
+    for name, paths in checkpoints.items():
+        runs = []
+        for path in paths:
+            trained = TrainedModels.load(path, data, device)
+            dataset = trained.split(subset)
+            report = progress(str(path), "sentences", len(dataset))
+            found = similarities(trained, dataset, offsets, max_tokens, report)
+            runs.append({"checkpoint": str(path), "similarity": found.round(4).tolist()})
+        size = range(len(offsets))
+        mean = [[sum(r["similarity"][a][b] for r in runs) / len(runs) for b in size] for a in size]
+        models[name] = {"similarity": mean, "least": min(map(min, mean)), "runs": runs}
+    parameters = {"subset": subset, "offsets": list(offsets)}
+    return ShiftSimilarity(Signature("shift-similarity", parameters), {"models": models})
 
 
 def similarities(
@@ -24,9 +93,9 @@ def similarities(
     max_tokens: int,
     done: Callable[[int], object],
 ) -> NDArray[np.float64]:
-    """Return the mean cosine similarity of states under each two offsets, [offsets, offsets].
+    """Return the mean cosine similarity of the states under each two offsets [offsets, offsets].
 
-    Eq. 6.3: the mean over the positions of a sentence, </s> among them; then over sentences.
+    Eq. 6.3: the mean over the positions of a sentence, with </s>, then over sentences.
     """
     total, sentences = np.zeros((len(offsets), len(offsets))), 0
     with torch.inference_mode():
@@ -54,7 +123,7 @@ def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tenso
 
 @contextmanager
 def _shifted(encoder: Any, offset: int) -> Iterator[None]:
-    """Let the encoder's positions start `offset` later; relative ones have no start."""
+    """Shift the encoder's positions by `offset`. Relative positions do not change."""
     kept = encoder.embed_positions
     if kept is None:
         yield

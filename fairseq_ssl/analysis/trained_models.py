@@ -1,4 +1,4 @@
-"""Trained models on a data folder: their sentences, states and translations."""
+"""A trained model with its data: splits, batches and translations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Unread = Callable[[str], DataError]
 
 
 class CheckedLines:
-    """One side of a data set of fairseq's, whose ids are all in its dictionary."""
+    """One side of a dataset of fairseq. Ids that are not in the dictionary are an error."""
 
     def __init__(self, lines: Any, dictionary: Any, unread: Unread) -> None:
         self.lines = lines
@@ -40,7 +40,7 @@ class CheckedLines:
         only_copied = getattr(self.dictionary, "surfaces", ())
         least, most = map(int, ids.aminmax())
         if least < 0 or most >= len(self.dictionary) + len(only_copied):
-            raise self.unread("an id that its dictionary has not.")
+            raise self.unread("an id that is not in its dictionary.")
         return ids
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ Sample = dict[str, Any]
 
 @dataclass(frozen=True)
 class TrainedModels:
-    """A model of a checkpoint, and the task that knows its data."""
+    """A model, and the task with its data."""
 
     path: Path
     model: Any
@@ -65,7 +65,7 @@ class TrainedModels:
 
     @classmethod
     def load(cls, path: Path, data: Path, device: str) -> TrainedModels:
-        """Read a checkpoint to be used on the binarized corpus `data`."""
+        """Load a checkpoint with `data`, a folder of fairseq-preprocess."""
         if not data.exists():
             raise DataError(f"{data} does not exist.")
         models, _, task = load_models([path], data=str(data))
@@ -95,7 +95,7 @@ class TrainedModels:
                 f"{self.task.cfg.data} has no split {name!r} for "
                 f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}."
             ) from None
-        except Exception as error:  # whatever fairseq stumbles over in an index
+        except Exception as error:  # fairseq raises many types for a damaged index
             raise self._unread(name, f"{error!r}.") from error
         dataset = self.task.dataset(name)
         unread = partial(self._unread, name)
@@ -107,12 +107,12 @@ class TrainedModels:
 
     def _unread(self, split: str, what: str) -> DataError:
         return DataError(
-            f"{self.task.cfg.data} has {split} in files that can not be read: {what} Run "
+            f"{self.task.cfg.data} has {split} in files that cannot be read: {what} Run "
             "fairseq-preprocess again."
         )
 
     def batches(self, dataset: Any, max_tokens: int) -> Iterator[Sample]:
-        """Collate `dataset` in batches of like lengths, in some order, on the device."""
+        """Yield batches of sentences of similar lengths, on the device."""
         sizes = dataset.src_sizes
         longest = utils.resolve_max_positions(
             self.task.max_positions(), self.model.max_positions()
@@ -121,22 +121,22 @@ class TrainedModels:
             raise DataError(f"{self.task.cfg.data} has no sentences in this split. Name another.")
         if sizes.max() > min(longest, max_tokens):
             raise DataError(
-                f"A sentence has {max(sizes)} tokens; {self.path.name} takes {longest} and "
-                f"--max-tokens is {max_tokens}. Raise that, or leave longer sentences out."
+                f"A sentence has {max(sizes)} tokens. {self.path.name} reads up to {longest} and "
+                f"`max_tokens` is {max_tokens}. Increase it, or remove longer sentences."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
             sample = dataset.collater([dataset[place] for place in batch])
             yield utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:
-        """Make a data set of sources [time] alone, each ended by </s>."""
+        """Return a dataset of sources [time], each with </s>."""
         lengths = np.array([len(source) for source in sources])
         return self.task.build_dataset_for_inference(list(sources), lengths)
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search for a translation; the names are those of fairseq-generate."""
+    """Search options, in the names of fairseq-generate."""
 
     beam: int = 4
     lenpen: float = 1.0
@@ -148,7 +148,7 @@ class SearchOptions:
 def translate(
     trained: TrainedModels, dataset: Any, search: SearchOptions, done: Callable[[int], object]
 ) -> list[str]:
-    """Translate each source of `dataset`; `done` is told how many more there are."""
+    """Translate each source of `dataset`. `done` is called with the size of each batch."""
     options = Namespace(
         beam=search.beam,
         lenpen=search.lenpen,
@@ -172,6 +172,6 @@ def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
 
 
 def text(trained: TrainedModels, tokens: torch.Tensor) -> str:
-    """Spell out target tokens, without </s>; what is unknown shows as <unk>."""
+    """Return target tokens as a line, without </s>. Unknown tokens are <unk>."""
     line: str = trained.task.target_dictionary.string(tokens.cpu())
     return line

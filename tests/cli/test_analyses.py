@@ -138,23 +138,23 @@ def test_several_splits_are_pooled(
 @pytest.mark.parametrize(
     ("words", "message", "code"),
     [
-        (["token-wins", "DATA", *TOKENS, "-c", "a=CKPT"], "expected 2 names", 2),
+        (["token-wins", "DATA", *TOKENS, "-c", "a=CKPT"], "Expected 2 names", 2),
         (["token-wins", "DATA", "-c", "CKPT", "-c", "b=CKPT"], "is not NAME=PATH", 2),
         (
             ["token-wins", "DATA", "--ranks", "5,3", "-c", "a=CKPT", "-c", "b=CKPT"],
-            "rising numbers",
+            "Expected increasing numbers",
             2,
         ),
         (
             ["token-wins", "DATA", "-c", "a=CKPT", "-c", "b=CKPT", "-c", "b=CKPT"],
-            "as many of each name",
+            "equally many of each name",
             2,
         ),
         (["token-wins", "none", "-c", "a=CKPT", "-c", "b=CKPT"], "none does not exist", 1),
         (["length-bleu", "DATA", "-c", "a=no.pt", "-c", "b=CKPT"], "no.pt does not exist", 1),
         (["length-bleu", "DATA", "--device", "gpu", "-c", "a=CKPT", "-c", "b=CKPT"], "gpu", 2),
         (["shift-similarity", "DATA", "--offsets", "5", "-c", "a=CKPT"], "two or more", 2),
-        (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "expected 1 or more", 2),
+        (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "Expected 1 or more", 2),
         (["swapped-bleu", "DATA", "-c", "a=CKPT"], "Say with --subwords what they are.", 1),
         (["swapped-bleu", "DATA", "--subwords", "none", "-c", "a=CKPT"], "has no '<sep>'", 1),
         (

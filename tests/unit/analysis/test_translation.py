@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ssl.analysis.swapped import swap
+from fairseq_ssl.analysis.swapped_bleu import swap
 from fairseq_ssl.analysis.trained_models import (
     SearchOptions,
     TrainedModels,
@@ -57,5 +57,5 @@ def test_what_is_not_there_is_said(trained: Path, toy_data: Path, tmp_path: Path
     model = TrainedModels.load(trained / "checkpoint_last.pt", toy_data, "cpu")
     with pytest.raises(DataError, match="no split 'dev'"):
         model.split("dev")
-    with pytest.raises(DataError, match="--max-tokens is 2"):
+    with pytest.raises(DataError, match="`max_tokens` is 2"):
         next(model.batches(model.split("valid"), 2))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ssl.analysis.gold_tokens import frequency_ranks, gold_scores, share_higher
+from fairseq_ssl.analysis.token_wins import frequency_ranks, gold_scores, share_higher
 from fairseq_ssl.analysis.trained_models import TrainedModels
 from tests.conftest import PACKAGE, Run
 

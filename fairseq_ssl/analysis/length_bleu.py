@@ -1,0 +1,159 @@
+"""BLEU by the length of the source, and its gain over the first model (thesis, figure 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.results import (
+    AnalysisResult,
+    Checkpoints,
+    Table,
+    check_bounds,
+    check_models,
+    mean_and_sd,
+)
+from fairseq_ssl.analysis.trained_models import (
+    SearchOptions,
+    TrainedModels,
+    reference_lines,
+    translate,
+)
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.metrics.bleu import Bucket, bleu, bleu_by_length, buckets
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.tokenization import moses_detokenizer
+
+Score = dict[str, float]
+"""Mean and standard deviation."""
+
+
+class LengthBleu(AnalysisResult):
+    """BLEU of each bucket of lengths, of each model."""
+
+    def tables(self) -> Iterator[Table]:
+        """Yield a row for all sentences, and one for each bucket."""
+        results, models = self.results, self.results["models"]
+        rows = [["all", "", *(_cell(model["bleu"]) for model in models.values())]]
+        for i, (bucket, pairs) in enumerate(
+            zip(results["buckets"], results["training_pairs"], strict=True)
+        ):
+            scores = [_cell(model["by_length"][i]) for model in models.values()]
+            rows.append([bucket, str(pairs), *scores])
+        yield ["source tokens", "training pairs", *models], rows
+
+    def draw(self, path: Path) -> None:
+        """Draw the gains, on grey where there is no training data, as in figure 6.4."""
+        results = self.results
+        gains = {name: g for name, g in results["gains"].items() if name != results["baseline"]}
+        with figures.figure(path, width=7) as (ax,):
+            figures.grouped_bars(ax, results["buckets"], gains)
+            for i, pairs in enumerate(results["training_pairs"]):
+                if pairs == 0:
+                    ax.axvspan(i - 0.5, i + 0.5, color=figures.SHADE, zorder=0)
+            ax.axhline(0, color="black", linewidth=0.8)
+            ax.set_xlabel("tokens in the source (grey: none such in training)")
+            ax.set_ylabel(f"BLEU above {results['baseline']}")
+
+
+def score_by_length(
+    checkpoints: Checkpoints,
+    data: Path,
+    ends: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
+    *,
+    subsets: Sequence[str] = ("valid",),
+    separator: str = "<sep>",
+    search: SearchOptions | None = None,
+    subwords: str | None = None,
+    moses: str | None = None,
+    tokenize: str = "13a",
+    device: str = "cpu",
+    progress: ProgressFactory = silent_progress,
+) -> LengthBleu:
+    """Translate with each checkpoint and score the sentences of each length.
+
+    Args:
+        checkpoints: the checkpoints of each model; the first model is the baseline
+        data: a folder of fairseq-preprocess
+        ends: last length of each bucket, in source tokens; one more bucket holds the rest
+        subsets: splits of the data
+        separator: token to remove from outputs and references
+        search: search options
+        subwords: scheme of the subwords to join
+        moses: language of the Moses tokenization to undo
+        tokenize: tokenizer of sacreBLEU
+        device: ``cpu`` or ``cuda``
+        progress: called with the number of sentences done
+    """
+    check_bounds("ends", ends)
+    check_models(checkpoints, 2)
+    join = moses_detokenizer(subwords, moses)
+    within = buckets(ends)
+
+    def plain(line: str) -> str:
+        return join(" ".join(token for token in line.split() if token != separator))
+
+    def score(path: Path) -> dict[str, Any]:
+        """Translate with one checkpoint; score all lines, and those of each bucket."""
+        trained = TrainedModels.load(path, data, device)
+        datasets = [trained.pairs(subset) for subset in subsets]
+        report = progress(str(path), "sentences", sum(map(len, datasets)))
+        found: list[str] = []
+        references: list[str] = []
+        lengths: list[int] = []
+        for dataset in datasets:
+            found += map(plain, translate(trained, dataset, search or SearchOptions(), report))
+            references += map(plain, reference_lines(trained, dataset))
+            lengths += (dataset.src_sizes - 1).tolist()
+        whole = bleu(found, references, tokenize)
+        by_length = bleu_by_length(found, references, lengths, within, tokenize)
+        return {
+            "checkpoint": str(path),
+            "bleu": round(whole.score, 2),
+            "by_length": [None if one is None else round(one, 2) for one in by_length],
+            "sacrebleu": whole.signature,
+        }
+
+    runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
+    models = {name: _means(of_name) for name, of_name in runs.items()}
+    baseline = next(iter(models))
+    trained = TrainedModels.load(checkpoints[baseline][0], data, device)
+    results = {
+        "buckets": list(map(str, within)),
+        "training_pairs": _training_lengths(trained, within),
+        "baseline": baseline,
+        "models": models,
+        "gains": {
+            name: list(map(_gain, model["by_length"], models[baseline]["by_length"]))
+            for name, model in models.items()
+        },
+    }
+    parameters = {
+        "subset": ",".join(subsets),
+        "beam": (search or SearchOptions()).beam,
+        "sacrebleu": runs[baseline][0]["sacrebleu"],
+    }
+    return LengthBleu(Signature("length-bleu", parameters), results)
+
+
+def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return means and standard deviations over the runs of one model."""
+    columns = zip(*(run["by_length"] for run in runs), strict=True)
+    means = [None if scores[0] is None else mean_and_sd(scores) for scores in columns]
+    return {"bleu": mean_and_sd(run["bleu"] for run in runs), "by_length": means, "runs": runs}
+
+
+def _gain(ours: Score | None, baseline: Score | None) -> float | None:
+    return None if ours is None or baseline is None else round(ours["mean"] - baseline["mean"], 2)
+
+
+def _training_lengths(trained: TrainedModels, within: Sequence[Bucket]) -> list[int]:
+    """Count the training pairs of each bucket."""
+    lengths = trained.split("train").src_sizes - 1
+    return [sum(int(length) in bucket for length in lengths) for bucket in within]
+
+
+def _cell(score: Score | None) -> str:
+    return "n/a" if score is None else f"{score['mean']:.2f} ± {score['sd']:.2f}"

@@ -1,0 +1,175 @@
+"""BLEU of the first of joined sentences, in place and moved to the end (thesis, table 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, mean_and_sd
+from fairseq_ssl.analysis.trained_models import SearchOptions, TrainedModels, text, translate
+from fairseq_ssl.data.binarized import IdSeparator
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.metrics.bleu import bleu
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.parallel_folder import first_to_end, split_sentences
+from fairseq_ssl.text.tokenization import moses_detokenizer
+
+KEYS = ("original", "swapped", "drop")
+
+
+class SwappedBleu(AnalysisResult):
+    """BLEU of the first sentence in both orders, and the difference."""
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the means and standard deviations of the models."""
+        rows = [
+            [name, *(f"{model[key]['mean']:.2f} ± {model[key]['sd']:.2f}" for key in KEYS)]
+            for name, model in self.results["models"].items()
+        ]
+        yield ["", *KEYS], rows
+
+    def draw(self, path: Path) -> None:
+        """Draw bars of both orders."""
+        models = self.results["models"].items()
+        orders = KEYS[:2]
+        with figures.figure(path) as (ax,):
+            figures.grouped_bars(
+                ax,
+                list(orders),
+                {name: [model[order]["mean"] for order in orders] for name, model in models},
+                {name: [model[order]["sd"] for order in orders] for name, model in models},
+            )
+            ax.set_ylabel("BLEU of the first sentence")
+
+
+def score_swapped(
+    checkpoints: Checkpoints,
+    data: Path,
+    *,
+    subset: str = "train",
+    lines: int = 10_000,
+    seed: int = 1,
+    separator: str = "<sep>",
+    search: SearchOptions | None = None,
+    subwords: str | None = None,
+    moses: str | None = None,
+    tokenize: str = "13a",
+    device: str = "cpu",
+    progress: ProgressFactory = silent_progress,
+) -> SwappedBleu:
+    """Translate joined sentences, and with the first sentence moved to the end.
+
+    Args:
+        checkpoints: the checkpoints of each model
+        data: a folder of fairseq-preprocess
+        subset: split of the data
+        lines: number of lines, drawn at random
+        seed: seed of the sample of lines
+        separator: the token between sentences
+        search: search options
+        subwords: scheme of the subwords to join
+        moses: language of the Moses tokenization to undo
+        tokenize: tokenizer of sacreBLEU
+        device: ``cpu`` or ``cuda``
+        progress: called with the number of lines done
+    """
+    if lines < 1:
+        raise UsageError(f"`lines` is {lines}. Expected 1 or more.")
+    plain = moses_detokenizer(subwords, moses)
+    models, signature = {}, ""
+    for name, paths in checkpoints.items():
+        runs = []
+        for path in paths:
+            trained = TrainedModels.load(path, data, device)
+            dataset = trained.pairs(subset)
+            count = min(lines, len(dataset))
+            order = np.random.default_rng(seed).permutation(len(dataset))
+            chosen = np.sort(order[:count]).tolist()
+            references = list(map(plain, first_references(trained, dataset, chosen, separator)))
+            run: dict[str, Any] = {"checkpoint": str(path), "lines": count}
+            for kind in KEYS[:2]:
+                report = progress(f"{path}, {kind}", "lines", count)
+                found = first_sentences(
+                    *(trained, dataset, chosen, separator, search or SearchOptions(), report),
+                    swapped=kind == "swapped",
+                )
+                score = bleu(list(map(plain, found.lines)), references, tokenize)
+                run |= {kind: round(score.score, 2), f"{kind}_miscounted": found.miscounted}
+                run["sacrebleu"] = score.signature
+            run["drop"] = round(run["original"] - run["swapped"], 2)
+            runs.append(run)
+        signature = signature or runs[0]["sacrebleu"]
+        models[name] = {
+            **{key: mean_and_sd(run[key] for run in runs) for key in KEYS},
+            "runs": runs,
+        }
+    parameters = {
+        "subset": subset,
+        "lines": lines,
+        "seed": seed,
+        "beam": (search or SearchOptions()).beam,
+        "sacrebleu": signature,
+    }
+    return SwappedBleu(Signature("swapped-bleu", parameters), {"models": models})
+
+
+@dataclass(frozen=True)
+class FirstSentences:
+    """The translations of the first sentences."""
+
+    lines: list[str]
+    miscounted: int
+    """Lines with another number of sentences than their source."""
+
+
+def first_sentences(
+    trained: TrainedModels,
+    dataset: Any,
+    chosen: Sequence[int],
+    separator: str,
+    search: SearchOptions,
+    done: Callable[[int], object],
+    *,
+    swapped: bool,
+) -> FirstSentences:
+    """Translate the chosen lines and return the part at the position of X_1 in the source.
+
+    Swapped, the source is X_2, ..., X_n, X_1 and the last sentence of the output counts.
+    """
+    mark = trained.task.source_dictionary.index(separator)
+    if mark == trained.task.source_dictionary.unk():
+        raise DataError(
+            f"The dictionary of {trained.task.cfg.data} has no {separator!r}. Expected joined "
+            "sentences, as written by fairseq-ssl position-data interpolate."
+        )
+    sources = [dataset.src[i] for i in chosen]
+    if swapped:
+        sources = [swap(source, mark) for source in sources]
+    lines = translate(trained, trained.inputs(sources), search, done)
+    sentences = [split_sentences(line, separator) for line in lines]
+    wanted = [int(source.eq(mark).sum()) + 1 for source in sources]
+    miscounted = sum(len(found) != n for found, n in zip(sentences, wanted, strict=True))
+    return FirstSentences([found[-1 if swapped else 0] for found in sentences], miscounted)
+
+
+def swap(tokens: Tensor, mark: int) -> Tensor:
+    """Move the sentence before the first `mark` to the end, before </s>: X_2, ..., X_n, X_1."""
+    between = IdSeparator("", mark)
+    sentences = between.split(tokens[:-1].numpy())
+    swapped = torch.from_numpy(between.join(first_to_end(sentences)))
+    return torch.cat([swapped, tokens[-1:]])
+
+
+def first_references(
+    trained: TrainedModels, dataset: Any, chosen: Sequence[int], separator: str
+) -> list[str]:
+    """Return the first sentence of each chosen target."""
+    return [split_sentences(text(trained, dataset.tgt[i]), separator)[0] for i in chosen]

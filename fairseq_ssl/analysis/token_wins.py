@@ -1,0 +1,197 @@
+"""Gold tokens that a model predicts better, by frequency and position (thesis, figure 6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fairseq_ssl.analysis import figures
+from fairseq_ssl.analysis.results import (
+    AnalysisResult,
+    Checkpoints,
+    Table,
+    check_bounds,
+    check_models,
+)
+from fairseq_ssl.analysis.trained_models import TrainedModels
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.metrics.bleu import buckets
+from fairseq_ssl.signature import Signature
+
+TokenScores = list[NDArray[np.float32]]
+"""Log-probabilities of the gold tokens of each sentence."""
+
+
+class TokenWins(AnalysisResult):
+    """Shares of gold tokens with a higher probability than by the first model."""
+
+    def tables(self) -> Iterator[Table]:
+        """Yield a table of ranks and positions for each model but the first."""
+        results = self.results
+        for name, table in results["models"].items():
+            rows = [
+                [label, *("n/a" if cell is None else f"{cell:.2f}" for cell in row)]
+                for label, row in zip(results["ranks"], table["share"], strict=True)
+            ]
+            yield [f"{name} > {results['baseline']}", *results["positions"]], rows
+
+    def draw(self, path: Path) -> None:
+        """Draw a heat map for each model, as in figure 6.5."""
+        results = self.results
+        models, positions = results["models"], results["positions"]
+        width = 2 + 0.55 * len(positions)
+        with figures.figure(path, columns=len(models), width=width, height=2.8) as axes:
+            for ax, (name, table) in zip(axes, models.items(), strict=True):
+                figures.heat_map(ax, table["share"], results["ranks"], positions, (0.0, 1.0))
+                ax.set_title(f"{name} above {results['baseline']}")
+                ax.set_xlabel("decoding position")
+            axes[0].set_ylabel("frequency rank")
+
+
+def compare_gold_tokens(
+    checkpoints: Checkpoints,
+    data: Path,
+    ranks: Sequence[int] = (5000, 15000, 25000),
+    positions: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
+    *,
+    subsets: Sequence[str] = ("valid",),
+    max_tokens: int = 4000,
+    device: str = "cpu",
+    progress: ProgressFactory = silent_progress,
+) -> TokenWins:
+    """Compare the probabilities of the gold tokens with those of the first model.
+
+    Args:
+        checkpoints: the checkpoints of each model, equally many for each
+        data: a folder of fairseq-preprocess
+        ranks: last frequency rank of each row; one more row holds the rest
+        positions: last decoding position of each column; one more column holds the rest
+        subsets: splits of the data
+        max_tokens: source tokens of a batch, padding included
+        device: ``cpu`` or ``cuda``
+        progress: called with the number of sentences done
+    """
+    check_bounds("ranks", ranks)
+    check_bounds("positions", positions)
+    check_models(checkpoints, 2)
+    if len({len(paths) for paths in checkpoints.values()}) > 1:
+        raise UsageError(
+            "The n-th checkpoint of a name is compared with the n-th checkpoint of the first name. "
+            "Expected equally many of each name."
+        )
+
+    def scores_of(path: Path) -> TokenScores:
+        trained = TrainedModels.load(path, data, device)
+        datasets = [trained.pairs(subset) for subset in subsets]
+        report = progress(str(path), "sentences", sum(map(len, datasets)))
+        found = (gold_scores(trained, dataset, max_tokens, report) for dataset in datasets)
+        return [scores for sentences in found for scores in sentences]
+
+    scores = {name: list(map(scores_of, paths)) for name, paths in checkpoints.items()}
+    baseline = next(iter(checkpoints))
+    gold = _gold_ranks(TrainedModels.load(checkpoints[baseline][0], data, device), subsets)
+    results = {
+        "baseline": baseline,
+        "ranks": list(map(str, buckets(ranks))),
+        "positions": list(map(str, buckets(positions))),
+        "models": {
+            name: _shares(scores[name], scores[baseline], gold, ranks, positions)
+            for name in checkpoints
+            if name != baseline
+        },
+        "checkpoints": {name: list(map(str, paths)) for name, paths in checkpoints.items()},
+    }
+    return TokenWins(Signature("token-wins", {"subset": ",".join(subsets)}), results)
+
+
+def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Return the frequency ranks of the gold tokens of each sentence."""
+    ranks = frequency_ranks(trained)
+    targets = [trained.pairs(subset).tgt for subset in subsets]
+    return [ranks[split[i][:-1].numpy()] for split in targets for i in range(len(split))]
+
+
+def _shares(
+    ours: list[TokenScores],
+    baseline: list[TokenScores],
+    gold: list[NDArray[np.int64]],
+    ranks: Sequence[int],
+    positions: Sequence[int],
+) -> dict[str, Any]:
+    """Sum the counts over the repetitions. A cell without tokens has no share."""
+    higher: Any = 0
+    total: Any = 0
+    for mine, other in zip(ours, baseline, strict=True):
+        if any(a.shape != b.shape for a, b in zip(mine, other, strict=True)):
+            raise DataError("The checkpoints tokenize the targets differently.")
+        won, tokens = share_higher(mine, other, gold, ranks, positions)
+        higher, total = higher + won, total + tokens
+    share = [
+        [round(float(w / t), 4) if t else None for w, t in zip(*rows, strict=True)]
+        for rows in zip(higher, total, strict=True)
+    ]
+    everywhere = round(float(higher.sum() / total.sum()), 4)
+    return {"share": share, "tokens": total.tolist(), "all": everywhere}
+
+
+def gold_scores(
+    trained: TrainedModels, dataset: Any, max_tokens: int, done: Callable[[int], object]
+) -> TokenScores:
+    """Return log p(y_j | y_<j, X) for each target token but </s>, sentence by sentence."""
+    scores: TokenScores = [np.empty(0, np.float32)] * len(dataset)
+    pad = trained.task.target_dictionary.pad()
+    with torch.inference_mode():
+        for sample in trained.batches(dataset, max_tokens):
+            logits = trained.model(**sample["net_input"])[0].float()
+            target = sample["target"]
+            gold = logits.gather(-1, target[..., None])[..., 0] - logits.logsumexp(-1)
+            lengths = target.ne(pad).sum(-1) - 1
+            for line, row, length in zip(sample["id"].tolist(), gold, lengths, strict=True):
+                scores[line] = row[: int(length)].cpu().numpy()
+            done(len(gold))
+    return scores
+
+
+def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
+    """Rank the target vocabulary by its counts in training: 1 is the most frequent."""
+    targets = trained.pairs("train").tgt
+    counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
+    for start in range(0, len(targets), chunk):
+        stop = min(start + chunk, len(targets))
+        tokens = torch.cat([targets[i] for i in range(start, stop)])
+        counts += np.bincount(tokens.numpy(), minlength=len(counts))
+    counts[trained.task.target_dictionary.eos()] = 0
+    ranks = np.empty(len(counts), dtype=np.int64)
+    ranks[np.argsort(-counts, kind="stable")] = np.arange(1, len(counts) + 1)
+    return ranks
+
+
+def share_higher(
+    first: TokenScores,
+    second: TokenScores,
+    ranks: Sequence[NDArray[np.int64]],
+    rank_ends: Sequence[int],
+    position_ends: Sequence[int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count tokens that `first` scores higher than `second`, and all tokens, by rank and position.
+
+    Both are [ranks, positions]; bin b holds what is above end b - 1 and at most end b, the
+    last bin all beyond. `ranks` are those of the gold tokens. A tie is not higher.
+    """
+    shape = len(rank_ends) + 1, len(position_ends) + 1
+    higher, total = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for ours, theirs, rank in zip(first, second, ranks, strict=True):
+        positions = np.arange(1, len(rank) + 1)
+        cell = (
+            np.digitize(rank, rank_ends, right=True),
+            np.digitize(positions, position_ends, right=True),
+        )
+        np.add.at(total, cell, 1)
+        np.add.at(higher, cell, ours > theirs)
+    return higher, total
