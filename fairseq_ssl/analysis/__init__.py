@@ -1,14 +1,14 @@
 """Analyses of trained models: what they compute, and how they compare.
 
-Each analysis takes checkpoints of one or more models and the data of fairseq-preprocess, and returns
-a result with the values, tables and a figure. Call `fairseq_ssl.register` first.
+Each analysis takes checkpoints of one or more models and data of fairseq-preprocess. It returns a
+result with the values, tables and a figure. Call `fairseq_ssl.register` first.
 
 >>> from pathlib import Path
 >>> import fairseq_ssl
 >>> from fairseq_ssl.analysis import score_by_length
 >>> fairseq_ssl.register()  # doctest: +SKIP
 >>> models = {"absolute": [Path("absolute.pt")], "shifted": [Path("shifted.pt")]}
->>> result = score_by_length(models, Path("data-bin"), subwords="none")  # doctest: +SKIP
+>>> result = score_by_length(models, Path("data-bin"))  # doctest: +SKIP
 >>> result.write(Path("lengths"))  # doctest: +SKIP
 
 `TextClassifierPipeline` classifies texts, and shows what the decision depends on.
@@ -20,18 +20,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_ssl.analysis.classification import Prediction, TextClassifierPipelinePipeline
+    from fairseq_ssl.analysis.classification import Prediction, TextClassifierPipeline
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
     from fairseq_ssl.analysis.length_bleu import score_by_length
     from fairseq_ssl.analysis.results import AnalysisResult
     from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
     from fairseq_ssl.analysis.swapped_bleu import score_swapped
     from fairseq_ssl.analysis.token_wins import compare_gold_tokens
-    from fairseq_ssl.analysis.trained_models import SearchOptions
+    from fairseq_ssl.analysis.trained_models import BleuOptions, SearchOptions
 
 MODULES = {
     "AnalysisResult": "results",
     "Prediction": "classification",
+    "BleuOptions": "trained_models",
     "SearchOptions": "trained_models",
     "TextClassifierPipeline": "classification",
     "compare_gold_tokens": "token_wins",
@@ -44,6 +45,7 @@ MODULES = {
 
 __all__ = [
     "AnalysisResult",
+    "BleuOptions",
     "Prediction",
     "SearchOptions",
     "TextClassifierPipeline",

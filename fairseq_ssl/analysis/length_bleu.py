@@ -16,6 +16,7 @@ from fairseq_ssl.analysis.results import (
     mean_and_sd,
 )
 from fairseq_ssl.analysis.trained_models import (
+    BleuOptions,
     SearchOptions,
     TrainedModels,
     reference_lines,
@@ -64,11 +65,8 @@ def score_by_length(
     ends: Sequence[int] = (10, 20, 30, 40, 50, 60, 70),
     *,
     subsets: Sequence[str] = ("valid",),
-    separator: str = "<sep>",
     search: SearchOptions | None = None,
-    subwords: str | None = None,
-    moses: str | None = None,
-    tokenize: str = "13a",
+    text: BleuOptions | None = None,
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> LengthBleu:
@@ -79,42 +77,29 @@ def score_by_length(
         data: a folder of fairseq-preprocess
         ends: last length of each bucket, in source tokens; one more bucket holds the rest
         subsets: splits of the data
-        separator: token to remove from outputs and references
         search: search options
-        subwords: scheme of the subwords to join
-        moses: language of the Moses tokenization to undo
-        tokenize: tokenizer of sacreBLEU
+        text: how outputs become the text that is scored
         device: ``cpu`` or ``cuda``
         progress: called with the number of sentences done
     """
     check_bounds("ends", ends)
     check_models(checkpoints, 2)
-    join = moses_detokenizer(subwords, moses)
-    within = buckets(ends)
+    options, text = search or SearchOptions(), text or BleuOptions()
+    join, within = moses_detokenizer(text.subwords, text.moses), buckets(ends)
+    separator, tokenize = text.separator, text.tokenize
 
     def plain(line: str) -> str:
         return join(" ".join(token for token in line.split() if token != separator))
 
     def score(path: Path) -> dict[str, Any]:
-        """Translate with one checkpoint; score all lines, and those of each bucket."""
         trained = TrainedModels.load(path, data, device)
         datasets = [trained.pairs(subset) for subset in subsets]
         report = progress(str(path), "sentences", sum(map(len, datasets)))
-        found: list[str] = []
-        references: list[str] = []
-        lengths: list[int] = []
-        for dataset in datasets:
-            found += map(plain, translate(trained, dataset, search or SearchOptions(), report))
-            references += map(plain, reference_lines(trained, dataset))
-            lengths += (dataset.src_sizes - 1).tolist()
-        whole = bleu(found, references, tokenize)
-        by_length = bleu_by_length(found, references, lengths, within, tokenize)
-        return {
-            "checkpoint": str(path),
-            "bleu": round(whole.score, 2),
-            "by_length": [None if one is None else round(one, 2) for one in by_length],
-            "sacrebleu": whole.signature,
-        }
+        found = [translate(trained, dataset, options, report) for dataset in datasets]
+        references = [reference_lines(trained, dataset) for dataset in datasets]
+        pairs = [[plain(line) for lines in side for line in lines] for side in (found, references)]
+        lengths = [length - 1 for dataset in datasets for length in dataset.src_sizes.tolist()]
+        return {"checkpoint": str(path), **_bleu(pairs, lengths, within, tokenize)}
 
     runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
     models = {name: _means(of_name) for name, of_name in runs.items()}
@@ -125,17 +110,31 @@ def score_by_length(
         "training_pairs": _training_lengths(trained, within),
         "baseline": baseline,
         "models": models,
-        "gains": {
-            name: list(map(_gain, model["by_length"], models[baseline]["by_length"]))
-            for name, model in models.items()
-        },
+        "gains": _gains(models, baseline),
     }
     parameters = {
         "subset": ",".join(subsets),
-        "beam": (search or SearchOptions()).beam,
+        "beam": options.beam,
         "sacrebleu": runs[baseline][0]["sacrebleu"],
     }
     return LengthBleu(Signature("length-bleu", parameters), results)
+
+
+def _bleu(
+    pairs: list[list[str]],
+    lengths: list[int],
+    within: Sequence[Bucket],
+    tokenize: str,
+) -> dict[str, Any]:
+    """Score all lines, and those of each bucket. `pairs` are the outputs and the references."""
+    found, references = pairs
+    whole = bleu(found, references, tokenize)
+    by_length = bleu_by_length(found, references, lengths, within, tokenize)
+    return {
+        "bleu": round(whole.score, 2),
+        "by_length": [None if one is None else round(one, 2) for one in by_length],
+        "sacrebleu": whole.signature,
+    }
 
 
 def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -143,6 +142,11 @@ def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
     columns = zip(*(run["by_length"] for run in runs), strict=True)
     means = [None if scores[0] is None else mean_and_sd(scores) for scores in columns]
     return {"bleu": mean_and_sd(run["bleu"] for run in runs), "by_length": means, "runs": runs}
+
+
+def _gains(models: dict[str, Any], baseline: str) -> dict[str, list[float | None]]:
+    scores = models[baseline]["by_length"]
+    return {name: list(map(_gain, one["by_length"], scores)) for name, one in models.items()}
 
 
 def _gain(ours: Score | None, baseline: Score | None) -> float | None:

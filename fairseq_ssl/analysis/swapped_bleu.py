@@ -13,7 +13,13 @@ from torch import Tensor
 
 from fairseq_ssl.analysis import figures
 from fairseq_ssl.analysis.results import AnalysisResult, Checkpoints, Table, mean_and_sd
-from fairseq_ssl.analysis.trained_models import SearchOptions, TrainedModels, text, translate
+from fairseq_ssl.analysis.trained_models import (
+    BleuOptions,
+    SearchOptions,
+    TrainedModels,
+    line_of,
+    translate,
+)
 from fairseq_ssl.data.binarized import IdSeparator
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
@@ -57,11 +63,8 @@ def score_swapped(
     subset: str = "train",
     lines: int = 10_000,
     seed: int = 1,
-    separator: str = "<sep>",
     search: SearchOptions | None = None,
-    subwords: str | None = None,
-    moses: str | None = None,
-    tokenize: str = "13a",
+    text: BleuOptions | None = None,
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> SwappedBleu:
@@ -73,52 +76,53 @@ def score_swapped(
         subset: split of the data
         lines: number of lines, drawn at random
         seed: seed of the sample of lines
-        separator: the token between sentences
         search: search options
-        subwords: scheme of the subwords to join
-        moses: language of the Moses tokenization to undo
-        tokenize: tokenizer of sacreBLEU
+        text: how outputs become the text that is scored
         device: ``cpu`` or ``cuda``
         progress: called with the number of lines done
     """
     if lines < 1:
         raise UsageError(f"`lines` is {lines}. Expected 1 or more.")
-    plain = moses_detokenizer(subwords, moses)
-    models, signature = {}, ""
-    for name, paths in checkpoints.items():
-        runs = []
-        for path in paths:
-            trained = TrainedModels.load(path, data, device)
-            dataset = trained.pairs(subset)
-            count = min(lines, len(dataset))
-            order = np.random.default_rng(seed).permutation(len(dataset))
-            chosen = np.sort(order[:count]).tolist()
-            references = list(map(plain, first_references(trained, dataset, chosen, separator)))
-            run: dict[str, Any] = {"checkpoint": str(path), "lines": count}
-            for kind in KEYS[:2]:
-                report = progress(f"{path}, {kind}", "lines", count)
-                found = first_sentences(
-                    *(trained, dataset, chosen, separator, search or SearchOptions(), report),
-                    swapped=kind == "swapped",
-                )
-                score = bleu(list(map(plain, found.lines)), references, tokenize)
-                run |= {kind: round(score.score, 2), f"{kind}_miscounted": found.miscounted}
-                run["sacrebleu"] = score.signature
-            run["drop"] = round(run["original"] - run["swapped"], 2)
-            runs.append(run)
-        signature = signature or runs[0]["sacrebleu"]
-        models[name] = {
-            **{key: mean_and_sd(run[key] for run in runs) for key in KEYS},
-            "runs": runs,
-        }
+    options, text = search or SearchOptions(), text or BleuOptions()
+    plain, separator = moses_detokenizer(text.subwords, text.moses), text.separator
+    tokenize = text.tokenize
+
+    def score(path: Path) -> dict[str, Any]:
+        trained = TrainedModels.load(path, data, device)
+        dataset = trained.pairs(subset)
+        chosen = _sample(len(dataset), lines, seed)
+        references = list(map(plain, first_references(trained, dataset, chosen, separator)))
+        run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
+        for kind in KEYS[:2]:
+            report = progress(f"{path}, {kind}", "lines", len(chosen))
+            found = first_sentences(
+                *(trained, dataset, chosen, separator, options, report), swapped=kind == "swapped"
+            )
+            result = bleu(list(map(plain, found.lines)), references, tokenize)
+            run |= {kind: round(result.score, 2), f"{kind}_miscounted": found.miscounted}
+            run["sacrebleu"] = result.signature
+        return {**run, "drop": round(run["original"] - run["swapped"], 2)}
+
+    runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
+    models = {
+        name: {**{key: mean_and_sd(run[key] for run in some) for key in KEYS}, "runs": some}
+        for name, some in runs.items()
+    }
     parameters = {
         "subset": subset,
         "lines": lines,
         "seed": seed,
-        "beam": (search or SearchOptions()).beam,
-        "sacrebleu": signature,
+        "beam": options.beam,
+        "sacrebleu": next(iter(runs.values()))[0]["sacrebleu"],
     }
     return SwappedBleu(Signature("swapped-bleu", parameters), {"models": models})
+
+
+def _sample(size: int, count: int, seed: int) -> list[int]:
+    """Return up to `count` of the first `size` integers, in increasing order."""
+    order = np.random.default_rng(seed).permutation(size)
+    chosen: list[int] = np.sort(order[:count]).tolist()
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -172,4 +176,4 @@ def first_references(
     trained: TrainedModels, dataset: Any, chosen: Sequence[int], separator: str
 ) -> list[str]:
     """Return the first sentence of each chosen target."""
-    return [split_sentences(text(trained, dataset.tgt[i]), separator)[0] for i in chosen]
+    return [split_sentences(line_of(trained, dataset.tgt[i]), separator)[0] for i in chosen]

@@ -145,6 +145,20 @@ class SearchOptions:
     max_tokens: int = 4000
 
 
+@dataclass(frozen=True)
+class BleuOptions:
+    """How outputs and references become the text that sacreBLEU scores."""
+
+    subwords: str | None = None
+    """Scheme of the subwords to join."""
+    moses: str | None = None
+    """Language of the Moses tokenization to undo."""
+    tokenize: str = "13a"
+    """Tokenizer of sacreBLEU."""
+    separator: str = "<sep>"
+    """Token between joined sentences."""
+
+
 def translate(
     trained: TrainedModels, dataset: Any, search: SearchOptions, done: Callable[[int], object]
 ) -> list[str]:
@@ -161,17 +175,17 @@ def translate(
         for sample in trained.batches(dataset, search.max_tokens):
             found = generator.generate([trained.model], sample)
             for line, candidates in zip(sample["id"].tolist(), found, strict=True):
-                lines[line] = text(trained, candidates[0]["tokens"])
+                lines[line] = line_of(trained, candidates[0]["tokens"])
             done(len(found))
     return lines
 
 
 def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
     """Return the targets of `dataset` as lines."""
-    return [text(trained, dataset.tgt[i]) for i in range(len(dataset))]
+    return [line_of(trained, dataset.tgt[i]) for i in range(len(dataset))]
 
 
-def text(trained: TrainedModels, tokens: torch.Tensor) -> str:
+def line_of(trained: TrainedModels, tokens: torch.Tensor) -> str:
     """Return target tokens as a line, without </s>. Unknown tokens are <unk>."""
     line: str = trained.task.target_dictionary.string(tokens.cpu())
     return line

@@ -109,11 +109,11 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 def decoding_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of the analyses that translate."""
-    from fairseq_ssl.analysis.trained_models import SearchOptions
+    from fairseq_ssl.analysis.trained_models import BleuOptions, SearchOptions
 
     search = SearchOptions(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
-    names = ("separator", "subwords", "moses", "tokenize")
-    return {"search": search, **{name: getattr(args, name) for name in names}}
+    text = BleuOptions(args.subwords, args.moses, args.tokenize, args.separator)
+    return {"search": search, "text": text}
 
 
 def subsets(args: argparse.Namespace) -> list[str]:
