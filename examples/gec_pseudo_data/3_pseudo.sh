@@ -31,7 +31,7 @@ portion() { # METHOD[@VALUE] CORPUS PORTION SSE
 # What these have in common: words, bpe, out, seed, value.
 noisy() { # METHOD CORPUS PORTION SSE
   if [[ -n "$4" ]]; then
-    into "$out.words" fairseq-ssl subwords decode --kind subword-nmt "$made/$1-$2/$3.src"
+    into "$out.words" fairseq-ssl subwords decode --subwords subword-nmt "$made/$1-$2/$3.src"
     misspell "$out.words" "$out.misspelled"
     encode "$out.misspelled" "$out.src"
     return

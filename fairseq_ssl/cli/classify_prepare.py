@@ -302,7 +302,7 @@ def _write(
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, args.least_count))
     known = set(words.dictionary.symbols) if args.drop_unknown else None
     trained = sentencepiece_model.train(
-        iter(learned), folder / "pieces", args.pieces, size_flag="--pieces"
+        iter(learned), folder / "pieces", args.pieces, size_name="pieces"
     )
     model = SentencepieceModel(trained.model)
     pieces = views.ViewWriter(

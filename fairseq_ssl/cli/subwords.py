@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_file(decode, "subwords")
     decode.add_argument(
-        "--kind",
+        "--subwords",
         choices=SUBWORD_KINDS,
         help=f"of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
     )
@@ -201,8 +201,8 @@ def _encode(args: argparse.Namespace) -> int:
 
 def _decode(args: argparse.Namespace) -> int:
     check_output(args.output, args.file)
-    lines = map(subword_joiner(args.kind, "--kind"), input_lines(args.file))
-    kind = args.kind or SENTENCEPIECE
+    lines = map(subword_joiner(args.subwords), input_lines(args.file))
+    kind = args.subwords or SENTENCEPIECE
     write_lines(lines, args.output, Signature("subwords-decode", {"kind": kind}))
     return 0
 

@@ -40,18 +40,18 @@ def _quick(tokenizer: Any) -> Any:
 
 
 LineRewriter = Callable[[str], str]
-"""Makes a line of a line, whatever for."""
+"""A function from line to line."""
 
 SUBWORDS: dict[str, LineRewriter] = {
     "none": lambda line: line,
     "sentencepiece": lambda line: line.replace(" ", "").replace("\u2581", " ").strip(),
     "subword-nmt": lambda line: f"{line} ".replace("@@ ", "").rstrip(),
 }
-"""How each kind of subwords is joined to words."""
+"""Functions that join subwords of each kind."""
 
 
-def subword_joiner(subwords: str | None, flag: str = "--subwords") -> LineRewriter:
-    """Return what joins subwords of a kind; None is sentencepiece's, if the text looks like it."""
+def subword_joiner(subwords: str | None) -> LineRewriter:
+    """Return a function that joins subwords of a kind (default: sentencepiece, checked)."""
     if subwords is not None:
         return SUBWORDS[subwords]
     known = False
@@ -62,8 +62,8 @@ def subword_joiner(subwords: str | None, flag: str = "--subwords") -> LineRewrit
             known = True
         elif not known and " " in line:
             raise DataError(
-                f"{line[:40]!r} has no \u2581: these do not look like sentencepiece's subwords, "
-                f"which are expected by default. Say with {flag} what they are."
+                f"{line[:40]!r} has no \u2581: these are not subwords of sentencepiece, "
+                "which are expected by default. Set `subwords` to their kind."
             )
         return SUBWORDS["sentencepiece"](line)
 
@@ -71,7 +71,7 @@ def subword_joiner(subwords: str | None, flag: str = "--subwords") -> LineRewrit
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
-    """Return what joins subwords and, with a language in `moses`, undoes Moses' tokenization."""
+    """Return a function that joins subwords and, for a language, undoes Moses' tokenization."""
     join = subword_joiner(subwords)
     if moses is None:
         return join

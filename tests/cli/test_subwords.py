@@ -47,7 +47,7 @@ def test_there_and_back(
     assert "<unk>" not in loaded.string(loaded.encode_line(pieces.replace("v", "w"))).split()
     given(monkeypatch, pieces)
     assert (
-        shown(capsys, "subwords", "decode", "--kind", kind)
+        shown(capsys, "subwords", "decode", "--subwords", kind)
         == "<BT> the cat\n<BT>\n<BT> over Haus\n"
     )
 

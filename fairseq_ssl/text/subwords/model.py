@@ -162,5 +162,5 @@ def _trained_tags(path: Path) -> list[str]:
     except (ValueError, AttributeError):
         raise DataError(
             f"{signature} is not what `fairseq-ssl subwords train` wrote beside the model. "
-            "Remove it, and name the tags with --tags."
+            "Remove it, and set `tags`."
         ) from None

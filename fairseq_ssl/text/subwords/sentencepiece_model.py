@@ -48,11 +48,11 @@ def train(
     tags: Sequence[str] = (),
     coverage: float = 1.0,
     model_type: str = "bpe",
-    size_flag: str = "--size",
+    size_name: str = "size",
 ) -> TrainedSubwords:
     """Write PREFIX.model and PREFIX.vocab, with the tags as symbols that are never cut.
 
-    `size_flag` is the option, as it is typed, that errors about the size are told of.
+    `size_name` is the parameter that errors about the size name.
     """
     model = io.BytesIO()
     text = _TrainingText(lines)
@@ -68,7 +68,7 @@ def train(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise text.failure or _training_error(error, text, f"{size_flag} is {size}") from None
+        raise text.failure or _training_error(error, text, f"`{size_name}` is {size}") from None
     return _write_model(model.getvalue(), prefix, text)
 
 

@@ -194,7 +194,7 @@ def broken() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("lines", "size", "message"),
     [
-        (drawn(300), 1, "--size is 1; expected more: <unk>, <s> and </s> are pieces too"),
+        (drawn(300), 1, "`size` is 1; expected more: <unk>, <s> and </s> are pieces too"),
         ([], 40, "no text to train on"),
         (["", "x" * 5000], 40, "could not train|no text to train on"),
         (broken(), 40, "text:2 is not valid UTF-8"),
@@ -211,8 +211,8 @@ def test_what_sentencepiece_can_not_train_on(
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (9999, r"--pieces is 9999, .* not so many different pieces; expected at most (\d+)\."),
-        (10, r"--pieces is 10, fewer than the different characters .* expected (\d+) or more\."),
+        (9999, r"`pieces` is 9999, .* not so many different pieces; expected at most (\d+)\."),
+        (10, r"`pieces` is 10, fewer than the different characters .* expected (\d+) or more\."),
     ],
 )
 def test_sizes_told_in_place_of_a_wrong_one_are_right(
@@ -220,10 +220,10 @@ def test_sizes_told_in_place_of_a_wrong_one_are_right(
 ) -> None:
     lines, prefix = drawn(300), tmp_path / "model"
     with pytest.raises(DataError, match=message) as told:
-        sentencepiece_model.train(lines, prefix, size, size_flag="--pieces")
+        sentencepiece_model.train(lines, prefix, size, size_name="pieces")
     right = int(re.findall(r"\d+", str(told.value))[-1])
     assert sentencepiece_model.train(lines, prefix, right).pieces == right
-    with pytest.raises(DataError, match="--size is"):
+    with pytest.raises(DataError, match="`size` is"):
         sentencepiece_model.train(lines, prefix, right + (1 if size > right else -1))
 
 
