@@ -152,7 +152,7 @@ def test_a_bad_file_is_explained(content: object, message: str, tmp_path: Path) 
 
 def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "words.json"
-    with pytest.raises(DataError, match=r"does not exist\. Make it: fairseq-ssl"):
+    with pytest.raises(DataError, match=r"does not exist\. Create it with: fairseq-ssl"):
         LearnerErrors.read(path)
     path.write_text('{\n "deleted": {,}}')
     with pytest.raises(DataError, match=r"words.json is not JSON: .*line 2 column 14"):
