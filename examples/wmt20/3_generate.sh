@@ -100,7 +100,7 @@ learned_filter() {
     if [[ "$language" == ja ]]; then tokens+=(ja-mecab); else tokens+=(none); fi
   done
   build "$WORK/filter" quietly "$WORK/filter.log" run fairseq-ssl filter learned fit "${genuine[@]}" \
-    --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" --tokenizers "${tokens[@]}" \
+    --clean "${clean[@]}" --vectors "${words[@]}" --counts "${counts[@]}" --tokenize "${tokens[@]}" \
     --translation "$(model base 1)" --data-dir "$DATA/genuine" -s "$SOURCE" -t "$TARGET" \
     --subwords "${subwords[@]}" -o "$WORK/filter"
 }

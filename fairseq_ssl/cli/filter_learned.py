@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: synthetic pairs judged by what is learned from genuine ones."""
+"""``fairseq-ssl filter learned``: a filter of pairs that is trained on clean pairs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import options, scorer_options
-from fairseq_ssl.cli.filter_learned_job import Apply, Fit
-from fairseq_ssl.cli.options import add_data, check_new, one_writer
+from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.options import add_data, integer, number
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
-from fairseq_ssl.errors import UsageError
-from fairseq_ssl.errors import flag as option
+from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 
-SUMMARY = "learn to tell clean pairs from noisy ones, and keep the best share of others"
+SUMMARY = "train a classifier of clean and noisy pairs, and keep the best pairs of a corpus"
 EXAMPLES = """\
   fairseq-ssl filter learned fit bitext.en bitext.de --clean newstest.en newstest.de \\
       --vectors en.vec de.vec --translation en-de.pt --subwords bpe.en bpe.de -o clean.filter
@@ -24,7 +23,7 @@ EXAMPLES = """\
 
 BOTH = ("SOURCE", "TARGET")
 NEEDED = (("counts", "vectors"), ("reverse", "translation"), ("masked_data", "masked_models"))
-"""Options, and those that they go with."""
+"""Options, and the options that they need."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the step."""
+    """Run the step."""
     return run_step(args)
 
 
 def _add_fit(steps: Steps) -> None:
     fit = steps.add(
         "fit",
-        "learn PHSIC on a bitext, which is read twice and never whole, and a linear SVM on clean "
-        "pairs against copies of them with noise (thesis, 5.5.1)",
+        "estimate PHSIC on a bitext, and train a linear SVM on clean pairs and noisy copies "
+        "(thesis, 5.5.1)",
         _fit,
     )
     _add_pairs(fit, "of the bitext")
@@ -53,19 +52,29 @@ def _add_fit(steps: Steps) -> None:
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="clean pairs, some thousands, as the test sets of earlier years",
+        help="clean pairs, some thousands, such as the test sets of earlier years",
     )
     fit.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILTER", help="folder to write"
     )
     _add_measures(fit)
     fit.add_argument(
-        "--copies", type=int, default=1, metavar="N", help="with noise, of each clean pair (1)"
+        "--copies",
+        type=integer(1),
+        default=1,
+        metavar="N",
+        help="noisy copies of each clean pair, 1 or more (default: 1)",
     )
     fit.add_argument(
-        "--penalty", type=float, default=1.0, metavar="C", help="of the SVM; above 0 (default: 1)"
+        "--penalty",
+        type=number(0, 1e9, exclusive=True),
+        default=1.0,
+        metavar="C",
+        help="C of the SVM, above 0 (default: 1)",
     )
-    fit.add_argument("--seed", type=int, default=1, help="of the noise; 0 or more (default: 1)")
+    fit.add_argument(
+        "--seed", type=integer(0), default=1, help="random seed, 0 or more (default: 1)"
+    )
     scorer_options.add_device(fit)
     options.add_overwrite(fit)
 
@@ -73,17 +82,17 @@ def _add_fit(steps: Steps) -> None:
 def _add_apply(steps: Steps) -> None:
     apply = steps.add(
         "apply",
-        "score pairs, and keep the best; scores are kept too, so that another share needs no model",
+        "score pairs and keep the best; scores are stored, so another percentage needs no model",
         _apply,
     )
-    apply.add_argument("filter", type=Path, metavar="FILTER", help="what fit wrote")
+    apply.add_argument("filter", type=Path, metavar="FILTER", help="a folder of fit")
     _add_pairs(apply, "to filter")
     apply.add_argument(
         "--keep",
-        type=float,
+        type=number(0, 100, exclusive=True),
         required=True,
         metavar="R",
-        help="share of the pairs that is kept, r of the thesis; above 0, to 100 percent",
+        help="percentage of the pairs to keep, r in the thesis, above 0, to 100",
     )
     apply.add_argument(
         "-o",
@@ -92,14 +101,14 @@ def _add_apply(steps: Steps) -> None:
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="where to write the pairs kept, in their order, .gz by suffix",
+        help="kept pairs, in order, .gz by suffix",
     )
     apply.add_argument(
         "--scores",
         type=Path,
         metavar="FILE",
-        help="where a score of each pair goes, a line each, and is found again; above 0 the pair "
-        "is more like a clean one (default: OUTPUT.scores, of the first)",
+        help="the score of each pair, one a line, above 0 for clean pairs; reused if complete "
+        "(default: OUTPUT.scores)",
     )
     scorer_options.add_device(apply)
     options.add_overwrite(apply)
@@ -119,32 +128,33 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="PHSIC of sentences as sums of words' vectors, weighted by SIF: .vec or .bin files as "
-        "`fairseq-ssl rerank vectors` trains",
+        help="PHSIC of sums of word vectors, weighted by SIF: .vec or .bin files, for example of "
+        "fairseq-ssl rerank vectors",
     )
     measures.add_argument(
         "--counts",
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="with --vectors: words and their counts in monolingual text, `word count` a line, for "
-        "SIF; `fairseq-ssl rerank vectors` writes them beside its vectors, with .counts behind; a "
-        "word that is not counted is left out (default: those of the bitext)",
+        help="for --vectors: files with a word and its count in monolingual text a line, for SIF, "
+        "such as VECTORS.counts of fairseq-ssl rerank vectors; other words are skipped (default: "
+        "counted in the bitext)",
     )
     measures.add_argument(
         "--sif",
-        type=float,
+        type=number(0, 1e9, exclusive=True),
         default=1e-3,
         metavar="A",
-        help="a word w counts a / (a + p(w)); above 0 (default: %(default)s)",
+        help="a of SIF, where a word w has the weight a / (a + p(w)), above 0 (default: "
+        "%(default)s)",
     )
     measures.add_argument(
-        "--tokenizers",
+        "--tokenize",
         nargs=2,
         default=["none", "none"],
         metavar=BOTH,
-        help="what cuts lines into words, of sacreBLEU's, as none ja-mecab (default: none none, "
-        "words stand between spaces)",
+        help="tokenizers of sacreBLEU: none (words separated by spaces), 13a, intl, zh, char, "
+        "ja-mecab or ko-mecab (default: none none)",
     )
     _add_models(measures)
 
@@ -155,51 +165,47 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="PHSIC of sentences as means of the last states of these checkpoints of masked_lm, "
-        "or folders of a BERT or RoBERTa",
+        help="PHSIC of means of the last states of masked language models: checkpoints of "
+        "fairseq, or folders of a BERT or RoBERTa",
     )
     measures.add_argument(
         "--masked-data",
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="with checkpoints as --masked-models: folders with their dict.txt",
+        help="for checkpoints as --masked-models: folders with their dict.txt",
     )
     measures.add_argument(
         "--translation",
         type=Path,
         nargs="+",
         metavar="CHECKPOINT",
-        help="cross-entropy of the target given the source, per token; for pairs made by "
-        "translating TARGET that is the model of the other direction",
+        help="translation model, or an ensemble: cross-entropy of the target given the source, per "
+        "token; for back-translated pairs, use the model of the other direction",
     )
     measures.add_argument(
         "--reverse",
         action="store_true",
-        help="the model of --translation makes SOURCE from TARGET",
+        help="the model of --translation translates TARGET to SOURCE",
     )
     measures.add_argument(
         "--subwords",
         type=Path,
         nargs=2,
         metavar=BOTH,
-        help="models that cut lines for --translation and --masked-models (default: their tokens "
-        "stand between spaces)",
+        help="subword models for --translation and --masked-models (default: tokens separated by "
+        "spaces)",
     )
     add_data(measures)
 
 
-@one_writer
 def _fit(args: argparse.Namespace) -> int:
-    scorer_options.check_numbers(args, "copies", "penalty", "sif")
-    if args.seed < 0:
-        raise UsageError(f"--seed is {args.seed}; expected 0 or more.")
-    if not (args.vectors or args.masked_models or args.translation):
-        raise UsageError("fit needs --vectors, --masked-models or --translation.")
-    for flag, needed in NEEDED:
-        if getattr(args, flag) and not getattr(args, needed):
-            raise UsageError(f"{option(flag)} goes with {option(needed)}.")
-    check_new(args.output, args.overwrite)
+    from fairseq_ssl.learned_filter.features import FeatureExtractor
+    from fairseq_ssl.learned_filter.learned_filter_job import train_filter
+
+    for name, needed in NEEDED:
+        if getattr(args, name) and not getattr(args, needed):
+            raise UsageError(f"{flag(name)} needs {flag(needed)}.")
     masked = translation = None
     if args.masked_models:
         folders = args.masked_data or (None, None)
@@ -210,62 +216,83 @@ def _fit(args: argparse.Namespace) -> int:
         masked = one, other
     if args.translation:
         translation = _scoring(args, TRANSLATION, args.translation, args.data_dir)
-    return Fit(
-        bitext=(args.source, args.target),
-        clean=(args.clean[0], args.clean[1]),
-        output=args.output,
+    features = FeatureExtractor(
         vectors=_both(args.vectors),
         counts=_both(args.counts),
         smoothing=args.sif,
-        tokenizers=(args.tokenizers[0], args.tokenizers[1]),
+        tokenizers=(args.tokenize[0], args.tokenize[1]),
         masked=masked,
         translation=translation,
         subwords=_both(args.subwords) or (None, None),
+    )
+    summary = train_filter(
+        (args.source, args.target),
+        (args.clean[0], args.clean[1]),
+        args.output,
+        features,
         copies=args.copies,
         penalty=args.penalty,
         seed=args.seed,
-        engine=scorer_options.engine(args),
-    ).run()
+        overwrite=args.overwrite,
+        executor=scorer_options.engine(args),
+        progress=progress,
+    )
+    print_lines(
+        *(
+            f"{one.name}: {one.clean_mean:.4g} for clean pairs, {one.noisy_mean:.4g} for noisy "
+            f"pairs, weight {one.weight:.3f}"
+            for one in summary.features
+        ),
+        f"accuracy {summary.accuracy:.1%} on {summary.clean} clean and {summary.noisy} noisy pairs "
+        "in cross-validation",
+        f"wrote {args.output}",
+    )
+    return 0
 
 
 def _apply(args: argparse.Namespace) -> int:
-    scorer_options.check_numbers(args)
-    if not 0 < args.keep <= 100:
-        raise UsageError(f"--keep is {args.keep}; expected a share above 0, to 100 percent.")
+    from fairseq_ssl.learned_filter.learned_filter_job import keep_best, score_pairs
+
     scores = args.scores or args.output[0].with_name(f"{args.output[0].name}.scores")
-    paths = [args.source, args.target, *args.output, scores]
+    pairs, outputs = (args.source, args.target), (args.output[0], args.output[1])
+    paths = [*pairs, *outputs, scores]
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("The inputs, the outputs and the scores must be different files.")
-    return Apply(
-        filter=args.filter,
-        pairs=(args.source, args.target),
-        keep=args.keep,
-        kept=(args.output[0], args.output[1]),
-        scores=scores,
+    score_pairs(
+        args.filter,
+        pairs,
+        scores,
         computing=_computing(args),
-        engine=scorer_options.engine(args),
-        afresh=args.overwrite,
-    ).run()
+        overwrite=args.overwrite,
+        executor=scorer_options.engine(args),
+        progress=progress,
+    )
+    summary = keep_best(pairs, scores, outputs, args.keep, overwrite=args.overwrite)
+    if summary:
+        print_lines(
+            f"kept {summary.kept} of {summary.pairs} pairs, with a score of "
+            f"{summary.threshold:.6g} or more"
+        )
+    return 0
 
 
 def _scoring(
     args: argparse.Namespace, kind: str, models: list[Path], folder: Path | None
 ) -> ScoringConfig:
     is_translation = kind == TRANSLATION
-    languages = (args.source_lang, args.target_lang) if is_translation else (None, None)
     return ScoringConfig(
         kind=kind,
         models=tuple(path.resolve() for path in models),
-        name="",
         data_dir=folder,
-        languages=languages,
+        languages=(args.source_lang, args.target_lang) if is_translation else (None, None),
         reverse=args.reverse and is_translation,
         **_computing(args),
     )
 
 
 def _computing(args: argparse.Namespace) -> dict[str, Any]:
-    """Return on what models run, as fields of a Scoring."""
+    """Return how models compute, as fields of a `ScoringConfig`."""
+    scorer_options.check_numbers(args)
     return {
         "max_tokens": scorer_options.batch_tokens(args),
         "fp16": args.fp16,

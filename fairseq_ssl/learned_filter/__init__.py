@@ -1,1 +1,31 @@
-"""A filter of sentence pairs that learns from clean ones: features, a linear SVM, the best r%."""
+"""A filter of sentence pairs that is trained on clean pairs: PHSIC, cross-entropy, a linear SVM.
+
+`train_filter` trains a filter on files, `score_pairs` and `keep_best` apply it to files.
+`PairFilter.read` loads a filter that scores pairs in memory.
+
+>>> from pathlib import Path
+>>> from fairseq_ssl.learned_filter import PairFilter
+>>> pair_filter = PairFilter.read(Path("clean.filter"), {"device": "cpu"})  # doctest: +SKIP
+>>> pair_filter.scores([("a small test", "ein kleiner Test")])  # doctest: +SKIP
+array([1.21])
+"""
+
+from fairseq_ssl.learned_filter.features import FeatureExtractor
+from fairseq_ssl.learned_filter.learned_filter_job import (
+    KeptSummary,
+    TrainingSummary,
+    keep_best,
+    score_pairs,
+    train_filter,
+)
+from fairseq_ssl.learned_filter.pair_filter import PairFilter
+
+__all__ = [
+    "FeatureExtractor",
+    "KeptSummary",
+    "PairFilter",
+    "TrainingSummary",
+    "keep_best",
+    "score_pairs",
+    "train_filter",
+]

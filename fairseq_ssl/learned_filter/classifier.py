@@ -1,4 +1,4 @@
-"""A linear SVM that tells clean pairs from noisy ones, and PHSIC, its strongest feature."""
+"""A linear SVM for clean and noisy pairs, and PHSIC, its strongest feature."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Values = NDArray[np.float64]
 
 
 @dataclass
-class Sums:
-    """What is known of the pairs so far."""
+class PhsicSums:
+    """Sums over pairs of vectors. Sums of parts of a corpus can be added."""
 
     count: int
     sources: Values
@@ -28,26 +28,26 @@ class Sums:
     """[source dim, target dim]"""
 
     @classmethod
-    def of(cls, sources: Values, targets: Values) -> Sums:
+    def of(cls, sources: Values, targets: Values) -> PhsicSums:
         """Sum over the vectors of pairs, [pairs, source dim] and [pairs, target dim]."""
         return cls(len(sources), sources.sum(0), targets.sum(0), sources.T @ targets)
 
-    def add(self, other: Sums) -> None:
-        """Count more pairs."""
+    def add(self, other: PhsicSums) -> None:
+        """Add the sums of another part of the corpus."""
         self.count += other.count
         self.sources = self.sources + other.sources
         self.targets = self.targets + other.targets
         self.products = self.products + other.products
 
-    def dependence(self) -> Dependence:
-        """Return what scores pairs by those counted."""
+    def phsic(self) -> Phsic:
+        """Return PHSIC, estimated on the counted pairs."""
         mean, other = self.sources / self.count, self.targets / self.count
-        return Dependence(mean, other, self.products / self.count - np.outer(mean, other))
+        return Phsic(mean, other, self.products / self.count - np.outer(mean, other))
 
 
 @dataclass(frozen=True)
-class Dependence:
-    """Scores pairs by the corpus that it is learned from."""
+class Phsic:
+    """PHSIC of pairs, estimated on a corpus (Yokoi et al., 2018)."""
 
     source_mean: Values
     target_mean: Values
@@ -59,14 +59,14 @@ class Dependence:
         dims = sources.shape[1], targets.shape[1]
         if dims != self.covariance.shape:
             raise DataError(
-                f"The vectors have {dims[0]} and {dims[1]} dimensions, and the filter was fitted "
-                f"with {' and '.join(map(str, self.covariance.shape))}. Fit the filter again."
+                f"The vectors have {dims[0]} and {dims[1]} dimensions, but the filter was trained "
+                f"with {' and '.join(map(str, self.covariance.shape))}. Train the filter again."
             )
         seen = (sources - self.source_mean) @ self.covariance
         return np.asarray((seen * (targets - self.target_mean)).sum(1))
 
     def write(self, path: Path) -> None:
-        """Write it, as numpy does."""
+        """Write the arrays to an npz file."""
         with path.open("wb") as file:
             np.savez(
                 file,
@@ -76,20 +76,20 @@ class Dependence:
             )
 
     @classmethod
-    def read(cls, path: Path) -> Dependence:
-        """Read what was written."""
+    def read(cls, path: Path) -> Phsic:
+        """Read a file of `write`."""
         try:
             with np.load(path, allow_pickle=False) as found:
                 read = cls(found["source_mean"], found["target_mean"], found["covariance"])
-        except Exception:  # whatever the zip file, or numpy, stumbles over
+        except Exception:  # of the zip file or of numpy
             raise DataError(
-                f"{path} is not an npz file of numbers. Fit the filter again."
+                f"{path} is not an npz file of numbers. Train the filter again."
             ) from None
         sizes = len(np.atleast_1d(read.source_mean)), len(np.atleast_1d(read.target_mean))
         parts = {"source_mean": sizes[:1], "target_mean": sizes[1:], "covariance": sizes}
         if not all(_has_numbers(getattr(read, name), shape) for name, shape in parts.items()):
             raise DataError(
-                f"{path} has arrays of other types or sizes than a filter's. Fit the filter again."
+                f"{path} has arrays of other types or sizes than a filter. Train the filter again."
             )
         return read
 
@@ -101,23 +101,23 @@ def _has_numbers(part: Any, shape: tuple[int, ...]) -> bool:
 
 
 def unit(rows: Values) -> Values:
-    """Return rows of length 1; those without a direction stay 0."""
+    """Return rows of length 1. Zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 1e-9))
 
 
 KEY_BITS = 16
-"""Read of each number in a pass; four passes know all 64."""
+"""Bits of each number that are read in a pass; four passes read all 64 bits."""
 SIGN = np.uint64(1 << 63)
 
 FloatArrays = Callable[[], Iterable[NDArray[np.float64]]]
-"""Yields the same numbers, in arrays, as often as it is called."""
+"""A function that returns the same arrays on each call."""
 
 
 def kth_largest(numbers: FloatArrays, k: int) -> tuple[float, int]:
-    """Return the k-th largest number, counted from 1, and how many of its equals are in the k.
+    """Return the k-th largest number, from 1, and how many equal numbers are among the k largest.
 
-    Each pass counts, among numbers that begin with the bits known so far, the next bits.
+    A radix selection: each pass counts the next bits of the numbers with the known prefix.
     """
     known, left = 0, k
     for shift in range(64 - KEY_BITS, -1, -KEY_BITS):
@@ -137,7 +137,7 @@ def kth_largest(numbers: FloatArrays, k: int) -> tuple[float, int]:
 
 
 def _keys(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return whole numbers in the same order; -0.0 is as 0.0."""
+    """Return integers in the same order. -0.0 equals 0.0."""
     bits = (numbers + 0.0).view(np.uint64)
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
@@ -153,7 +153,7 @@ SVM_FOLDS = 5
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """Weighs features, each brought to mean 0 and deviation 1 of the pairs learned from."""
+    """A linear classifier of features, standardized by the training pairs."""
 
     names: tuple[str, ...]
     means: Values
@@ -162,11 +162,11 @@ class PairClassifier:
     bias: float
 
     def scores(self, features: Values) -> Values:
-        """Return how clean pairs are, [pairs], of features [pairs, features]; clean above 0."""
+        """Return the scores, [pairs], of features [pairs, features]. Clean is above 0."""
         return np.asarray((features - self.means) / self.deviations @ self.weights + self.bias)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain numbers."""
+        """Return the parameters as lists."""
         return {
             "names": list(self.names),
             "means": self.means.tolist(),
@@ -177,7 +177,7 @@ class PairClassifier:
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> PairClassifier:
-        """Return what was written."""
+        """Create a classifier from the content of `to_json`."""
         means, deviations, weights = (
             np.array(content[name], float) for name in ("means", "deviations", "weights")
         )
@@ -193,26 +193,26 @@ class PairClassifier:
 def train_classifier(
     clean: Values, noisy: Values, names: Sequence[str], penalty: float = 1.0, seed: int = 1
 ) -> tuple[PairClassifier, float]:
-    """Learn from features of clean and noisy pairs, [pairs, features] each.
+    """Train a linear SVM.
 
     Args:
-        clean: the one kind
-        noisy: the other
-        names: of the features
+        clean: features of clean pairs, [pairs, features]
+        noisy: features of noisy pairs
+        names: names of the features
         penalty: C of the SVM
-        seed: of its search, and of the parts of the cross-validation
+        seed: random seed of the SVM and of the cross-validation
 
     Returns:
-        the classifier, and the share of pairs that ones learned from other parts tell right
+        the classifier, and its accuracy in cross-validation
     """
-    svm = import_optional("sklearn.svm", "Learning a filter", "wmt")
-    selection = import_optional("sklearn.model_selection", "Learning a filter", "wmt")
+    svm = import_optional("sklearn.svm", "Training a filter", "wmt")
+    selection = import_optional("sklearn.model_selection", "Training a filter", "wmt")
     features = np.concatenate([clean, noisy])
     kinds = np.repeat([1, -1], [len(clean), len(noisy)])
     if len(clean) < SVM_FOLDS or len(noisy) < SVM_FOLDS:
         raise DataError(
-            f"There are {len(clean)} clean and {len(noisy)} noisy pairs to learn from; expected "
-            f"{SVM_FOLDS} or more of each."
+            f"There are {len(clean)} clean and {len(noisy)} noisy pairs. Expected {SVM_FOLDS} or "
+            "more of each."
         )
     means, deviations = features.mean(0), features.std(0)
     deviations = np.where(deviations > 0, deviations, 1.0)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError, nearest
 from fairseq_ssl.inference.scoring import ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.executors import worker_number
-from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
+from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.rerank.word_vectors import Vector, read_vectors
 from fairseq_ssl.text.subwords.model import subword_segmenter
@@ -27,50 +27,50 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
-"""a of Arora et al."""
+"""a of Arora et al. (2017)."""
 
 
 @dataclass(frozen=True)
 class SentenceVectors:
-    """Knows words by their weighted vectors; others are left out of the sum."""
+    """Sentence vectors: weighted sums of word vectors (SIF). Unknown words are skipped."""
 
-    places: Mapping[str, int]
+    rows: Mapping[str, int]
     weighted: Vector
-    """[words and one more, dim]; the last row, of words not known, is 0."""
+    """[words + 1, dim]. The last row, of unknown words, is 0."""
 
     @classmethod
     def of(
         cls, path: Path, counts: Mapping[str, int], smoothing: float = SMOOTHING
     ) -> SentenceVectors:
-        """Weigh the vectors of the words that were counted.
+        """Weight the vectors of the counted words.
 
         Args:
-            path: file of vectors
-            counts: of each word, in whatever p(w) is taken from
-            smoothing: a
+            path: file of word vectors
+            counts: word counts, from which p(w) is estimated
+            smoothing: a of the weight a / (a + p(w))
         """
         total = sum(counts.values())
         vectors = read_vectors(path, set(counts))
-        rows: list[Vector] = []
-        places: dict[str, int] = {}
+        rows: dict[str, int] = {}
+        weighted: list[Vector] = []
         for word, count in counts.items():
             vector = vectors.vector(word)
             if vector is not None:
-                places[word] = len(rows)
-                rows.append(vector * np.float32(smoothing / (smoothing + count / total)))
-        if not rows:
+                rows[word] = len(weighted)
+                weighted.append(vector * np.float32(smoothing / (smoothing + count / total)))
+        if not weighted:
             raise DataError(
-                f"{path} has no word of the text. Expected vectors of its language, for words cut "
-                "by the same --tokenizers."
+                f"{path} has no word of the text. Expected vectors of its language, for words of "
+                "the same `tokenize`."
             )
-        return cls(places, np.stack([*rows, np.zeros_like(rows[0])]))
+        return cls(rows, np.stack([*weighted, np.zeros_like(weighted[0])]))
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
-        """Return the direction of each sentence, [sentences, dim]: of length 1, or 0."""
+        """Return a vector of each sentence, [sentences, dim], of length 1, or 0."""
         if not sentences:
             return np.zeros((0, self.weighted.shape[1]))
         none = len(self.weighted) - 1
-        words = [self.places.get(word, none) for words in sentences for word in (*words, "")]
+        words = [self.rows.get(word, none) for words in sentences for word in (*words, "")]
         ends = np.cumsum([len(words) + 1 for words in sentences])
         starts = np.concatenate([[0], ends[:-1]])
         rows = self.weighted[words].astype(np.float64)
@@ -78,41 +78,51 @@ class SentenceVectors:
 
 
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
+TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
+"""Tokenizers of sacreBLEU that need no download. A filter's folder must not cause a download."""
 FeaturePaths = tuple[Path | None, Path | None]
 Pairs = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Measures:
-    """What is at hand; what is None is not measured. Of two, the first is the source's."""
+class FeatureExtractor:
+    """Features of pairs. Those of a resource that is None are left out. The source is first."""
 
     vectors: tuple[Path, Path] | None = None
-    """Files of words' vectors."""
+    """Files of word vectors."""
     counts: tuple[Path, Path] | None = None
-    """Files of words' counts, for SIF."""
+    """Files of word counts, for SIF."""
     smoothing: float = 1e-3
     tokenizers: tuple[str, str] = ("none", "none")
-    """What cuts lines into words."""
+    """Tokenizers of sacreBLEU, of `TOKENIZERS`."""
     masked: tuple[ScoringConfig, ScoringConfig] | None = None
-    """Masked language models."""
+    """Masked language models of the sides."""
     translation: ScoringConfig | None = None
-    """Of either direction."""
+    """A translation model of either direction."""
     subwords: FeaturePaths = (None, None)
-    """What cuts lines for the models."""
+    """Subword models for the masked language models and the translation model."""
+
+    def __post_init__(self) -> None:
+        for name in self.tokenizers:
+            if name not in TOKENIZERS:
+                raise UsageError(
+                    f"`tokenize` is {name!r}.{nearest(name, TOKENIZERS)} Expected one of "
+                    f"{', '.join(TOKENIZERS)}."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features, in their order."""
+        """Names of the features, in order."""
         there = {WORDS: self.vectors, STATES: self.masked, ENTROPY: self.translation}
         return tuple(name for name, given in there.items() if given is not None)
 
     @property
     def embedded(self) -> tuple[str, ...]:
-        """Those that compare vectors of both sides."""
+        """Names of the features that compare vectors of both sides."""
         return tuple(name for name in self.names if name != ENTROPY)
 
     def words(self, line: str, side: int) -> list[str]:
-        """Cut a line into words."""
+        """Tokenize a line."""
         return _tokenizer(self.tokenizers[side])(line).split()
 
     def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
@@ -127,67 +137,70 @@ class Measures:
             made = [unit(self._states(side, sides[side])) for side in (0, 1)]
         return made[0], made[1]
 
-    def sums(self, pairs: Pairs) -> dict[str, Sums]:
-        """Return what PHSIC learns from pairs, by feature."""
-        return {name: Sums.of(*self.directions(name, pairs)) for name in self.embedded}
+    def sums(self, pairs: Pairs) -> dict[str, PhsicSums]:
+        """Return the sums for PHSIC of pairs, by feature."""
+        return {name: PhsicSums.of(*self.directions(name, pairs)) for name in self.embedded}
 
-    def features(self, pairs: Pairs, learned: dict[str, Dependence]) -> Values:
-        """Return the features of pairs, [pairs, features]; all are higher for better pairs."""
-        columns = [learned[name].scores(*self.directions(name, pairs)) for name in self.embedded]
+    def features(self, pairs: Pairs, phsic: dict[str, Phsic]) -> Values:
+        """Return the features of pairs, [pairs, features]. Higher is better."""
+        columns = [phsic[name].scores(*self.directions(name, pairs)) for name in self.embedded]
         if self.translation is not None:
             columns.append(self._log_probabilities(pairs))
         return np.stack(columns, 1)
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
-        """Return the cross-entropy per token, negated, so that more is better."""
+        """Return the negative cross-entropy per token."""
         from fairseq_ssl.inference.scoring import check_known_tokens
 
         assert self.translation is not None
-        cut = [subword_segmenter(path) for path in self.subwords]
+        segmenters = [subword_segmenter(path) for path in self.subwords]
         scorer = _translation_scorer(self.translation, worker_number())
-        tokens = [(cut[0](source).split(), cut[1](target).split()) for source, target in pairs]
+        tokens = [
+            (segmenters[0](source).split(), segmenters[1](target).split())
+            for source, target in pairs
+        ]
         found = check_known_tokens(scorer.score(tokens), f"the pair {' | '.join(pairs[0])[:60]!r}")
         return np.array([value for (value,) in found.values])
 
     def _states(self, side: int, lines: Sequence[str]) -> Values:
         assert self.masked is not None
-        cut = subword_segmenter(self.subwords[side])
+        segment = subword_segmenter(self.subwords[side])
         states = _masked_states(self.masked[side], worker_number())
-        return np.asarray(states.means([cut(line).split() for line in lines]))
+        return np.asarray(states.means([segment(line).split() for line in lines]))
 
 
 @dataclass(frozen=True)
-class Learning:
-    """What workers do to learn PHSIC."""
+class BlockPhsic:
+    """Sums for PHSIC over a block of pairs."""
 
-    measures: Measures
+    features: FeatureExtractor
 
-    def __call__(self, block: PairBlock) -> dict[str, Sums]:
-        """Sum over a block of the bitext."""
-        return self.measures.sums(list(block.pairs()))
+    def __call__(self, block: PairBlock) -> dict[str, PhsicSums]:
+        """Return the sums by feature."""
+        return self.features.sums(list(block.pairs()))
 
 
 @dataclass(frozen=True)
-class WordCounting:
-    """What workers do to know how often each word comes."""
+class BlockWordCounts:
+    """Word counts of a block of pairs."""
 
-    measures: Measures
+    features: FeatureExtractor
 
     def __call__(self, block: PairBlock) -> tuple[Counter[str], Counter[str]]:
-        """Count the words of both sides."""
+        """Return the counts of both sides."""
         source, target = (
-            Counter(word for line in block.lines(side) for word in self.measures.words(line, side))
+            Counter(word for line in block.lines(side) for word in self.features.words(line, side))
             for side in (0, 1)
         )
         return source, target
 
 
 @lru_cache(maxsize=2)
-def _sentence_vectors(measures: Measures, side: int) -> SentenceVectors:
-    assert measures.vectors is not None
-    assert measures.counts is not None
-    counts = read_counts(measures.counts[side])
-    return SentenceVectors.of(measures.vectors[side], counts, measures.smoothing)
+def _sentence_vectors(features: FeatureExtractor, side: int) -> SentenceVectors:
+    assert features.vectors is not None
+    assert features.counts is not None
+    counts = read_counts(features.counts[side])
+    return SentenceVectors.of(features.vectors[side], counts, features.smoothing)
 
 
 @lru_cache(maxsize=2)

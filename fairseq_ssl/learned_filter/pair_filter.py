@@ -1,4 +1,4 @@
-"""The learned filter in its folder, and the noisy pairs that it is trained on."""
+"""The learned filter and its folder, and the noisy pairs that it is trained on."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.errors import DataError
+from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
 from fairseq_ssl.io.text_files import parse_json
-from fairseq_ssl.learned_filter.classifier import Dependence, PairClassifier, Values
-from fairseq_ssl.learned_filter.features import Measures, Pairs
+from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
+from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
 from fairseq_ssl.signature import json_text
@@ -23,24 +23,24 @@ BytePair = tuple[str, str]
 
 def noise_pairs(
     pairs: Sequence[BytePair],
-    measures: Measures,
+    features: FeatureExtractor,
     counts: Sequence[Mapping[str, int]],
     seed: int,
     copies: int = 1,
 ) -> list[BytePair]:
-    """Return so many noisy copies of each pair, of which chance chooses the side with noise.
+    """Return noisy copies of pairs, each with noise on a random side.
 
     Args:
-        pairs: clean ones
-        measures: what cuts lines into words
-        counts: of the words of both sides, by which words are drawn
-        seed: of all that is random
-        copies: of each pair
+        pairs: clean pairs
+        features: tokenizes lines
+        counts: word counts of both sides, by which words are drawn
+        seed: random seed
+        copies: copies of each pair
     """
     made: list[BytePair] = []
     for copy in range(copies):
         sides = [
-            _noised([pair[side] for pair in pairs], measures, counts[side], side, (seed, copy))
+            _noised([pair[side] for pair in pairs], features, counts[side], side, (seed, copy))
             for side in (0, 1)
         ]
         chosen = Random.of((seed, copy, 2), len(pairs)).lines() < 0.5
@@ -53,19 +53,18 @@ def noise_pairs(
 
 def _noised(
     lines: Sequence[str],
-    measures: Measures,
+    features: FeatureExtractor,
     counts: Mapping[str, int],
     side: int,
     seeds: tuple[int, ...],
 ) -> list[str]:
-    """Return the lines of a side with noise, which nothing but the noise tells from clean ones.
+    """Delete, replace and move words. Lines differ from clean lines by the noise only.
 
-    Where a line has spaces, what stands between them is deleted, replaced and moved; where it has
-    none, its words are, and are put together again.
+    The words are separated by spaces. A line without spaces is tokenized, and joined again.
     """
     spaced = [" " in line.strip() for line in lines]
     words = [
-        line if has else " ".join(measures.words(line, side))
+        line if has else " ".join(features.words(line, side))
         for line, has in zip(lines, spaced, strict=True)
     ]
     noise = FilteringNoise(Unigrams.of(counts))
@@ -81,67 +80,67 @@ COUNTS = ("counts.source", "counts.target")
 
 @dataclass(frozen=True)
 class PairFilter:
-    """Tells how clean pairs are."""
+    """Scores pairs by their features."""
 
-    measures: Measures
-    learned: dict[str, Dependence]
+    features: FeatureExtractor
+    phsic: dict[str, Phsic]
     classifier: PairClassifier
 
     def scores(self, pairs: Pairs) -> Values:
-        """Return how clean pairs are, [pairs]; above 0 they are more like the clean ones."""
-        return self.classifier.scores(self.measures.features(pairs, self.learned))
+        """Return a score of each pair, [pairs], which is above 0 for clean pairs."""
+        return self.classifier.scores(self.features.features(pairs, self.phsic))
 
     def write(self, folder: Path, signature: Mapping[str, Any]) -> None:
-        """Write it into a folder, where the counts are already."""
-        for name, one in self.learned.items():
+        """Write the filter into a folder with the word counts."""
+        for name, one in self.phsic.items():
             one.write(folder / f"{name}.npz")
         content = {
             **signature,
-            "measures": _measures_to_json(self.measures),
+            "measures": _features_to_json(self.features),
             "classifier": self.classifier.to_json(),
         }
         (folder / FILTER).write_text(f"{json_text(content)}\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
-        """Read one; `computing` says on what its models run, as fields of a Scoring."""
+        """Read a filter. `computing` has fields of `ScoringConfig`, such as device."""
         try:
             content = parse_json((folder / FILTER).read_bytes())
-            measures = _measures_of_json(content["measures"], folder, computing)
+            features = _features_of_json(content["measures"], folder, computing)
             classifier = PairClassifier.of_json(content["classifier"])
         except FileNotFoundError:
             raise DataError(
-                f"{folder} is no filter: it has no {FILTER}. Make one with `fairseq-ssl filter "
-                "learned fit`."
+                f"{folder} is not a learned filter: it has no {FILTER}. Create one with: "
+                "fairseq-ssl filter learned fit"
             ) from None
-        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        except (UsageError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise DataError(
-                f"{folder / FILTER} can not be read: {error!r}. Fit it again."
+                f"{folder / FILTER} cannot be read: {error!r}. Train the filter again."
             ) from None
-        if classifier.names != measures.names:
+        if classifier.names != features.names:
             raise DataError(
-                f"{folder / FILTER} has a classifier for {', '.join(map(str, classifier.names))}, "
-                f"and measures {', '.join(measures.names)}. Fit it again."
+                f"{folder / FILTER} has a classifier of {', '.join(map(str, classifier.names))}, "
+                f"but the features {', '.join(features.names)}. Train the filter again."
             )
-        learned = {name: Dependence.read(folder / f"{name}.npz") for name in measures.embedded}
-        return cls(measures, learned, classifier)
+        phsic = {name: Phsic.read(folder / f"{name}.npz") for name in features.embedded}
+        return cls(features, phsic, classifier)
 
 
-def _measures_to_json(measures: Measures) -> dict[str, Any]:
-    masked = measures.masked
+def _features_to_json(features: FeatureExtractor) -> dict[str, Any]:
+    masked = features.masked
     return {
-        "vectors": measures.vectors and [str(path.resolve()) for path in measures.vectors],
-        "smoothing": measures.smoothing,
-        "tokenizers": list(measures.tokenizers),
+        "vectors": features.vectors and [str(path.resolve()) for path in features.vectors],
+        "smoothing": features.smoothing,
+        "tokenizers": list(features.tokenizers),
         "masked": masked and [_scoring_to_json(one) for one in masked],
-        "translation": measures.translation and _scoring_to_json(measures.translation),
-        "subwords": [path and str(path.resolve()) for path in measures.subwords],
+        "translation": features.translation and _scoring_to_json(features.translation),
+        "subwords": [path and str(path.resolve()) for path in features.subwords],
     }
 
 
-def _measures_of_json(
+def _features_of_json(
     content: Mapping[str, Any], folder: Path, computing: Mapping[str, Any]
-) -> Measures:
+) -> FeatureExtractor:
     def scoring(kind: str, given: Mapping[str, Any]) -> ScoringConfig:
         options = {
             **given,
@@ -158,7 +157,7 @@ def _measures_of_json(
         raise ValueError("tokenizers are not names")
     if not 0 < smoothing < math.inf:
         raise ValueError(f"smoothing is {smoothing}")
-    return Measures(
+    return FeatureExtractor(
         vectors=vectors and (Path(vectors[0]), Path(vectors[1])),
         counts=(folder / COUNTS[0], folder / COUNTS[1]),
         smoothing=smoothing,
@@ -181,7 +180,7 @@ def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The scores of a block, a line each."""
+    """The scores of a block, one a line."""
 
     outputs: tuple[bytes, ...]
     ends: tuple[int, ...]
@@ -190,13 +189,13 @@ class ScoredPairs:
 
 
 @dataclass(frozen=True)
-class PairScoring:
-    """What workers do to score pairs."""
+class BlockScorer:
+    """Scores the pairs of a block."""
 
     filter: PairFilter
 
     def __call__(self, block: PairBlock) -> ScoredPairs:
-        """Score a block."""
+        """Return the scores."""
         pairs = list(block.pairs())
         scores = self.filter.scores(pairs).tolist()
         text = "".join(f"{score:.9g}\n" for score in scores)

@@ -187,6 +187,12 @@ TABLE: dict[str, Row] = {
         1,
         "tokenizers are not names",
     ),
+    "tokenizer that downloads a model: learned filter": Row(
+        LEARNED,
+        {"folder/filter.json": filter_json(measures={"tokenizers": ["none", "flores200"]})},
+        1,
+        "Expected one of none, 13a",
+    ),
     "other classifier: learned filter": Row(
         LEARNED,
         {"folder/filter.json": filter_json(classifier={"weights": [1, 2, 3]})},

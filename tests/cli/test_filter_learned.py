@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.io import blocks
-from fairseq_ssl.learned_filter.pair_filter import PairFilter, PairScoring
+from fairseq_ssl.learned_filter.pair_filter import BlockScorer, PairFilter
 from tests.cli.rewriting import refused
 from tests.unit.inference import random_models
 
@@ -64,7 +64,7 @@ def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*FIT, *VECTORS, "-o", "made"]) == 0
     told = capsys.readouterr().err
     assert "phsic-words:" in told
-    assert "120 clean and 120 noisy pairs are told right" in told
+    assert "on 120 clean and 120 noisy pairs in cross-validation" in told
     assert main([*APPLY, "--keep", "50", "-o", "kept.s", "kept.t"]) == 0
     assert "kept 100 of 200 pairs" in capsys.readouterr().err
     rows = list(zip(*(Path(f"mono.{x}").read_text().splitlines() for x in "st"), strict=True))
@@ -106,7 +106,7 @@ def test_all_features_together(here: Path) -> None:
     assert found.classifier.names == ("phsic-words", "phsic-states", "cross-entropy")
     sides = _lines(Path("mono.s")), _lines(Path("mono.t"))
     both = list(zip(sides[0], sides[1], strict=True))
-    features = found.measures.features(both, found.learned)
+    features = found.features.features(both, found.phsic)
     assert features.shape == (200, 3)
     assert (features.std(0) > 0).all()
     assert main([*APPLY, "--keep", "25", "-o", "kept.s", "kept.t"]) == 0
@@ -125,15 +125,15 @@ def test_a_run_that_broke_off_goes_on(
     words = [*APPLY, "--keep", "30", "-o"]
     assert main([*words, "whole.s", "whole.t"]) == 0
     calls = []
-    scored = PairScoring.__call__
+    scored = BlockScorer.__call__
 
-    def breaking(self: PairScoring, block: Any) -> Any:
+    def breaking(self: BlockScorer, block: Any) -> Any:
         calls.append(block.first)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return scored(self, block)
 
-    monkeypatch.setattr(PairScoring, "__call__", breaking)
+    monkeypatch.setattr(BlockScorer, "__call__", breaking)
     assert main([*words, "kept.s", "kept.t"]) == 130
     assert not Path("kept.s.scores").exists()
     capsys.readouterr()
@@ -147,19 +147,24 @@ def test_a_run_that_broke_off_goes_on(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        ((*FIT, "-o", "made"), 2, "fit needs --vectors, --masked-models or --translation"),
-        ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse goes with --translation"),
-        ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "--penalty is 0.0; expected above"),
-        ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Pass --force"),
+        ((*FIT, "-o", "made"), 2, "needs --vectors, --masked-models or a --translation model"),
+        ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
+        ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "Expected above 0"),
+        ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Set --force"),
         ((*FIT, "--vectors", "s.vec", "no.vec", "-o", "made"), 1, "no.vec"),
+        ((*FIT, *VECTORS, "-o", "made", "--tokenize", "spm", "none"), 2, "--tokenize is 'spm'"),
         (
             (*FIT, *VECTORS, "--clean", "few", "few", "-o", "made"),
             1,
             "few has 1 lines. Training needs",
         ),
-        ((*APPLY, "--keep", "0", "-o", "a", "b"), 2, "--keep is 0.0; expected a share above 0"),
+        ((*APPLY, "--keep", "0", "-o", "a", "b"), 2, "Expected above 0, up to 100"),
         ((*APPLY, "--keep", "5", "-o", "a", "a"), 2, "must be different files"),
-        ((*APPLY, "--keep", "5", "-o", "a", "b"), 1, "made is no filter: it has no filter.json"),
+        (
+            (*APPLY, "--keep", "5", "-o", "a", "b"),
+            1,
+            "made is not a learned filter: it has no filter.json",
+        ),
     ],
 )
 def test_wrong_requests_are_told(

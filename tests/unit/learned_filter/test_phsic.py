@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.learned_filter.classifier import Dependence, Sums, Values, unit
+from fairseq_ssl.learned_filter.classifier import Phsic, PhsicSums, Values, unit
 
 
 def corpus(seed: int, pairs: int = 12) -> tuple[Values, Values]:
@@ -38,7 +38,7 @@ def plain(sources: Values, targets: Values, x: Values, y: Values) -> float:
 def test_the_closed_form_is_the_mean_over_kernels() -> None:
     sources, targets = corpus(1)
     others = corpus(2, 5)
-    learned = Sums.of(unit(sources), unit(targets)).dependence()
+    learned = PhsicSums.of(unit(sources), unit(targets)).phsic()
     found = learned.scores(unit(others[0]), unit(others[1])).tolist()
     expected = [plain(sources, targets, x, y) for x, y in zip(*others, strict=True)]
     assert found == pytest.approx(expected, abs=1e-12)
@@ -47,24 +47,24 @@ def test_the_closed_form_is_the_mean_over_kernels() -> None:
 
 def test_it_is_learned_in_parts(tmp_path: Path) -> None:
     sources, targets = map(unit, corpus(3, 40))
-    whole = Sums.of(sources, targets).dependence()
-    parts = Sums.of(sources[:7], targets[:7])
+    whole = PhsicSums.of(sources, targets).phsic()
+    parts = PhsicSums.of(sources[:7], targets[:7])
     for begin, end in ((7, 8), (8, 40)):
-        parts.add(Sums.of(sources[begin:end], targets[begin:end]))
-    parts.dependence().write(tmp_path / "p.npz")
-    again = Dependence.read(tmp_path / "p.npz")
+        parts.add(PhsicSums.of(sources[begin:end], targets[begin:end]))
+    parts.phsic().write(tmp_path / "p.npz")
+    again = Phsic.read(tmp_path / "p.npz")
     assert again.scores(sources, targets) == pytest.approx(whole.scores(sources, targets))
     half = (tmp_path / "p.npz").read_bytes()[:-40]
     for damaged in (b"nothing", half):
         (tmp_path / "p.npz").write_bytes(damaged)
-        with pytest.raises(DataError, match="Fit the filter again"):
-            Dependence.read(tmp_path / "p.npz")
+        with pytest.raises(DataError, match="Train the filter again"):
+            Phsic.read(tmp_path / "p.npz")
 
 
 def test_pairs_that_go_together_score_higher() -> None:
     sources = np.eye(4)[np.arange(80) % 4]
     targets = np.eye(4)[np.arange(80) % 4]
-    learned = Sums.of(sources, targets).dependence()
+    learned = PhsicSums.of(sources, targets).phsic()
     right, wrong = (
         learned.scores(np.eye(4), np.eye(4)[order]) for order in ([0, 1, 2, 3], [1, 0, 3, 2])
     )
