@@ -10,7 +10,7 @@ label() { # TASK EXPERT SEED
   if has_extra "$1"; then splits+=(extra); fi
   for split in "${splits[@]}"; do
     quietly "$folder/label.log" run fairseq-ssl classify label --split "$split" \
-      --model "$(run_of "$@" alone)/final.pt" --data "$(data "$1")" -o "$folder"
+      --model "$(run_of "$@" alone)/final.pt" --data-dir "$(data "$1")" -o "$folder"
   done
 }
 

@@ -9,7 +9,7 @@ predict() { # TASK EXPERT SEED
   for kind in $(kinds "$1"); do
     folder="$(run_of "$@" "$kind")"
     build "$folder/test.txt" quietly "$folder/predict.log" run fairseq-ssl classify predict "$(data "$1")/text/test.tsv" \
-      --labeled --model "$folder/final.pt" --data "$(data "$1")" -o "$folder/test.txt"
+      --labeled --model "$folder/final.pt" --data-dir "$(data "$1")" -o "$folder/test.txt"
   done
 }
 

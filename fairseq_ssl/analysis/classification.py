@@ -1,9 +1,11 @@
-"""Classify texts with a trained classifier, and show what weighed."""
+"""Text classification with a trained model, and the windows that a label depends on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +18,41 @@ from torch import Tensor
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, load_segmenter
 from fairseq_ssl.data.two_view_dataset import TwoViewDataset
-from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.loading import load_models
+from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.modules.imitators import Imitators
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 BATCH = 64
-"""Texts at a time, by default."""
+"""Texts of a batch."""
+BLOCK = 4096
+"""Lines that are read, sorted by length and written at a time."""
 SETTINGS = {"cut": str, "lower": bool, "drop_unknown": bool}
-"""What `classify prepare` notes of how it cut texts."""
+"""The tokenization of the texts, as written by `prepare_folder`."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some subwords in a row, and how much they spoke for the label."""
+    """Consecutive subwords, and their weight for the label."""
 
     text: str
     weight: float
-    """How much the label's lead over the next one, in z', falls without the window."""
+    """Decrease of the label's margin over the second best label, in z', without the window."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a classifier says of a text."""
+    """The label of a text."""
 
     label: str
     probabilities: dict[str, float]
     windows: tuple[Window, ...] = ()
-    """Those that weighed most, if there are imitators."""
+    """The windows with the largest weights, for models with imitators."""
 
 
 class TextClassifierPipeline:
@@ -71,6 +78,11 @@ class TextClassifierPipeline:
         models, _, task = load_models([path], data=str(data))
         return cls(models[0], task, data, device)
 
+    def check_windows(self, windows: int) -> None:
+        """Reject a number of windows if there are no imitators."""
+        if windows and not self.has_imitators:
+            raise UsageError("`windows` needs a model with imitators.")
+
     def split(self, name: str) -> TwoViewDataset:
         """Return the texts of a split of the data folder, in its order."""
         try:
@@ -79,18 +91,18 @@ class TextClassifierPipeline:
             raise
         except FileNotFoundError as error:
             raise DataError(str(error)) from None
-        except Exception as error:  # whatever fairseq stumbles over in an index
+        except Exception as error:  # fairseq raises many types for a damaged index
             raise self._unread(f"{error!r}.") from error
         return dataset
 
     def _unread(self, error: Exception | str) -> DataError:
         return DataError(
-            f"{self.folder} has texts in files that can not be read: {error} Run `fairseq-ssl "
+            f"{self.folder} has texts in files that cannot be read: {error} Run `fairseq-ssl "
             "classify prepare` again."
         )
 
     def texts(self, lines: Sequence[str]) -> TwoViewDataset:
-        """Cut texts as those of the data folder were cut."""
+        """Tokenize texts as those of the data folder."""
         settings = self._settings()
         if settings["lower"]:
             lines = [line.lower() for line in lines]
@@ -119,7 +131,7 @@ class TextClassifierPipeline:
     def classify(
         self, lines: Sequence[str], windows: int = 0, batch_size: int = BATCH
     ) -> list[Prediction]:
-        """Return for each text its label, and the windows that weighed most."""
+        """Return the label of each text, and the windows with the largest weights."""
         dataset = self.texts(lines)
         found: dict[int, Prediction] = {}
         for texts, inputs in self._batches(dataset, 0, len(lines), batch_size):
@@ -143,15 +155,15 @@ class TextClassifierPipeline:
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError):
             raise DataError(
-                f"{path} can not be read. Expected a folder that `fairseq-ssl classify prepare` "
-                "made: texts are cut as it tells."
+                f"{path} cannot be read. Expected a folder written by `fairseq-ssl classify "
+                "prepare`, which stores the tokenization of the texts in it."
             ) from None
         return found
 
     def _batches(
         self, dataset: TwoViewDataset, first: int, count: int, batch_size: int
     ) -> Iterator[tuple[NDArray[np.int64], dict[str, Tensor]]]:
-        """Yield texts of like lengths and their inputs."""
+        """Yield batches of texts of similar lengths: their ids and inputs."""
         texts = np.arange(first, first + count)
         order = texts[np.argsort(-dataset.sizes[texts], kind="stable")]
         for start in range(0, count, batch_size):
@@ -172,7 +184,7 @@ class TextClassifierPipeline:
         for name, dictionary in dictionaries.items():
             ids = batch[name]
             if int(ids.min()) < 0 or int(ids.max()) >= len(dictionary):
-                raise self._unread("an id that dict.txt has not.")
+                raise self._unread("an id that is not in dict.txt.")
 
     def _windows(self, pieces: Tensor, logits: Tensor, count: int) -> list[tuple[Window, ...]]:
         """Return of each text the windows that its label owes most to.
@@ -249,3 +261,111 @@ class _Ids:
     def __getitem__(self, number: int) -> Tensor:
         found: Tensor = self._texts[number]
         return found
+
+
+@dataclass(frozen=True)
+class LabelSummary:
+    """The file of a teacher's labels."""
+
+    signature: Signature
+    path: Path
+    lines: int
+
+
+def label_split(
+    classifier: TextClassifierPipeline,
+    model: Path,
+    output: Path,
+    split: str = "unlabeled",
+    *,
+    shard: tuple[int, int] = (1, 1),
+    batch_size: int = BATCH,
+    overwrite: bool = False,
+    progress: ProgressFactory = silent_progress,
+) -> LabelSummary | None:
+    """Write the class probabilities of a split. Return None if an earlier run has written them.
+
+    An interrupted run resumes.
+
+    Args:
+        classifier: the loaded model
+        model: its checkpoint
+        output: folder for ``SPLIT.npy``, probabilities in half precision [lines, classes]
+        split: split of the data folder
+        shard: (i, n) for the i-th of n parts of the lines, written to ``SPLIT.I-of-N.npy``
+        batch_size: texts of a batch
+        overwrite: replace the output
+        progress: called with the number of lines done
+    """
+    part, parts = shard
+    dataset = classifier.split(split)
+    first, last = (len(dataset) * i // parts for i in (part - 1, part))
+    if first == last:
+        raise UsageError(f"`shard` {part}/{parts} has no lines: {split} has {len(dataset)}.")
+    name = split if parts == 1 else f"{split}.{part}-of-{parts}"
+    path = output / f"{name}.npy"
+    params = {
+        "split": split,
+        "model": [str(model), *file_fingerprint(model)],
+        "lines": [first, last],
+    }
+    signature = Signature("classify-label", {**params, "classes": classifier.task.classes})
+
+    def chunks(state: State) -> Iterator[tuple[Chunks, State]]:
+        done = int(state.get("done", 0))
+        report = progress("classify label", "lines", last - first)
+        while done < last - first:
+            count = min(BLOCK, last - first - done)
+            rows = classifier.probabilities(dataset, first + done, count, batch_size)
+            header = b"" if done else _npy_header(last - first, rows.shape[1])
+            done += count
+            report(count)
+            yield [header + rows.astype(np.float16).tobytes()], {"done": done}
+
+    written = run_job([path], params, chunks, lambda: signature, overwrite=overwrite)
+    return LabelSummary(signature, path, last - first) if written else None
+
+
+def _npy_header(lines: int, classes: int) -> bytes:
+    """Return the header of a ``.npy`` file."""
+    file = io.BytesIO()
+    form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
+    np.lib.format.write_array_header_1_0(file, form)
+    return file.getvalue()
+
+
+def predict_lines(
+    classifier: TextClassifierPipeline,
+    lines: Iterable[str],
+    *,
+    labeled: bool = False,
+    windows: int = 0,
+    batch_size: int = BATCH,
+    name: str = "stdin",
+) -> Iterator[str]:
+    """Yield for each text its label, the class probabilities and the top windows, tab-separated.
+
+    Args:
+        classifier: the loaded model
+        lines: texts
+        labeled: each line is a label, a tab and a text
+        windows: number of windows that the label depends on most, for models with imitators
+        batch_size: texts of a batch
+        name: name of the file in errors
+    """
+    classifier.check_windows(windows)
+    count, lines = 0, iter(lines)
+    while block := list(islice(lines, BLOCK)):
+        if labeled:
+            for number, line in enumerate(block, count + 1):
+                if "\t" not in line:
+                    raise DataError(f"{name}:{number} has no tab after a label.")
+        count += len(block)
+        texts = [line.partition("\t")[2] if labeled else line for line in block]
+        for one in classifier.classify(texts, windows, batch_size):
+            probabilities = (f"{label}={value:.4f}" for label, value in one.probabilities.items())
+            columns = [one.label, " ".join(probabilities)]
+            if windows:
+                shown = (f"{window.text} ({window.weight:.3f})" for window in one.windows)
+                columns.append(" | ".join(shown))
+            yield "\t".join(columns)

@@ -163,24 +163,24 @@ MODEL_TARGETS = {
         ("--tokenize=13a", "--tokenize=x"),
     ),
     "classify.predict": Target(
-        "classify predict {text} --model {models}/classifier.pt --data {models}/texts --device cpu "
-        "-o {out}",
+        "classify predict {text} --model {models}/classifier.pt --data-dir {models}/texts "
+        "--device cpu -o {out}",
         {"text": LABELED},
         ("--batch-size", "--windows"),
         ("--labeled",),
     ),
     "classify.predict.model": Target(
-        "classify predict {text} --model {one.pt} --data {models}/texts --device cpu -o {out}",
+        "classify predict {text} --model {one.pt} --data-dir {models}/texts --device cpu -o {out}",
         {"text": LABELED, "one.pt": "classifier.pt"},
     ),
     "classify.predict.data": Target(
-        "classify predict {text} --model {models}/classifier.pt --data {folder} --device cpu "
+        "classify predict {text} --model {models}/classifier.pt --data-dir {folder} --device cpu "
         "-o {out}",
         {"text": LABELED, **TEXTS},
     ),
     "classify.label": Target(
-        "classify label --model {models}/classifier.pt --data {folder} --split valid --device cpu "
-        "-o {out}",
+        "classify label --model {models}/classifier.pt --data-dir {folder} --split valid "
+        "--device cpu -o {out}",
         TEXTS,
         ("--batch-size",),
         ("--shard=1/2", "--shard=3/2"),

@@ -91,8 +91,9 @@ WITH_CHECKPOINT = {
     "--subwords none --device cpu -o {out}",
     "shift-similarity": "shift-similarity {models}/data -c m={a.pt} --subset test --device cpu "
     "-o {out}",
-    "classify predict": "classify predict {text} --model {a.pt} --data {models}/texts --device cpu",
-    "classify label": "classify label --model {a.pt} --data {models}/texts --split valid "
+    "classify predict": "classify predict {text} --model {a.pt} --data-dir {models}/texts "
+    "--device cpu",
+    "classify label": "classify label --model {a.pt} --data-dir {models}/texts --split valid "
     "--device cpu -o {out}",
     "edits tune": "edits tune {text} {other} --model {a.pt} --data-dir {models}/data --device cpu",
 }

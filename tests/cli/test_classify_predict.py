@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_ssl.analysis import classification
 from fairseq_ssl.analysis.classification import TextClassifierPipeline, leads_lost
-from fairseq_ssl.cli import classify_predict
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from tests.plugin import classification as made
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(folder: Path, step: str, model: str, *words: str | Path) -> int:
     path = folder / model / "checkpoint_last.pt"
-    given = ["classify", step, "--model", path, "--data", folder / "data", "--device", "cpu"]
+    given = ["classify", step, "--model", path, "--data-dir", folder / "data", "--device", "cpu"]
     given += ["--batch-size", "4", *words]
     return main([str(word) for word in given])
 
@@ -69,7 +69,7 @@ def test_labels_are_those_of_the_expert_whole_or_in_parts(folder: Path, tmp_path
 def test_a_killed_labeling_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classify_predict, "BLOCK", 7)
+    monkeypatch.setattr(classification, "BLOCK", 7)
     real, asked = TextClassifierPipeline.probabilities, []
 
     def stops(self: TextClassifierPipeline, dataset: object, first: int, *more: int) -> np.ndarray:
@@ -145,8 +145,8 @@ def test_a_windows_weight_is_what_the_lead_loses_without_it() -> None:
     [
         ("label", "expert", ("--shard", "4/3"), 2, "--shard is '4/3'; expected I/N"),
         ("label", "expert", ("--split", "nowhere"), 1, "nowhere.idx is missing"),
-        ("label", "imitators", (), 1, "is not a classifier"),
-        ("predict", "expert", ("--windows", "2"), 2, "--windows is for a model with imitators"),
+        ("label", "imitators", (), 1, "is not a text classifier"),
+        ("predict", "expert", ("--windows", "2"), 2, "--windows needs a model with imitators"),
     ],
 )
 def test_a_wrong_request_is_told(
@@ -178,7 +178,7 @@ def test_damaged_texts_are_told(
         ids.write_bytes(ids.read_bytes()[:20])
     else:
         ids.write_bytes(b"\xff\x7f" * (ids.stat().st_size // 2))
-    assert call(folder, "label", "expert", "-o", tmp_path / "out", "--data", data) == 1
+    assert call(folder, "label", "expert", "-o", tmp_path / "out", "--data-dir", data) == 1
     shown = capsys.readouterr().err
     assert "Run `fairseq-ssl classify prepare` again" in shown or ".idx is damaged" in shown
 
@@ -190,6 +190,6 @@ def test_a_damaged_note_on_how_texts_were_cut_is_told(
     shutil.copytree(folder / "data", tmp_path / "data")
     (tmp_path / "data/views.json").write_text(settings)
     (tmp_path / "text").write_text("a film\n")
-    words = (tmp_path / "text", "--data", tmp_path / "data", "-o", tmp_path / "out")
+    words = (tmp_path / "text", "--data-dir", tmp_path / "data", "-o", tmp_path / "out")
     assert call(folder, "predict", "expert", *words) == 1
-    assert "views.json can not be read" in capsys.readouterr().err
+    assert "views.json cannot be read" in capsys.readouterr().err

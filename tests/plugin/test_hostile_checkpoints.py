@@ -157,11 +157,11 @@ LOADERS = {
         }.items()
     },
     "classify predict": (
-        *("classify", "predict", "{text}/source", "--model", "{evil}", "--data", "{text}"),
+        *("classify", "predict", "{text}/source", "--model", "{evil}", "--data-dir", "{text}"),
         *("-o", "{out}"),
     ),
     "classify label": (
-        *("classify", "label", "--model", "{evil}", "--data", "{text}", "-o", "{out}"),
+        *("classify", "label", "--model", "{evil}", "--data-dir", "{text}", "-o", "{out}"),
     ),
     "edits tune": (
         *("edits", "tune", "{text}/source", "{text}/target", "--model", "{evil}"),

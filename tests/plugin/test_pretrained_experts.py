@@ -255,7 +255,7 @@ def test_a_bert_has_imitators_and_predicts_from_plain_text(
     text = tmp_path / "text.txt"
     text.write_text("the film is good\na b c unheard\n")
     words = ["classify", "predict", "--model", str(tmp_path / "alone.pt"), str(text)]
-    words += ["--data", str(data)]
+    words += ["--data-dir", str(data)]
     assert main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
