@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 BYTENET = {
     **{("64", "0", "0"): 0.4195, ("128", "0", "0"): 0.2914, ("256", "0", "0"): 0.1634},

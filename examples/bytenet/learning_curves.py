@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_ssl.analysis.figures import COLOURS, figure, legend_above
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 LOSSES = ("forward_loss", "nll_loss", "loss")
 """In bits per token. `nll_loss` is there where `loss` is a mean over sentences or smoothed."""

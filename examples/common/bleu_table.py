@@ -8,7 +8,7 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 PARTS = ("valid", "test")
 

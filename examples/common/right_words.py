@@ -8,7 +8,7 @@ import re
 import statistics
 from pathlib import Path
 
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 UNTOUCHED, CEILING = "nothing done", "all edits of the dictionary"
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")

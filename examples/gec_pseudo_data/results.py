@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 Scores = dict[str, dict[str, list[float]]]
 """By system and column, a number for each seed."""

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
 """By task, set, amount and model: by seed or all, what was scored."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.metrics.significance import cell
+from fairseq_ssl.metrics.metric import cell
 
 KINDS = {"scores": "", "char": "of characters"}
 """Files SET.KIND.json that sacreBLEU wrote, and what to add to the name of a metric."""

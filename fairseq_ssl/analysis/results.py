@@ -11,7 +11,7 @@ from typing import Any
 
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.atomic import atomic_lines
-from fairseq_ssl.metrics.significance import SeedRange
+from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.signature import Signature
 
 Checkpoints = Mapping[str, Sequence[Path]]

@@ -19,7 +19,7 @@ from fairseq_ssl.metrics.classifier_scores import (
     error_rate,
     error_statistics,
 )
-from fairseq_ssl.metrics.significance import SAMPLES, SEED, SeedRange, bootstrap_statistics
+from fairseq_ssl.metrics.metric import SAMPLES, SEED, SeedRange, bootstrap_statistics
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import read_labeled_text
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.io.executors import Executor, RayExecutor
-from fairseq_ssl.noise.block_noise import MAX_TOKENS
+from fairseq_ssl.noise.block_noise import MAX_TOKENS, describe_noises
 from fairseq_ssl.noise.noise_job import NoiseResources, noise_file
-from fairseq_ssl.noise.registry import describe_noises
 
 SUMMARY = "add noise to clean text: masks, deletions, misspellings, learners' errors, ..."
 EXAMPLES = """\

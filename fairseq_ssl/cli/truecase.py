@@ -22,7 +22,7 @@ from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
+from fairseq_ssl.text.tokenization import CaseCounts, detruecaser, truecaser
 
 SUMMARY = "write words in their usual case, as Moses' truecaser, and undo it"
 EXAMPLES = """\

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairseq_ssl.data.spans import Ids, Spans
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, nearest
 from fairseq_ssl.noise.batch import Noise, NoisedBatch, Random, TokenBatch
-from fairseq_ssl.noise.registry import (
+from fairseq_ssl.noise.block_noise import (
     NOISES,
     WITHIN_WORDS,
     NoiseSpec,

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import UsageError, import_optional, nearest
-from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, TextSource
-from fairseq_ssl.metrics.significance import SentenceStatistics
+from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 from fairseq_ssl.text.tokenization import LineRewriter
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric
-from fairseq_ssl.metrics.significance import SentenceStatistics
+from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics
 
 BINS = 15
 """Number of bins of the confidence, between 0 and 1."""

@@ -22,13 +22,13 @@ from fairseq_ssl.metrics.metric import (
     HYPOTHESES,
     EditMetric,
     MetricScore,
+    SentenceStatistics,
     TextSource,
     check_lengths,
     read_gold,
     text_label,
     text_lines,
 )
-from fairseq_ssl.metrics.significance import SentenceStatistics
 from fairseq_ssl.text.m2 import NO_CORRECTION, M2Edit, M2Sentence, read_m2
 
 MODEL = "en_core_web_sm"

@@ -16,12 +16,12 @@ from fairseq_ssl.metrics.metric import (
     HYPOTHESES,
     MetricScore,
     ReferenceMetric,
+    SentenceStatistics,
     TextSource,
     check_lengths,
     text_label,
     text_lines,
 )
-from fairseq_ssl.metrics.significance import SentenceStatistics
 
 Grams = list[Counter[tuple[str, ...]]]
 """Counts of the n-grams of a sentence, by n from 1."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.errors import import_optional
-from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, TextSource
-from fairseq_ssl.metrics.significance import SentenceStatistics
+from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
 """Names of the variants in rouge-score."""

@@ -22,14 +22,15 @@ from fairseq_ssl.metrics.errant import (
     errant_scores,
     main_type,
 )
-from fairseq_ssl.metrics.metric import Metric, check_lengths
-from fairseq_ssl.metrics.significance import (
+from fairseq_ssl.metrics.metric import (
     SAMPLES,
     SEED,
     BootstrapResult,
+    Metric,
     SeedRange,
     SentenceStatistics,
     bootstrap_statistics,
+    check_lengths,
 )
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence

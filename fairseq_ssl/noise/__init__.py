@@ -8,10 +8,10 @@
 ['cat dog sat on on <mask>', 'a barked']
 """
 
+from fairseq_ssl.noise.block_noise import describe_noises, parse_noise
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
 from fairseq_ssl.noise.noise_job import NoiseResources, NoiseSummary, add_noise, noise_file
-from fairseq_ssl.noise.registry import describe_noises, parse_noise
 
 __all__ = [
     "LearnerErrors",

@@ -1,11 +1,11 @@
-"""Noise for blocks of a text file: from bytes to the bytes of each output."""
+"""Noises by name, and noise for blocks of a text: from bytes to the bytes of each output."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +14,78 @@ from numpy.typing import NDArray
 
 from fairseq_ssl.io.blocks import ByteBlock, read_block
 from fairseq_ssl.io.text_files import compress_chunk
-from fairseq_ssl.noise import registry
-from fairseq_ssl.noise.batch import Noise, Random, TokenBatch, Tokens
+from fairseq_ssl.noise.batch import Noise, NoiseChain, Random, TokenBatch, Tokens
+from fairseq_ssl.noise.characters import SpellingNoise, SpellNoise
+from fairseq_ssl.noise.learner import LearnerNoise
+from fairseq_ssl.noise.tokens import DenoisingNoise, DirectNoise, FilteringNoise
+from fairseq_ssl.text import specs
+
+NOISES: dict[str, type[Any]] = {
+    "direct": DirectNoise,
+    "spell": SpellNoise,
+    "spelling": SpellingNoise,
+    "denoise": DenoisingNoise,
+    "learner": LearnerNoise,
+    "filtering": FilteringNoise,
+}
+WITHIN_WORDS = ("spell", "spelling", "learner")
+"""Those that look into words; the others take ids as well."""
+
+
+@dataclass(frozen=True)
+class NoiseSpec:
+    """One noise of a chain as its user asked for it."""
+
+    kind: str
+    options: Mapping[str, float | bool | str]
+
+    def __str__(self) -> str:
+        """Return it with all its numbers, as in ``direct:keep=0.2:mask=0.3``."""
+        values = {
+            name: self.options.get(name, field.default)
+            for name, field in noise_options(self.kind).items()
+            if name in self.options or not isinstance(field.default, str)
+        }
+        return ":".join([self.kind, *(f"{name}={value}" for name, value in values.items())])
+
+    @property
+    def needs(self) -> set[str]:
+        """Name what the noise works with that is no option: unigrams, confusions, and so on."""
+        return {
+            field.name
+            for field in fields(NOISES[self.kind])
+            if field.init and field.default is MISSING and field.default_factory is MISSING
+        }
+
+
+def parse_noise(words: str) -> list[NoiseSpec]:
+    """Read ``kind:option=value:...,kind,...``: the noises of a chain, first to last."""
+    return [_parse_spec(word) for word in words.split(",")]
+
+
+def build_noise(chain: Sequence[NoiseSpec], at_hand: Mapping[str, Any]) -> Noise:
+    """Make the noise, with what it needs, and may take, of `at_hand`."""
+    noises = []
+    for setting in chain:
+        kind = NOISES[setting.kind]
+        taken = {field.name: at_hand[field.name] for field in fields(kind) if field.name in at_hand}
+        noises.append(kind(**taken, **setting.options))
+    return noises[0] if len(noises) == 1 else NoiseChain(noises)
+
+
+def describe_noises() -> str:
+    """Return a line for each kind and for each of its options, for a help text."""
+    return specs.describe_registry(NOISES)
+
+
+def noise_options(kind: str) -> dict[str, Field[Any]]:
+    """Return the fields of a kind that its user may set."""
+    return specs.options_of(NOISES[kind])
+
+
+def _parse_spec(words: str) -> NoiseSpec:
+    return NoiseSpec(*specs.parse_spec("noise", NOISES, words))
+
 
 NEWLINE, SPACE = 10, 32
 WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
@@ -257,19 +327,19 @@ class CorpusNoise:
 
 
 def corpus_noise(
-    settings: Sequence[registry.NoiseSpec],
+    settings: Sequence[NoiseSpec],
     at_hand: Mapping[str, Any],
     seed: int,
     outputs: Mapping[str, bool],
 ) -> CorpusNoise:
     """Make the noise of these settings for these outputs, each compressed or not."""
     numbered = None
-    if not any(setting.kind in registry.WITHIN_WORDS for setting in settings):
+    if not any(setting.kind in WITHIN_WORDS for setting in settings):
         unigrams, mask = at_hand["unigrams"], at_hand["mask_token"]
         words = ByteWords.of([*unigrams.words.tolist(), mask])
         numbers = {"unigrams": unigrams.numbered(), "mask_token": len(unigrams.words)}
-        numbered = NumberedNoise(registry.build_noise(settings, numbers), words)
-    noise = registry.build_noise(settings, at_hand)
+        numbered = NumberedNoise(build_noise(settings, numbers), words)
+    noise = build_noise(settings, at_hand)
     return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
 
 

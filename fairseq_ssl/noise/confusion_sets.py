@@ -19,7 +19,7 @@ from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.casing import match_case
+from fairseq_ssl.text.tokenization import match_case
 from fairseq_ssl.text.vocabulary import read_counts
 
 DISTANCE = 2

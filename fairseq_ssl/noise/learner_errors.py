@@ -18,7 +18,7 @@ from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
 from fairseq_ssl.io.text_files import parse_json, read_parallel
 from fairseq_ssl.signature import Signature, json_text
-from fairseq_ssl.text.casing import match_case
+from fairseq_ssl.text.tokenization import match_case
 
 MAX_FORMS = 1_000_000
 """Size of the cache of words."""

@@ -31,10 +31,17 @@ from fairseq_ssl.io.jobs import (
 )
 from fairseq_ssl.io.resumable import is_done
 from fairseq_ssl.io.text_files import open_bytes, open_text
-from fairseq_ssl.noise.block_noise import BadLine, CorpusNoise, FileNoise, NoisedBlock, corpus_noise
+from fairseq_ssl.noise.block_noise import (
+    BadLine,
+    CorpusNoise,
+    FileNoise,
+    NoisedBlock,
+    NoiseSpec,
+    corpus_noise,
+    parse_noise,
+)
 from fairseq_ssl.noise.confusion_sets import read_confusion_sets
 from fairseq_ssl.noise.learner_errors import LearnerErrors
-from fairseq_ssl.noise.registry import NoiseSpec, parse_noise
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts

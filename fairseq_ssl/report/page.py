@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
+from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 from fairseq_ssl.report.score_files import (
     Breakdown,
     ReportFiles,

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import parse_json
-from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
+from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
 """Metrics where lower is better."""

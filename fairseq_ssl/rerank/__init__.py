@@ -11,8 +11,7 @@ Example:
 from fairseq_ssl.rerank.ensemble_selection import post_ensemble
 from fairseq_ssl.rerank.nbest import NBest, merge
 from fairseq_ssl.rerank.tuning import analyze, tune
-from fairseq_ssl.rerank.weight_search import WeightSearch
-from fairseq_ssl.rerank.weights import apply, read_weights
+from fairseq_ssl.rerank.weights import WeightSearch, apply, read_weights
 from fairseq_ssl.rerank.word_vectors import VectorTraining, train_vectors
 
 __all__ = [

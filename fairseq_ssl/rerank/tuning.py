@@ -25,7 +25,7 @@ from fairseq_ssl.rerank.candidates import (
     whole_weights,
 )
 from fairseq_ssl.rerank.nbest import NBest
-from fairseq_ssl.rerank.weight_search import (
+from fairseq_ssl.rerank.weights import (
     FOLDS,
     FeatureValue,
     WeightSearch,

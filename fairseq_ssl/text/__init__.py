@@ -11,10 +11,15 @@ once, and the function then takes a line.
 'Hello, world!'
 """
 
-from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence, read_m2
 from fairseq_ssl.text.subwords.model import subword_encoder
-from fairseq_ssl.text.tokenization import moses_detokenizer, moses_tokenizer
+from fairseq_ssl.text.tokenization import (
+    CaseCounts,
+    detruecaser,
+    moses_detokenizer,
+    moses_tokenizer,
+    truecaser,
+)
 from fairseq_ssl.text.vocabulary import read_counts
 
 __all__ = [

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.casing import detruecaser
-from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer, subword_joiner
+from fairseq_ssl.text.tokenization import (
+    LineRewriter,
+    detruecaser,
+    moses_detokenizer,
+    subword_joiner,
+)
 
 
 def read_generated_lines(lines: Iterable[str], field: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ import harness
 import numpy as np
 
 from fairseq_ssl.io.blocks import byte_blocks
-from fairseq_ssl.noise import registry
+from fairseq_ssl.noise import block_noise
 from fairseq_ssl.noise.block_noise import corpus_noise
 from fairseq_ssl.noise.tokens import Unigrams
 from fairseq_ssl.text.vocabulary import write_counts
@@ -74,7 +74,7 @@ def ours(kind: str, clean: bytes) -> harness.Run:
     """Return a run of the project's noise from bytes to bytes."""
     unigrams = Unigrams.counted(clean.decode().splitlines()[:DISTINCT])
     at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
-    work = corpus_noise(registry.parse_noise(kind), at_hand, seed=1, outputs={"noisy": False})
+    work = corpus_noise(block_noise.parse_noise(kind), at_hand, seed=1, outputs={"noisy": False})
 
     def run() -> int:
         return sum(work(block).tokens for block in byte_blocks(io.BytesIO(clean)))

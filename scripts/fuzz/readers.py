@@ -52,15 +52,15 @@ with (
     from fairseq_ssl.errors import FairseqSslError
     from fairseq_ssl.filters.chain import read_filters
     from fairseq_ssl.io.text_files import read_lines
-    from fairseq_ssl.noise import registry
+    from fairseq_ssl.noise import block_noise
     from fairseq_ssl.noise.confusion_sets import read_confusion_sets
     from fairseq_ssl.noise.learner_errors import LearnerErrors
     from fairseq_ssl.rerank import nbest
     from fairseq_ssl.rerank.weights import read_weights
     from fairseq_ssl.rerank.word_vectors import read_vectors
     from fairseq_ssl.text import m2
-    from fairseq_ssl.text.casing import truecaser
     from fairseq_ssl.text.labeled_text import read_labeled_text
+    from fairseq_ssl.text.tokenization import truecaser
     from fairseq_ssl.text.vocabulary import read_counts
 
 
@@ -104,8 +104,8 @@ def label_again(path: Path) -> None:
 def noise_settings(path: Path) -> None:
     """A noise's name in full means that noise."""
     for line in read_lines(path):
-        names = ",".join(map(str, registry.parse_noise(line)))
-        assert ",".join(map(str, registry.parse_noise(names))) == names
+        names = ",".join(map(str, block_noise.parse_noise(line)))
+        assert ",".join(map(str, block_noise.parse_noise(names))) == names
 
 
 READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {

@@ -13,7 +13,7 @@ import torch
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError, DataError, FairseqSslError
-from fairseq_ssl.noise.registry import WITHIN_WORDS
+from fairseq_ssl.noise.block_noise import WITHIN_WORDS
 from tests.conftest import Run
 
 fairseq_ssl.register()

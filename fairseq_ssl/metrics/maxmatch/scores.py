@@ -23,10 +23,10 @@ from fairseq_ssl.metrics.metric import (
     HYPOTHESES,
     EditMetric,
     MetricScore,
+    SentenceStatistics,
     check_lengths,
     read_gold,
 )
-from fairseq_ssl.metrics.significance import SentenceStatistics
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 UNCHANGED = 2

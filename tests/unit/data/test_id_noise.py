@@ -20,7 +20,7 @@ from fairseq_ssl.data.id_noise import (
 from fairseq_ssl.data.spans import Spans
 from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch
-from fairseq_ssl.noise.registry import WITHIN_WORDS, build_noise
+from fairseq_ssl.noise.block_noise import WITHIN_WORDS, build_noise
 from fairseq_ssl.noise.tokens import Unigrams
 
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>", "a@@", "b", "c", "d", "e@@", "f", "<mask>"]

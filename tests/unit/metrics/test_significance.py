@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairseq_ssl.metrics.significance import (
-    SeedRange,
-    SentenceStatistics,
-    bootstrap_statistics,
-    cell,
-)
+from fairseq_ssl.metrics.metric import SeedRange, SentenceStatistics, bootstrap_statistics, cell
 
 
 def share(totals: SentenceStatistics) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.io.blocks import ByteBlock
-from fairseq_ssl.noise import registry
+from fairseq_ssl.noise import block_noise
 from fairseq_ssl.noise.block_noise import NOISE_OUTPUTS, ByteWords, corpus_noise, split_words
 from fairseq_ssl.noise.tokens import Unigrams
 
@@ -30,7 +30,7 @@ def test_numbers_and_strings_give_the_same_bytes(
     words: str, lines: list[str], newline: bool
 ) -> None:
     noise = corpus_noise(
-        registry.parse_noise(words), AT_HAND, 7, dict.fromkeys(NOISE_OUTPUTS, False)
+        block_noise.parse_noise(words), AT_HAND, 7, dict.fromkeys(NOISE_OUTPUTS, False)
     )
     data = ("\n".join(lines) + "\n" * newline).encode()
     assert split_words(data, 10_000) is not None

@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.metrics.significance import BootstrapResult
+from fairseq_ssl.metrics.metric import BootstrapResult
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ssl.metrics.significance import BootstrapResult, SeedRange
+from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ScoreComparison,

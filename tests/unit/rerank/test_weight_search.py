@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_ssl.metrics.bleu import sum_metric
 from fairseq_ssl.rerank.candidates import SCORE_UNITS, Candidates, CandidateStatistics, choices
-from fairseq_ssl.rerank.weight_search import (
+from fairseq_ssl.rerank.weights import (
     WeightSearch,
     cross_validate,
     draw_folds,

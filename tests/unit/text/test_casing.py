@@ -11,7 +11,7 @@ import pytest
 from sacremoses import MosesTruecaser
 
 from fairseq_ssl.errors import DataError, MissingPackageError
-from fairseq_ssl.text.casing import CaseCounts, detruecaser, truecaser
+from fairseq_ssl.text.tokenization import CaseCounts, detruecaser, truecaser
 
 TEXT = [
     "The cat saw us .",
