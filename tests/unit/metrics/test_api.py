@@ -25,7 +25,7 @@ GOLD = [
 HYPOTHESES = ["the cat sits on mat .", "a mat ."]
 MODULES = (
     *("bleu", "classifier_scores", "errant", "gleu", "maxmatch.scores", "metric", "rouge"),
-    *("tables"),
+    "tables",
 )
 
 
