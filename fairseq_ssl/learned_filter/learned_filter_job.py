@@ -24,6 +24,7 @@ from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, open_text, parse_json, read_parallel
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,
+    Phsic,
     PhsicSums,
     kth_largest,
     train_classifier,
@@ -113,9 +114,7 @@ def train_filter(
             scorer_loader(config)  # checks the models
     pairs = [(source, target) for source, target in read_parallel(clean)]
     if len(pairs) < SVM_FOLDS:  # before hours of counting
-        raise DataError(
-            f"{clean[0]} has {len(pairs)} lines. Training needs {SVM_FOLDS} lines or more."
-        )
+        raise DataError(f"{clean[0]} has {len(pairs)} lines. Training needs {SVM_FOLDS} or more.")
     work = executor or LocalExecutor(1)
     with exclusive(output), atomic_folder(output) as folder:
         counts = _word_counts(features, bitext, work, progress)
@@ -123,8 +122,7 @@ def train_filter(
             write_counts(one, folder / name)
         paths = folder / COUNTS[0], folder / COUNTS[1]
         extractor = FeatureExtractor(**{**vars(features), "counts": paths})
-        sums = _phsic_sums(extractor, bitext, work, progress)
-        phsic = {name: one.phsic() for name, one in sums.items()}
+        phsic = _estimate_phsic(extractor, bitext, work, progress)
         noisy = noise_pairs(pairs, extractor, counts, seed, copies)
         values, others = (extractor.features(some, phsic) for some in (pairs, noisy))
         classifier, accuracy = train_classifier(values, others, extractor.names, penalty, seed)
@@ -135,14 +133,9 @@ def train_filter(
             "right": round(accuracy, 4),
         }
         PairFilter(extractor, phsic, classifier).write(folder, signature)
-    columns = zip(
-        extractor.names,
-        values.mean(0).tolist(),
-        others.mean(0).tolist(),
-        classifier.weights.tolist(),
-        strict=True,
-    )
-    summaries = tuple(FeatureSummary(*column) for column in columns)
+    means = zip(values.mean(0).tolist(), others.mean(0).tolist(), strict=True)
+    columns = zip(extractor.names, means, classifier.weights.tolist(), strict=True)
+    summaries = tuple(FeatureSummary(name, *mean, weight) for name, mean, weight in columns)
     return TrainingSummary(summaries, len(pairs), len(noisy), accuracy)
 
 
@@ -163,13 +156,13 @@ def _word_counts(
     return totals
 
 
-def _phsic_sums(
+def _estimate_phsic(
     features: FeatureExtractor, bitext: FilePair, executor: Executor, progress: ProgressFactory
-) -> dict[str, PhsicSums]:
-    """Return the sums for PHSIC over the bitext, by feature."""
+) -> dict[str, Phsic]:
+    """Return PHSIC by feature, estimated on the bitext."""
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
-        return totals
+        return {}
     report = progress("filter learned fit: PHSIC", "blocks")
     for found in executor.ordered(BlockPhsic(features), pair_blocks(*bitext)):
         for name, sums in found.items():
@@ -180,7 +173,7 @@ def _phsic_sums(
         report(1)
     if not totals:
         raise DataError(f"{bitext[0]} is empty. Expected a bitext.")
-    return totals
+    return {name: sums.phsic() for name, sums in totals.items()}
 
 
 def score_pairs(
