@@ -1,7 +1,8 @@
 """Noise for clean text: the methods of the papers, for many lines at a time.
 
 `add_noise` is for lists of lines, `noise_file` for files of any size, on all cores or machines.
-`describe_noises` lists the methods with their options.
+`describe_noises` lists the methods with their options. `build_confusion_sets` and
+`count_learner_errors` create the resources of two methods.
 
 >>> from fairseq_ssl.noise import add_noise
 >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
@@ -9,8 +10,8 @@
 """
 
 from fairseq_ssl.noise.block_noise import describe_noises, parse_noise
-from fairseq_ssl.noise.confusion_sets import read_confusion_sets
-from fairseq_ssl.noise.learner_errors import LearnerErrors
+from fairseq_ssl.noise.confusion_sets import build_confusion_sets, read_confusion_sets
+from fairseq_ssl.noise.learner_errors import LearnerErrors, count_learner_errors
 from fairseq_ssl.noise.noise_job import NoiseResources, NoiseSummary, add_noise, noise_file
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "NoiseResources",
     "NoiseSummary",
     "add_noise",
+    "build_confusion_sets",
+    "count_learner_errors",
     "describe_noises",
     "noise_file",
     "parse_noise",

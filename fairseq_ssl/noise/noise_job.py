@@ -75,7 +75,7 @@ class NoiseResources:
     """Word counts to draw words by, or a file such as fairseq's ``dict.txt`` (default: counted in
     the text)."""
     confusion_sets: Mapping[str, Sequence[str]] | Path | None = None
-    """For ``spell``: confusable words of each word, or a file of `make_confusion_sets`."""
+    """For ``spell``: confusable words of each word, or a file of `build_confusion_sets_file`."""
     learner_errors: LearnerErrors | Path | None = None
     """For ``learner``: errors counted in a corpus, or their file (default: a built-in list)."""
     mask_token: str = "<mask>"
