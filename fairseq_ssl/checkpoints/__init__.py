@@ -1,8 +1,45 @@
-"""Files that hold weights: read without running their code, selected, averaged, converted.
+"""Checkpoints of fairseq, Hugging Face and CTranslate2: read safely, averaged, converted.
 
-Of fairseq: `reading`, `training_data` (which languages and dictionaries), `selection`, `averaging`,
-`conversion` and `ctranslate2` (to other forms), `directions` (one model of two). For a new model
-to start from: `sides`, `encoders`, `recurrent`, by words' names in `symbols`. Of BERT and RoBERTa:
-`hugging_face` reads their files, `bert` gives the weights our names, and `pretrained` has the
-package transformers load whole models.
+Reading a checkpoint never runs code in it.
+
+>>> from pathlib import Path
+>>> from fairseq_ssl.checkpoints import average, last_checkpoints, write_checkpoint
+>>> paths = last_checkpoints(Path("checkpoints"), 5, "epoch")  # doctest: +SKIP
+>>> write_checkpoint(average(paths), Path("averaged.pt"))  # doctest: +SKIP
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairseq_ssl.checkpoints.averaging import average, best_checkpoints, last_checkpoints
+    from fairseq_ssl.checkpoints.conversion import export
+    from fairseq_ssl.checkpoints.files import read_checkpoint, write_checkpoint
+
+MODULES = {
+    "average": "averaging",
+    "best_checkpoints": "averaging",
+    "export": "conversion",
+    "last_checkpoints": "averaging",
+    "read_checkpoint": "files",
+    "write_checkpoint": "files",
+}
+"""The module of each public name. They import torch, so they are imported on use."""
+
+__all__ = [
+    "average",
+    "best_checkpoints",
+    "export",
+    "last_checkpoints",
+    "read_checkpoint",
+    "write_checkpoint",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The mean of several checkpoints' weights, and which checkpoints of a run to average."""
+"""Averages of checkpoints, and the selection of checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NumberedCheckpoint:
 def numbered_checkpoints(folder: Path, by: str) -> list[NumberedCheckpoint]:
     """List the checkpoints of `folder` that were saved by epoch or by update, oldest first."""
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder. Expected the --save-dir of a training run.")
+        raise DataError(f"{folder} is not a folder. Expected the folder of a training run.")
     found = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]
     kept = [NumberedCheckpoint(int(match[1]), path) for match, path in found if match]
     return sorted(kept, key=lambda checkpoint: checkpoint.number)
@@ -45,22 +45,21 @@ def last_checkpoints(folder: Path, count: int, by: str, upto: int | None = None)
     if len(found) < count:
         other = next(kind for kind in PATTERNS if kind != by)
         hint = (
-            f" There are {n}: pass --by {other}."
+            f" There are {n} by {other}: set `by`."
             if (n := len(numbered_checkpoints(folder, other)))
             else ""
         )
         raise DataError(
-            f"{folder} holds {len(found)} checkpoints saved by {by}"
-            f"{'' if upto is None else f' up to {upto}'}, {count} are wanted.{hint}"
+            f"{folder} has {len(found)} checkpoints saved by {by}"
+            f"{'' if upto is None else f' up to {upto}'}. Expected {count}.{hint}"
         )
     return [checkpoint.path for checkpoint in found[-count:]]
 
 
 def best_checkpoints(folder: Path, count: int) -> list[Path]:
-    """Return the `count` checkpoints with the best validation value, the best one last.
+    """Return the `count` checkpoints with the best validation scores, the best one last.
 
-    The value and its direction are those that fairseq stored inside each checkpoint
-    (--best-checkpoint-metric); copies of one update count once.
+    fairseq stores the score and its direction in each checkpoint. Copies of an update count once.
     """
     files = [c.path for by in PATTERNS for c in numbered_checkpoints(folder, by)]
     files += sorted(path for path in folder.iterdir() if BEST_PATTERN.fullmatch(path.name))
@@ -73,8 +72,8 @@ def best_checkpoints(folder: Path, count: int) -> list[Path]:
             ranked.setdefault(_updates(state), (sign * float(value), path))
     if len(ranked) < count:
         raise DataError(
-            f"{folder} holds {len(ranked)} checkpoints with a validation value, "
-            f"{count} are wanted. Lower --best, or train with validation and keep more checkpoints."
+            f"{folder} has {len(ranked)} checkpoints with a validation score. Expected {count}. "
+            "Average fewer, or train with validation and keep more checkpoints."
         )
     in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
     return [ranked[updates][1] for _, updates in in_order[-count:]]
@@ -94,15 +93,19 @@ TieKey = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
 def average(paths: Sequence[Path], moving: bool = False) -> State:
-    """Return the last checkpoint of `paths` with the mean of all their weights.
+    """Return the average of checkpoints.
 
-    With `moving`, of the moving averages that each has beside its weights. Sums are kept in
-    float64, one for each tensor, tied ones once. What is not a floating-point number is taken
-    from the last checkpoint, and so is everything but the weights; the optimizer's state is left
-    out, for it fits none of the means.
+    The weights are averaged in float64. Integer tensors and all other parts are those of the last
+    checkpoint. The optimizer's state is removed.
+
+    Args:
+        paths: checkpoints of one training run
+        moving: average the exponential moving averages in the checkpoints instead of the weights
+
+    >>> average([Path("checkpoint7.pt"), Path("checkpoint8.pt")])  # doctest: +SKIP
     """
     if not paths:
-        raise UsageError("There is nothing to average: name at least one checkpoint.")
+        raise UsageError("There is nothing to average. Expected a checkpoint or more.")
     state = _read(paths[0], moving)
     sums = _zeros(state["model"])
     for index, path in enumerate(paths):
@@ -126,8 +129,8 @@ def _read(path: Path, moving: bool) -> State:
         stored = (state.get("extra_state") or {}).get("ema")
         if stored is None:
             raise DataError(
-                f"{path} holds no moving average. Expected a checkpoint of a training with "
-                "--store-ema."
+                f"{path} has no moving average. Expected a checkpoint of a training with the "
+                "option store_ema."
             )
         state["model"] = stored
     return state
@@ -164,7 +167,7 @@ def _means(model: dict[str, Tensor], sums: dict[str, Tensor], count: int) -> dic
 
 
 def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:
-    """Refuse to mix what can not be averaged, and name the first difference."""
+    """Reject checkpoints of different models, with the first difference."""
     if architecture(first) != architecture(state):
         difference = f"{architecture(state)!r} against {architecture(first)!r}"
     elif first["model"].keys() != state["model"].keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,14 @@ from fairseq_ssl.checkpoints.files import (
     State,
     architecture,
     model_options,
+    read_checkpoint,
     task_options,
+    training_data,
     weights_below,
+    write_checkpoint,
 )
 from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.signature import Signature
 
 OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
@@ -170,11 +175,11 @@ STOCK_COUNTERPART = {
     "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
     "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
 }
-"""Architectures here, and the one of fairseq that computes the same outside training."""
+"""Architectures of this package, and fairseq's architecture with the same inference."""
 
 
 def to_stock(state: State) -> State:
-    """Return a checkpoint of fairseq's own architecture that gives the same outputs."""
+    """Return a checkpoint of fairseq's own architecture with the same outputs."""
     return exported(state, _stock_architecture(state), task_options(state))
 
 
@@ -237,7 +242,7 @@ def _stock_architecture(state: State) -> str:
     stock = STOCK_COUNTERPART.get(arch, arch)
     if not stock.startswith("transformer") or stock.startswith("transformer_lm"):
         raise DataError(
-            f"A checkpoint of the architecture {arch!r} can not be exported: it has no counterpart "
+            f"A checkpoint of the architecture {arch!r} cannot be exported: it has no counterpart "
             f"in fairseq. Those that have one: {', '.join(STOCK_COUNTERPART)}, and fairseq's own."
         )
     _check_positions(model_options(state))
@@ -245,16 +250,16 @@ def _stock_architecture(state: State) -> str:
 
 
 def _check_positions(options: dict[str, Any]) -> None:
-    """Refuse positions that fairseq's own Transformer does not have."""
+    """Reject positions that fairseq's own Transformer does not have."""
     if options.get("shape_positions") == "relative":
         raise DataError(
-            "A checkpoint with --shape-positions relative can not be exported: fairseq's own "
-            "Transformer has no relative positions. Absolute and shifted ones can be."
+            "A checkpoint with relative positions cannot be exported: fairseq's own "
+            "Transformer does not have them."
         )
     if options.get("shape_eval_offset"):
         raise DataError(
-            f"The checkpoint has --shape-eval-offset {options['shape_eval_offset']} and can not be "
-            "exported: the first position of fairseq's own Transformer is always 0."
+            f"The checkpoint has the option shape_eval_offset={options['shape_eval_offset']} and "
+            "cannot be exported: the first position of fairseq's own Transformer is always 0."
         )
 
 
@@ -273,18 +278,72 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     wanted = f"{source}-{target}"
     if wanted not in names:
-        ways = " or ".join("-s {} -t {}".format(*name.split("-")) for name in sorted(names))
+        ways = " or ".join(sorted(names))
         raise UsageError(
-            f"The checkpoint holds two models, and none for -s {source} -t {target}. Give {ways}."
+            f"The checkpoint has no direction {source}-{target}. Set `source_lang` and "
+            f"`target_lang` to {ways}."
         )
     prefix = f"{DIRECTION_PREFIX}{wanted}."
     model = weights_below(state, prefix)
     if not state.get("cfg"):
         raise DataError(
-            "The checkpoint does not say how it was trained: it has no cfg. Expected what "
-            "fairseq-train saved, and not weights alone."
+            "The checkpoint has no cfg, only weights. Expected a checkpoint of fairseq-train."
         )
     options = {"_name": "translation", "source_lang": source, "target_lang": target}
     task = {**task_options(state), **options}
     alone = {**state, "model": model, "cfg": {**state["cfg"], "criterion": TWO_WAY_CRITERION}}
     return exported(alone, architecture(state), task)
+
+
+def export(
+    checkpoint: Path,
+    output: Path,
+    to: str,
+    *,
+    data_dir: Path | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    quantization: str = "float32",
+) -> Signature:
+    """Convert a checkpoint to a model that runs without this package. Return its signature.
+
+    Call `fairseq_ssl.register` first.
+
+    Args:
+        checkpoint: of a shape_transformer, of fairseq's Transformer, or of two directions
+        output: a file, or for ``ctranslate2`` a folder
+        to: ``fairseq``, fairseq's own Transformer; ``ctranslate2``; or ``translation``, one of two
+            directions, of any architecture
+        data_dir: for ``ctranslate2``, folder of the dictionaries
+        source_lang: source language; for two directions, it selects the direction
+        target_lang: target language
+        quantization: for ``ctranslate2``, data type of the weights
+    """
+    if to != "ctranslate2" and (data_dir or quantization != "float32"):
+        raise UsageError("`data_dir` and `quantization` are for CTranslate2 models.")
+    state = read_checkpoint(checkpoint)
+    if is_two_way(state):
+        state = one_direction(state, source_lang, target_lang)
+    elif to == "translation":
+        raise UsageError(
+            f"{checkpoint} holds one model. The conversion to translation is for checkpoints of "
+            "two directions."
+        )
+    elif to == "fairseq" and (source_lang or target_lang):
+        raise UsageError(
+            "`source_lang` and `target_lang` are for CTranslate2 models and for checkpoints of two "
+            "directions."
+        )
+    parameters = {"to": to, "arch": architecture(state)}
+    stock = state if to == "translation" else to_stock(state)
+    if to == "ctranslate2":
+        from fairseq_ssl.checkpoints.ctranslate2 import write_ctranslate2
+
+        data = training_data(state, data_dir, source_lang, target_lang)
+        write_ctranslate2(stock, data, output, quantization)
+        parameters["quantization"] = quantization
+    else:
+        write_checkpoint(stock, output)
+    signature = Signature("export", parameters | {"checkpoint": str(checkpoint)})
+    signature.write_beside(output)
+    return signature

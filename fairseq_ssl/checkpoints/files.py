@@ -26,7 +26,7 @@ def rejection_reason(path: str | Path, error: Exception) -> DataError:
     wanted = re.search(r"GLOBAL (\S+)", str(error))
     if wanted is None:
         return DataError(
-            f"{path} can not be read as a checkpoint: its contents are damaged or of another kind. "
+            f"{path} cannot be read as a checkpoint: its contents are damaged or of another kind. "
             "Copy it again, or take another checkpoint of the run."
         )
     return UnsafeCheckpointError(
@@ -72,7 +72,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
             f"{Path(path) / 'checkpoint_best.pt'}."
         ) from None
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} can not be read as a checkpoint: {_first_line(error)}") from None
+        raise DataError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
     except Exception as error:  # UnpicklingError, or what torch trips over in other bytes
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
@@ -151,8 +151,8 @@ def require_folder(folder: Path | None) -> Path:
     """Return the folder of a model's dictionaries, which a checkpoint must not name."""
     if folder is None:
         raise UsageError(
-            "Pass --data-dir with the folder of the model's dictionaries. The folder that a "
-            "checkpoint was trained on is not read."
+            "Set `data_dir` to the folder of the model's dictionaries. The folder in a checkpoint "
+            "is not read."
         )
     return folder
 
@@ -176,16 +176,16 @@ def training_data(
         if not found:
             raise DataError(
                 f"The checkpoint does not say between which languages it translates, nor does "
-                f"{folder}. Name them: -s SOURCE -t TARGET, and the folder of dict.SOURCE.txt and "
-                "dict.TARGET.txt: --data-dir."
+                f"{folder}. Set `source_lang`, `target_lang` and `data_dir`, the folder of "
+                "dict.SOURCE.txt and dict.TARGET.txt."
             )
         source, target = source or found[0]["source"], target or found[0]["target"]
     data = TrainingData(folder, str(source), str(target))
     for dictionary in data.dictionaries:
         if not dictionary.is_file():
             raise DataError(
-                f"{dictionary} does not exist. Pass --data-dir with the folder of binarized data "
-                f"that holds dict.{source}.txt and dict.{target}.txt."
+                f"{dictionary} does not exist. Set `data_dir` to the folder with "
+                f"dict.{source}.txt and dict.{target}.txt."
             )
     return data
 

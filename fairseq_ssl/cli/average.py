@@ -61,14 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Select, average, write the mean and its signature."""
     _check(args)
-    from fairseq_ssl.checkpoints import files
-    from fairseq_ssl.checkpoints.averaging import average
+    from fairseq_ssl.checkpoints import average, write_checkpoint
 
     paths = _select(args)
     print(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", file=sys.stderr)
     for path in paths:
         print(f"  {path}", file=sys.stderr)
-    files.write_checkpoint(average(paths, moving=args.ema), args.output)
+    write_checkpoint(average(paths, moving=args.ema), args.output)
     how = "last" if args.last else "best" if args.best else "named"
     signature = Signature(
         "average",
@@ -102,10 +101,10 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _select(args: argparse.Namespace) -> list[Path]:
-    from fairseq_ssl.checkpoints import averaging
+    from fairseq_ssl.checkpoints import best_checkpoints, last_checkpoints
 
     if args.last:
-        return averaging.last_checkpoints(args.inputs[0], args.last, args.by or "epoch", args.upto)
+        return last_checkpoints(args.inputs[0], args.last, args.by or "epoch", args.upto)
     if args.best:
-        return averaging.best_checkpoints(args.inputs[0], args.best)
+        return best_checkpoints(args.inputs[0], args.best)
     return list(args.inputs)

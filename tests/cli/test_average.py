@@ -49,7 +49,7 @@ def test_training_can_go_on_from_the_mean(trained: Path, toy_data: Path, tmp_pat
         (["{run}", "{run}", "--last", "2"], 2, "take one folder"),
         (["{run}", "--last", "0"], 2, "--last is 0; expected 1 or more"),
         (["{run}", "--best", "2", "--by", "update"], 2, "go with --last N only"),
-        (["{run}", "--last", "99"], 1, "99 are wanted. There are 5: pass --by update"),
+        (["{run}", "--last", "99"], 1, "Expected 99. There are 5 by update: set --by"),
         (["{run}/missing.pt"], 1, "missing.pt does not exist"),
     ],
 )

@@ -232,7 +232,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         ((*CTRANSLATE2, "--model", "folder"), 1, f"folder is a folder without model.bin. {EITHER}"),
         ((*CTRANSLATE2, "--model", "ct2/model.bin"), 1, "a CTranslate2 model. Pass its folder."),
         ((*CTRANSLATE2, "--model", "ct2"), 1, "ct2/config.json cannot be read"),
-        ((*CTRANSLATE2, "--model", "mono"), 1, "mono can not be read as a checkpoint"),
+        ((*CTRANSLATE2, "--model", "mono"), 1, "mono cannot be read as a checkpoint"),
         ((*CTRANSLATE2, "--model", "m.pt", "m.pt"), 2, "For an ensemble, use the engine fairseq"),
         (("--data-dir", "."), 1, "dict.words.txt does not exist"),
         (("-s", "en"), 1, "dict.en.txt does not exist"),

@@ -104,7 +104,7 @@ def test_what_can_not_be_exported_is_refused_by_name(
     write_checkpoint(state, tmp_path / "lstm.pt")
     words = ["export", str(tmp_path / "lstm.pt"), "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
     assert main(words) == 1
-    assert "the architecture 'lstm' can not be exported" in capsys.readouterr().err
+    assert "the architecture 'lstm' cannot be exported" in capsys.readouterr().err
     options._name = options.arch = "shape_transformer_tiny"
     options.adaptive_softmax_cutoff = "100,200"
     write_checkpoint(state, tmp_path / "adaptive.pt")
@@ -154,7 +154,7 @@ def test_missing_dictionaries_are_asked_for(
     checkpoint = str(trained / "checkpoint_last.pt")
     words = ["export", checkpoint, "--to", "ctranslate2", "-o", str(tmp_path / "ct2")]
     assert main([*words, "--data-dir", str(tmp_path)]) == 1
-    assert "dict.words.txt does not exist. Pass --data-dir" in capsys.readouterr().err
+    assert "dict.words.txt does not exist. Set --data-dir" in capsys.readouterr().err
     words = ["export", checkpoint, "--to", "fairseq", "-o", str(tmp_path / "o.pt")]
     assert main([*words, "--quantization", "int8"]) == 2
-    assert "go with --to ctranslate2 only" in capsys.readouterr().err
+    assert "are for CTranslate2 models" in capsys.readouterr().err

@@ -59,8 +59,8 @@ def test_two_models_train_resume_decode_and_are_exported(
     assert one != plain
     capsys.readouterr()
     assert main([*words, "--to", "translation", "--force"]) == 2
-    assert "Give -s digits -t words or -s words -t digits." in capsys.readouterr().err
+    assert "Set --source-lang and --target-lang to digits-words or words-digits." in capsys.readouterr().err
     again = ["export", str(tmp_path / "plain.pt"), "-o", str(tmp_path / "o.pt")]
     assert main([*again, "--to", "translation"]) == 2
-    assert "holds one model. --to translation is for checkpoints of two" in capsys.readouterr().err
+    assert "holds one model. The conversion to translation is for" in capsys.readouterr().err
     assert main([*again, "--to", "fairseq", "-s", "words"]) == 2

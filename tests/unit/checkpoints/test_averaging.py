@@ -135,5 +135,5 @@ def test_the_moving_average_is_taken_in_the_place_of_the_weights(save: Save) -> 
     state = average([kept], moving=True)
     assert state["model"]["w"].tolist() == [3.0]
     assert "ema" not in state["extra_state"]
-    with pytest.raises(DataError, match="holds no moving average"):
+    with pytest.raises(DataError, match="has no moving average"):
         average([save("plain.pt", {"w": torch.tensor([1.0])})], moving=True)

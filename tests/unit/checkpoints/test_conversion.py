@@ -52,7 +52,7 @@ def test_fairseq_s_own_stay_what_they_are(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ["transformer_lm", "pointer_transformer", "lstm"])
 def test_another_architecture_is_refused_by_name(arch: str) -> None:
-    with pytest.raises(DataError, match=f"'{arch}' can not be exported"):
+    with pytest.raises(DataError, match=f"'{arch}' cannot be exported"):
         to_stock(shape_state(arch))
 
 
@@ -65,8 +65,8 @@ def test_absolute_and_shifted_positions_go_their_offset_of_zero_too() -> None:
 @pytest.mark.parametrize(
     ("ours", "named"),
     [
-        ({"shape_positions": "relative"}, "--shape-positions relative can not be exported"),
-        ({"shape_eval_offset": 40}, "--shape-eval-offset 40"),
+        ({"shape_positions": "relative"}, "relative positions cannot be exported"),
+        ({"shape_eval_offset": 40}, "shape_eval_offset=40"),
     ],
 )
 def test_what_the_stock_transformer_has_not_is_refused_by_name(

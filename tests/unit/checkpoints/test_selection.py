@@ -50,7 +50,7 @@ def test_upto_includes_its_number(folder: Path) -> None:
 
 
 def test_too_few_are_refused_with_the_count_of_the_other_kind(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"holds 5 checkpoints.*There are 10: pass --by epoch"):
+    with pytest.raises(DataError, match=r"has 5 checkpoints.*There are 10 by epoch: set `by`"):
         last_checkpoints(folder, 6, "update")
     with pytest.raises(DataError, match="is not a folder"):
         last_checkpoints(folder / "none", 1, "epoch")
@@ -73,5 +73,5 @@ def test_best_follows_the_stored_value_and_direction(
     checkpoint(tmp_path, "checkpoint.best_loss_3.0000.pt", 300, 3.0, higher)  # a copy of epoch 3
     checkpoint(tmp_path, "checkpoint_best.pt", 300, 3.0, higher)
     assert [path.name for path in best_checkpoints(tmp_path, 2)] == expected
-    with pytest.raises(DataError, match="holds 4 checkpoints with a validation value"):
+    with pytest.raises(DataError, match="has 4 checkpoints with a validation score"):
         best_checkpoints(tmp_path, 5)

@@ -21,5 +21,5 @@ def test_the_folder_is_the_one_that_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_a_checkpoint_names_is_not_read(tmp_path: Path) -> None:
     task = {**STATE["cfg"]["task"], "data": str(tmp_path)}
-    with pytest.raises(UsageError, match=r"Pass --data-dir .* is not read"):
+    with pytest.raises(UsageError, match=r"Set `data_dir` .* is not read"):
         training_data({"cfg": {"task": task}}, None)
