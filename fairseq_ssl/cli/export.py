@@ -9,9 +9,7 @@ import fairseq_ssl
 from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.cli.options import QUANTIZATIONS, add_data, add_replace, check_new, one_writer
 
-SUMMARY = (
-    "convert a checkpoint to fairseq's architecture, one direction, or a CTranslate2 model"
-)
+SUMMARY = "convert a checkpoint to fairseq's architecture, one direction, or a CTranslate2 model"
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2

@@ -59,7 +59,10 @@ def test_two_models_train_resume_decode_and_are_exported(
     assert one != plain
     capsys.readouterr()
     assert main([*words, "--to", "translation", "--force"]) == 2
-    assert "Set --source-lang and --target-lang to digits-words or words-digits." in capsys.readouterr().err
+    assert (
+        "Set --source-lang and --target-lang to digits-words or words-digits."
+        in capsys.readouterr().err
+    )
     again = ["export", str(tmp_path / "plain.pt"), "-o", str(tmp_path / "o.pt")]
     assert main([*again, "--to", "translation"]) == 2
     assert "holds one model. The conversion to translation is for" in capsys.readouterr().err
