@@ -244,7 +244,7 @@ def test_bad_rates_and_missing_data_are_refused_before_a_batch(
     only_test.mkdir()
     for path in (mono / "dict.words.txt", *mono.glob("test.*")):
         shutil.copy(path, only_test)
-    with pytest.raises(ConfigurationError, match=r"Dataset not found: train .*draws its words"):
+    with pytest.raises(ConfigurationError, match=r"Dataset not found: train .*samples words"):
         loaded(only_test, "test")
     other = corpus(tmp_path / "other", train=[[4, 11]])
     with pytest.raises(DataError, match="has the id 11"):
