@@ -23,7 +23,7 @@ from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import parse_json
-from fairseq_ssl.modules.imitators import Imitators
+from fairseq_ssl.modules.window_classifiers import Imitators
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fairseq_ssl.criterions.criterion import Criterion, CriterionConfig, totals
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.modules.imitators import average_windows
+from fairseq_ssl.modules.window_classifiers import average_windows
 
 TEXT, WINDOW = "text", "window"
 

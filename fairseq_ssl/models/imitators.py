@@ -19,7 +19,7 @@ from fairseq_ssl.models.text_classifier import (
     read_checkpoint_of_task,
     require_classes,
 )
-from fairseq_ssl.modules.imitators import Imitators, RandomImitators, WindowLogits
+from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators, WindowLogits
 from fairseq_ssl.text.specs import parse_integers
 
 IMITATOR_FORMS = {"auto": None, "types": True, "convolution": False}

@@ -25,7 +25,7 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq_ssl.criterions import classification_cross_entropy as losses  # noqa: E402
 from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
 from fairseq_ssl.models.recurrent_models import LstmClassifier, LstmClassifierConfig  # noqa: E402
-from fairseq_ssl.modules.imitators import Imitators  # noqa: E402
+from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
 from fairseq_ssl.optim.adam import RowAdam  # noqa: E402
 
 GOALS = {"adv": 0.40, "vat": 0.30, "1": 15.0, "2": 7.0, "3": 3.5, "4": 2.5}

@@ -13,7 +13,7 @@ from torch import Tensor
 from fairseq_ssl.data.two_view_dataset import PIECES, WORDS
 from fairseq_ssl.errors import ConfigurationError, DataError
 from fairseq_ssl.models.imitators import ExpertAndImitators
-from fairseq_ssl.modules.imitators import average_windows
+from fairseq_ssl.modules.window_classifiers import average_windows
 from tests.conftest import PACKAGE, weights
 from tests.plugin import classification as made
 

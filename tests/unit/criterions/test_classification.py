@@ -19,7 +19,7 @@ from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
 )
 from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError  # noqa: E402
-from fairseq_ssl.modules.imitators import Imitators  # noqa: E402
+from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
 
 TASK = SimpleNamespace(stage="imitate", target_dictionary=None)
 PAD = 1

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fairseq_ssl.modules.imitators import Imitators, RandomImitators
+from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators
 
 PAD, VOCABULARY, CLASSES = 1, 30, 3
 TOKENS = torch.tensor([[4, 5, 6, 4, 4, 7, 8], [9, 4, 5, PAD, PAD, PAD, PAD], [8] + 6 * [PAD]])
