@@ -193,7 +193,7 @@ def test_tune_prints_flags_that_make_it_better(
     data: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sides = [str(data.parent / f"valid.{side}") for side in ("src", "trg")]
-    words = ["edits", "tune", *sides, "--model", str(model), "--data", str(data)]
+    words = ["edits", "tune", *sides, "--model", str(model), "--data-dir", str(data)]
     assert fairseq_ssl_command([*words, "--iterations", "1"]) == 0
     shown = capsys.readouterr()
     assert re.fullmatch(r"((^| )--edit-[a-z-]+ [\d.]+)*\n", shown.out)
