@@ -29,7 +29,7 @@ filters.yaml, for example:
     - langid: {source: en, target: de}
     - clean: {max: 100}
     - identical
-    - my_package.my_filters:Question    (a subclass of fairseq_ssl.filters.Filter)"""
+    - my_package.my_filters:Question  # your own subclass of fairseq_ssl.filters.Filter"""
 
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 EXAMPLE_WIDTH = 100
