@@ -183,8 +183,8 @@ TARGETS |= {
         "classify prepare {one} --unlabeled {two} --valid-share 0.2 --test-share 0.2 "
         "--pieces 60 -o {out}",
         {"one": LABELED, "two": TEXT},
-        ("--least-count", "--train-lines", "--valid-share"),
-        ("--leaks=drop", "--lower", "--drop-unknown"),
+        ("--min-count", "--train-lines", "--valid-share"),
+        ("--train-test-overlap=drop", "--lower", "--drop-unknown"),
     ),
     "classify.score": Target(
         "classify score {one} {two}", {"one": LABELED, "two": LABELED}, ("--samples",)

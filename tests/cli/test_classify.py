@@ -67,9 +67,12 @@ def test_test_texts_among_the_unlabeled_are_refused_unless_told(
     assert prepare(text, "--valid", str(text / "valid")) == 1
     assert "1 unlabeled and 0 training texts are among the valid" in capsys.readouterr().err
     assert not (text / "data").exists()
-    assert prepare(text, "--valid", str(text / "valid"), "--leaks", "drop") == 0
+    assert prepare(text, "--valid", str(text / "valid"), "--train-test-overlap", "drop") == 0
     assert len(lines(text / "data", "words", "unlabeled")) == 4
-    assert prepare(text, "--valid", str(text / "valid"), "--leaks", "keep", "--force") == 0
+    assert (
+        prepare(text, "--valid", str(text / "valid"), "--train-test-overlap", "keep", "--force")
+        == 0
+    )
     assert len(lines(text / "data", "words", "unlabeled")) == 5
 
 
@@ -77,7 +80,7 @@ def test_labels_can_be_taken_from_some(text: Path) -> None:
     """Fewer are among more, and the others become unlabeled."""
     kept: list[set[str]] = []
     for count in (5, 12):
-        assert prepare(text, "--train-lines", str(count), "--force", "--least-count", "1") == 0
+        assert prepare(text, "--train-lines", str(count), "--force", "--min-count", "1") == 0
         kept.append(set(lines(text / "data", "words", "train")))
         assert len(lines(text / "data", "words", "unlabeled")) == 4 + 40 - count
         assert len(lines(text / "data", "label", "train")) == count
@@ -90,7 +93,7 @@ def test_unknown_words_can_be_dropped(text: Path) -> None:
 
 
 def test_lower_case_is_that_of_both_views(text: Path) -> None:
-    flags = ("--valid", str(text / "valid"), "--lower", "--least-count", "1")
+    flags = ("--valid", str(text / "valid"), "--lower", "--min-count", "1")
     assert prepare(text, *flags) == 0
     shown = lines(text / "data", "pieces", "valid")[0]
     assert "".join(shown.split()).replace("\u2581", " ").strip() == "a fine<unk> film"
@@ -107,7 +110,7 @@ def test_held_out_sets_have_so_many_texts(text: Path) -> None:
 
 
 def test_extra_texts_change_neither_vocabularies_nor_the_language_model(text: Path) -> None:
-    flags = ("--valid", str(text / "valid"), "--leaks", "drop")
+    flags = ("--valid", str(text / "valid"), "--train-test-overlap", "drop")
     assert prepare(text, *flags) == 0
     before = {path.name: path.read_bytes() for path in (text / "data").glob("*/dict.txt")}
     kept = (text / "data/pieces.model").read_bytes()
@@ -135,15 +138,15 @@ def test_extra_texts_that_are_valid_texts_are_refused(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("--valid-lines", "0"), 2, "--valid-lines is 0; expected 1 or more"),
+        (("--valid-lines", "0"), 2, "--valid-lines is 0. Expected 1 or more"),
         (("--valid-lines", "40"), 1, "has 40 texts for training and valid, and --valid-lines is"),
-        (("--test-share", "0.1", "--test-lines", "4"), 2, "--test-share and --test-lines both"),
-        (("--test-share", "1"), 2, "--test-share is 1.0; expected above 0 and below 1"),
+        (("--test-share", "0.1", "--test-lines", "4"), 2, "--test-share and --test-lines select"),
+        (("--test-share", "1"), 2, "--test-share is 1.0. Expected above 0 and below 1"),
         (("--pieces", "0"), 2, "--pieces is 0"),
         (("--pieces", "20000"), 1, "--pieces is 20000, and the text has not so many different"),
         (("--pieces", "20"), 1, "--pieces is 20, fewer than the different characters"),
-        (("--valid", "x", "--valid-share", "0.1"), 2, "--valid and --valid-share both"),
-        (("--valid-share", "0.6", "--test-share", "0.6"), 2, "leave nothing to train on"),
+        (("--valid", "x", "--valid-share", "0.1"), 2, "--valid and --valid-share select"),
+        (("--valid-share", "0.6", "--test-share", "0.6"), 2, "leave no training texts"),
         (("--valid", "nowhere"), 1, "nowhere does not exist"),
     ],
 )

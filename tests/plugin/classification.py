@@ -41,7 +41,7 @@ def data_folder(folder: Path, *flags: str) -> Path:
     (folder / "unlabelled.txt").write_text("".join(texts))
     words = ["classify", "prepare", folder / "train.tsv", "--valid", folder / "valid.tsv"]
     words += ["--unlabeled", folder / "unlabelled.txt", "--pieces", "60", "-o", folder / "data"]
-    assert main([*map(str, words), "--leaks", "keep", *flags]) == 0
+    assert main([*map(str, words), "--train-test-overlap", "keep", *flags]) == 0
     return folder / "data"
 
 

@@ -1,0 +1,299 @@
+"""Preparation of labeled and unlabeled texts for semi-supervised classification."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.data import classification_folder as views
+from fairseq_ssl.errors import DataError, UsageError
+from fairseq_ssl.io.atomic import atomic_folder, atomic_lines
+from fairseq_ssl.io.jobs import Progress, ProgressFactory, silent_progress
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.labeled_text import (
+    LabeledText,
+    duplicate_key,
+    is_in_share,
+    read_labeled_text,
+    take_balanced,
+    word_view,
+)
+from fairseq_ssl.text.subwords import sentencepiece_model
+from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
+
+REJECT, DROP, KEEP = "reject", "drop", "keep"
+HELD_OUT = ("valid", "test")
+
+
+@dataclass(frozen=True)
+class PreparationConfig:
+    """Texts, and how they are split and tokenized."""
+
+    labeled: Path
+    """Training texts, each line a label, a tab and a text."""
+    unlabeled: Sequence[Path] = ()
+    extra_unlabeled: Sequence[Path] = ()
+    """More unlabeled texts, for imitators only; the vocabularies do not depend on them."""
+    valid: Path | None = None
+    valid_share: float | None = None
+    """Share of the labeled texts, selected by a hash of the text."""
+    valid_lines: int | None = None
+    test: Path | None = None
+    test_share: float | None = None
+    test_lines: int | None = None
+    train_lines: int | None = None
+    """Number of texts that keep their labels. The others become unlabeled."""
+    text_first: bool = False
+    """Each line is a text, a tab and a label."""
+    cut: str = "words"
+    """Tokenization of the words: ``words``, ``spaces`` or ``bert:FOLDER``."""
+    lower: bool = False
+    min_count: int | None = None
+    """Rarer words are unknown (default: 2, or 1 for ``bert:``)."""
+    drop_unknown: bool = False
+    pieces: int = 20_000
+    """Size of the subword vocabulary."""
+    train_test_overlap: str = REJECT
+    """``reject``, ``drop`` or ``keep`` training texts that are in the valid or test texts."""
+
+    @property
+    def minimum(self) -> int:
+        """The minimum count of a word."""
+        default = 1 if self.cut.startswith("bert:") else 2
+        return default if self.min_count is None else self.min_count
+
+
+def prepare_folder(
+    config: PreparationConfig, output: Path, progress: ProgressFactory = silent_progress
+) -> Signature:
+    """Write a data folder for the task semi_supervised_classification. Return its signature.
+
+    Args:
+        config: the texts, and how they are split and tokenized
+        output: the folder
+        progress: called with the number of texts done
+    """
+    _check(config)
+    splits = _labeled_splits(config)
+    unlabeled = [line.strip() for path in config.unlabeled for line in read_lines(path)]
+    unlabeled += splits.pop("rest_texts")
+    if config.lower:
+        unlabeled = [text.lower() for text in unlabeled]
+    held = {duplicate_key(one.text): name for name in HELD_OUT for one in splits.get(name, [])}
+    overlap = _remove_overlap(config, splits, unlabeled, held)
+    for name in ("train", *HELD_OUT):
+        if splits.get(name) == []:
+            raise DataError(f"There are no {name} texts. Expected one or more.")
+    with atomic_folder(output) as folder:
+        extra = _ExtraTexts(config.extra_unlabeled, config.train_test_overlap, config.lower, held)
+        report = _write(config, folder, splits, unlabeled, extra, progress)
+        counts = {name: len(texts) for name, texts in splits.items()}
+        parameters = {
+            "labeled": str(config.labeled),
+            **counts,
+            "unlabeled": len(unlabeled),
+            **({"extra": len(extra)} if extra else {}),
+            "cut": config.cut,
+            "lower": config.lower,
+            "min_count": config.minimum,
+            "drop_unknown": config.drop_unknown,
+            **report,
+            "train_test_overlap": config.train_test_overlap,
+            "overlapping": overlap,
+        }
+        signature = Signature("classify-prepare", parameters)
+        signature.write_beside(output)
+    return signature
+
+
+def _check(config: PreparationConfig) -> None:
+    for name in ("pieces", "min_count", "train_lines", "valid_lines", "test_lines"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
+    for name in HELD_OUT:
+        share = getattr(config, f"{name}_share")
+        if share is not None and not 0 < share < 1:
+            raise UsageError(f"`{name}_share` is {share}. Expected above 0 and below 1.")
+        ways = [way for way in (name, f"{name}_share", f"{name}_lines") if getattr(config, way)]
+        if len(ways) > 1:
+            raise UsageError(
+                f"{' and '.join(f'`{way}`' for way in ways)} select {name} texts. Set one of them."
+            )
+    if (config.valid_share or 0) + (config.test_share or 0) >= 1:
+        raise UsageError("`valid_share` and `test_share` leave no training texts.")
+
+
+def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
+    """Return the labeled texts of each split, and as rest_texts those that become unlabeled."""
+    splits: dict[str, Any] = {"train": list(read_labeled_text(config.labeled, config.text_first))}
+    for name in HELD_OUT:
+        if getattr(config, name):
+            splits[name] = list(read_labeled_text(getattr(config, name), config.text_first))
+    below = 0.0
+    for name in reversed(HELD_OUT):  # of a hash, test texts have the lowest values
+        texts, count = splits["train"], getattr(config, f"{name}_lines")
+        share = getattr(config, f"{name}_share")
+        if share:
+            below += share
+            splits[name] = [one for one in texts if is_in_share(one.text, below)]
+            splits["train"] = [one for one in texts if not is_in_share(one.text, below)]
+        elif count:
+            if count >= len(texts):
+                raise DataError(
+                    f"{config.labeled} has {len(texts)} texts for training and {name}, and "
+                    f"`{name}_lines` is {count}. Expected fewer."
+                )
+            splits[name], splits["train"] = take_balanced(texts, count)
+    splits["rest_texts"] = []
+    if config.train_lines is not None and config.train_lines < len(splits["train"]):
+        # By the end of the mark: its beginning decides about the test texts.
+        order = sorted(splits["train"], key=lambda one: duplicate_key(one.text)[::-1])
+        kept = set(map(id, order[: config.train_lines]))
+        splits["rest_texts"] = [one.text for one in splits["train"] if id(one) not in kept]
+        splits["train"] = [one for one in splits["train"] if id(one) in kept]
+    return splits
+
+
+def _remove_overlap(
+    config: PreparationConfig,
+    splits: dict[str, list[LabeledText]],
+    unlabeled: list[str],
+    held: dict[bytes, str],
+) -> int:
+    """Count training and unlabeled texts that are valid or test texts; drop or reject them."""
+    leaked = [text for text in unlabeled if duplicate_key(text) in held]
+    trained = [one.text for one in splits["train"] if duplicate_key(one.text) in held]
+    both = leaked + trained
+    if both and config.train_test_overlap == REJECT:
+        found = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
+        raise _overlap_error(found, both[0], held)
+    if both and config.train_test_overlap == DROP:
+        unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
+        splits["train"] = [one for one in splits["train"] if duplicate_key(one.text) not in held]
+    return len(both)
+
+
+def _overlap_error(found: str, text: str, held: dict[bytes, str]) -> DataError:
+    return DataError(
+        f"{found} among the {held[duplicate_key(text)]} texts or the like, as {text[:80]!r}: what "
+        "is measured on those would not be new to the model. Pass --leaks drop to leave them out "
+        "of training, or --leaks keep."
+    )
+
+
+def _cased(text: str, lower: bool) -> str:
+    return text.lower() if lower else text
+
+
+class _ExtraTexts:
+    """The extra unlabeled texts, read again for each view, since they may be millions."""
+
+    def __init__(
+        self, paths: Sequence[Path], overlap: str, lower: bool, held: dict[bytes, str]
+    ) -> None:
+        self.paths, self.overlap, self.lower, self.held = paths, overlap, lower, held
+        self.count = sum(1 for _ in self)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self.paths:
+            for number, line in enumerate(read_lines(path), 1):
+                text = line.strip()
+                if self.overlap == KEEP or duplicate_key(text) not in self.held:
+                    yield _cased(text, self.lower)
+                elif self.overlap == REJECT:
+                    raise _overlap_error(f"{path}:{number} is", text, self.held)
+
+
+def _write(
+    config: PreparationConfig,
+    folder: Path,
+    splits: dict[str, list[LabeledText]],
+    unlabeled: list[str],
+    extra: _ExtraTexts,
+    progress: ProgressFactory,
+) -> dict[str, Any]:
+    """Write all views. Return their part of the signature."""
+    cut = views.load_segmenter(config.cut)
+    texts: dict[str, Iterable[str]] = {
+        name: [_cased(one.text, config.lower) for one in found] for name, found in splits.items()
+    }
+    if unlabeled:
+        texts[views.UNLABELED] = unlabeled
+    learned = [*texts["train"], *texts.get(views.UNLABELED, [])]
+    counts = _counts(word_view(learned, cut))
+    words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
+    known = set(words.dictionary.symbols) if config.drop_unknown else None
+    trained = sentencepiece_model.train(
+        iter(learned), folder / "pieces", config.pieces, size_name="pieces"
+    )
+    model = SentencepieceModel(trained.model)
+    pieces = views.ViewWriter(
+        folder / views.PIECES,
+        views.build_dictionary(_counts(" ".join(model.cut(text)) for text in learned)),
+    )
+    labels = sorted({one.label for one in splits["train"]})
+    if len(labels) < 2:
+        raise DataError(f"All training texts have the label {labels[0]}. Expected two or more.")
+    _check_labels(splits, labels)
+    label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))
+    unknown = {}
+    if extra:
+        texts[views.EXTRA] = extra
+    for name, found in texts.items():
+        lines = _counted(
+            word_view(found, cut, known), progress(f"classify prepare, {name}", "texts")
+        )
+        unknown[name] = words.write(name, lines)
+        pieces.write(name, (" ".join(model.cut(text)) for text in found))
+        if name in splits:
+            label.write(name, (one.label for one in splits[name]))
+    views.link_language_model(folder)
+    _write_text(config, folder, splits, views.VIEWS_FILE)
+    return {
+        "classes": len(labels),
+        "words": len(words.dictionary),
+        "pieces": len(pieces.dictionary),
+        "unknown_words": unknown,
+    }
+
+
+def _write_text(
+    config: PreparationConfig, folder: Path, splits: dict[str, list[LabeledText]], views_file: str
+) -> None:
+    """Write the labeled splits as text, and the tokenization."""
+    for name, found in splits.items():
+        with atomic_lines(folder / "text" / f"{name}.tsv") as file:
+            file.writelines(f"{one.label}\t{one.text}\n" for one in found)
+    settings = {"cut": config.cut, "lower": config.lower, "drop_unknown": config.drop_unknown}
+    (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
+
+
+def _counts(lines: Iterable[str]) -> Counter[str]:
+    return Counter(chain.from_iterable(line.split() for line in lines))
+
+
+def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> None:
+    for name, found in splits.items():
+        for number, one in enumerate(found, 1):
+            if one.label not in labels:
+                raise DataError(
+                    f"{name} text {number} has the label {one.label!r}, which no training text "
+                    f"has. Expected one of {', '.join(labels)}."
+                )
+
+
+def _counted(lines: Iterable[str], report: Progress) -> Iterator[str]:
+    """Yield the lines, and report each."""
+    for line in lines:
+        yield line
+        report(1)
