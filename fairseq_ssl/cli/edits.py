@@ -19,7 +19,7 @@ from fairseq_ssl.cli.sub_verbs import Steps, run_step
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
     SIZE,
-    LabelSummary,
+    EditLabelSummary,
     apply_file,
     build_dictionary_file,
     label_file,
@@ -266,7 +266,7 @@ def _apply(args: argparse.Namespace) -> int:
     )
 
 
-def _finish(args: argparse.Namespace, summary: LabelSummary, counts: str) -> int:
+def _finish(args: argparse.Namespace, summary: EditLabelSummary, counts: str) -> int:
     print_lines(counts, summary.signature, f"wrote {args.output}")
     return 0
 

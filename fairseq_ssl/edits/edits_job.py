@@ -43,7 +43,7 @@ class DictionarySummary:
 
 
 @dataclass(frozen=True)
-class LabelSummary:
+class EditLabelSummary:
     """Counts of a labeled or edited corpus."""
 
     signature: Signature
@@ -146,7 +146,7 @@ def label_file(
     exact: bool = False,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
-) -> LabelSummary:
+) -> EditLabelSummary:
     """Write the labels of each pair as a line, which is empty for a dropped pair.
 
     Edits without a label are dropped, as in the paper.
@@ -179,7 +179,7 @@ def apply_file(
     *,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
-) -> LabelSummary:
+) -> EditLabelSummary:
     """Write each source line after the edits of its labels.
 
     Args:
@@ -205,7 +205,7 @@ def measure_coverage(
     *,
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
-) -> LabelSummary:
+) -> EditLabelSummary:
     """Return which edits of a corpus have a label, and the scores that are possible with them."""
     loaded = EditDictionary.read(dictionary)
     work = BlockLabeler(loaded, strict=False, exact=False)
@@ -213,7 +213,7 @@ def measure_coverage(
     for done in _map_blocks(source, target, work, executor, progress):
         coverage.update(done.coverage)
     params = {"fingerprint": loaded.fingerprint, "source": str(source), "target": str(target)}
-    return LabelSummary(Signature("edits-stats", params), coverage.pairs, 0, coverage)
+    return EditLabelSummary(Signature("edits-stats", params), coverage.pairs, 0, coverage)
 
 
 def _write_lines(
@@ -225,7 +225,7 @@ def _write_lines(
     options: dict[str, Any],
     executor: Executor | None,
     progress: ProgressFactory,
-) -> LabelSummary:
+) -> EditLabelSummary:
     """Write the lines of all blocks and a signature."""
     counts = {"lines": 0, "without_labels": 0}
     coverage = Coverage()
@@ -240,7 +240,7 @@ def _write_lines(
         files = {"source": str(source), "target": str(target)}
         signature = Signature(f"edits-{name}", {**options, **counts, **measured, **files})
         signature.write_beside(output)
-    return LabelSummary(signature, counts["lines"], counts["without_labels"], coverage)
+    return EditLabelSummary(signature, counts["lines"], counts["without_labels"], coverage)
 
 
 class _PairResult(Protocol):
