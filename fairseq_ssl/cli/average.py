@@ -10,7 +10,7 @@ from fairseq_ssl.cli.options import one_writer
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
-SUMMARY = "average the weights of several checkpoints of one run, or take out its moving average"
+SUMMARY = "average checkpoints of a run, or extract its moving average"
 EXAMPLES = """\
   fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
   fairseq-ssl average checkpoints --last 5 --upto 20 -o averaged.pt
@@ -20,46 +20,44 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what to average and where to put it."""
+    """Declare the options."""
     parser.add_argument(
         "inputs",
         nargs="+",
         type=Path,
         metavar="CHECKPOINT",
-        help="checkpoint files; or one folder of a run, with --last or --best",
+        help="checkpoints, or with --last or --best the folder of a run",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="where to write the mean"
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="averaged checkpoint"
     )
     parser.add_argument(
         "--ema",
         action="store_true",
-        help="take the exponential moving average that a training with --store-ema keeps in each "
-        "checkpoint, and not the weights",
+        help="average the exponential moving averages that --store-ema keeps in the checkpoints, "
+        "instead of the weights",
     )
-    which = parser.add_argument_group("which checkpoints of a folder")
+    which = parser.add_argument_group("checkpoints of a folder")
     choice = which.add_mutually_exclusive_group()
-    choice.add_argument("--last", type=int, metavar="N", help="the newest N, 1 or more")
+    choice.add_argument("--last", type=int, metavar="N", help="the N newest checkpoints, 1 or more")
     choice.add_argument(
         "--best",
         type=int,
         metavar="N",
-        help="the N with the best validation value, as stored in each checkpoint, 1 or more",
+        help="the N checkpoints with the best validation scores, 1 or more",
     )
     which.add_argument(
         "--by",
         choices=("epoch", "update"),
-        help="with --last: those saved at the end of epochs (checkpointN.pt) or at intervals "
-        "of updates (checkpoint_E_N.pt) (default: epoch)",
+        help="with --last: checkpoints saved after epochs (checkpointN.pt) or after updates "
+        "(checkpoint_E_N.pt) (default: epoch)",
     )
-    which.add_argument(
-        "--upto", type=int, metavar="N", help="with --last: none newer than epoch or update N"
-    )
+    which.add_argument("--upto", type=int, metavar="N", help="with --last: up to epoch or update N")
 
 
 @one_writer
 def run(args: argparse.Namespace) -> int:
-    """Select, average, write the mean and its signature."""
+    """Average the selected checkpoints, and write the result and its signature."""
     _check(args)
     from fairseq_ssl.checkpoints import average, write_checkpoint
 
@@ -85,19 +83,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse options that do not go together before any file is read."""
+    """Reject options that do not go together before a file is read."""
     for flag in ("last", "best"):
         value = getattr(args, flag)
         if value is not None and value < 1:
-            raise UsageError(f"--{flag} is {value}; expected 1 or more.")
+            raise UsageError(f"--{flag} is {value}. Expected 1 or more.")
     if args.last is None and (args.by or args.upto is not None):
-        raise UsageError("--by and --upto go with --last N only.")
+        raise UsageError("--by and --upto need --last.")
     folders = [path for path in args.inputs if path.is_dir()]
     if args.last or args.best:
         if len(args.inputs) != 1:
-            raise UsageError("--last and --best take one folder, not several files.")
+            raise UsageError("--last and --best need one folder.")
     elif folders:
-        raise UsageError(f"{folders[0]} is a folder: say --last N or --best N.")
+        raise UsageError(f"{folders[0]} is a folder. Pass --last or --best.")
 
 
 def _select(args: argparse.Namespace) -> list[Path]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics
+from fairseq_ssl.errors import DataError, UsageError, nearest
+from fairseq_ssl.io.text_files import read_lines
+from fairseq_ssl.metrics.metric import (
+    HYPOTHESES,
+    SAMPLES,
+    SEED,
+    ReferenceMetric,
+    SeedRange,
+    SentenceStatistics,
+    bootstrap_statistics,
+)
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text.labeled_text import read_labeled_text
 
 BINS = 15
 """Number of bins of the confidence, between 0 and 1."""
@@ -104,3 +118,101 @@ def error_statistics(gold: Sequence[int], predicted: Sequence[int]) -> SentenceS
 def error_rate(totals: SentenceStatistics) -> float:
     """Return the error rate in percent of summed statistics."""
     return 100 * float(totals[0] / totals[1])
+
+
+COLUMNS = ("error", "accuracy", "macro_f1", "calibration_error")
+
+
+@dataclass(frozen=True)
+class ClassificationReport:
+    """Scores of systems, each with the mean over its seeds."""
+
+    signature: Signature
+    classes: list[str]
+    systems: dict[str, dict[str, Any]]
+    """Values that JSON has: each score, the confusion matrix, the comparison with the baseline."""
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    """The content of a file of predictions."""
+
+    labels: list[int]
+    confidence: list[float] | None
+
+
+def score_predictions(
+    gold: Path,
+    systems: Mapping[str, Sequence[Path]],
+    baseline: str | None = None,
+    samples: int = SAMPLES,
+) -> ClassificationReport:
+    """Score files of predictions against gold labels.
+
+    Args:
+        gold: each line a label, a tab and a text
+        systems: files of each system, one for each seed: a label a line, with the probabilities
+            of the classes after a tab, or without
+        baseline: compare the error rates with this system by a paired bootstrap
+        samples: samples of the bootstrap
+    """
+    names = [one.label for one in read_labeled_text(gold)]
+    if not names:
+        raise DataError(f"{gold} is empty. Expected a line or more.")
+    classes = sorted(set(names))
+    labels = [classes.index(name) for name in names]
+    predictions = {
+        name: [_read_predictions(path, classes, len(labels)) for path in paths]
+        for name, paths in systems.items()
+    }
+    if baseline is not None and baseline not in systems:
+        raise UsageError(
+            f"`baseline` {baseline} is not a system.{nearest(baseline, systems)} Expected one of "
+            f"{', '.join(systems)}."
+        )
+    content = {name: _scores(labels, some, len(classes)) for name, some in predictions.items()}
+    if baseline is not None:
+        rows = {
+            name: [error_statistics(labels, one.labels) for one in some]
+            for name, some in predictions.items()
+        }
+        for name in systems:
+            if name != baseline:
+                found = bootstrap_statistics(rows[name], rows[baseline], error_rate, samples, SEED)
+                content[name]["against"] = {
+                    "baseline": baseline,
+                    "difference": found.difference,
+                    "interval": [found.low, found.high],
+                    "p": found.p,
+                }
+    signature = Signature("classify-score", {"gold": str(gold), "lines": len(labels)})
+    return ClassificationReport(signature, classes, content)
+
+
+def _read_predictions(path: Path, classes: Sequence[str], lines: int) -> _Predictions:
+    labels, confidence = [], []
+    for number, line in enumerate(read_lines(path), 1):
+        label, _, rest = line.partition("\t")
+        if label not in classes:
+            raise DataError(
+                f"{path}:{number} has the label {label!r}. Expected one of {', '.join(classes)}."
+            )
+        labels.append(classes.index(label))
+        named = dict(one.rpartition("=")[::2] for one in rest.partition("\t")[0].split())
+        if label in named:
+            confidence.append(float(named[label]))
+    if len(labels) != lines:
+        raise DataError(f"{path} has {len(labels)} lines. Expected {lines}, as the gold labels.")
+    return _Predictions(labels, confidence if len(confidence) == lines else None)
+
+
+def _scores(gold: list[int], found: Sequence[_Predictions], classes: int) -> dict[str, Any]:
+    scores = [class_scores(gold, one.labels, classes, one.confidence) for one in found]
+    content: dict[str, Any] = {"seeds": len(scores)}
+    for column in COLUMNS:
+        values = [getattr(one, column) for one in scores]
+        if None not in values:
+            seeds = SeedRange.of(values)
+            content[column] = {"mean": seeds.mean, "sd": seeds.deviation, "values": values}
+    content["confusion"] = np.sum([one.confusion for one in scores], axis=0).tolist()
+    return content

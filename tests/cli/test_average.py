@@ -45,10 +45,10 @@ def test_training_can_go_on_from_the_mean(trained: Path, toy_data: Path, tmp_pat
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["{run}"], 2, "is a folder: say --last N or --best N"),
-        (["{run}", "{run}", "--last", "2"], 2, "take one folder"),
-        (["{run}", "--last", "0"], 2, "--last is 0; expected 1 or more"),
-        (["{run}", "--best", "2", "--by", "update"], 2, "go with --last N only"),
+        (["{run}"], 2, "is a folder. Pass --last or --best"),
+        (["{run}", "{run}", "--last", "2"], 2, "need one folder"),
+        (["{run}", "--last", "0"], 2, "--last is 0. Expected 1 or more"),
+        (["{run}", "--best", "2", "--by", "update"], 2, "need --last"),
         (["{run}", "--last", "99"], 1, "Expected 99. There are 5 by update: set --by"),
         (["{run}/missing.pt"], 1, "missing.pt does not exist"),
     ],
