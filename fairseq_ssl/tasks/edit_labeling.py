@@ -212,9 +212,9 @@ class EditLabelingTask(FairseqTask):
         language = source if side == "source" else target
         for pair in (f"{source}-{target}", f"{target}-{source}", f"{source}-{NONE}"):
             path = folder / f"{name}.{pair}.{language}"
-            found = _load_indexed(path, self.dictionary, self.cfg.dataset_impl)
-            if found is not None:
-                return found
+            dataset = _load_indexed(path, self.dictionary, self.cfg.dataset_impl)
+            if dataset is not None:
+                return dataset
         return None
 
 
