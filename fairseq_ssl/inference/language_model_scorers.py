@@ -150,9 +150,9 @@ def symbol_counts(dictionary: Any, path: Path | None) -> Any:
         counts[: dictionary.nspecial] = 0
         if len(set(counts[dictionary.nspecial :].tolist())) < 2:
             raise DataError(
-                "The dictionary of the language model counts all tokens alike, so that SLOR would "
-                "know no frequencies. Pass --unigrams with a file of tokens and counts, as the "
-                "dict.txt that fairseq-preprocess makes of the text without --srcdict."
+                "All counts in the dictionary of the language model are equal, so SLOR has no "
+                "frequencies. Set `unigrams` to a file of tokens and counts, such as a dict.txt "
+                "that fairseq-preprocess counted in the text."
             )
         return counts
     for token, count in read_entries(path):
