@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
-from fairseq_ssl.data.classification_folder import PIECES, VIEWS_FILE, WORDS, load_segmenter
-from fairseq_ssl.data.two_view_dataset import TwoViewDataset
+from fairseq_ssl.data.two_view_dataset import (
+    PIECES,
+    VIEWS_FILE,
+    WORDS,
+    TwoViewDataset,
+    load_segmenter,
+)
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress

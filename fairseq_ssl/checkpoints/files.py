@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fairseq_ssl.checkpoints.options import check_options
-from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
+from fairseq_ssl.checkpoints.safe_values import allow_plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
 from fairseq_ssl.io.atomic import atomic_path
 from fairseq_ssl.signature import decode_file_name

@@ -14,8 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.checkpoints.safe_eval import evaluate, shortened
-from fairseq_ssl.checkpoints.safe_pickle import PLAIN
+from fairseq_ssl.checkpoints.safe_values import PLAIN, evaluate, shortened
 from fairseq_ssl.errors import ConfigurationError, UnsafeCheckpointError
 
 SECTIONS = ("args", "cfg")

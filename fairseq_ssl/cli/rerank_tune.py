@@ -212,7 +212,7 @@ def _report(args: argparse.Namespace) -> int:
     weights = weights_of_file(args.weights) if args.weights else None
     analysis = analyze(**_data(args), search=search, weights=weights)
     if args.figure:
-        from fairseq_ssl.analysis.score_figures import draw_features
+        from fairseq_ssl.analysis.figures import draw_features
 
         draw_features(analysis, args.metric, args.figure)
     if args.format == "json":

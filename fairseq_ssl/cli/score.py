@@ -314,7 +314,7 @@ def _run(args: argparse.Namespace) -> int:
             levels = parse_sections(args.sections, scores.sentences)
         scores.analyze(args.by, levels)
     if args.figure and scores.breakdown:
-        from fairseq_ssl.analysis.score_figures import draw_breakdown
+        from fairseq_ssl.analysis.figures import draw_breakdown
 
         draw_breakdown(scores.breakdown, args.figure)
     if args.format == "json":

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.data import classification_folder as views
+from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.atomic import atomic_folder, atomic_lines
 from fairseq_ssl.io.jobs import Progress, ProgressFactory, silent_progress

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fairseq_ssl.edits.labels import DELETE, KEEP, Gram, Label, gram_name, parse_gram, parse_label
-from fairseq_ssl.edits.transforms import Transform, Transforms
+from fairseq_ssl.edits.labels import (
+    DELETE,
+    KEEP,
+    Gram,
+    Label,
+    Transform,
+    Transforms,
+    gram_name,
+    parse_gram,
+    parse_label,
+)
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.atomic import atomic_lines
 from fairseq_ssl.io.text_files import read_lines

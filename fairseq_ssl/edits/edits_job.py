@@ -16,7 +16,7 @@ from fairseq_ssl.edits.block_labeling import (
 )
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes, read_suffixes
+from fairseq_ssl.edits.labels import Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks

@@ -1,18 +1,265 @@
-"""Generators for models that copy: search over the vocabulary and the words of the source."""
+"""Searches that copy: aggressive decoding with the source as draft, and the pointer-generator's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
+from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.search import BeamSearch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
 from fairseq_ssl.modules.copying import SourceWords
+from fairseq_ssl.modules.functional import is_plain_softmax
+
+AGGRESSIVE_HELP = (
+    "decode with the source as a draft that the decoder verifies in one step: the output of greedy "
+    "search, up to rounding, in fewer steps; needs --beam 1 and a joint dictionary"
+)
+"""Help of --aggressive."""
+
+REALIGN_DISTANCE = 4
+"""Maximum distance at which the chosen token is searched for in the source."""
+
+
+class DraftToken(NamedTuple):
+    """A token of the draft."""
+
+    token: int
+    resume_at: int
+    """Position at which the source continues after the token."""
+
+
+class Draft:
+    """A hypothesis and the draft of its continuation, at first the whole source."""
+
+    def __init__(self, source: list[int], first: int, eos: int) -> None:
+        """Start with the token `first` and a source without padding and end symbol."""
+        self.source = source
+        self.first = first
+        self.eos = eos
+        self.written: list[int] = []
+        self.scores: list[float] = []
+        self.begin = 0
+        self.plan = [DraftToken(token, index + 1) for index, token in enumerate(source)]
+
+    @property
+    def tokens(self) -> list[int]:
+        """The input of the decoder: the hypothesis, then the draft."""
+        return [self.first, *self.written, *(one.token for one in self.plan)]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the hypothesis is finished."""
+        return bool(self.written) and self.written[-1] == self.eos
+
+    def accept(self, chosen: list[int], scores: list[float]) -> None:
+        """Accept the choices up to the first difference from the draft. Build a new draft.
+
+        Args:
+            chosen: the choices of greedy search after the hypothesis and after each draft token.
+            scores: their log-probabilities.
+        """
+        expected = [*(one.token for one in self.plan), self.eos]
+        same = 0
+        while same < len(chosen) - 1 and chosen[same] == expected[same]:
+            same += 1
+        self.written += chosen[: same + 1]
+        self.scores += scores[: same + 1]
+        if not self.is_done:
+            position = self.plan[same - 1].resume_at if same else self.begin
+            begin = realign(self.source, position, chosen[same])
+            self._build_draft(begin, chosen, same)
+
+    def _build_draft(self, begin: int, chosen: list[int], same: int) -> None:
+        """Build a draft from the rest of the source and the decoder's other changes to it.
+
+        The choices after the first difference were made for another prefix, but are usually the
+        same for the new one, so all changes are tried at once.
+        """
+        changes: dict[int, int] = {}
+        for position, index in self._copied_positions(same, len(chosen)):
+            changes[position] = chosen[index]
+        plan: list[DraftToken] = []
+        position = begin
+        while position < len(self.source):
+            token = self.source[position]
+            choice = changes.get(position, token)
+            if choice == self.eos:
+                break
+            resume_at = realign(self.source, position, choice)
+            plan.append(DraftToken(choice, resume_at))
+            if resume_at <= position:  # inserted before the token
+                plan.append(DraftToken(token, position + 1))
+            position = max(resume_at, position + 1)
+        self.begin, self.plan = begin, plan
+
+    def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the source positions copied in the draft after `same`, with their draft indices."""
+        for index in range(same + 1, min(end, len(self.plan))):
+            position = self.plan[index].resume_at - 1
+            if self.plan[index - 1].resume_at == position:
+                yield position, index
+
+
+def realign(source: list[int], position: int, chosen: int) -> int:
+    """Return the position at which the source continues after `chosen` replaced a token.
+
+    If `chosen` is in the source near `position`, the source continues after its nearest
+    occurrence: a later one means deleted tokens, an earlier one inserted tokens. Otherwise `chosen`
+    replaces the token at `position`.
+    """
+    for distance in range(REALIGN_DISTANCE + 1):
+        for near in (position + distance, position - distance):
+            if 0 <= near < len(source) and source[near] == chosen:
+                return near + 1
+    return min(position + 1, len(source))
+
+
+def _log_probabilities(
+    model: Any, tokens: Tensor, source: Any, begin: int, temperature: float
+) -> Tensor:
+    """Return log p [rows, time - begin, words] after `begin` or more tokens.
+
+    If possible, the output layer is applied at these positions only.
+    """
+    decoder = model.decoder
+    skipped = begin if is_plain_softmax(model) else 0
+    stock = type(decoder).forward is TransformerDecoderBase.forward
+    if stock or getattr(decoder, "scores_features_alone", False):
+        features, *more = decoder(tokens, encoder_out=source, features_only=True)
+        logits = decoder.output_layer(features[:, skipped:])
+    else:
+        logits, *more = decoder(tokens, encoder_out=source)
+        logits = logits[:, skipped:]
+    lprobs: Tensor = model.get_normalized_probs(
+        (logits / temperature, *more), log_probs=True, sample=None
+    )
+    return lprobs[:, begin - skipped :]
+
+
+class AggressiveGenerator(SequenceGenerator):
+    """Aggressive decoding for models with an encoder and a decoder."""
+
+    def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
+        super().__init__(models, dictionary, **options)
+        if self.beam_size != 1:
+            raise ConfigurationError(
+                f"--aggressive is a greedy search, but --beam is {self.beam_size}. Set --beam 1."
+            )
+        if type(self.search) is not BeamSearch or self.repeat_ngram_blocker is not None:
+            raise ConfigurationError(
+                "--aggressive cannot be used with other searches. Remove --sampling, "
+                "--constraints, --diverse-beam-groups, --diversity-rate, --match-source-len and "
+                "--no-repeat-ngram-size."
+            )
+        if self.lm_model is not None:
+            raise ConfigurationError("--aggressive cannot be used with --lm-path.")
+
+    def _generate(
+        self,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[dict[str, Any]]]:
+        """Return a list of one hypothesis for each sentence of the batch."""
+        if prefix_tokens is not None or constraints is not None:
+            raise ConfigurationError(
+                "--aggressive cannot be used with --prefix-size or --constraints."
+            )
+        source = sample["net_input"]["src_tokens"]
+        max_length = int(self.max_len_a * source.size(1) + self.max_len_b)
+        max_length = min(max_length, self.max_len - 1)
+        if self.min_len > max_length:
+            raise ConfigurationError(
+                f"--min-len is {self.min_len}, but --max-len-a, --max-len-b and the positions of "
+                f"the model limit targets in this batch to {max_length} tokens. Set a lower "
+                "--min-len or a higher --max-len-b."
+            )
+        first = self.eos if bos_token is None else bos_token
+        drafts = [
+            Draft([token for token in row if token not in (self.pad, self.eos)], first, self.eos)
+            for row in source.tolist()
+        ]
+        encoded = self.model.forward_encoder(sample["net_input"])
+        active = drafts
+        while active:
+            self._extend(active, encoded, max_length, source.device)
+            unfinished = [row for row, draft in enumerate(active) if not draft.is_done]
+            if unfinished and len(unfinished) < len(active):
+                rows = torch.tensor(unfinished, device=source.device)
+                encoded = self.model.reorder_encoder_out(encoded, rows)
+            active = [active[row] for row in unfinished]
+        return [[self._hypothesis(draft, source)] for draft in drafts]
+
+    def _extend(
+        self, drafts: list[Draft], encoded: list[Any], max_length: int, device: torch.device
+    ) -> None:
+        """Verify all drafts in one step of the decoder, and extend their hypotheses."""
+        inputs = [draft.tokens[: max_length + 1] for draft in drafts]
+        width = max(map(len, inputs))
+        padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in inputs]
+        begin = min(len(draft.written) for draft in drafts)
+        scores = self._scores(torch.tensor(padded, device=device), encoded, begin, max_length)
+        best, chosen = scores.max(-1)
+        for draft, tokens, choices, choice_scores in zip(
+            drafts, inputs, chosen.tolist(), best.tolist(), strict=True
+        ):
+            new = slice(len(draft.written) - begin, len(tokens) - begin)
+            draft.accept(choices[new], choice_scores[new])
+
+    def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, max_length: int) -> Tensor:
+        """Return the scores to maximize [rows, time - begin, words].
+
+        Args:
+            tokens: [rows, time], input of the decoder, padded on the right.
+            encoded: the encoder output of each model.
+            begin: number of tokens that all hypotheses have.
+            max_length: maximum length of a target.
+        """
+        scores = self._log_probabilities(tokens, encoded, begin, self.temperature)
+        scores = scores.masked_fill(scores.isnan(), -math.inf)
+        scores[..., self.pad] = -math.inf
+        scores[..., self.unk] -= self.unk_penalty
+        end = max(max_length - begin, 0)
+        ending = scores[:, end:, self.eos].clone()
+        scores[:, end:] = -math.inf
+        scores[:, end:, self.eos] = ending
+        scores[:, : max(self.min_len - begin, 0), self.eos] = -math.inf
+        if self.token_indices_to_suppress is not None:
+            scores[..., self.token_indices_to_suppress] = -math.inf
+        return scores
+
+    def _log_probabilities(
+        self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
+    ) -> Tensor:
+        """Return the log of the models' mean probabilities."""
+        parts = [
+            _log_probabilities(model, tokens, source, begin, temperature)
+            for model, source in zip(self.model.models, encoded, strict=True)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return torch.stack(parts).logsumexp(0) - math.log(len(parts))
+
+    def _hypothesis(self, draft: Draft, source: Tensor) -> dict[str, Any]:
+        scores = torch.tensor(draft.scores, device=source.device)
+        score = scores.sum()
+        if self.normalize_scores:
+            score = score / len(draft.scores) ** self.len_penalty
+        return {
+            "tokens": torch.tensor(draft.written, device=source.device),
+            "score": score,
+            "attention": None,
+            "alignment": torch.empty(0),
+            "positional_scores": scores,
+        }
 
 
 def is_copying_model(model: Any) -> bool:

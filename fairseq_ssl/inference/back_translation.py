@@ -13,8 +13,7 @@ from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference.ctranslate2_decoder import Conversion, CTranslate2Decoder
-from fairseq_ssl.inference.fairseq_decoder import FairseqDecoder
+from fairseq_ssl.inference.decoders import Conversion, CTranslate2Decoder, FairseqDecoder
 from fairseq_ssl.inference.translation import (
     OUTPUT,
     SOURCE_OUTPUT,

@@ -99,7 +99,7 @@ ScorerLoader = Callable[[ScoringConfig, int], Scorer]
 
 def scorer_loader(config: ScoringConfig) -> ScorerLoader:
     """Return the function that loads a scorer. Reject models of another kind."""
-    from fairseq_ssl.inference import language_model_scorers, loading, translation_scorer
+    from fairseq_ssl.inference import language_models, loading, translation_scorer
 
     is_folder = any(path.is_dir() for path in config.models)  # a model of transformers
     if not (config.kind == MASKED_MODEL and is_folder):
@@ -107,7 +107,7 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
     if config.kind == TRANSLATION:
         loading.writes_right_to_left(config)
         return translation_scorer.load_translation_scorer
-    return language_model_scorers.load_language_model_scorer
+    return language_models.load_language_model_scorer
 
 
 def with_name(config: ScoringConfig) -> ScoringConfig:

@@ -23,7 +23,7 @@ from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import read_counts
 
 if TYPE_CHECKING:
-    from fairseq_ssl.inference.masked_models import MaskedStates
+    from fairseq_ssl.inference.language_models import MaskedStates
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
@@ -205,7 +205,7 @@ def _sentence_vectors(features: FeatureExtractor, side: int) -> SentenceVectors:
 
 @lru_cache(maxsize=2)
 def _masked_states(scoring: ScoringConfig, worker: int) -> MaskedStates:
-    from fairseq_ssl.inference.masked_models import MaskedStates
+    from fairseq_ssl.inference.language_models import MaskedStates
 
     return MaskedStates(scoring, worker)
 

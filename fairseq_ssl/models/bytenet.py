@@ -16,8 +16,7 @@ from torch.nn import functional
 
 from fairseq_ssl.data.length_bound import fit_length_bound, parse_length_bound, training_lengths
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.architecture_defaults import fill_defaults
-from fairseq_ssl.models.decoder import FeatureDecoder
+from fairseq_ssl.models.common import FeatureDecoder, fill_defaults
 from fairseq_ssl.modules.dilated_stack import (
     ACTIVATIONS,
     INITS,

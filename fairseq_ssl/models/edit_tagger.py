@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.bert import TaggerSizes, initial_weights
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.architecture_defaults import fill_sizes
+from fairseq_ssl.models.common import fill_sizes
 from fairseq_ssl.modules.edit_layers import (
     EditEncoder,
     EditScores,

@@ -15,7 +15,7 @@ from fairseq.models.transformer import (
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.architecture_defaults import fill_defaults
+from fairseq_ssl.models.common import fill_defaults
 from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
 
 

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.models.architecture_defaults import fill_defaults, fill_sizes
-from fairseq_ssl.models.decoder import FeatureDecoder
+from fairseq_ssl.models.common import FeatureDecoder, fill_defaults, fill_sizes
 from fairseq_ssl.modules.attention import (
     EncodedSource,
     IncrementalTarget,

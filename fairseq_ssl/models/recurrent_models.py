@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.checkpoints.partial_init import recurrent_encoder_weights
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.architecture_defaults import fill_defaults
+from fairseq_ssl.models.common import fill_defaults
 from fairseq_ssl.models.text_classifier import TextClassifier, require_classes
 from fairseq_ssl.modules.recurrent_encoder import RecurrentEncoder, RecurrentSizes, flush_denormals
 from fairseq_ssl.text.specs import parse_integers

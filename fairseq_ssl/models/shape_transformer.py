@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerModel
 
 from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 from fairseq_ssl.errors import ConfigurationError, flag
-from fairseq_ssl.models.architecture_defaults import fill_defaults
+from fairseq_ssl.models.common import fill_defaults
 from fairseq_ssl.modules.positional_encoding import (
     RelativeSelfAttention,
     ShiftedSinusoidalPositions,

@@ -19,7 +19,7 @@ REGISTERING_MODULES = (
     "fairseq_ssl.models.bert_classifier",
     "fairseq_ssl.models.imitators",
     "fairseq_ssl.criterions.classification_cross_entropy",
-    "fairseq_ssl.criterions.imitation_cross_entropy",
+    "fairseq_ssl.criterions.classification_cross_entropy",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.denoising_cross_entropy",
     "fairseq_ssl.criterions.reconstruction_loss",

@@ -19,8 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_ssl.checkpoints.files import load_checkpoint
 from fairseq_ssl.checkpoints.options import check_evaluated, remember_data
-from fairseq_ssl.checkpoints.safe_eval import evaluate
-from fairseq_ssl.checkpoints.safe_pickle import allow_plain_globals
+from fairseq_ssl.checkpoints.safe_values import allow_plain_globals, evaluate
 from fairseq_ssl.errors import DataError, FairseqSslError
 
 

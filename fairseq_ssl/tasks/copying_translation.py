@@ -19,8 +19,8 @@ from fairseq_ssl.checkpoints.partial_init import load_side
 from fairseq_ssl.data.dataset_sides import replace_side
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE_HELP
 from fairseq_ssl.generation.copying_search import (
+    AGGRESSIVE_HELP,
     AggressiveCopyingGenerator,
     CopyingGenerator,
     CopyingScorer,

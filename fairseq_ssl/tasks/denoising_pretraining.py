@@ -12,9 +12,9 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
-from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
 from fairseq_ssl.data.id_noise import (
     IdNoise,
+    OnlineDenoisingDataset,
     WordBoundaries,
     describe_id_noises,
     parse_id_noise,

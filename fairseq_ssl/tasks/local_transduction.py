@@ -7,8 +7,11 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AGGRESSIVE_HELP, AggressiveGenerator
-from fairseq_ssl.generation.copying_search import is_copying_model
+from fairseq_ssl.generation.copying_search import (
+    AGGRESSIVE_HELP,
+    AggressiveGenerator,
+    is_copying_model,
+)
 from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftMixin
 
 

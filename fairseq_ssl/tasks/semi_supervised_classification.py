@@ -13,9 +13,9 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
-from fairseq_ssl.data.classification_folder import LABEL
 from fairseq_ssl.data.teacher_labels import TeacherLabels, open_teacher_labels
 from fairseq_ssl.data.two_view_dataset import (
+    LABEL,
     PIECES,
     WORDS,
     TwoViewDataset,

@@ -15,7 +15,7 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator
+from fairseq_ssl.generation.copying_search import AggressiveGenerator
 
 WORDS, END = 30_000, 2
 

@@ -23,7 +23,7 @@ fairseq_ssl.register()
 from fairseq.data import Dictionary  # noqa: E402
 
 from fairseq_ssl.criterions import classification_cross_entropy as losses  # noqa: E402
-from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
+from fairseq_ssl.criterions.classification_cross_entropy import ImitationCrossEntropy  # noqa: E402
 from fairseq_ssl.models.recurrent_models import LstmClassifier, LstmClassifierConfig  # noqa: E402
 from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
 from fairseq_ssl.optim.adam import RowAdam  # noqa: E402

@@ -15,8 +15,13 @@ from fairseq.data import LanguagePairDataset, ListDataset, PrependTokenDataset
 from fairseq.data.denoising_dataset import DenoisingDataset
 from fairseq.data.noising import NoisingDataset, UnsupervisedMTNoising
 
-from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
-from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, parse_id_noise, read_lexicon
+from fairseq_ssl.data.id_noise import (
+    IdNoise,
+    OnlineDenoisingDataset,
+    WordBoundaries,
+    parse_id_noise,
+    read_lexicon,
+)
 
 VOCABULARY = 8000
 GOAL = 6.0

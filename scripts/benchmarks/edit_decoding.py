@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 from fairseq_ssl.models.edit_tagger import EditLogits, EditTagger, EditTaggerConfig
 

@@ -16,8 +16,7 @@ import numpy as np
 from fairseq_ssl.edits.alignment import align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.edits.labels import Gram
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Gram, Transforms, english_suffixes
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.default_learner_errors import DEFAULT_ERRORS
 from fairseq_ssl.noise.learner import LearnerNoise

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.inference import language_model_scorers, translation_scorer
+from fairseq_ssl.inference import language_models, translation_scorer
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.rerank.nbest import parse_nbest
 from fairseq_ssl.text.subwords import model
@@ -98,7 +98,7 @@ def test_scores_of_several_models_are_merged(
         assert all(tuple(one.scores) == names for one in group.candidates)
         assert all(one.sources == ("l2r",) for one in group.candidates)
     texts = re.findall(r"^\d+ \|\|\| (.*?) \|\|\|", whole, re.M)
-    scorer = language_model_scorers.load_language_model_scorer(
+    scorer = language_models.load_language_model_scorer(
         ScoringConfig(LANGUAGE_MODEL, (here / "l.pt",), "left", here / "data"), 0
     )
     values = scorer.score([([], text.split()) for text in texts]).values

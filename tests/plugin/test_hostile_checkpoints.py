@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import fairseq_ssl
-from fairseq_ssl.checkpoints.safe_eval import evaluate
+from fairseq_ssl.checkpoints.safe_values import evaluate
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointError
 from tests.conftest import PACKAGE, TINY, Run

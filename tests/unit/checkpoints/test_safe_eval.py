@@ -9,7 +9,7 @@ import time
 import pytest
 from hypothesis import given, strategies
 
-from fairseq_ssl.checkpoints.safe_eval import MAX_SIZE, evaluate
+from fairseq_ssl.checkpoints.safe_values import MAX_SIZE, evaluate
 from fairseq_ssl.errors import ConfigurationError
 from tests.conftest import ROOT, environment
 
@@ -121,7 +121,7 @@ def test_huge_values_are_rejected_before_they_are_built(source: str) -> None:
 def test_no_expression_ends_the_process() -> None:
     """A parser may overflow the stack of C: seen in a process of its own."""
     program = (
-        "from fairseq_ssl.checkpoints.safe_eval import evaluate\n"
+        "from fairseq_ssl.checkpoints.safe_values import evaluate\n"
         "parts = ('(', '[', '-', '+', 'not ', '1+', '1*', 'a.', 'a[', '{1:', 'lambda:', '1 if ')\n"
         "for part in parts:\n"
         "    try:\n"

@@ -15,9 +15,9 @@ fairseq_ssl.register()
 from fairseq_ssl.criterions.classification_cross_entropy import (  # noqa: E402
     AdversarialCrossEntropy,
     ClassificationCrossEntropy,
+    ImitationCrossEntropy,
     VirtualAdversarialCrossEntropy,
 )
-from fairseq_ssl.criterions.imitation_cross_entropy import ImitationCrossEntropy  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError  # noqa: E402
 from fairseq_ssl.modules.window_classifiers import Imitators  # noqa: E402
 

@@ -12,8 +12,13 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from fairseq_ssl.data.denoising_dataset import OnlineDenoisingDataset
-from fairseq_ssl.data.id_noise import IdNoise, WordBoundaries, parse_id_noise, read_lexicon
+from fairseq_ssl.data.id_noise import (
+    IdNoise,
+    OnlineDenoisingDataset,
+    WordBoundaries,
+    parse_id_noise,
+    read_lexicon,
+)
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.noise.batch import NoisedBatch, Random, TokenBatch, repeated
 

@@ -7,7 +7,7 @@ import pytest
 from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor
-from fairseq_ssl.edits.transforms import Transforms
+from fairseq_ssl.edits.labels import Transforms
 
 EDITS = EditDictionary.of_counts(
     {("the",): 2, ("at",): 1}, 10, 2, Transforms.of([("", "s", [])], cases=True)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.labels import Gram
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Gram, Transforms, english_suffixes
 from fairseq_ssl.errors import DataError
 from tests.unit.edits.plain_edits import is_possible
 

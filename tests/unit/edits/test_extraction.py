@@ -12,8 +12,7 @@ from fairseq_ssl.edits import alignment
 from fairseq_ssl.edits.alignment import Change, align_tokens
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.extraction import LabelExtractor, apply_labels
-from fairseq_ssl.edits.labels import parse_label
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Transforms, english_suffixes, parse_label
 from fairseq_ssl.errors import DataError
 from tests.unit.edits.plain_edits import figure_1, is_possible, plain_diff
 

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.edits.labels import DELETE, KEEP, Label, parse_label
-from fairseq_ssl.edits.transforms import CASES, CaseTransform, SuffixTransform
+from fairseq_ssl.edits.labels import (
+    CASES,
+    DELETE,
+    KEEP,
+    CaseTransform,
+    Label,
+    SuffixTransform,
+    parse_label,
+)
 from fairseq_ssl.errors import DataError
 
 NAMES = {

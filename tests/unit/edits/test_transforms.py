@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_ssl.edits.transforms import (
+from fairseq_ssl.edits.labels import (
     CaseTransform,
     SuffixTransform,
     Transform,
@@ -135,7 +135,7 @@ def test_what_is_possible_changes_the_word(word: str) -> None:
 
 
 def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairseq_ssl.edits.transforms.MAX_WORDS", 2)
+    monkeypatch.setattr("fairseq_ssl.edits.labels.MAX_WORDS", 2)
     transforms = Transforms.of([("x", "y", [])], cases=False)
     asked = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
     assert asked == [(0,), (0,), (), (0,), (1,)]

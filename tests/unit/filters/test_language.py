@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from fairseq_ssl.errors import MissingPackageError, UsageError
-from fairseq_ssl.filters import language as langid
-from fairseq_ssl.filters.language import LanguageFilter
+from fairseq_ssl.filters import rules as langid
+from fairseq_ssl.filters.rules import LanguageFilter
 
 ENGLISH = "The committee will meet again on Tuesday to discuss the new proposal for the city."
 GERMAN = "Der Ausschuss wird am Dienstag über den neuen Vorschlag für die Stadt beraten."

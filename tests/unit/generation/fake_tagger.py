@@ -11,7 +11,7 @@ import torch
 
 from fairseq_ssl.data.oov_dictionary import OovDictionary
 from fairseq_ssl.edits.dictionary import EditDictionary
-from fairseq_ssl.edits.transforms import Transforms, english_suffixes
+from fairseq_ssl.edits.labels import Transforms, english_suffixes
 from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 
 GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]

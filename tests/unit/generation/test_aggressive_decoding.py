@@ -18,7 +18,7 @@ from torch import Tensor
 
 import fairseq_ssl
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.generation.aggressive_decoding import AggressiveGenerator, realign
+from fairseq_ssl.generation.copying_search import AggressiveGenerator, realign
 
 fairseq_ssl.register()
 from tests.unit.models import test_pointer_transformer as pointer  # noqa: E402

@@ -14,7 +14,7 @@ from fairseq import options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
-from fairseq_ssl.edits.transforms import Transforms  # noqa: E402
+from fairseq_ssl.edits.labels import Transforms  # noqa: E402
 
 SOURCE_WORDS = tuple("abcdefg")
 TARGET_WORDS = tuple("uvwxyz")

@@ -10,8 +10,8 @@ import torch
 import transformers
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference import language_model_scorers
-from fairseq_ssl.inference.masked_models import MaskedStates
+from fairseq_ssl.inference import language_models
+from fairseq_ssl.inference.language_models import MaskedStates
 from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig, TokenPair, scorer_loader
 from tests import pretrained
 
@@ -69,7 +69,7 @@ def test_a_long_text_is_scored_by_its_beginning(make: Make, tmp_path: Path) -> N
     folder = make(tmp_path / "m")
     scoring = ScoringConfig(MASKED_MODEL, (folder,), "mlm")
     long: list[TokenPair] = [([], ["a"] * 60)]
-    scored = language_model_scorers.load_language_model_scorer(scoring, 0).score(long)
+    scored = language_models.load_language_model_scorer(scoring, 0).score(long)
     assert (scored.cut, scored.tokens < 60) == (1, True)
 
 
@@ -77,21 +77,19 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     folder = pretrained.bert(tmp_path / "bert")
     other = pretrained.roberta(tmp_path / "roberta")
     with pytest.raises(DataError, match="other symbols"):
-        language_model_scorers.load_language_model_scorer(
+        language_models.load_language_model_scorer(
             ScoringConfig(MASKED_MODEL, (folder, other), ""), 0
         )
     (tmp_path / "m.pt").touch()
     with pytest.raises(UsageError, match="some checkpoints"):
-        language_model_scorers.load_language_model_scorer(
+        language_models.load_language_model_scorer(
             ScoringConfig(MASKED_MODEL, (folder, tmp_path / "m.pt"), ""), 0
         )
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"has no config\.json"):
-        language_model_scorers.load_language_model_scorer(
+        language_models.load_language_model_scorer(
             ScoringConfig(MASKED_MODEL, (tmp_path / "empty",), ""), 0
         )
     (folder / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(DataError, match="cannot be loaded"):
-        language_model_scorers.load_language_model_scorer(
-            ScoringConfig(MASKED_MODEL, (folder,), ""), 0
-        )
+        language_models.load_language_model_scorer(ScoringConfig(MASKED_MODEL, (folder,), ""), 0)

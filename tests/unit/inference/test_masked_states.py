@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_ssl.inference.masked_models import MaskedStates
+from fairseq_ssl.inference.language_models import MaskedStates
 from fairseq_ssl.inference.scoring import MASKED_MODEL, ScoringConfig
 from tests.unit.inference import random_models
 

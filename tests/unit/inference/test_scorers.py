@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.inference import language_model_scorers, loading, translation_scorer
+from fairseq_ssl.inference import language_models, loading, translation_scorer
 from fairseq_ssl.inference.scoring import (
     LANGUAGE_MODEL,
     MASKED_MODEL,
@@ -86,7 +86,7 @@ def values(scoring: ScoringConfig, pairs: list[TokenPair] = PAIRS) -> list[tuple
     load = (
         translation_scorer.load_translation_scorer
         if scoring.kind == TRANSLATION
-        else language_model_scorers.load_language_model_scorer
+        else language_models.load_language_model_scorer
     )
     return load(scoring, 0).score(pairs).values
 
@@ -209,12 +209,12 @@ def test_half_precision_is_near(made: Path) -> None:
 def test_what_is_too_long_is_cut_and_counted(made: Path) -> None:
     long = ["u", "v"] * 20
     for kind, name, most in ((LANGUAGE_MODEL, "l1", 19), (MASKED_MODEL, "m1", 18)):
-        scorer = language_model_scorers.load_language_model_scorer(scoring(made, kind, name), 0)
+        scorer = language_models.load_language_model_scorer(scoring(made, kind, name), 0)
         found = scorer.score([([], long), ([], long[:most])])
         assert found.cut == 1
         assert found.values[0] == pytest.approx(found.values[1])
         assert (found.tokens, found.unknown) == (2 * most, 0)
-    found = language_model_scorers.load_language_model_scorer(
+    found = language_models.load_language_model_scorer(
         scoring(made, LANGUAGE_MODEL, "l1"), 0
     ).score(PAIRS)
     assert (found.tokens, found.unknown) == (17, 1)
