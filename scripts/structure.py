@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "fairseq_ssl"
 FOLDERS = (PACKAGE, "scripts", "examples", "tests")
-MAX_FILE, MAX_FUNCTION, MAX_MODULES, MAX_CLI = 450, 60, 190, 5000
+MAX_FILE, MAX_FUNCTION, MAX_MODULES, MAX_CLI = 450, 60, 190, 5400
 SMALL = 60
 """Lines below which a module with one importer belongs to its importer."""
 SMALL_MODULES: dict[str, str] = {}
@@ -87,7 +87,6 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--check", action="store_true", help="fail where a rule is broken")
     options.add_argument("--write", action="store_true", help="write the table to CONTRIBUTING.md")
-    options.add_argument("--all", action="store_true", help="check names and layers too")
     args = options.parse_args()
     table = "\n".join(size_table())
     page = ROOT / "CONTRIBUTING.md"
@@ -100,7 +99,7 @@ def main() -> None:
     if not args.check:
         print(table)
         return
-    broken = [*long_code(), *structure_problems()] if args.all else [*long_code()]
+    broken = [*long_code(), *module_problems(), *name_problems(), *cli_problems()]
     if updated != text:
         broken.append("CONTRIBUTING.md has an old table: python scripts/structure.py --write")
     if broken:
@@ -175,13 +174,6 @@ def function_lines(function: Definition) -> int:
     """Return the number of lines of a function, from its name on."""
     assert function.end_lineno is not None
     return function.end_lineno - function.lineno + 1
-
-
-def structure_problems() -> Iterator[str]:
-    """Yield what breaks the rules of the package."""
-    yield from module_problems()
-    yield from name_problems()
-    yield from cli_problems()
 
 
 def long_code() -> Iterator[str]:

@@ -25,7 +25,7 @@ from fairseq_ssl.data.two_view_dataset import (
 )
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.loading import load_models
-from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.modules.window_classifiers import Imitators
@@ -316,7 +316,7 @@ def label_split(
     }
     signature = Signature("classify-label", {**params, "classes": classifier.task.classes})
 
-    def chunks(state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         done = int(state.get("done", 0))
         report = progress("classify label", "lines", last - first)
         while done < last - first:

@@ -15,8 +15,7 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.inference.loading import load_models
-from fairseq_ssl.text.batches import padded_batches
+from fairseq_ssl.inference.loading import load_models, padded_batches
 
 Unread = Callable[[str], DataError]
 

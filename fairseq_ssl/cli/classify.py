@@ -1,11 +1,221 @@
-"""``fairseq-ssl classify``: data for classifiers, a teacher's labels, predictions."""
+"""``fairseq-ssl classify``: data for classifiers, labels of a teacher, predictions, scores."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairseq_ssl.cli import classify_predict, classify_prepare, classify_score
+import fairseq_ssl
+from fairseq_ssl.cli import classify_prepare, options
+from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
+from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
+from fairseq_ssl.signature import Signature
+
+if TYPE_CHECKING:
+    from fairseq_ssl.analysis.classification import TextClassifierPipeline
+
+
+def add_predict(steps: Steps) -> None:
+    """Declare the steps."""
+    label = steps.add(
+        "label",
+        "write an expert's class probabilities of the lines of a split, for --imitator-teacher",
+        _label,
+    )
+    _add_model(label)
+    label.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder for SPLIT.npy, class probabilities in half precision, a row a line; an "
+        "interrupted run resumes when the same command is run again",
+    )
+    label.add_argument(
+        "--split", default="unlabeled", help="split of the data folder (default: %(default)s)"
+    )
+    label.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="label the I-th of N parts of the lines, I from 1, and write SPLIT.I-of-N.npy; a "
+        "teacher's folder may consist of such parts",
+    )
+    options.add_overwrite(label)
+    predict = steps.add(
+        "predict",
+        "print the label and the class probabilities of each text",
+        _predict,
+    )
+    _add_model(predict)
+    options.add_file(predict, "texts, one a line")
+    predict.add_argument(
+        "--labeled",
+        action="store_true",
+        help="each line is a label, a tab and a text",
+    )
+    predict.add_argument(
+        "--windows",
+        type=options.integer(0),
+        default=0,
+        metavar="N",
+        help="for models with imitators: print the N windows that the label depends on most, 0 or "
+        "more (default: %(default)s)",
+    )
+    options.add_output(predict)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="checkpoint of --classification-stage supervised or mixture",
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="data folder of `classify prepare`",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=options.integer(1),
+        default=64,
+        metavar="N",
+        help="texts of a batch, 1 or more (default: %(default)s)",
+    )
+    options.add_one_device(parser)
+
+
+def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
+    fairseq_ssl.register()
+    from fairseq_ssl.analysis.classification import TextClassifierPipeline
+
+    device = options.one_device(args.device)
+    return TextClassifierPipeline.load(args.model, args.data_dir, device)
+
+
+def _label(args: argparse.Namespace) -> int:
+    from fairseq_ssl.analysis.classification import label_split
+
+    shard = options.parse_shard(args.shard)
+    summary = label_split(
+        _classifier(args),
+        args.model,
+        args.output,
+        args.split,
+        shard=shard,
+        batch_size=args.batch_size,
+        overwrite=args.overwrite,
+        progress=progress,
+    )
+    if summary:
+        print_lines(summary.signature, f"wrote {summary.lines} lines to {summary.path}")
+    return 0
+
+
+def _predict(args: argparse.Namespace) -> int:
+    from fairseq_ssl.analysis.classification import predict_lines
+
+    options.check_output(args.output, args.file, args.model)
+    classifier = _classifier(args)
+    classifier.check_windows(args.windows)  # before stdin is read
+    signature = Signature("classify-predict", {"model": str(args.model), "windows": args.windows})
+    lines = predict_lines(
+        classifier,
+        options.input_lines(args.file),
+        labeled=args.labeled,
+        windows=args.windows,
+        batch_size=args.batch_size,
+        name=str(args.file or "stdin"),
+    )
+    options.write_lines(lines, args.output, signature)
+    return 0
+
+
+def add_score(steps: Steps) -> None:
+    """Declare the options."""
+    parser = steps.add(
+        "score",
+        "error rate, accuracy, macro F1 and expected calibration error in percent, the confusion "
+        "of classes, and a paired bootstrap",
+        _score_predictions,
+    )
+    parser.add_argument(
+        "gold", type=Path, metavar="GOLD", help="gold labels, each line a label, a tab and a text"
+    )
+    parser.add_argument(
+        "output",
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="output of `predict`, or labels, one a line; repeat a NAME for runs with other seeds, "
+        "which are averaged",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="compare the error rates of the other systems with this system",
+    )
+    parser.add_argument(
+        "--samples",
+        type=options.integer(1),
+        default=SAMPLES,
+        metavar="N",
+        help="samples of the paired bootstrap, 1 or more (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="output format (default: %(default)s)",
+    )
+
+
+def _score_predictions(args: argparse.Namespace) -> int:
+    """Score the predictions and print the report."""
+    systems: dict[str, list[Path]] = defaultdict(list)
+    for word in args.output:
+        name, equals, path = word.partition("=")
+        systems[name].append(Path(path if equals else word))
+    report = score_predictions(args.gold, systems, args.baseline, args.samples)
+    if args.format == "json":
+        content = {"signature": str(report.signature), "classes": report.classes}
+        print(json.dumps({**content, "systems": report.systems}, indent=2))
+    else:
+        _print(report)
+    return 0
+
+
+def _print(report: ClassificationReport) -> None:
+    for name, scores in report.systems.items():
+        shown = [
+            f"{column.replace('_', ' ')} {SeedRange.of(scores[column]['values'])}"
+            for column in COLUMNS
+            if column in scores
+        ]
+        print(f"{name}: {', '.join(shown)}")
+        if "against" in scores:
+            one = scores["against"]
+            low, high = one["interval"]
+            print(
+                f"  against {one['baseline']}: {one['difference']:+.2f} "
+                f"({low:+.2f} to {high:+.2f}), p {one['p']:.3f}"
+            )
+        for label, row in zip(report.classes, scores["confusion"], strict=True):
+            counts = " ".join(
+                f"{other} {count}" for other, count in zip(report.classes, row, strict=True)
+            )
+            print(f"  {label} taken for: {counts}")
+    print(report.signature)
+
 
 SUMMARY = "make data for classifiers of texts, label texts for imitators, and classify texts"
 EXAMPLES = """\
@@ -22,8 +232,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the steps."""
     steps = Steps(parser)
     classify_prepare.add(steps)
-    classify_predict.add(steps)
-    classify_score.add(steps)
+    add_predict(steps)
+    add_score(steps)
 
 
 def run(args: argparse.Namespace) -> int:

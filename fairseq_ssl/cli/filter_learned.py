@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fairseq_ssl.cli import options, scorer_options
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli import options as scorer_options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.options import add_data, integer, number
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
@@ -75,7 +76,7 @@ def _add_fit(steps: Steps) -> None:
     fit.add_argument(
         "--seed", type=integer(0), default=1, help="random seed, 0 or more (default: 1)"
     )
-    scorer_options.add_device(fit)
+    scorer_options.add_scorer_device(fit)
     options.add_overwrite(fit)
 
 
@@ -110,7 +111,7 @@ def _add_apply(steps: Steps) -> None:
         help="the score of each pair, one a line, above 0 for clean pairs; reused if complete "
         "(default: OUTPUT.scores)",
     )
-    scorer_options.add_device(apply)
+    scorer_options.add_scorer_device(apply)
     options.add_overwrite(apply)
 
 
@@ -234,7 +235,7 @@ def _fit(args: argparse.Namespace) -> int:
         penalty=args.penalty,
         seed=args.seed,
         overwrite=args.overwrite,
-        executor=scorer_options.engine(args),
+        executor=scorer_options.scorer_executor(args),
         progress=progress,
     )
     print_lines(
@@ -264,7 +265,7 @@ def _apply(args: argparse.Namespace) -> int:
         scores,
         computing=_computing(args),
         overwrite=args.overwrite,
-        executor=scorer_options.engine(args),
+        executor=scorer_options.scorer_executor(args),
         progress=progress,
     )
     summary = keep_best(pairs, scores, outputs, args.keep, overwrite=args.overwrite)
@@ -294,9 +295,9 @@ def _computing(args: argparse.Namespace) -> dict[str, Any]:
     """Return how models compute, as fields of a `ScoringConfig`."""
     scorer_options.check_numbers(args)
     return {
-        "max_tokens": scorer_options.batch_tokens(args),
+        "max_tokens": scorer_options.scorer_batch_tokens(args),
         "fp16": args.fp16,
-        "device": scorer_options.device(args),
+        "device": scorer_options.scorer_device(args),
         "threads": args.threads,
     }
 

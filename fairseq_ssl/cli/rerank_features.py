@@ -6,14 +6,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_ssl.cli import options, scorer_options
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli import options as scorer_options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
-from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
+from fairseq_ssl.inference.scoring import (
+    LANGUAGE_MODEL,
+    MASKED_MODEL,
+    PENALTY,
+    TRANSLATION,
+    ScoringConfig,
+)
 from fairseq_ssl.io import blocks
-from fairseq_ssl.rerank.length_norms import PENALTY
 
 
 def add_features(steps: Steps) -> None:
@@ -147,7 +153,7 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
-    scorer_options.add_device(work)
+    scorer_options.add_scorer_device(work)
     work.add_argument(
         "--block",
         type=int,
@@ -173,7 +179,7 @@ def _features(args: argparse.Namespace) -> int:
         source_subwords=args.source_subwords,
         subwords=args.subwords,
         block=args.block,
-        executor=scorer_options.engine(args),
+        executor=scorer_options.scorer_executor(args),
         overwrite=args.overwrite,
         progress=progress,
     )
@@ -210,9 +216,9 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         alpha=args.alpha,
         logits=args.masked_scores == "logits",
         unigrams=args.unigrams,
-        max_tokens=scorer_options.batch_tokens(args),
+        max_tokens=scorer_options.scorer_batch_tokens(args),
         fp16=args.fp16,
-        device=scorer_options.device(args),
+        device=scorer_options.scorer_device(args),
         threads=args.threads,
     )
 

@@ -266,7 +266,7 @@ def _map_blocks(
     """Yield the results of the blocks of two files."""
     report = progress("edits", "pairs")
     pairs = 0
-    for done in (executor or LocalExecutor(1)).ordered(work, pair_blocks(source, target)):
+    for done in (executor or LocalExecutor(1)).imap(work, pair_blocks(source, target)):
         pairs += done.pairs
         report(done.pairs, done.share)
         yield done

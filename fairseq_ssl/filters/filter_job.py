@@ -26,7 +26,7 @@ from fairseq_ssl.filters.chain import FilterChain, FilterRequest, build_filters
 from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.resumable import file_fingerprint, temporary_path
 from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, stdin_text
 from fairseq_ssl.signature import Signature
@@ -225,14 +225,14 @@ class _FilterJob:
         signature = Signature("filter", {"lines": self.rows, "kept": self.kept})
         return FilterSummary(signature, self.outputs, self.rows, self.kept, tuple(self.dropped))
 
-    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Filter the rest of the input block by block."""
         if state:
             self._resume(state)
         compressed = [path.suffix == ".gz" for path in self.outputs] or [False]
         report = self.progress("filter", "lines")
         work = CorpusFilter(self.chain, self.examples)
-        for done in self.executor.ordered(work, self._blocks()):
+        for done in self.executor.imap(work, self._blocks()):
             if self.seen is not None and done.hashes is not None:
                 new = self.seen.add(done.hashes)
                 done = done.drop_duplicates(new, self.chain.names[-1], self.examples)
@@ -254,7 +254,7 @@ class _FilterJob:
             for before, after in zip(self.dropped, done.dropped, strict=True)
         ]
 
-    def _state(self) -> State:
+    def _state(self) -> JobState:
         dropped = [asdict(one) for one in self.dropped]
         return {
             "positions": self.positions,
@@ -282,7 +282,7 @@ class _FilterJob:
             for path, output in zip(paths, self.outputs, strict=True)
         ]
         blocks = row_blocks(files, list(map(str, paths)))
-        for hashes in self.executor.ordered(CorpusHashes(self.chain.duplicates), blocks):
+        for hashes in self.executor.imap(CorpusHashes(self.chain.duplicates), blocks):
             self.seen.add(hashes)
 
     def _blocks(self) -> Iterator[RowBlock]:

@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fairseq_ssl.errors import ConfigurationError
-from fairseq_ssl.inference.loading import load_models
-from fairseq_ssl.text.batches import padded_batches
+from fairseq_ssl.inference.loading import load_models, padded_batches
 
 logger = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from fairseq_ssl.io.blocks import byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
     Chunks,
+    JobState,
     ProgressFactory,
-    State,
     TextInput,
     check_distinct,
     run_job,
@@ -271,7 +271,7 @@ class _BackTranslationJob:
             seconds=self.seconds,
         )
 
-    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Translate the rest of the text block by block."""
         if state:
             self.text.position = state["position"]

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
-from fairseq_ssl.inference.loading import gpu_count, torch_device
+from fairseq_ssl.inference.loading import gpu_count, padded_batches, torch_device
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
 from fairseq_ssl.io.atomic import build_once
 from fairseq_ssl.io.resumable import file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.batches import padded_batches
 
 MODEL_FILE = "model.bin"
 """The file with the weights in the folder of a model."""

@@ -14,6 +14,7 @@ from fairseq_ssl.inference.loading import (
     LoadedModels,
     load_scoring_models,
     pad_rows,
+    padded_batches,
     token_ids,
     torch_device,
 )
@@ -24,14 +25,11 @@ from fairseq_ssl.inference.scoring import (
     ScoringConfig,
     TokenLists,
     TokenPair,
-)
-from fairseq_ssl.rerank.length_norms import (
     by_length,
     penalised,
     slor,
     unigram_log_probabilities,
 )
-from fairseq_ssl.text.batches import padded_batches
 from fairseq_ssl.text.vocabulary import read_entries
 
 

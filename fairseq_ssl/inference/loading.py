@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,3 +167,26 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any
     block = np.full(there.shape, pad, np.int64)
     block[there] = np.concatenate([np.asarray(row, np.int64) for row in rows])
     return torch.from_numpy(block)
+
+
+def padded_batches(
+    sizes: Sequence[int], most: int, order: Iterable[int] | None = None
+) -> list[list[int]]:
+    """Return the places of sentences in batches of at most so many tokens, padding included.
+
+    Args:
+        sizes: the tokens of each sentence
+        most: the tokens of a batch; a sentence of more is a batch of its own
+        order: the places, one after another (default: longest first)
+    """
+    if order is None:
+        order = sorted(range(len(sizes)), key=lambda place: -sizes[place])
+    batches: list[list[int]] = []
+    longest = 0
+    for place in order:
+        longest = max(longest, sizes[place])
+        if not batches or longest * (len(batches[-1]) + 1) > most:
+            batches.append([])
+            longest = sizes[place]
+        batches[-1].append(place)
+    return batches

@@ -26,7 +26,7 @@ from fairseq_ssl.inference.scoring import (
 )
 from fairseq_ssl.io.blocks import BLOCK_SIZE, RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor, worker_number
-from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, open_text, read_lines, stdin_text
 from fairseq_ssl.rerank.nbest import Candidate, format_candidate, parse_candidate
@@ -151,7 +151,7 @@ class _NBestJob:
             self.seconds,
         )
 
-    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Score the rest of the list block by block."""
         position = 0
         if state:
@@ -171,7 +171,7 @@ class _NBestJob:
                 pass  # the workers read it, but only this process shows notices about it
         report = self.progress("rerank features", "candidates")
         begin = time.monotonic()
-        for result in self.executor.ordered(scorer, self._blocks(position)):
+        for result in self.executor.imap(scorer, self._blocks(position)):
             counts = {"candidates": result.candidates, "tokens": result.tokens, "cut": result.cut}
             self.totals.update(counts)
             self.seconds = time.monotonic() - begin

@@ -10,12 +10,11 @@ import numpy as np
 from fairseq_ssl.inference.loading import (
     load_scoring_models,
     pad_rows,
+    padded_batches,
     token_ids,
     writes_right_to_left,
 )
-from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair
-from fairseq_ssl.rerank.length_norms import by_length
-from fairseq_ssl.text.batches import padded_batches
+from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair, by_length
 
 
 class TranslationScorer:

@@ -52,7 +52,7 @@ Handle = TypeVar("Handle")
 class Executor(Protocol):
     """Spreads work over processes."""
 
-    def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order.
 
         `work` is sent to each process once. Only a few items are under way at a time, so that
@@ -106,7 +106,7 @@ class LocalExecutor:
     initializer: Initializer | None = None
     """For example `fairseq_ssl.register`, where models of fairseq are loaded."""
 
-    def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order."""
         if self.jobs == 1:
             _keep_freed_memory()
@@ -199,7 +199,7 @@ class RayExecutor:
     gpus: float = 0
     initializer: Initializer | None = None
 
-    def ordered(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield what `work` makes of each item, in the items' order."""
         ray = self._connected()
         sent = ray.put(work)

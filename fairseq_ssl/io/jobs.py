@@ -32,7 +32,7 @@ from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes | Path]
 """The next bytes of each output, or files that hold them."""
-State = Mapping[str, Any]
+JobState = Mapping[str, Any]
 """What a job needs to resume, as JSON."""
 
 Item = TypeVar("Item")
@@ -70,7 +70,7 @@ def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
 def run_job(
     outputs: Sequence[Path],
     params: Mapping[str, Any],
-    chunks: Callable[[State], Iterable[tuple[Chunks, State]]],
+    chunks: Callable[[JobState], Iterable[tuple[Chunks, JobState]]],
     signature: Callable[[], Signature],
     *,
     overwrite: bool = False,
@@ -123,7 +123,7 @@ def _is_complete(outputs: Sequence[Path], params: Mapping[str, Any]) -> bool:
 def _write(
     outputs: Sequence[Path],
     params: Mapping[str, Any],
-    chunks: Callable[[State], Iterable[tuple[Chunks, State]]],
+    chunks: Callable[[JobState], Iterable[tuple[Chunks, JobState]]],
     signature: Callable[[], Signature],
     fresh: bool,
 ) -> None:
@@ -215,7 +215,7 @@ class TextInput:
         with ExitStack() as stack:
             file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
             start, end = self._seek(file)
-            for done in executor.ordered(function, byte_blocks(file, start, end, self.size)):
+            for done in executor.imap(function, byte_blocks(file, start, end, self.size)):
                 share = share_read(file) or None
                 if end is not None:
                     share = (done.end - start) / (end - start)
@@ -273,7 +273,7 @@ def parallel_map(
         return map(rewrite, lines)
     iterator = iter(lines)
     blocks = iter(lambda: list(islice(iterator, LINES)), [])
-    return chain.from_iterable(LocalExecutor(jobs).ordered(_LineMapper(build, options), blocks))
+    return chain.from_iterable(LocalExecutor(jobs).imap(_LineMapper(build, options), blocks))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from fairseq_ssl.inference.scoring import scorer_loader
 from fairseq_ssl.io.atomic import atomic_folder, exclusive
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.jobs import Chunks, ProgressFactory, State, run_job, silent_progress
+from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
 from fairseq_ssl.io.resumable import file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, open_text, parse_json, read_parallel
 from fairseq_ssl.learned_filter.classifier import (
@@ -147,7 +147,7 @@ def _word_counts(
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
     report = progress("filter learned fit: counting", "blocks")
-    for found in executor.ordered(BlockWordCounts(features), pair_blocks(*bitext)):
+    for found in executor.imap(BlockWordCounts(features), pair_blocks(*bitext)):
         for total, one in zip(totals, found, strict=True):
             total.update(one)
         report(1)
@@ -164,7 +164,7 @@ def _estimate_phsic(
     if not features.embedded:
         return {}
     report = progress("filter learned fit: PHSIC", "blocks")
-    for found in executor.ordered(BlockPhsic(features), pair_blocks(*bitext)):
+    for found in executor.imap(BlockPhsic(features), pair_blocks(*bitext)):
         for name, sums in found.items():
             if name in totals:
                 totals[name].add(sums)
@@ -211,7 +211,7 @@ def score_pairs(
     }
     done = 0
 
-    def chunks(state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         nonlocal done
         positions, done = state.get("positions", [0, 0]), state.get("done", 0)
         if state:
@@ -219,7 +219,7 @@ def score_pairs(
         work = BlockScorer(PairFilter.read(folder, options))
         report = progress("filter learned apply", "pairs")
         blocks = _pair_blocks(pairs, positions, done + 1)
-        for scored in (executor or LocalExecutor(1)).ordered(work, blocks):
+        for scored in (executor or LocalExecutor(1)).imap(work, blocks):
             done += scored.count
             report(scored.count, scored.share or None)
             yield scored.outputs, {"positions": list(scored.ends), "done": done}
@@ -313,7 +313,7 @@ class _KeepJob:
     lines: int = 0
     kept: int = 0
 
-    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Select from the rest of the pairs block by block."""
         positions = [0, 0, 0]
         if state:

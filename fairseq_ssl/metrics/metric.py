@@ -300,7 +300,7 @@ class EditMetric(Metric):
         blocks = [list(items[start : start + BLOCK]) for start in range(0, len(items), BLOCK)]
         advance = self._progress(label, "sentences")
         results: list[Result] = []
-        for block in LocalExecutor(self._jobs).ordered(work, blocks):
+        for block in LocalExecutor(self._jobs).imap(work, blocks):
             results += block
             advance(len(block))
         return results

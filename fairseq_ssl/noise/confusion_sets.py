@@ -231,7 +231,7 @@ def build_confusion_sets(
     batches = word_batches(words)
     report = progress("confusion sets", "words", sum(map(len, batches)))
     sets: dict[str, tuple[str, ...]] = {}
-    results = (executor or LocalExecutor(1)).ordered(finder, batches)
+    results = (executor or LocalExecutor(1)).imap(finder, batches)
     for batch, found in zip(batches, results, strict=True):
         sets.update((word, tuple(others)) for word, others in found)
         report(len(batch))

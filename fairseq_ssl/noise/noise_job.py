@@ -22,8 +22,8 @@ from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
     Chunks,
+    JobState,
     ProgressFactory,
-    State,
     TextInput,
     check_distinct,
     run_job,
@@ -149,7 +149,7 @@ def add_noise(
         count += result.lines
         made.extend(result.outputs)
     noisy = b"".join(chunk for chunk in made if isinstance(chunk, bytes))
-    return noisy.decode("utf-8").splitlines()
+    return noisy.decode("utf-8").split("\n")[:-1]
 
 
 def count_words_of(data: bytes) -> Counter[str]:
@@ -287,7 +287,7 @@ class _NoiseJob:
         counts = [self.totals[name] for name in TOTALS]
         return NoiseSummary(signature, tuple(self.outputs.values()), *counts)
 
-    def chunks(self, state: State) -> Iterator[tuple[Chunks, State]]:
+    def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
         """Noise the rest of the text block by block."""
         if state:
             self.text.position = state["position"]
@@ -327,7 +327,7 @@ class _NoiseJob:
         with _empty_folder(output and output.with_name(f"{output.name}.parts")) as folder:
             function = FileNoise(noise, self.text.path, folder)
             parts = [range(n, min(n + BLOCKS, after)) for n in range(begin, after, BLOCKS)]
-            results = self.executor.ordered(function, parts)
+            results = self.executor.imap(function, parts)
             for part, result in zip(parts, results, strict=True):
                 if result is not None:
                     yield result, (part.stop - begin) / (after - begin)
@@ -383,7 +383,7 @@ class _NoiseJob:
         counts: Counter[str] = Counter()
         report = self.progress("count words", "blocks")
         with open_text(path) as file:
-            for block in self.executor.ordered(count_words, byte_blocks(file)):
+            for block in self.executor.imap(count_words, byte_blocks(file)):
                 counts.update(block)
                 report(1)
         return counts

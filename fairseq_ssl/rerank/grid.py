@@ -83,7 +83,7 @@ def grid_search(
     """
     best = NO_POINT
     search = BoxSearch(candidates, statistics)
-    for found in executor.ordered(search, divide_grid(parts, len(candidates.names))):
+    for found in executor.imap(search, divide_grid(parts, len(candidates.names))):
         best = best.better(found)
         done(found.points)
     steps = np.array(best.point, np.int64)

@@ -32,7 +32,7 @@ def failing(number: int) -> int:
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_results_come_in_order(jobs: int) -> None:
-    assert list(LocalExecutor(jobs).ordered(squared, range(20))) == [n * n for n in range(20)]
+    assert list(LocalExecutor(jobs).imap(squared, range(20))) == [n * n for n in range(20)]
 
 
 def initialize() -> None:
@@ -46,19 +46,19 @@ def initialized(number: int) -> str | None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_process_is_initialized(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INITIALIZED", "")
-    assert set(LocalExecutor(jobs).ordered(initialized, range(5))) == {""}
-    assert set(LocalExecutor(jobs, initialize).ordered(initialized, range(5))) == {"yes"}
+    assert set(LocalExecutor(jobs).imap(initialized, range(5))) == {""}
+    assert set(LocalExecutor(jobs, initialize).imap(initialized, range(5))) == {"yes"}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_errors_reach_who_asked(jobs: int) -> None:
     with pytest.raises(DataError, match="five"):
-        list(LocalExecutor(jobs).ordered(failing, range(9)))
+        list(LocalExecutor(jobs).imap(failing, range(9)))
 
 
 def test_a_killed_worker_is_told_of() -> None:
     with pytest.raises(DataError, match="worker process was killed"):
-        list(LocalExecutor(2).ordered(dying, range(9)))
+        list(LocalExecutor(2).imap(dying, range(9)))
 
 
 def test_items_are_taken_only_as_they_are_worked_on() -> None:
@@ -69,6 +69,6 @@ def test_items_are_taken_only_as_they_are_worked_on() -> None:
             taken.append(number)
             yield number
 
-    results = LocalExecutor(2).ordered(squared, items())
+    results = LocalExecutor(2).imap(squared, items())
     next(results)
     assert len(taken) <= 5

@@ -56,7 +56,7 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
     killer = threading.Thread(target=kill)
     killer.start()
     items = [(tmp_path, number) for number in range(30)]
-    results = list(RayExecutor(cluster.address).ordered(slow, items))
+    results = list(RayExecutor(cluster.address).imap(slow, items))
     killer.join()
     assert [number for number, _ in results] == list(range(30))
     waited = 0.0
@@ -68,7 +68,7 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
 
 def test_errors_reach_who_asked(cluster: Any) -> None:
     with pytest.raises(DataError, match="item 0"):
-        list(RayExecutor(cluster.address).ordered(failing, range(3)))
+        list(RayExecutor(cluster.address).imap(failing, range(3)))
 
 
 def initialize() -> None:
@@ -81,7 +81,7 @@ def initialized(number: int) -> str | None:
 
 def test_each_process_is_initialized(cluster: Any) -> None:
     executor = RayExecutor(cluster.address, initializer=initialize)
-    assert set(executor.ordered(initialized, range(4))) == {"yes"}
+    assert set(executor.imap(initialized, range(4))) == {"yes"}
 
 
 def test_the_output_is_the_local_run_s(
@@ -136,4 +136,4 @@ def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ray, "init", refused)
     with pytest.raises(DataError, match="nobody listens"):
-        list(RayExecutor("1.2.3.4:5").ordered(failing, [1]))
+        list(RayExecutor("1.2.3.4:5").imap(failing, [1]))

@@ -54,6 +54,10 @@ def test_counts_confusion_sets_and_learner_errors_are_used() -> None:
     assert wrong.split().count("zzz") == len(LINES)
 
 
+def test_lines_end_at_newlines_alone() -> None:
+    assert len(add_noise(["a\u2028b c", "d\u0085e"], "spelling:rate=0")) == 2
+
+
 def test_the_mask_is_chosen() -> None:
     noisy = add_noise(LINES, "direct:mask=1:keep=0", resources=NoiseResources(mask_token="[M]"))
     assert set(" ".join(noisy).split()) == {"[M]"}
