@@ -46,8 +46,8 @@ def folder() -> Path:
     (made / "text").write_text("the cat sat on the mat\na hat\n" * 9)
     _run(*pieces, "--size", "20", str(made / "text"))
     for split in ("train", "test"):
-        _binarize(data, f"{split}.src-trg", "src", "b a c\nd a e\nf g a b\n")
-        _binarize(data, f"{split}.src-trg", "trg", "u v\nw x y\nz\n")
+        lines = "b a c\nd a e\nf g a b\n", "u v\nw x y\nz\n"
+        random_models.binarized_split(data, split, *lines)
     return made
 
 
@@ -78,14 +78,3 @@ def _learned_filter(made: Path) -> None:
 def _run(*words: str) -> None:
     if main(list(words)):
         raise RuntimeError(f"`fairseq-ssl {' '.join(words)}` did not work")
-
-
-def _binarize(data: Path, split: str, side: str, text: str) -> None:
-    from fairseq.data import Dictionary, indexed_dataset
-
-    dictionary = Dictionary.load(str(data / f"dict.{side}.txt"))
-    name = str(data / f"{split}.{side}")
-    builder = indexed_dataset.make_builder(f"{name}.bin", impl="mmap", vocab_size=len(dictionary))
-    for line in text.splitlines():
-        builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
-    builder.finalize(f"{name}.idx")

@@ -16,7 +16,7 @@ from tests.conftest import ROOT, run_command
 
 LIGHT = ("noise", "filters", "edits", "metrics", "rerank", "report", "text")
 """Packages that need neither torch nor fairseq."""
-HEAVY = ("inference",)
+HEAVY = ("inference", "checkpoints", "analysis")
 
 
 @pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
@@ -75,6 +75,8 @@ def test_the_examples_of_the_api_page_run(
         data = random_models.data_folder(tmp_path / "data-bin")
         for seed, checkpoint in enumerate(("checkpoint1.pt", "checkpoint2.pt"), 1):
             random_models.translation(tmp_path / checkpoint, data, seed)
+        for split in ("train", "valid"):
+            random_models.binarized_split(data, split, "b a c\nd a\n", "u v\nw x y\n")
     test = doctest.DocTestParser().get_doctest(sections()[name], {}, name, "docs/api.md", 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     runner.run(test)

@@ -11,6 +11,7 @@ import fairseq_ssl
 
 fairseq_ssl.register()
 from fairseq import options, tasks  # noqa: E402
+from fairseq.data import Dictionary, indexed_dataset  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 from fairseq_ssl.edits.dictionary import EditDictionary  # noqa: E402
@@ -32,6 +33,17 @@ def data_folder(folder: Path) -> Path:
     for name in ("dict.trg.txt", "dict.txt"):
         (folder / name).write_text(counted)
     return folder
+
+
+def binarized_split(data: Path, split: str, source: str, target: str) -> None:
+    """Write a split of a data folder as fairseq-preprocess does."""
+    for side, text in (("src", source), ("trg", target)):
+        dictionary = Dictionary.load(str(data / f"dict.{side}.txt"))
+        name = str(data / f"{split}.src-trg.{side}")
+        builder = indexed_dataset.make_builder(f"{name}.bin", "mmap", len(dictionary))
+        for line in text.splitlines():
+            builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
+        builder.finalize(f"{name}.idx")
 
 
 def translation(path: Path, data: Path, seed: int, *flags: str, reverse: bool = False) -> Path:
