@@ -19,6 +19,6 @@ if ! "$venv/bin/python" -c 'import fairseq, fairseq_ssl, pytest, scipy, transfor
 fi
 export PATH="$PWD/$venv/bin:$PATH" OMP_NUM_THREADS=1
 [[ "$venv" == /* ]] && export PATH="$venv/bin:$PATH"
-# The layers that touch fairseq; text, scoring and rerank never do.
+# The layers that touch fairseq; the text tools never do.
 exec python -m pytest tests/plugin tests/unit/plugin/test_patches.py \
-  tests/unit/{analysis,checkpoints,criterions,data,engines,generation,models,modules,optimizers} "$@"
+  tests/unit/{analysis,checkpoints,criterions,data,generation,inference,models,modules,optim} "$@"
