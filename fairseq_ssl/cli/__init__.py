@@ -1,9 +1,7 @@
-"""The command ``fairseq-ssl``, one file a verb; `main` finds the verb and tells errors.
+"""The command ``fairseq-ssl``, one file a verb: parse the options, call one function, print.
 
-VERB.py declares options and checks them, VERB_job.py does the work; VERB_STEP.py is a step of a
-verb that has several. What verbs share: `*_options` their flags, `block_input` a text in shards,
-`growing_job` work that goes on after a kill, `line_stream` lines in and out, `output_paths` where
-one may write, `columns` tables, `progress`.
+`main` finds the verb and turns errors into a line and an exit code. `options` has the options that
+verbs share, `sub_verbs` verbs with steps, `console` stdout, progress and tables.
 """
 
 import signal
