@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import fairseq_ssl
-from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import watched
 from fairseq_ssl.errors import UsageError, flag
-from fairseq_ssl.inference.loading import gpu_count
 from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.executors import Executor, Initializer, LocalExecutor, cpu_count
 from fairseq_ssl.io.text_files import read_lines, stdin_lines
@@ -363,31 +361,36 @@ def add_input(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
+def _gpu_count() -> int:
+    """Return the number of GPUs that torch can use."""
+    from fairseq_ssl.inference.loading import gpu_count
+
+    return gpu_count()
+
+
 def add_scorer_device(work: argparse._ActionsContainer) -> None:
-    """Declare on what the models compute, and how much at a time."""
-    options.add_device(work)
-    work.add_argument(
-        "--fp16", action="store_true", help="compute in half precision: on GPUs twice as fast"
-    )
+    """Declare the device of models that score, and their precision."""
+    add_device(work)
+    work.add_argument("--fp16", action="store_true", help="half precision, twice as fast on GPUs")
 
 
 def scorer_batch_tokens(args: argparse.Namespace) -> int:
-    """Return how many tokens make a batch."""
-    return options.check_batch_tokens(args, gpu_count)
+    """Return the maximum number of tokens of a batch."""
+    return check_batch_tokens(args, _gpu_count)
 
 
 def scorer_device(args: argparse.Namespace) -> str:
-    """Return what --device asks for, as torch calls it."""
-    return options.chosen_device(args, gpu_count)
+    """Return the device: ``cpu`` or ``cuda``."""
+    return chosen_device(args, _gpu_count)
 
 
 def scorer_executor(args: argparse.Namespace) -> Executor:
-    """Return the processes that do the work."""
-    return options.model_executor(args, gpu_count, fairseq_ssl.register)
+    """Return the executor of models that score."""
+    return model_executor(args, _gpu_count, fairseq_ssl.register)
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:
-    """Refuse those that are not above 0."""
+    """Reject numbers that are not above 0."""
     for name in ("threads", "max_tokens", *names):
         value = getattr(args, name)
         if value is not None and value <= 0:
