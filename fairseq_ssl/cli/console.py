@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from fairseq_ssl.io.jobs import Progress
+from fairseq_ssl.io.jobs import Progress, counted
 
 STDOUT_NAME = "stdout"
 """The file name of the errors."""
@@ -125,12 +125,9 @@ def _line(what: str, unit: str, done: int, total: int | None, seconds: float) ->
     )
 
 
-def watched(items: Iterable[Item], what: str, unit: str) -> Iterator[Item]:
-    """Pass the items on and tell how many there were."""
-    tell = progress(what, unit)
-    for item in items:
-        yield item
-        tell(1)
+def watched(items: Iterable[Item], task: str, unit: str) -> Iterator[Item]:
+    """Pass the items on, and show how many there are so far."""
+    return counted(items, progress(task, unit))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -21,9 +21,6 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.specs import parse_integer
 from fairseq_ssl.text.tokenization import SUBWORDS
 
-LENGTH_PENALTY = 20
-"""A longer sentence's length to a higher power is beyond what a float holds."""
-
 
 def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     """Return an argparse type: an integer of this range."""
@@ -58,11 +55,6 @@ def check_range(option: str, value: float, least: float, most: float) -> None:
     """Refuse a number outside of [least, most], and what is none."""
     if not least <= value <= most:
         raise UsageError(f"{option} is {value}; expected {least} to {most}.")
-
-
-def check_length_penalty(value: float, least: float = -LENGTH_PENALTY) -> None:
-    """Refuse a --lenpen that a length can not be raised to."""
-    check_range("--lenpen", value, least, LENGTH_PENALTY)
 
 
 def check_output(output: Path | None, *read: Path | None, option: str = "output") -> None:
@@ -277,6 +269,8 @@ def add_rewriting(parser: argparse._ActionsContainer, subwords: str | None = Non
     )
 
 
+LENGTH_PENALTY = 20
+"""Maximum length penalty: a larger power of a sentence length exceeds the range of a float."""
 STDIN = "-"
 MAX_JOBS = 1000
 MAX_BLOCK = 2**20

@@ -195,7 +195,7 @@ MAX_TOKENS = 10_000
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that can not be noised, by its place among those of its block, from 1."""
+    """A line that cannot be noised, with its position in the block, from 1."""
 
     place: int
     what: str
@@ -344,7 +344,7 @@ def corpus_noise(
 
 
 def split_bad_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
-    """Return the lines with words, by their places, and those that can not be noised."""
+    """Return the lines that can be noised, with their positions, and the bad lines."""
     good, bad = [], []
     for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n")):
         try:

@@ -24,7 +24,7 @@ OVERWRITE = " #fairseq:overwrite"
 
 
 def is_padding_entry(symbol: str) -> bool:
-    """Tell what fairseq has put into a dictionary to make it longer."""
+    """Return True for an entry that fairseq added to pad the dictionary."""
     return FILLER.fullmatch(symbol) is not None
 
 
@@ -62,7 +62,7 @@ def write_counts(counts: Mapping[str, int], path: Path) -> None:
 
 
 def check_tag(tag: str) -> None:
-    """Refuse what can not be one token of a line and one entry of a dictionary."""
+    """Reject a tag that is not a token of a line and an entry of a dictionary."""
     if tag.split() != [tag]:
         raise UsageError(f"The tag is {tag!r}; expected one word without spaces, as <BT>.")
     if tag in RESERVED:
