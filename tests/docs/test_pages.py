@@ -1,0 +1,127 @@
+"""The commands and programs of the documentation run, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import VERBS, Parser
+from tests.conftest import ROOT
+from tests.docs.page_blocks import (
+    NEEDS,
+    SHOWN,
+    Block,
+    Session,
+    blocks,
+    matches,
+    simple_commands,
+    transcript,
+)
+
+PAGES = [path for path in sorted(ROOT.glob("docs/**/*.md")) if path.name != "api.md"]
+"""docs/api.md has a test of its own, tests/unit/test_public_api.py."""
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    if not any(is_run(block) for block in found):
+        return
+    folder, scripts = tmp_path / "page", tmp_path / "scripts"
+    folder.mkdir()
+    scripts.mkdir()
+    session = Session(folder, scripts)
+    try:
+        for block in filter(is_run, found):
+            run_block(session, block, f"{name_of(page)}, line {block.line}")
+    finally:
+        session.close()
+
+
+def is_run(block: Block) -> bool:
+    return not block.needs and block.language not in SHOWN
+
+
+def run_block(session: Session, block: Block, place: str) -> None:
+    if block.language == "console":
+        for command, shown in transcript(block.text):
+            succeeded, output = session.run(command)
+            assert succeeded, f"{place}: {command}\n{output}"
+            assert matches(shown, output), (
+                f"{place}: {command}\nshown:\n{shown}\nprinted:\n{output}"
+            )
+    else:
+        run = session.run_python if block.language == "python" else session.run
+        succeeded, output = run(block.text)
+        assert succeeded, f"{place}:\n{block.text}\n{output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_block_names_its_language_and_what_it_needs(page: Path) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        place = f"{name_of(page)}, line {block.line}"
+        assert block.language in ("bash", "console", "python", *SHOWN), place
+        assert block.needs in ("", *NEEDS), place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_that_need_data_have_known_flags(page: Path) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.needs and block.language in ("bash", "console"):
+            text = block.text
+            if block.language == "console":
+                text = "".join(command for command, _ in transcript(text))
+            for words in simple_commands(text):
+                fault = fault_of(words)
+                assert not fault, f"{name_of(page)}, line {block.line}: {' '.join(words)}: {fault}"
+
+
+def fault_of(words: list[str]) -> str:
+    """Return what the parser of a command would print, or an empty string."""
+    if words[0] == "fairseq-ssl":
+        return fault_of_verb(words[1:])
+    if words[0] in FAIRSEQ:
+        unknown = [word for word in words if word.startswith("--")]
+        unknown = [word for word in unknown if word.partition("=")[0] not in fairseq_flags()]
+        return f"unknown: {' '.join(unknown)}" if unknown else ""
+    return ""
+
+
+FAIRSEQ = {f"fairseq-{name}" for name in ("train", "generate", "interactive", "preprocess")}
+
+
+@cache
+def fairseq_flags() -> set[str]:
+    from fairseq import options
+
+    from tests.recipes.test_flag_tables import flags_of, known
+
+    parsers = (options.get_preprocessing_parser(), options.get_interactive_generation_parser())
+    return known().union(*map(flags_of, parsers))
+
+
+def fault_of_verb(words: list[str]) -> str:
+    name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in VERBS), "")
+    if not name:
+        return f"no verb {' '.join(words[:1])}"
+    parser = Parser()
+    importlib.import_module(VERBS[name]).add_arguments(parser)
+    rest = words[len(name.split()) :]
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            _, unknown = parser.parse_known_args([word for word in rest if word != "..."])
+            parser.refuse_unknown(unknown)
+    except SystemExit:
+        if "..." not in rest or "the following arguments are required" not in printed.getvalue():
+            return printed.getvalue()
+    return ""
