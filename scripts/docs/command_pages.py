@@ -1,0 +1,242 @@
+"""The command reference: a page for each verb of fairseq-ssl, generated from its parser."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import re
+from collections.abc import Iterator
+
+from fairseq_ssl.cli.main import VERBS, Parser
+
+USAGE_WIDTH = 88
+GUIDES = {
+    "average": "export",
+    "back-translate": "back_translation",
+    "classify": "classification",
+    "confusion-sets": "noise",
+    "edits": "edit_tagging",
+    "export": "export",
+    "filter": "filters",
+    "filter learned": "filters",
+    "learner-errors": "noise",
+    "length-bleu": "positions",
+    "noise": "noise",
+    "position-data": "positions",
+    "report": "reports",
+    "rerank": "reranking",
+    "score": "scoring",
+    "shift-similarity": "positions",
+    "swapped-bleu": "positions",
+    "token-wins": "positions",
+}
+"""The guide that explains a verb."""
+GROUPS = {"positional arguments": "Arguments", "options": "Options"}
+INTRODUCTION = """\
+# Commands
+
+Each page describes a command: its usage, arguments and options with their defaults, and examples.
+The pages are generated from the parsers, so `fairseq-ssl COMMAND --help` prints the same text. The
+options that the plug-in adds to `fairseq-train` and `fairseq-generate` are listed on the page
+[Options of fairseq-train](fairseq-options.md).
+
+"""
+CONVENTIONS = """
+## Input and output
+
+Text is UTF-8, with one sentence a line. A name that ends with `.gz` is a compressed file, and `-`
+is stdin. A command writes to a temporary file and renames it, so an output is complete or absent.
+Beside each output is a `.json` file with the options that generated it. An existing output is
+overwritten only with `--force`.
+
+A byte-order mark at the beginning is removed. If the first line ends with CR LF, every CR before a
+LF is removed. In both cases, a line on stderr names the file. UTF-16 and UTF-32 are rejected.
+
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | success |
+| 1 | error in the data: a missing, unreadable or malformed file |
+| 2 | usage error: an unknown option, a value out of range, or incompatible options |
+| 130 | interrupted by Ctrl-C |
+
+An error is one line on stderr. `--debug` shows the traceback.
+"""
+
+
+def pages() -> dict[str, str]:
+    """Return the pages by file name."""
+    return {"index.md": index_page(), **{page_name(verb): verb_page(verb) for verb in VERBS}}
+
+
+def page_name(verb: str) -> str:
+    """Return the file name of a verb's page."""
+    return verb.replace(" ", "-") + ".md"
+
+
+def index_page() -> str:
+    """Return the list of commands."""
+    rows = ["| command | description |", "| --- | --- |"]
+    for verb in VERBS:
+        summary = escape(importlib.import_module(VERBS[verb]).SUMMARY)
+        rows.append(f"| [`fairseq-ssl {verb}`]({page_name(verb)}) | {summary} |")
+    return INTRODUCTION + "\n".join(rows) + "\n" + CONVENTIONS
+
+
+def verb_page(verb: str) -> str:
+    """Return the page of a verb, with a section for each step."""
+    module = importlib.import_module(VERBS[verb])
+    parser = Parser(prog=f"fairseq-ssl {verb}", description=module.SUMMARY)
+    module.add_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parts = [f"# fairseq-ssl {verb}", sentence(module.SUMMARY), usage(parser)]
+    steps = list(steps_of(parser))
+    if steps:
+        parts.append(table_of_steps(parser, steps))
+    else:
+        parts += options(parser, is_page=True)
+    parts.append(f"## Examples\n\n```bash\n{dedent(module.EXAMPLES)}\n```")
+    for name, summary, step in steps:
+        parts += [f"## fairseq-ssl {verb} {name}", sentence(summary), usage(step)]
+        parts += options(step, is_page=False)
+    parts.append(see_also(verb))
+    return "\n\n".join(parts) + "\n"
+
+
+def steps_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Yield name, summary and parser of each step."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                yield choice.dest, choice.help or "", action.choices[choice.dest]
+
+
+def table_of_steps(
+    parser: argparse.ArgumentParser, steps: list[tuple[str, str, argparse.ArgumentParser]]
+) -> str:
+    """Return a table of steps with links to their sections."""
+    rows = ["| step | description |", "| --- | --- |"]
+    for name, summary, step in steps:
+        rows.append(f"| [`{name}`](#{anchor(step.prog)}) | {escape(summary)} |")
+    return "\n".join(rows)
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and pymdownx.slugs build it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """Return the usage as a block of code."""
+    parser.formatter_class = functools.partial(argparse.HelpFormatter, width=USAGE_WIDTH)
+    lines = parser.format_usage().removeprefix("usage: ").rstrip().splitlines()
+    indented = [f"    {line.strip()}" for line in lines[1:]]
+    return "\n".join(["```{ .text .usage }", lines[0], *indented, "```"])
+
+
+def options(parser: argparse.ArgumentParser, is_page: bool) -> Iterator[str]:
+    """Yield the groups of arguments, each with a heading if the parser has a page of its own."""
+    for group in parser._action_groups:
+        actions = [action for action in group._group_actions if is_documented(action)]
+        if not actions:
+            continue
+        title = GROUPS.get(group.title or "", sentence(group.title or "").rstrip("."))
+        yield f"## {title}" if is_page else f"**{title}**"
+        if group.description:
+            yield f"```text\n{dedent(group.description)}\n```"
+        yield table(actions)
+
+
+def is_documented(action: argparse.Action) -> bool:
+    """Return True for an argument with a row of its own."""
+    return not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)) and (
+        action.help != argparse.SUPPRESS
+    )
+
+
+def table(actions: list[argparse.Action]) -> str:
+    """Return a table of arguments: name, default, description."""
+    rows = ["| name | default | description |", "| --- | --- | --- |"]
+    for action in actions:
+        description, default = split_default(help_of(action), action)
+        rows.append(f"| {names_of(action)} | {default} | {description} |")
+    return '<div class="options" markdown>\n\n' + "\n".join(rows) + "\n\n</div>"
+
+
+def names_of(action: argparse.Action) -> str:
+    """Return the flags of an argument, and its values."""
+    values = metavar_of(action)
+    if not action.option_strings:
+        return code(values)
+    flags = ", ".join(code(flag) for flag in action.option_strings)
+    return f"{flags} {code(values)}" if values else flags
+
+
+def metavar_of(action: argparse.Action) -> str:
+    """Return the placeholder of an argument's values, or an empty string for a switch."""
+    if action.nargs == 0:
+        return ""
+    formatter = argparse.HelpFormatter("")
+    get_default = (
+        formatter._get_default_metavar_for_optional
+        if action.option_strings
+        else formatter._get_default_metavar_for_positional
+    )
+    return str(formatter._format_args(action, get_default(action)))
+
+
+def help_of(action: argparse.Action) -> str:
+    """Return the help text with its placeholders replaced."""
+    return argparse.HelpFormatter("")._expand_help(action) if action.help else ""
+
+
+def split_default(text: str, action: argparse.Action) -> tuple[str, str]:
+    """Return the description and the default, which the help text has in parentheses."""
+    default = "required" if action.required and action.option_strings else ""
+    found = re.search(r" ?\((?:default: ((?:[^()]|\([^()]*\))*))\)", text)
+    if found:
+        text, default = text[: found.start()] + text[found.end() :], found[1]
+    elif not default and isinstance(action, argparse._StoreTrueAction):
+        default = "off"
+    return escape(text), escape(default)
+
+
+def sentence(text: str) -> str:
+    """Return a summary as a sentence."""
+    text = text.removesuffix(", ...").rstrip(".")
+    return escape(text[:1].upper() + text[1:]) + "."
+
+
+def see_also(verb: str) -> str:
+    """Return the last section, with links."""
+    links = [
+        "- [Exit codes](index.md#exit-codes) and [input and output](index.md#input-and-output)"
+    ]
+    if verb in GUIDES:
+        links.insert(0, f"- [Guide](../guides/{GUIDES[verb]}.md)")
+    return "## See also\n\n" + "\n".join(links)
+
+
+def dedent(text: str) -> str:
+    """Remove the indentation that all lines share."""
+    lines = text.strip("\n").splitlines()
+    width = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join(line[width:] for line in lines)
+
+
+def code(text: str) -> str:
+    """Return inline code for a cell of a table."""
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def escape(text: str) -> str:
+    """Escape text for a cell of a table, and mark flags as code."""
+    pieces = re.split(r"(`[^`]*`|(?<![\w-])--[a-z][\w-]*)", text)
+    return "".join(
+        code(piece.strip("`"))
+        if index % 2
+        else re.sub(r"([*_|\[\]])", r"\\\1", piece).replace("<", "&lt;")
+        for index, piece in enumerate(pieces)
+    )

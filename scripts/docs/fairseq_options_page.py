@@ -1,0 +1,118 @@
+"""The page of the options that the plug-in adds to fairseq's commands."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from command_pages import escape, table
+
+import fairseq_ssl
+
+INTRODUCTION = """\
+# Options of fairseq-train
+
+The names that `--user-dir "$(fairseq-ssl user-dir)"` adds to `fairseq-train`, `fairseq-generate`,
+`fairseq-interactive` and `fairseq-validate`, with their options. The page is generated from the
+registered classes. Options that a class inherits from fairseq are not repeated.
+"""
+
+METAVARS: dict[Any, str] = {int: "N", float: "X"}
+"""Placeholder of an option's values, by type."""
+
+
+def page() -> str:
+    """Return the page."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    fairseq_ssl.register()
+    logging.root.handlers[:] = handlers  # fairseq logs everything to stderr
+    logging.root.setLevel(level)
+    from fairseq.models import MODEL_REGISTRY
+    from fairseq.registry import REGISTRIES
+    from fairseq.tasks import TASK_REGISTRY
+
+    parts = [INTRODUCTION]
+    kinds = {
+        ("Tasks", "--task"): TASK_REGISTRY,
+        ("Criterions", "--criterion"): REGISTRIES["criterion"]["registry"],
+        ("Optimizers", "--optimizer"): REGISTRIES["optimizer"]["registry"],
+        ("Models", "--arch"): MODEL_REGISTRY,
+    }
+    for (title, flag), registry in kinds.items():
+        parts.append(f"## {title}")
+        for name, cls in sorted(registry.items()):
+            if is_own(cls):
+                parts += section(name, cls, flag)
+    return "\n\n".join(parts) + "\n"
+
+
+def is_own(cls: type) -> bool:
+    """Return True for a class of this package."""
+    return cls.__module__.startswith("fairseq_ssl.")
+
+
+def section(name: str, cls: Any, flag: str) -> Iterator[str]:
+    """Yield the section of a registered class."""
+    yield f"### {name}"
+    yield prose(inspect.getdoc(cls) or "")
+    if flag == "--arch":
+        yield from architectures(name)
+    else:
+        yield f"Select it with `{flag} {name}`."
+    stock = next(base for base in cls.__mro__ if not is_own(base))
+    inherited = {option for action in actions_of(stock) for option in action.option_strings}
+    actions = [action for action in actions_of(cls) if not inherited & {*action.option_strings}]
+    actions = [action for action in actions if action.option_strings and not is_hidden(action)]
+    if inherited - {"-h", "--help"}:
+        yield f"It also has the options of fairseq's `{stock.__name__}`."
+    for action in actions:
+        action.metavar = action.metavar or METAVARS.get(action.type, "VALUE")
+    if actions:
+        yield table(actions)
+
+
+def is_hidden(action: argparse.Action) -> bool:
+    """Return True for an option that --help does not show."""
+    return action.help == argparse.SUPPRESS
+
+
+def actions_of(cls: Any) -> list[argparse.Action]:
+    """Return the arguments that a class declares, those of its dataclass included."""
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    if hasattr(cls, "add_args"):
+        cls.add_args(parser)
+    return parser._actions
+
+
+def architectures(model: str) -> Iterator[str]:
+    """Yield a table of the architectures of a model, with the values in which they differ."""
+    from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
+
+    names = [arch for arch, owner in ARCH_MODEL_NAME_REGISTRY.items() if owner == model]
+    values = {}
+    for arch in names:
+        args = argparse.Namespace()
+        ARCH_CONFIG_REGISTRY[arch](args)
+        values[arch] = vars(args)
+    if len(names) < 2:
+        yield f"Select it with `--arch {model}`."
+        return
+    keys = [
+        key for key in values[names[0]] if len({str(values[arch].get(key)) for arch in names}) > 1
+    ]
+    flags = [f"`--{key.replace('_', '-')}`" for key in keys]
+    rows = [f"| architecture | {' | '.join(flags)} |", "| --- |" + " --- |" * len(keys)]
+    for arch in names:
+        cells = [escape(str(values[arch].get(key, ""))) for key in keys]
+        rows.append(f"| `--arch {arch}` | {' | '.join(cells)} |")
+    yield "Architectures, and the defaults in which they differ:"
+    yield "\n".join(rows)
+
+
+def prose(docstring: str) -> str:
+    """Return a docstring as Markdown."""
+    return re.sub(r"``([^`]+)``", r"`\1`", docstring).replace("<", "&lt;")

@@ -1,0 +1,33 @@
+"""mkdocs hook: adds the generated pages to the site. mkdocs.yml names this file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import command_pages
+import generated_pages
+from mkdocs.structure.files import File, Files
+
+from fairseq_ssl.cli.main import VERBS
+
+
+def on_config(config: Any) -> Any:
+    """Fill the list of commands in the navigation."""
+    listed = [
+        "commands/index.md",
+        *({verb: f"commands/{command_pages.page_name(verb)}"} for verb in VERBS),
+        "commands/fairseq-options.md",
+    ]
+    for section in config.nav:
+        for title, items in section.items():
+            if title == "Reference":
+                items[0]["Commands"] = listed
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages."""
+    generated_pages.pages.cache_clear()
+    for path, text in generated_pages.pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
