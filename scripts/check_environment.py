@@ -1,8 +1,8 @@
-"""Tell whether this interpreter has all that pyproject.toml asks for, by metadata alone.
+"""Check that the environment has the requirements of pyproject.toml, without importing packages.
 
-Prints what is missing and ends with exit code 1, or prints nothing. With --dev what the
-tests need counts too; with --pinned the versions must also be those of constraints.txt.
-Needs only the standard library and pip.
+Prints missing requirements and exits with 1, or prints nothing. --dev includes the requirements of
+the tests. --pinned also checks the versions in constraints.txt. Needs only the standard library and
+pip.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ except ImportError:
 HERE = Path(__file__).resolve().parent
 NAME = "fairseq-ssl"
 STOCK = "fairseq"
-"""The stock release of fairseq serves as well where it is installed."""
+"""The stock release of fairseq, accepted in place of fairseq-fixed."""
 
 
 def requirements(extra: str) -> Iterator[Requirement]:
-    """Yield what the package and one of its extras need, extras of itself unfolded."""
+    """Yield the requirements of the package and one extra, with its own extras expanded."""
     declared = importlib.metadata.requires(NAME) or []
-    wanted, seen = [extra], set()
+    pending, seen = [extra], set()
     yield from (r for r in map(Requirement, declared) if not _extra(r))
-    while wanted:
-        extra = wanted.pop()
+    while pending:
+        extra = pending.pop()
         seen.add(extra)
         for requirement in map(Requirement, declared):
             if _extra(requirement) and _applies(requirement, extra):
                 if requirement.name == NAME:
-                    wanted += requirement.extras - seen
+                    pending += requirement.extras - seen
                 else:
                     yield requirement
 
@@ -49,7 +49,7 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 
 
 def pins() -> Iterator[Requirement]:
-    """Yield the pinned versions that hold for this interpreter."""
+    """Yield the pinned versions that apply to this interpreter."""
     for line in (HERE / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             requirement = Requirement(line)
@@ -58,7 +58,7 @@ def pins() -> Iterator[Requirement]:
 
 
 def version(name: str) -> str | None:
-    """Return the installed version of a distribution."""
+    """Return the installed version of a distribution, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -66,7 +66,7 @@ def version(name: str) -> str | None:
 
 
 def problems(extra: str, pinned: bool) -> Iterator[str]:
-    """Yield one line for each thing that is not as it should be."""
+    """Yield a line for each missing requirement or wrong version."""
     if version(NAME) is None or not _from_this_checkout():
         yield f"{NAME} is not installed from {HERE.parent}"
         return
@@ -75,12 +75,13 @@ def problems(extra: str, pinned: bool) -> Iterator[str]:
         if found is None and requirement.name == "fairseq-fixed" and version(STOCK):
             continue
         if found is None or not requirement.specifier.contains(found, prereleases=True):
-            yield f"{requirement} is needed, {found or 'nothing'} is installed"
+            installed = f"{found} is installed" if found else "it is not installed"
+            yield f"{requirement} is required, but {installed}"
     if pinned:
         for requirement in pins():
             found = version(requirement.name)
             if found and not requirement.specifier.contains(found, prereleases=True):
-                yield f"{requirement} is pinned, {found} is installed"
+                yield f"{requirement} is pinned, but {found} is installed"
 
 
 def _from_this_checkout() -> bool:
@@ -92,7 +93,7 @@ def _from_this_checkout() -> bool:
 
 
 def main() -> int:
-    """Print all problems."""
+    """Print the problems. Return 1 if there are any."""
     asked = sys.argv[1:]
     found = list(problems("dev" if "--dev" in asked else "all", "--pinned" in asked))
     print("\n".join(found), end="\n" if found else "")

@@ -1,8 +1,8 @@
-"""Record fairseq's own tests with a pytest plug-in, and compare runs with and without fairseq_ssl.
+"""Pytest plug-in that records fairseq's own tests, and comparison of runs with and without us.
 
-scripts/test_fairseq_suite.sh calls both parts. A file of results has a line for each phase of a
-test: the outcome, a tab, the test's id. Its name is VARIANT.RUN.tsv; run 0 has all tests, the later
-runs repeat the tests that differ.
+scripts/test_fairseq_suite.sh uses both parts. A results file VARIANT.RUN.tsv has a line for each
+phase of a test: outcome, tab, id of the test. Run 0 has all tests. Later runs repeat the tests that
+differ.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ import pytest
 
 PLUG_IN = "plug-in"
 VARIANTS = ("stock", "unprotected", PLUG_IN)
-"""unprotected: stock with torch's weights_only switched off, which fairseq's checkpoints need."""
+"""`unprotected` is stock fairseq without torch's weights_only, which rejects its checkpoints."""
 
 OUTCOMES = ("passed", "skipped", "failed")
-"""From best to worst: the outcome of a test is that of its worst phase."""
+"""Outcomes from best to worst. A test has the outcome of its worst phase."""
 
 Results = dict[str, str]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that scripts/test_fairseq_suite.sh passes."""
-    parser.addoption("--results", type=Path, required=True, help="file of results to write")
-    parser.addoption("--only", type=Path, help="file of the ids of the tests to run")
-    parser.addoption("--data-seed", type=int, default=0, help="seed set before each test")
+    parser.addoption("--results", type=Path, required=True, help="results file to write")
+    parser.addoption("--only", type=Path, help="file with ids of the tests to run")
+    parser.addoption(
+        "--data-seed", type=int, default=0, help="random seed set before each test (default: 0)"
+    )
     parser.addoption("--load-plug-in", action="store_true", help="register fairseq_ssl first")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Open the file of results. With --load-plug-in, register fairseq_ssl before tests import."""
+    """Open the results file. With --load-plug-in, register fairseq_ssl before the tests import."""
     if config.getoption("--load-plug-in"):
         import fairseq_ssl
 
@@ -46,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of --only. As arguments, an id that is not found would end the whole run."""
+    """Keep the tests of --only. As arguments of pytest, an unknown id would be an error."""
     path = config.getoption("--only")
     if path:
         wanted = set(path.read_text().splitlines())
@@ -55,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Set the seed of the random data of a test, so that all variants draw the same data.
+    """Set the random seed before each test, so that all variants use the same data.
 
     test_max_positions, for example, passes with about 5 of 8 seeds, with the plug-in and without.
     """
@@ -70,7 +72,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 class Recorder:
-    """Writes each outcome at once, so that a crash loses no results of earlier tests."""
+    """Writer of outcomes, unbuffered: a crash does not lose the results of earlier tests."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
@@ -81,7 +83,7 @@ class Recorder:
             self._file.write(f"{report.outcome}\t{report.nodeid}\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record setup, call or teardown of a test."""
+        """Record the setup, call or teardown of a test."""
         self._file.write(f"{report.outcome}\t{report.nodeid}\n")
 
 
@@ -95,7 +97,7 @@ def read_results(path: Path) -> Results:
 
 
 def differing_tests(first: Results, second: Results) -> set[str]:
-    """Return the tests that pass in one run only."""
+    """Return the tests that pass in exactly one of two runs."""
     return _passed(first) ^ _passed(second)
 
 
@@ -105,7 +107,7 @@ def _passed(results: Results) -> set[str]:
 
 @dataclass(frozen=True)
 class Difference:
-    """How often a test that differs in run 0 passes when it is repeated."""
+    """A test that differs in run 0, with its number of passes in the repeats."""
 
     test: str
     repeats: int
@@ -122,7 +124,7 @@ class Difference:
 
 
 def compare(without: Sequence[Results], with_plug_in: Sequence[Results]) -> list[Difference]:
-    """Return the differences of run 0, judged by the runs that repeat them."""
+    """Return the tests that differ in run 0, with the results of the repeats."""
     tests = sorted(differing_tests(without[0], with_plug_in[0]))
     repeats = len(without) - 1
     if tests and (repeats < 1 or len(with_plug_in) != len(without)):
@@ -137,7 +139,7 @@ def compare(without: Sequence[Results], with_plug_in: Sequence[Results]) -> list
 def read_runs(folder: Path) -> dict[str, list[Results]]:
     """Return the runs of each variant, run 0 first.
 
-    Run 0 of `unprotected` has the tests alone that do not pass in `stock`.
+    Run 0 of `unprotected` has only the tests that do not pass in `stock`.
     """
     runs: dict[str, list[Results]] = {}
     for variant in VARIANTS:
@@ -149,13 +151,13 @@ def read_runs(folder: Path) -> dict[str, list[Results]]:
 
 
 def compare_variants(runs: dict[str, list[Results]]) -> dict[str, list[Difference]]:
-    """Return the differences of the plug-in from each of the other variants."""
+    """Return the differences between the plug-in and each other variant."""
     others = {variant: found for variant, found in runs.items() if variant != PLUG_IN}
     return {variant: compare(found, runs[PLUG_IN]) for variant, found in others.items()}
 
 
 def report(runs: dict[str, list[Results]]) -> Iterator[str]:
-    """Yield the counts of each variant, and each difference of the plug-in."""
+    """Yield the counts of each variant and the differences of the plug-in."""
     yield f"{'':<12}" + "".join(f"{outcome:>9}" for outcome in OUTCOMES)
     for variant, (everything, *_) in runs.items():
         counts = Counter(everything.values())
@@ -175,12 +177,16 @@ def report(runs: dict[str, list[Results]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print ids of tests to run, or the report. Return 1 if the report has a lost test."""
+    """Print test ids or the report. Return 1 if the report has a lost test."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of files of results")
-    parser.add_argument("--failing", action="store_true", help="print what `stock` does not pass")
+    parser.add_argument("folder", type=Path, help="folder of results files")
     parser.add_argument(
-        "--differing", choices=VARIANTS, help="print what the plug-in and this variant differ in"
+        "--failing", action="store_true", help="print the tests that do not pass in `stock`"
+    )
+    parser.add_argument(
+        "--differing",
+        choices=VARIANTS,
+        help="print the tests that differ between the plug-in and this variant",
     )
     options = parser.parse_args(arguments)
     runs = read_runs(options.folder)
@@ -197,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _differing(runs: dict[str, list[Results]], variant: str) -> set[str]:
-    """Return the differences of a variant; those of all variants for the plug-in itself."""
+    """Return the tests that differ from a variant, or from any variant for the plug-in itself."""
     others = set(VARIANTS) - {PLUG_IN} if variant == PLUG_IN else {variant}
     return set().union(*(differing_tests(runs[each][0], runs[PLUG_IN][0]) for each in others))
 

@@ -1,7 +1,7 @@
-"""The table of examples/README.md: each paper's recipe, and what it got beside the paper's numbers.
+"""Table of recipes in examples/README.md: results in the paper and ours.
 
-Its rows are the papers of fairseq_ssl/papers.py and what examples/RECIPE/results.json holds; each
-number of ours stands in that recipe's README too, with how it was measured.
+The rows combine the papers in fairseq_ssl/papers.py with examples/RECIPE/results.json. Each of our
+numbers must also be in the README of its recipe, with its command.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BEGIN, END = "<!-- made by: python scripts/recipes.py --write -->\n", "<!-- end 
 
 
 def table() -> str:
-    """Return the table."""
+    """Return the table as Markdown."""
     return "".join(f"{row}\n" for row in rows())
 
 
 def rows() -> Iterator[str]:
-    """Yield its rows."""
+    """Yield the rows of the table."""
     yield "| paper | recipe | what | the paper's | ours |"
     yield "| --- | --- | --- | --- | --- |"
     for paper in PAPERS:
@@ -39,29 +39,33 @@ def rows() -> Iterator[str]:
 
 
 def results_of(recipe: str) -> list[dict[str, str]]:
-    """Return what a recipe got: what, the paper's number, ours."""
+    """Return the results of a recipe: description, the paper's number and ours."""
     path = ROOT / "examples" / recipe / "results.json"
     found: list[dict[str, str]] = json.loads(path.read_text("utf-8")) if path.exists() else []
     return found
 
 
 def faults() -> Iterator[str]:
-    """Tell of numbers that the README of their recipe does not have, and of a page that is old."""
+    """Yield numbers that are missing from the README of their recipe, and an outdated table."""
     for paper in PAPERS:
         page = (ROOT / "examples" / paper.key / "README.md").read_text("utf-8")
         for found in results_of(paper.key):
             for number in re.findall(r"\d+\.\d+", found["ours"]):
                 if number not in page:
-                    yield f"examples/{paper.key}/results.json has {number}; its README has not."
+                    yield f"examples/{paper.key}/results.json has {number}. Its README does not."
     if table() not in PAGE.read_text("utf-8"):
-        yield "examples/README.md has another table: python scripts/recipes.py --write"
+        yield "examples/README.md is outdated. Run: python scripts/recipes.py --write"
 
 
 def main() -> int:
-    """Print the table, or write it, or check it."""
+    """Print, write or check the table. Return 1 if the check fails."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--write", action="store_true", help="put it into examples/README.md")
-    options.add_argument("--check", action="store_true", help="fail where it is not that of there")
+    options.add_argument(
+        "--write", action="store_true", help="write the table to examples/README.md"
+    )
+    options.add_argument(
+        "--check", action="store_true", help="exit with 1 if examples/README.md is outdated"
+    )
     args = options.parse_args()
     if args.write:
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)

@@ -1,8 +1,8 @@
-"""Checks of the structure: sizes of files and functions, names, what may stand below `cli`.
+"""Check the structure: sizes of files and functions, names, use of the command line below `cli`.
 
 python scripts/structure.py            print the table of sizes
-python scripts/structure.py --write    put the tables into CONTRIBUTING.md
-python scripts/structure.py --check    exit with 1 where a rule is broken or a table is old
+python scripts/structure.py --write    write the table to CONTRIBUTING.md
+python scripts/structure.py --check    exit with 1 if a rule is broken or the table is outdated
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ PACKAGE = "fairseq_ssl"
 FOLDERS = (PACKAGE, "scripts", "examples", "tests")
 MAX_FILE, MAX_FUNCTION, MAX_MODULES, MAX_CLI = 450, 60, 190, 5400
 SMALL = 60
-"""Lines below which a module with one importer belongs to its importer."""
+"""Minimum number of lines of a module with one importer. Shorter modules belong to it."""
 SMALL_MODULES: dict[str, str] = {}
-"""Exceptions, with the reason."""
+"""Exceptions to this rule, with the reason."""
 BELOW_CLI = (
     *("analysis", "checkpoints", "edits", "filters", "inference", "io", "learned_filter"),
     *("metrics", "noise", "report", "rerank", "text"),
 )
-"""Packages that do not know the command line: no argparse, no printing, no flags."""
+"""Packages without argparse, printing and names of flags."""
 ALLOWED_FLAGS = {
-    "checkpoints": "flags of fairseq-train, which wrote the checkpoints",
+    "checkpoints": "flags of fairseq-train, stored in checkpoints",
     "noise": "flags of aspell",
 }
 ALLOWED = {
-    ("checkpoints", "imports argparse"): "checkpoints of fairseq hold Namespaces",
-    ("text", "uses sys.stderr"): "subword-nmt prints while it trains",
+    ("checkpoints", "imports argparse"): "checkpoints of fairseq contain Namespaces",
+    ("text", "uses sys.stderr"): "subword-nmt prints during training",
 }
 FLAG = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
 BEGIN, END = "<!-- structure: begin -->", "<!-- structure: end -->"
@@ -56,7 +56,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Module:
-    """A Python file."""
+    """A parsed Python file."""
 
     path: Path
     text: str
@@ -64,28 +64,28 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The path in the repository."""
+        """The path relative to the repository."""
         return str(self.path.relative_to(ROOT))
 
     @property
     def lines(self) -> int:
-        """The number of lines."""
+        """The number of lines of the file."""
         return self.text.count("\n")
 
     @property
     def is_init(self) -> bool:
-        """True for a package's own file."""
+        """True for `__init__.py` and `__main__.py`."""
         return self.path.name in ("__init__.py", "__main__.py")
 
     def functions(self) -> Iterator[Definition]:
-        """Yield all functions, with methods and inner functions."""
+        """Yield all functions, including methods and nested functions."""
         return (node for node in ast.walk(self.tree) if isinstance(node, Definition))
 
 
 def main() -> None:
-    """Print, write or check."""
+    """Print the table of sizes, write it, or check the rules."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--check", action="store_true", help="fail where a rule is broken")
+    options.add_argument("--check", action="store_true", help="exit with 1 if a rule is broken")
     options.add_argument("--write", action="store_true", help="write the table to CONTRIBUTING.md")
     args = options.parse_args()
     table = "\n".join(size_table())
@@ -101,21 +101,21 @@ def main() -> None:
         return
     broken = [*long_code(), *module_problems(), *name_problems(), *cli_problems()]
     if updated != text:
-        broken.append("CONTRIBUTING.md has an old table: python scripts/structure.py --write")
+        broken.append("CONTRIBUTING.md is outdated. Run: python scripts/structure.py --write")
     if broken:
         sys.exit("\n".join(broken))
 
 
 @cache
 def modules(folder: str) -> list[Module]:
-    """Return the Python files of a folder that are not empty."""
+    """Return the non-empty Python files of a folder."""
     paths = sorted(path for path in (ROOT / folder).rglob("*.py") if path.stat().st_size)
     texts = [path.read_text(encoding="utf-8") for path in paths]
     return [Module(path, text, ast.parse(text)) for path, text in zip(paths, texts, strict=True)]
 
 
 def size_table() -> Iterator[str]:
-    """Yield the rows of the table, rounded so that small changes do not alter it."""
+    """Yield the rows of the table. Rounding keeps the table stable under small changes."""
     yield (
         "| | files | lines of a file, median | longest | of a function, median | longer than "
         f"{MAX_FUNCTION} (%) | functions typed (%) | public ones with a docstring (%) |"
@@ -145,18 +145,18 @@ def size_table() -> Iterator[str]:
 
 
 def rounded(number: float, step: int) -> str:
-    """Return a number rounded up to a multiple."""
+    """Return a number rounded up to a multiple of `step`, as an upper bound."""
     return f"≤ {-(-int(number) // step) * step}"
 
 
 def percent(facts: Iterable[bool]) -> str:
-    """Return the share of true facts, in steps of ten."""
+    """Return the percentage of true facts, rounded down to a multiple of ten, as a lower bound."""
     share = int(10 * statistics.mean(facts)) * 10
     return str(share) if share in (0, 100) else f"≥ {share}"
 
 
 def public_functions(tree: ast.Module | ast.ClassDef) -> Iterator[Definition]:
-    """Yield the functions and methods that other modules may call."""
+    """Yield the functions and methods without a leading underscore."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from public_functions(node)
@@ -165,13 +165,13 @@ def public_functions(tree: ast.Module | ast.ClassDef) -> Iterator[Definition]:
 
 
 def is_typed(function: Definition) -> bool:
-    """Return True if a function names a type."""
+    """Return True if a function has a type annotation."""
     arguments = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
     return bool(function.returns or any(one.annotation for one in arguments))
 
 
 def function_lines(function: Definition) -> int:
-    """Return the number of lines of a function, from its name on."""
+    """Return the number of lines of a function, without decorators."""
     assert function.end_lineno is not None
     return function.end_lineno - function.lineno + 1
 
@@ -181,38 +181,38 @@ def long_code() -> Iterator[str]:
     for folder in FOLDERS:
         for module in modules(folder):
             if module.lines > MAX_FILE:
-                yield f"{module.name} has {module.lines} lines; expected at most {MAX_FILE}"
+                yield f"{module.name} has {module.lines} lines. Expected at most {MAX_FILE}."
             for function in module.functions():
                 lines = function_lines(function)
                 if lines > MAX_FUNCTION:
                     where = f"{module.name}:{function.lineno}: {function.name}"
-                    yield f"{where} has {lines} lines; expected at most {MAX_FUNCTION}"
+                    yield f"{where} has {lines} lines. Expected at most {MAX_FUNCTION}."
 
 
 def module_problems() -> Iterator[str]:
-    """Yield modules that are too many, or too small to stand alone."""
+    """Yield an excess of modules, and modules that are too small."""
     files = [module for module in modules(PACKAGE) if not module.is_init]
     if len(files) > MAX_MODULES:
-        yield f"{PACKAGE} has {len(files)} modules; expected at most {MAX_MODULES}"
+        yield f"{PACKAGE} has {len(files)} modules. Expected at most {MAX_MODULES}."
     cli = sum(module.lines for module in modules(f"{PACKAGE}/cli"))
     if cli > MAX_CLI:
-        yield f"{PACKAGE}/cli has {cli} lines; expected at most {MAX_CLI}"
+        yield f"{PACKAGE}/cli has {cli} lines. Expected at most {MAX_CLI}."
     importers = importing_modules()
     for module in files:
         dotted = dotted_name(module)
         if module.lines < SMALL and len(importers[dotted]) == 1 and dotted not in SMALL_MODULES:
             (importer,) = importers[dotted]
-            yield f"{module.name} has {module.lines} lines and one importer, {importer}: merge them"
+            yield f"{module.name}: {module.lines} lines, one importer: {importer}. Merge them."
 
 
 def dotted_name(module: Module) -> str:
-    """Return the name that a module is imported by."""
+    """Return the dotted name of a module."""
     parts = module.path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def importing_modules() -> dict[str, set[str]]:
-    """Return for each module of the package the modules that import it."""
+    """Return the importers of each module of the package."""
     names = {dotted_name(module) for module in modules(PACKAGE)}
     importers: defaultdict[str, set[str]] = defaultdict(set)
     for module in modules(PACKAGE):
@@ -224,7 +224,7 @@ def importing_modules() -> dict[str, set[str]]:
 
 
 def name_problems() -> Iterator[str]:
-    """Yield names of modules, classes and type aliases that are used twice.
+    """Yield names of modules, classes and type aliases that are not unique.
 
     Verbs are exempt: `cli/noise.py` is the verb of the package `noise`.
     """
@@ -255,7 +255,7 @@ def public_types(tree: ast.Module) -> Iterator[str]:
 
 
 def cli_problems() -> Iterator[str]:
-    """Yield what only the command line may do, in the packages below it."""
+    """Yield uses of the command line in the packages below `cli`."""
     for folder in BELOW_CLI:
         for module in modules(f"{PACKAGE}/{folder}"):
             for node in ast.walk(module.tree):
@@ -267,7 +267,7 @@ def cli_problems() -> Iterator[str]:
 
 
 def command_line_use(node: ast.AST) -> str:
-    """Return what a node has to do with the command line, or an empty string."""
+    """Return the kind of use of the command line in a node, or an empty string."""
     if isinstance(node, ast.Import) and any(alias.name == "argparse" for alias in node.names):
         return "imports argparse"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":

@@ -1,11 +1,11 @@
-"""Files of the package with a function that is called in one request.
+"""Count the files of the package that take part in a request.
 
-Three lines go through `fairseq-interactive` with an edit tagger, `fairseq-ssl noise` and
-`fairseq-ssl back-translate`. Each request runs twice in this process, the second time under a
-profiler, so that nothing that happens while modules are imported is counted.
+Each request processes three lines: `fairseq-interactive` with an edit tagger, `fairseq-ssl noise`
+and `fairseq-ssl back-translate`. It runs twice in this process, the second time under a profiler,
+so that calls during the import of modules do not count.
 
-    python scripts/trace_request.py            the numbers
-    python scripts/trace_request.py --files    the files too, in the order of the first call
+    python scripts/trace_request.py            print the number of files
+    python scripts/trace_request.py --files    also print the files in the order of their first call
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PACKAGE = ROOT / "fairseq_ssl"
 LINES = "a b c\nd e\nf g a b\n"
 TAGGER = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-embed-dim", "8")
 Calls = dict[str, set[str]]
-"""The functions called in each file, files in the order of their first call."""
+"""Called functions by file, in the order of the first call."""
 
 
 def trace(request: Callable[[], None]) -> Calls:
-    """Run a request twice and return what the second run called."""
+    """Run a request twice and return the calls of the second run."""
     calls: Calls = {}
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def requests(folder: Path) -> dict[str, Callable[[], None]]:
-    """Write models with random weights and three lines, and return what to trace."""
+    """Write models with random weights and three lines. Return the requests by name."""
     sys.path.insert(0, str(ROOT))
     from fairseq_ssl.cli.main import main as command
     from tests.unit.inference import random_models
@@ -99,7 +99,7 @@ def requests(folder: Path) -> dict[str, Callable[[], None]]:
 
 
 def interactive(data: Path, tagger: Path) -> None:
-    """Correct the three lines."""
+    """Run fairseq-interactive on the three lines."""
     from fairseq import distributed_utils, options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq_cli import interactive

@@ -219,7 +219,7 @@ def check(recipe: Recipe, target: str, dry_run: str) -> int:
         )
     path = recipe.path(target)
     if path.exists() and not recipe.force and (record is None or record.finished):
-        _report(f"there already: {path}")
+        _report(f"up to date: {path}")
         return REUSE
     recipe.write(target, today)
     return BUILD

@@ -1,7 +1,7 @@
-"""Sentences a second: aggressive decoding over fairseq's greedy search, with the same model.
+"""Speed of aggressive decoding relative to fairseq's greedy search, in sentences/s, with one model.
 
-The weights are random, and the scores of the words to write are put in by hand: the source with
-one word replaced and one put in, each a third of the way from an end.
+The weights are random. A wrapper of the decoder raises the scores of a fixed target: the source
+with one word replaced and one word inserted, each a third of the way from an end.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ WORDS, END = 30_000, 2
 
 
 class Dictating:
-    """Stands before a decoder, and makes it prefer what follows each word.
+    """A wrapper of a decoder that raises the score of one next word after each word.
 
-    After a word of the target comes the next one of the target, and after a word that the
-    target has replaced, what comes after its replacement.
+    After a word of the target, this is the next word of the target. After a replaced word of the
+    source, it is the word after the replacement.
     """
 
     def __init__(self, decoder: Any) -> None:
@@ -34,17 +34,17 @@ class Dictating:
         decoder.extract_features, decoder.output_layer = self.extract_features, self.output_layer
 
     def dictate(self, source: list[int], target: list[int]) -> None:
-        """From now on, prefer what makes `target` of `source`."""
+        """Set the source and the target of the next search."""
         self.next = dict(zip([END, *target], [*target, END], strict=True))
         self.next[source[len(source) // 3]] = self.next[target[len(source) // 3]]
 
     def extract_features(self, tokens: Tensor, *rest: Any, **options: Any) -> Any:
-        """Remember the words."""
+        """Store the previous tokens and compute the features."""
         self.tokens = tokens[0].tolist()
         return self.decode(tokens, *rest, **options)
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """Add to the scores of the words that come next."""
+        """Compute the scores and raise the score of the next word of the target."""
         scores: Tensor = self.output(features)
         for place, token in enumerate(self.tokens[-scores.size(1) :]):
             scores[0, place, self.next[token]] += 1e4
@@ -52,13 +52,13 @@ class Dictating:
 
 
 def edited(source: list[int]) -> list[int]:
-    """Replace a word, and put one in."""
+    """Return the sentence with one word replaced and one word inserted."""
     early, late = len(source) // 3, 2 * len(source) // 3
     return [*source[:early], WORDS - 1, *source[early + 1 : late], WORDS - 2, *source[late:]]
 
 
 def search(kind: type[SequenceGenerator], args: Any) -> harness.Run:
-    """Return a run over --sentences sentences, each alone."""
+    """Return a run that decodes --sentences sentences one at a time."""
     task = models.words(WORDS)
     model, _ = models.build(args.arch, task)
     model = model.to(args.device).eval()
@@ -87,10 +87,10 @@ def search(kind: type[SequenceGenerator], args: Any) -> harness.Run:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="transformer_vaswani_wmt_en_de_big")
-    options.add_argument("--length", type=int, default=25, help="words in a sentence")
+    options.add_argument("--length", type=int, default=25, help="sentence length in words")
     options.add_argument("--sentences", type=int, default=4)
     args = harness.parse(options)
     comparison = harness.Comparison(

@@ -1,8 +1,8 @@
-"""Sentences a second of two commands: back-translate by CTranslate2 over fairseq-generate.
+"""Speed of back-translate with CTranslate2 relative to fairseq-generate, in sentences/s.
 
-Both translate the same text with the same model, beam 6 and length penalty 1, from start to end:
-loading is counted. Without --model, it has random weights, and writes as many tokens as it reads.
-With one, the share of lines on which both agree is told.
+Both commands translate the same text with the same model, beam size 6 and length penalty 1. The
+time includes loading. Without --model, the weights are random and the output is as long as the
+input. With --model, the number of lines with equal translations is printed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEARCH = ("--beam", "6", "--lenpen", "1")
 
 
 def random_model(folder: Path, args: Any) -> tuple[Path, Path]:
-    """Write a checkpoint of random weights with its dictionaries, and a text; return both."""
+    """Write a checkpoint with random weights, its dictionaries and a text. Return the paths."""
     task = models.words(args.vocabulary)
     model, options = models.build(args.arch, task)
     for language in ("source", "target"):
@@ -51,7 +51,7 @@ def random_model(folder: Path, args: Any) -> tuple[Path, Path]:
 
 
 def run(words: Sequence[str | Path], log: Path) -> None:
-    """Run a command; what it prints is in the log."""
+    """Run a command with its output in the log."""
     env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with log.open("w") as file:
         done = subprocess.run(list(map(str, words)), env=env, stdout=file, stderr=file, check=False)
@@ -60,14 +60,14 @@ def run(words: Sequence[str | Path], log: Path) -> None:
 
 
 def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.Run, harness.Run]:
-    """Return what runs back-translate, and what runs fairseq-generate."""
+    """Return a run of back-translate and a run of fairseq-generate."""
     data = training_data(read_checkpoint(model), args.data_dir or (None if args.model else folder))
     pair = f"{data.source}-{data.target}"
     shutil.copy(text, folder / f"test.{pair}.{data.source}")
     for dictionary in data.dictionaries:
         if not (folder / dictionary.name).exists():
             shutil.copy(dictionary, folder)
-    own = folder / "own.pt"  # what is converted stays here
+    own = folder / "own.pt"  # the converted model is stored here
     shutil.copy(model, own)
     longest = ("--max-len-b", str(250 if args.model else args.length))
     count = len(text.read_text().splitlines())
@@ -100,7 +100,7 @@ def commands(folder: Path, model: Path, text: Path, args: Any) -> tuple[harness.
 
 
 def tell_agreement(folder: Path) -> None:
-    """Say how many lines are the same."""
+    """Print the number of lines that both commands translate equally."""
     found = re.findall(r"^H-(\d+)\t\S+\t(.*)$", (folder / "generate").read_text(), re.M)
     theirs = {int(number): line for number, line in found}
     ours = (folder / "made").read_text().splitlines()
@@ -109,17 +109,23 @@ def tell_agreement(folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
-    options.add_argument("--arch", default="transformer", help="without --model")
+    options.add_argument(
+        "--arch", default="transformer", help="without --model: architecture of the model"
+    )
     options.add_argument("--vocabulary", type=int, default=8000)
     options.add_argument("--sentences", type=int, default=200)
-    options.add_argument("--length", type=int, default=24, help="in tokens")
-    options.add_argument("--model", type=Path, help="checkpoint that CTranslate2 can take")
-    options.add_argument("--data-dir", type=Path, help="with --model: its dictionaries")
-    options.add_argument("--text", type=Path, help="with --model: what is translated")
-    options.add_argument("--max-tokens", type=int, default=2000, help="of fairseq's batches")
-    options.add_argument("--compute-type", default="float32", help="or int8, float16, ...")
+    options.add_argument("--length", type=int, default=24, help="sentence length in tokens")
+    options.add_argument("--model", type=Path, help="checkpoint that CTranslate2 supports")
+    options.add_argument("--data-dir", type=Path, help="with --model: folder with its dictionaries")
+    options.add_argument("--text", type=Path, help="with --model: text to translate")
+    options.add_argument(
+        "--max-tokens", type=int, default=2000, help="max tokens of a fairseq batch"
+    )
+    options.add_argument(
+        "--compute-type", default="float32", help="data type of CTranslate2, for example int8"
+    )
     args = harness.parse(options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,7 +1,7 @@
-"""Sentences a second of back-translate on a long text over those on a part of it; memory beside it.
+"""Speed of back-translate on a long text relative to a part of it, in sentences/s, and its memory.
 
-A model of random weights translates made-up sentences by CTranslate2. Work that grows with the text
-and no faster gives 1; the memory told is that of the largest of its processes.
+A model with random weights translates random sentences with CTranslate2. The ratio is 1 if the time
+is linear in the length of the text. The reported memory is that of the largest process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import harness
 
 
 def largest_process(words: list[str], log: Path) -> float:
-    """Run a command to its end; return the MiB of the largest of its processes."""
+    """Run a command and return the peak memory of its largest process in MiB."""
     with log.open("w") as file:
         process = subprocess.Popen(words, stdout=file, stderr=file)
         _, status, used = os.wait4(process.pid, 0)
@@ -30,7 +30,7 @@ def largest_process(words: list[str], log: Path) -> float:
 
 
 def translate(folder: Path, text: Path, args: argparse.Namespace) -> harness.Run:
-    """Return what translates `text`."""
+    """Return the command that translates `text`."""
     command = [str(back_translation.BIN / "fairseq-ssl"), "back-translate", str(text), "--force"]
     command += ["--model", str(folder / "model.pt"), "--data-dir", str(folder)]
     command += ["-s", "source", "-t", "target", "--engine", "ctranslate2", "--beam", "2"]
@@ -47,7 +47,7 @@ def translate(folder: Path, text: Path, args: argparse.Namespace) -> harness.Run
 
 
 def repeated(text: Path, times: int, lines: int) -> Path:
-    """Write the first `lines` of a text so many times over."""
+    """Write the first `lines` lines of a text `times` times."""
     with text.open() as file:
         part = "".join(itertools.islice(file, lines))
     made = text.with_name(f"text.{times}x{lines}")
@@ -58,13 +58,17 @@ def repeated(text: Path, times: int, lines: int) -> Path:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="transformer_tiny")
     options.add_argument("--vocabulary", type=int, default=1000)
-    options.add_argument("--sentences", type=int, default=10_000, help="of the shorter text")
-    options.add_argument("--times", type=int, default=10, help="how often the longer one has them")
-    options.add_argument("--length", type=int, default=8, help="in tokens")
+    options.add_argument(
+        "--sentences", type=int, default=10_000, help="number of lines of the short text"
+    )
+    options.add_argument(
+        "--times", type=int, default=10, help="number of copies of them in the long text"
+    )
+    options.add_argument("--length", type=int, default=8, help="sentence length in tokens")
     args = harness.parse(options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -81,7 +85,7 @@ def main() -> None:
             goal=0.95,
             settings=vars(args),
         )
-        shorter()  # converts the model; the rest of a warm-up would be a second measurement
+        shorter()  # converts the model, the only part of a warm-up that is needed
         harness.compare(comparison, longer, shorter, args.pairs, warm_up=0)
     harness.publish(comparison)
 

@@ -1,7 +1,8 @@
-"""Steps a second of ByteNet's decoder far into a sentence over those at its beginning.
+"""Speed of ByteNet's decoder late in a sentence relative to its start, in steps/s.
 
-Random weights and words, all rows reordered after each step as a beam search does. In linear time
-the ratio is 1; that of a Transformer (--arch transformer) falls: it looks at all that is written.
+Weights and words are random. All rows are reordered after each step, as in a beam search. The ratio
+is 1 for a decoder in linear time. It is lower for a Transformer (--arch transformer), which attends
+to all previous tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ VOCABULARY = 200
 
 
 class Writing:
-    """A sentence that is being written."""
+    """The state of an incremental decoding."""
 
     def __init__(self, arch: str, args: Any) -> None:
         unfold = {"bytenet_unfold": "1,0"} if arch.startswith("bytenet") else {}
@@ -31,7 +32,7 @@ class Writing:
             self.encoded = self.model.encoder(source, src_lengths=lengths)
 
     def write(self, begin: int, steps: int, state: dict[str, Any]) -> int:
-        """Write `steps` words after the first `begin`."""
+        """Decode `steps` words after the first `begin` words."""
         decoder = self.model.decoder
         with torch.inference_mode():
             for step in range(begin, begin + steps):
@@ -41,7 +42,7 @@ class Writing:
         return steps
 
     def stretch(self, begin: int, steps: int) -> harness.Run:
-        """Return a run of the steps after the first `begin`, which are done beforehand."""
+        """Return a run of the steps after the first `begin` steps, which precede the run."""
         before: dict[str, Any] = {}
         self.write(0, begin, before)
 
@@ -53,11 +54,13 @@ class Writing:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="bytenet")
-    options.add_argument("--length", type=int, default=750, help="steps before the far stretch")
-    options.add_argument("--steps", type=int, default=50, help="of a stretch")
+    options.add_argument(
+        "--length", type=int, default=750, help="steps before the late measurement"
+    )
+    options.add_argument("--steps", type=int, default=50, help="steps in a measurement")
     options.add_argument("--beam", type=int, default=5)
     args = harness.parse(options)
     names = f"{args.arch}, from step {args.length}", f"{args.arch}, from step 0"

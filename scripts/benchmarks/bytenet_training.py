@@ -1,4 +1,4 @@
-"""Target tokens a second while they learn: ByteNet over a Transformer, or --against fconv."""
+"""Training speed of ByteNet relative to a Transformer or --against fconv, in target tokens/s."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import models
 
 CHARACTERS = 200
 FCONV = "[(512, 3)] * 6"
-"""Layers of either side of fconv, which make it nearly as large as bytenet."""
+"""Layers of the encoder and the decoder of fconv, for about as many weights as bytenet."""
 
 
 def learner(arch: str, args: Any) -> harness.Run:
-    """Return a run of training steps."""
+    """Return a run of training steps of `arch`."""
     unfold = {"bytenet_unfold": "1,0"} if arch.startswith("bytenet") else {}
-    longest = {"max_source_positions": 1024, "max_target_positions": 1024}  # fconv asks for them
+    longest = {"max_source_positions": 1024, "max_target_positions": 1024}  # required by fconv
     sizes = {"encoder_layers": FCONV, "decoder_layers": FCONV} if arch == "fconv" else {}
     return models.trainer(arch, args, CHARACTERS, **longest, **unfold, **sizes)
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="bytenet")
     options.add_argument("--against", default="transformer_iwslt_de_en")
-    options.add_argument("--length", type=int, default=100, help="characters in a sentence")
-    options.add_argument("--tokens", type=int, default=800, help="trained on at a time")
-    options.add_argument("--steps", type=int, default=1, help="of training in one run")
+    options.add_argument("--length", type=int, default=100, help="sentence length in characters")
+    options.add_argument("--tokens", type=int, default=800, help="tokens in a batch")
+    options.add_argument("--steps", type=int, default=1, help="training steps in a run")
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
     args = harness.parse(options)
     comparison = harness.Comparison(

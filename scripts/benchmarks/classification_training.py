@@ -1,10 +1,10 @@
-"""How many tokens a second classifiers and imitators train on (thesis, table 3.4).
+"""Training speed of classifiers and imitators in tokens/s (thesis, table 3.4).
 
-Random weights, and texts whose tokens are distributed as words are (Zipf). Each of --what is
-measured over a plain LSTM classifier in turn: adv and vat, whose every labeled text comes with
-an unlabeled one, and imitators with windows 1 to the number given. As in the thesis forward and
-backward are counted; with --optimizer the step of Adam as well, and with --sparse-gradients that of
-the imitators' embeddings for the rows that a batch has. The teacher's labels are made before.
+The weights are random and the frequencies of tokens follow Zipf's law. The speed of --what is
+reported relative to an LSTM classifier: adv and vat, with one unlabeled text for each labeled text,
+or imitators with windows 1 to N. As in the thesis, the time of the forward and backward passes
+counts. --optimizer includes the step of Adam. --sparse-gradients updates only those embeddings of
+the imitators that occur in the batch. The time excludes the computation of the teacher's labels.
 """
 
 from __future__ import annotations
@@ -34,37 +34,52 @@ CLASSES = 2
 
 
 class Pieces(nn.Module):
-    """Imitators under the name that a batch has for subwords."""
+    """Imitators that take the subwords under the name of the batch."""
 
     def __init__(self, imitators: Imitators) -> None:
         super().__init__()
         self.imitators = imitators
 
     def forward(self, piece_tokens: Tensor) -> Any:
-        """Return the logits of all windows."""
+        """Return the logits of all windows of the texts."""
         return self.imitators(piece_tokens)
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--what", choices=GOALS, default="4")
-    options.add_argument("--form", choices=FORMS, default="auto", help="of the imitators")
-    options.add_argument("--length", type=int, default=200, help="tokens of a text")
-    options.add_argument("--batch", type=int, default=32, help="texts at a time")
-    options.add_argument("--steps", type=int, default=1, help="of training in one run")
-    options.add_argument("--vocabulary", type=int, default=20000, help="words, and subwords")
-    options.add_argument("--dim", type=int, default=256, help="D")
-    options.add_argument("--hidden", type=int, default=1024, help="H")
     options.add_argument(
-        "--channels", type=int, default=512, help="N, and the imitators' embeddings"
+        "--form", choices=FORMS, default="auto", help="form of the imitators' convolution"
     )
-    options.add_argument("--optimizer", action="store_true", help="count Adam's step too")
+    options.add_argument("--length", type=int, default=200, help="text length in tokens")
+    options.add_argument("--batch", type=int, default=32, help="texts in a batch")
+    options.add_argument("--steps", type=int, default=1, help="training steps in a run")
     options.add_argument(
-        "--sparse-gradients", action="store_true", help="which moves no embeddings but those in use"
+        "--vocabulary", type=int, default=20000, help="number of words, and of subwords"
+    )
+    options.add_argument(
+        "--dim", type=int, default=256, help="embedding dimension, D in the thesis"
+    )
+    options.add_argument(
+        "--hidden", type=int, default=1024, help="hidden dimension, H in the thesis"
+    )
+    options.add_argument(
+        "--channels",
+        type=int,
+        default=512,
+        help="dimension of the imitators and their embeddings, N in the thesis",
+    )
+    options.add_argument(
+        "--optimizer", action="store_true", help="include the step of Adam in the time"
+    )
+    options.add_argument(
+        "--sparse-gradients",
+        action="store_true",
+        help="with --optimizer: update only the embeddings that occur in the batch",
     )
     args = harness.parse(options)
-    goal = None if args.optimizer else GOALS[args.what]  # Adam's step is not in it
+    goal = None if args.optimizer else GOALS[args.what]  # the goals exclude the step of Adam
     comparison = harness.Comparison(
         *("classification_training", args.what, "lstm", "tokens/s", goal), vars(args)
     )
@@ -74,7 +89,7 @@ def main() -> None:
 
 
 def trainer(what: str, args: Any) -> harness.Run:
-    """Return what trains for some steps and tells how many tokens it has read."""
+    """Return a run of training steps, which returns the number of tokens."""
     torch.manual_seed(1)
     task: Any = SimpleNamespace(stage="imitate", target_dictionary=None)
     task.source_dictionary, task.classes = dictionary(args.vocabulary), list(range(CLASSES))
@@ -111,7 +126,7 @@ def trainer(what: str, args: Any) -> harness.Run:
 
 
 def expert(what: str, args: Any, task: Any) -> tuple[nn.Module, Any]:
-    """Return a classifier and its loss."""
+    """Return the LSTM classifier and its loss."""
     cfg = LstmClassifierConfig(
         recurrent_embed_dim=args.dim,
         recurrent_hidden_dim=args.hidden,
@@ -126,14 +141,14 @@ def expert(what: str, args: Any, task: Any) -> tuple[nn.Module, Any]:
 
 
 def texts(args: Any) -> Tensor:
-    """Return ids whose ranks have the frequencies of words [batch, length]."""
+    """Return random ids, [batch, length], whose frequencies follow Zipf's law."""
     weights = 1 / torch.arange(1, args.vocabulary - 3).float()
     drawn = torch.multinomial(weights, args.batch * args.length, replacement=True)
     return (drawn + 4).view(args.batch, args.length).to(args.device)
 
 
 def dictionary(size: int) -> Dictionary:
-    """Return a dictionary of so many entries."""
+    """Return a dictionary of `size` entries."""
     found = Dictionary()
     for number in range(size - len(found)):
         found.add_symbol(f"w{number}", n=size // (number + 1) + 1)

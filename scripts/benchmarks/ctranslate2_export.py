@@ -1,8 +1,8 @@
-"""Translated sentences a second: the CTranslate2 export over fairseq's generator.
+"""Speed of an export to CTranslate2 relative to fairseq's generator, in sentences/s.
 
-Both translate the same random sentences with the same beam into outputs of the same
-length, in batches of one size. fairseq puts all threads on one batch; CTranslate2 puts
---workers batches side by side on as many threads in all. Loading is not counted.
+Both translate the same random sentences with the same beam size and the same batch size into
+outputs of the same length. fairseq uses all threads for one batch. CTranslate2 divides them among
+--workers batches in parallel. The time excludes loading.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairseq_ssl.checkpoints.files import TrainingData
 
 
 def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -> harness.Run:
-    """Return a function that translates all of `source` with fairseq's beam search."""
+    """Return a run that translates `source` with fairseq's beam search."""
     model.to(args.device).eval()
     generation = argparse.Namespace(beam=args.beam, print_alignment=None)
     model.prepare_for_inference_(argparse.Namespace(generation=generation))
@@ -48,7 +48,7 @@ def fairseq_translator(model: Any, task: models.Words, source: Any, args: Any) -
 
 
 def ctranslate2_translator(folder: Path, task: models.Words, source: Any, args: Any) -> harness.Run:
-    """Return a function that translates all of `source` with the exported model."""
+    """Return a run that translates `source` with the exported model."""
     symbols = task.source_dictionary.symbols
     lines = [[symbols[token] for token in row[:-1]] for row in source.tolist()]
     translator = ctranslate2.Translator(
@@ -73,7 +73,7 @@ def ctranslate2_translator(folder: Path, task: models.Words, source: Any, args: 
 
 
 def export(model: Any, options: Any, task: models.Words, folder: Path, compute_type: str) -> Path:
-    """Write the model as CTranslate2 reads it, and return the folder."""
+    """Export the model to CTranslate2's format and return the folder."""
     for language in ("source", "target"):
         task.source_dictionary.save(str(folder / f"dict.{language}.txt"))
     languages = {"_name": "translation", "source_lang": "source", "target_lang": "target"}
@@ -86,16 +86,25 @@ def export(model: Any, options: Any, task: models.Words, folder: Path, compute_t
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", choices=STOCK_COUNTERPART, default="shape_transformer")
     options.add_argument("--sentences", type=int, default=64)
-    options.add_argument("--length", type=int, default=24, help="in tokens, on both sides")
-    options.add_argument("--batch", type=int, default=16, help="sentences at a time")
+    options.add_argument(
+        "--length", type=int, default=24, help="length of source and target in tokens"
+    )
+    options.add_argument("--batch", type=int, default=16, help="sentences in a batch")
     options.add_argument("--beam", type=int, default=5)
     options.add_argument("--vocabulary", type=int, default=32000, help="size of both dictionaries")
-    options.add_argument("--workers", type=int, default=2, help="of CTranslate2, on a CPU")
-    options.add_argument("--compute-type", default="float32", help="or int8, float16, ...")
+    options.add_argument(
+        "--workers",
+        type=int,
+        default=2,
+        help="batches that CTranslate2 translates in parallel on a CPU",
+    )
+    options.add_argument(
+        "--compute-type", default="float32", help="data type of CTranslate2, for example int8"
+    )
     args = harness.parse(options)
     task = models.words(args.vocabulary)
     model, model_options = models.build(args.arch, task)

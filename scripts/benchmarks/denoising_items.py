@@ -1,7 +1,8 @@
-"""Sentences a second that a data set noises and lays out in batches: ours over fairseq's own.
+"""Speed of noising and batching by our data set relative to fairseq's, in sentences/s.
 
---against noising is fairseq's NoisingDataset (shuffle, drop, blank) in a LanguagePairDataset,
---against denoising its DenoisingDataset (masks); each in one process, on the same sentences.
+--against noising: fairseq's NoisingDataset (shuffle, drop, blank) in a LanguagePairDataset.
+--against denoising: fairseq's DenoisingDataset (masks). Each runs in one process on the same
+sentences.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ GOAL = 6.0
 
 
 def ours(text: Any, words: Any, args: Any) -> OnlineDenoisingDataset:
-    """Return the data set of the task denoising_pretraining."""
+    """Return the data set of our task denoising_pretraining."""
     mask = words.index("<mask>")
     boundaries = WordBoundaries.of(words.symbols, args.subwords)
     special = [*range(words.nspecial), mask]
@@ -38,7 +39,7 @@ def ours(text: Any, words: Any, args: Any) -> OnlineDenoisingDataset:
 
 
 def noising(text: Any, words: Any) -> LanguagePairDataset:
-    """Return fairseq's words shuffled, dropped and blanked, with their clean text."""
+    """Return fairseq's NoisingDataset with the clean sentences as targets."""
     noisy = NoisingDataset(
         text,
         words,
@@ -52,7 +53,7 @@ def noising(text: Any, words: Any) -> LanguagePairDataset:
 
 
 def denoising(text: Any, words: Any) -> DenoisingDataset:
-    """Return fairseq's masked words, as its task denoising makes them with --mask 0.3."""
+    """Return fairseq's DenoisingDataset, as in its task denoising with --mask 0.3."""
     return DenoisingDataset(
         PrependTokenDataset(text, words.bos()),
         text.sizes + 1,
@@ -74,7 +75,7 @@ def denoising(text: Any, words: Any) -> DenoisingDataset:
 
 
 def reader(dataset: Any, args: Any) -> harness.Run:
-    """Return a function that makes all batches and counts their sentences."""
+    """Return a run that collates all batches and returns the number of sentences."""
 
     def read() -> int:
         for first in range(0, len(dataset), args.sentences):
@@ -86,14 +87,20 @@ def reader(dataset: Any, args: Any) -> harness.Run:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--against", choices=("noising", "denoising"), default="noising")
-    options.add_argument("--noise", default="denoise", help="as --noise of denoising_pretraining")
-    options.add_argument("--subwords", default="none", help="as --noise-subwords")
-    options.add_argument("--sentences", type=int, default=64, help="in a batch")
-    options.add_argument("--length", type=int, default=27, help="of a sentence, in tokens")
-    options.add_argument("--batches", type=int, default=30, help="in one run")
+    options.add_argument(
+        "--noise", default="denoise", help="noise, the same as --noise of denoising_pretraining"
+    )
+    options.add_argument(
+        "--subwords",
+        default="none",
+        help="subwords, the same as --noise-subwords of denoising_pretraining",
+    )
+    options.add_argument("--sentences", type=int, default=64, help="sentences in a batch")
+    options.add_argument("--length", type=int, default=27, help="sentence length in tokens")
+    options.add_argument("--batches", type=int, default=30, help="batches in a run")
     args = harness.parse(options)
     words = models.words(VOCABULARY).source_dictionary
     words.add_symbol("<mask>")

@@ -1,8 +1,8 @@
-"""Training tokens a second: denoising_pretraining over translation of the same, made before.
+"""Training speed of denoising_pretraining relative to translation of noisy text, in tokens/s.
 
-Both train one model of one size with --num-workers 2, on the same sentences in as many
-batches; one run is an epoch. Ours makes its noise meanwhile and has the loss
-denoising_cross_entropy, translation reads noisy text from the disk and has the loss
+Both train the same architecture with --num-workers 2 on the same sentences and the same number of
+batches. A run is an epoch. denoising_pretraining adds its noise during training and uses
+denoising_cross_entropy. translation reads noisy text from the disk and uses
 label_smoothed_cross_entropy.
 """
 
@@ -29,7 +29,7 @@ TRANSLATION = ("--task", "translation", "-s", "noisy", "-t", "en")
 
 
 def write(path: Path, sentences: Iterable[Tensor]) -> None:
-    """Write sentences as fairseq-preprocess does."""
+    """Write sentences in the format of fairseq-preprocess."""
     builder = indexed_dataset.MMapIndexedDatasetBuilder(f"{path}.bin", dtype=np.uint16)
     for sentence in sentences:
         builder.add_item(sentence)
@@ -37,13 +37,14 @@ def write(path: Path, sentences: Iterable[Tensor]) -> None:
 
 
 def corpus(folder: Path, args: Any) -> None:
-    """Write random sentences alone, and after noise."""
+    """Write random sentences, clean and noisy."""
     words = models.words(args.vocabulary).source_dictionary
     words.add_symbol("<mask>")
     for language in ("en", "noisy"):
         words.save(str(folder / f"dict.{language}.txt"))
     count = args.steps * args.sentences
-    # of one length, translation would sort them by noisy lengths and pad less than with text
+    # With sentences of one length, translation would sort by noisy length and pad less than for
+    # text.
     lengths = np.random.default_rng(1).gamma(4, args.length / 4, count).clip(1, 4 * args.length)
     full = models.sentences(count, 4 * args.length + 1, args.vocabulary)
     ends = lengths.astype(int) + 1
@@ -61,7 +62,7 @@ def corpus(folder: Path, args: Any) -> None:
 
 
 def configuration(folder: Path, args: Any, task: tuple[str, ...]) -> Any:
-    """Return what fairseq makes of a command line."""
+    """Return the configuration that fairseq parses from a command line."""
     words = [str(folder), *task, "--label-smoothing", "0.1", "--criterion"]
     if task == PRETRAINING:
         words += ["denoising_cross_entropy", "--noise", args.noise]
@@ -77,7 +78,7 @@ def configuration(folder: Path, args: Any, task: tuple[str, ...]) -> Any:
 
 
 def trainer(folder: Path, args: Any, task_words: tuple[str, ...]) -> harness.Run:
-    """Return a function that trains an epoch and counts target tokens."""
+    """Return a run that trains for an epoch and returns the number of target tokens."""
     config = configuration(folder, args, task_words)
     task = tasks.setup_task(config.task)
     model, criterion = task.build_model(config.model), task.build_criterion(config.criterion)
@@ -95,15 +96,21 @@ def trainer(folder: Path, args: Any, task_words: tuple[str, ...]) -> harness.Run
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     parser = harness.parser((__doc__ or "").splitlines()[0])
-    parser.add_argument("--arch", default="transformer_iwslt_de_en", help="of both")
-    parser.add_argument("--noise", default="denoise", help="as --noise of denoising_pretraining")
+    parser.add_argument(
+        "--arch", default="transformer_iwslt_de_en", help="architecture of both models"
+    )
+    parser.add_argument(
+        "--noise", default="denoise", help="noise, the same as --noise of denoising_pretraining"
+    )
     parser.add_argument("--vocabulary", type=int, default=8000)
-    parser.add_argument("--sentences", type=int, default=64, help="in a batch")
-    parser.add_argument("--length", type=int, default=27, help="of a sentence, on average")
-    parser.add_argument("--steps", type=int, default=10, help="of training in one run")
-    parser.add_argument("--workers", type=int, default=2, help="--num-workers of fairseq")
+    parser.add_argument("--sentences", type=int, default=64, help="sentences in a batch")
+    parser.add_argument("--length", type=int, default=27, help="mean sentence length in tokens")
+    parser.add_argument("--steps", type=int, default=10, help="training steps in a run")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="data loading processes, --num-workers of fairseq"
+    )
     parser.add_argument("--bf16", action="store_true", help="train in bfloat16")
     args = harness.parse(parser)
     logging.disable()

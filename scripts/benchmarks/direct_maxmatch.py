@@ -1,7 +1,7 @@
-"""MaxMatch step by step as its authors describe it: slow, and what the fast one is held to.
+"""Reference implementation of MaxMatch, slow and literal, for the fast one to be compared with.
 
-A table of distances, all arcs of the lattice by Floyd and Warshall, weights, and the shortest
-path by Bellman and Ford.  Nothing here is shared with the package.
+It computes a table of distances, the transitive arcs of the lattice (Floyd-Warshall), their weights
+and the shortest path (Bellman-Ford). It shares no code with the package.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from math import inf
 Node = tuple[int, int]
 Arc = tuple[Node, Node]
 Edit = tuple[int, int, str, str]
-"""Start, end, words, their correction."""
+"""Start, end, source words, correction."""
 Gold = tuple[int, int, str, Sequence[str]]
 Step = tuple[str, int, int, str, str, int]
-"""Kind, start, end, words, their correction, how many of the words are kept."""
+"""Kind, start, end, source words, correction, number of unchanged words."""
 
 SMALL = 0.001
 
 
 def table(source: list[str], output: list[str], dear: int) -> dict[Node, list[tuple[Node, Step]]]:
-    """Return by cell the cheapest steps into it; `dear` is the price of a word for another."""
+    """Return the cheapest steps into each cell. `dear` is the cost of a substitution."""
     cost: dict[Node, int] = {(0, 0): 0}
     back: dict[Node, list[tuple[Node, Step]]] = {}
     for i in range(1, len(source) + 1):
@@ -51,7 +51,7 @@ def table(source: list[str], output: list[str], dear: int) -> dict[Node, list[tu
 def graph(
     back: dict[Node, list[tuple[Node, Step]]], end: Node
 ) -> tuple[set[Node], dict[Arc, Step]]:
-    """Return what can be reached going back from the end."""
+    """Return the nodes and arcs that are reachable backward from the end."""
     nodes, edits, waiting = set(), {}, [end]
     while waiting:
         node = waiting.pop()
@@ -65,7 +65,7 @@ def graph(
 
 
 def joined(first: Step, second: Step) -> Step:
-    """Return two steps as one."""
+    """Return the concatenation of two steps."""
     kinds = {first[0], second[0]}
     kind = kinds.pop() if len(kinds) == 1 else "sub"
     words = " ".join(filter(None, (first[3], second[3])))
@@ -76,7 +76,7 @@ def joined(first: Step, second: Step) -> Step:
 def arcs(
     source: list[str], output: list[str], unchanged: int
 ) -> tuple[list[Node], list[Arc], dict[Arc, float], dict[Arc, Step]]:
-    """Return the whole lattice: nodes, arcs (some more than once), lengths and edits."""
+    """Return the transitive lattice: nodes, arcs (with repetitions), lengths and edits."""
     end = (len(source), len(output))
     first_nodes, first = graph(table(source, output, 1), end)
     second_nodes, second = graph(table(source, output, 2), end)
@@ -98,7 +98,7 @@ def arcs(
                         every.append((before, after))
                         length[before, after] = both
                         edits[before, after] = edit
-    for arc in every:  # it changes while it is gone through, as in the authors' script
+    for arc in every:  # changed during the iteration, as in the authors' script
         if edits[arc][0] == "noop" and length[arc] > 1:
             every.remove(arc)
             length[arc] = inf
@@ -107,14 +107,14 @@ def arcs(
 
 
 def fits(edit: Step, gold: Gold) -> bool:
-    """Tell whether an edit is a gold edit."""
+    """Return True if an edit equals a gold edit."""
     return edit[1:4] == tuple(gold[:3]) and edit[4] in gold[3]
 
 
 def weights(
     every: list[Arc], length: dict[Arc, float], edits: dict[Arc, Step], golds: Sequence[Gold]
 ) -> dict[Arc, float]:
-    """Return the lengths, those of gold edits far below zero."""
+    """Return the weights of the arcs: large negative weights for gold edits, else their lengths."""
     found = dict(length)
     spans: dict[tuple[int, int], list[Arc]] = {}
     for arc in every:
@@ -140,7 +140,7 @@ def insertions(
     edits: dict[Arc, Step],
     low: int,
 ) -> None:
-    """Weigh insertions at one place, from both ends in turn, each gold edit for one at most."""
+    """Weigh insertions at one position, alternating between both ends; a gold edit counts once."""
     left, right, first, last = 0, len(here) - 1, 0, len(wanted) - 1
     at = left
     while left <= right:
@@ -180,7 +180,7 @@ def insertions(
 def best_path(
     nodes: list[Node], every: list[Arc], weight: dict[Arc, float], edits: dict[Arc, Step]
 ) -> list[Step]:
-    """Return the edits of the shortest path."""
+    """Return the edits on the shortest path."""
     distance: dict[Node, float] = dict.fromkeys(nodes, inf)
     distance[0, 0] = 0
     came: dict[Node, Node] = {}
@@ -200,13 +200,13 @@ def best_path(
 
 
 def only_case(edit: Step) -> bool:
-    """Tell whether nothing but case and spaces changes."""
+    """Return True if an edit changes only case and spaces."""
     before, after = (text.replace(" ", "").lower() for text in edit[3:5])
     return before == after
 
 
 def matched(path: list[Step], golds: Sequence[Gold]) -> int:
-    """Count gold edits in the path, both in their order; an edit counts for all that it fits."""
+    """Count the gold edits on the path in order. An edit counts for every gold edit it equals."""
     count = first = 0
     for edit in path:
         for number in range(first, len(golds)):
@@ -216,7 +216,7 @@ def matched(path: list[Step], golds: Sequence[Gold]) -> int:
 
 
 def f_score(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Return F of sums."""
+    """Return the F score of total counts."""
     below = beta * beta * gold + proposed
     if below == 0:
         return 1.0 if correct == 0 else 0.0
@@ -231,7 +231,7 @@ def counts(
     beta: float = 0.5,
     ignore_case: bool = False,
 ) -> list[tuple[int, int, int]]:
-    """Return by sentence how many edits are right, proposed, and wanted."""
+    """Return the counts of correct, proposed and gold edits of each sentence."""
     sums, chosen = (0, 0, 0), []
     for source, output, annotators in zip(sources, outputs, golds, strict=True):
         lattice = arcs(source.split(), output.split(), unchanged)

@@ -1,9 +1,9 @@
-"""Sentences a second: an edit tagger over a beam search of a Transformer, both in fairseq.
+"""Speed of an edit tagger relative to a Transformer's beam search in fairseq, in sentences/s.
 
-Random sentences and weights, so that no training is needed: the Transformer writes as many tokens
-as it reads, and in all rounds but the last the tagger changes each sentence (an edit is put in by
-hand), so that it has to be looked at again. With --figure, the times at all --lengths are drawn
-instead, and what arithmetic and memory of this machine allow.
+Sentences and weights are random, so no training is needed. The outputs of the Transformer are as
+long as the inputs. In all rounds but the last, a wrapper forces the tagger to edit each sentence,
+so that every sentence takes all rounds. --figure plots the times at all --lengths with the lower
+bounds that follow from arithmetic and memory bandwidth of the machine.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from fairseq_ssl.models.edit_tagger import EditLogits, EditTagger, EditTaggerCon
 
 GOALS = {("cpu", 20): 8.0, ("cpu", 50): 10.0, ("cuda", 20): 15.0, ("cuda", 50): 30.0}
 TAGGER_WORDS, TRANSFORMER_WORDS = 28_996, 32_000
-"""Dictionaries: BERT's, and one of the size that the paper's baseline had."""
+"""Dictionary sizes: BERT's, and that of the paper's baseline."""
 GRAMS = 1000
 
 
 class ChangedInEachRound(nn.Module):
-    """A tagger that replaces the first word in all rounds but the last of each batch."""
+    """A tagger that replaces the first word in all rounds of a batch but the last."""
 
     def __init__(self, tagger: Any, rounds: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class ChangedInEachRound(nn.Module):
         self.calls = 0
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor) -> EditLogits:
-        """Compute all scores, and then make one the best."""
+        """Compute the scores and raise the score of one edit."""
         edits = self.tagger(src_tokens, src_lengths).edits
         edits[:, 0] += 1e4
         self.calls += 1
@@ -54,7 +54,7 @@ class ChangedInEachRound(nn.Module):
 
 
 def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
-    """Return an edit tagger, and a run of its correction."""
+    """Return an edit tagger and a run that corrects with it."""
     words = OovDictionary()
     for number in range(TAGGER_WORDS - len(words)):
         words.add_symbol(f"w{number}")
@@ -77,7 +77,7 @@ def tagger(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
 
 
 def transformer(args: argparse.Namespace) -> tuple[nn.Module, harness.Run]:
-    """Return a Transformer, and a run of its beam search."""
+    """Return a Transformer and a run of its beam search."""
     task = models.words(TRANSFORMER_WORDS)
     model, _ = models.build(args.against, task)
     model = model.to(args.device).eval()
@@ -94,7 +94,7 @@ def _run(
     start: int | None,
     vocabulary: int,
 ) -> harness.Run:
-    """Return a run over sentences of --length tokens and an end, after a start if there is one."""
+    """Return a run over sentences of --length tokens with </s>, after <s> if the model uses it."""
     torch.manual_seed(1)
     rows = models.sentences(args.sentences, args.length + 1, vocabulary)
     if start is not None:
@@ -112,7 +112,7 @@ def _run(
 
 
 def limits(device: str) -> tuple[float, float]:
-    """Measure how many operations and bytes a second large float32 matrices get at most."""
+    """Measure the peak operations/s and bytes/s with large float32 matrices."""
     one, other = (torch.randn(2048, 2048, device=device) for _ in range(2))
     line = torch.randn(2**26, device=device)
     works: tuple[Callable[[], Any], ...] = (lambda: one @ other, line.sum)
@@ -129,12 +129,12 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def bound(weights: int, rows: int, times: int, limit: tuple[float, float]) -> float:
-    """Return the least seconds in which so many rows meet the weights, so many times."""
+    """Return the lower bound in seconds of multiplying `rows` rows by the weights `times` times."""
     return times * max(2.0 * weights * rows / limit[0], 4.0 * weights / limit[1])
 
 
 def figure(args: argparse.Namespace) -> None:
-    """Measure at all lengths, print the milliseconds a sentence as JSON, and draw them."""
+    """Measure at all lengths, print milliseconds per sentence as JSON and plot them."""
     limit = limits(args.device)
     found: dict[str, list[float]] = {}
     for length in args.lengths:
@@ -171,7 +171,7 @@ def _draw(lengths: list[int], found: dict[str, list[float]], path: Path) -> None
     for name, times in found.items():
         is_bound = name.startswith("bound")
         axes.plot(lengths, times, "--" if is_bound else "o-", label=name, lw=1 if is_bound else 2)
-    axes.set(xlabel="words in a sentence", ylabel="milliseconds a sentence", yscale="log")
+    axes.set(xlabel="sentence length in words", ylabel="milliseconds per sentence", yscale="log")
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.01), ncol=2)
     drawn.tight_layout()
@@ -179,18 +179,20 @@ def _draw(lengths: list[int], found: dict[str, list[float]], path: Path) -> None
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="edit_tagger_base")
     kinds = ("float32", "int8", "bf16")
     options.add_argument("--against", default="transformer_vaswani_wmt_en_de_big")
-    options.add_argument("--kind", choices=kinds, default="float32", help="of the tagger")
+    options.add_argument("--kind", choices=kinds, default="float32", help="data type of the tagger")
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--beam", type=int, default=4)
-    options.add_argument("--length", type=int, default=20, help="words in a sentence")
+    options.add_argument("--length", type=int, default=20, help="sentence length in words")
     options.add_argument("--sentences", type=int, default=4)
-    options.add_argument("--batch", type=int, default=1, help="sentences at a time")
-    options.add_argument("--figure", type=Path, help="measure all --lengths, and draw them here")
+    options.add_argument("--batch", type=int, default=1, help="sentences in a batch")
+    options.add_argument(
+        "--figure", type=Path, help="output file of a figure of the times at all --lengths"
+    )
     options.add_argument("--lengths", type=int, nargs="+", default=[5, 10, 20, 30, 40, 50, 60])
     options.add_argument("--kinds", nargs="+", choices=kinds, default=["float32", "int8"])
     args = harness.parse(options)

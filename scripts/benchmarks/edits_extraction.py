@@ -1,4 +1,4 @@
-"""Pairs a second turned into edit labels, over a plain full table; or 2 processes over 1."""
+"""Speed of edit labeling relative to a full table in Python, or of 2 processes relative to 1."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROCESSES_GOAL = 1.8
 VOCABULARY = 20_000
 VERBS = "go take make know see think look want give use find tell ask work call try need feel"
 COPIES = 100
-"""Of the pairs, for several processes: a run should last much longer than they take to start."""
+"""Copies of the pairs with --processes: a run should last much longer than starting processes."""
 
 Pairs = list[tuple[str, str]]
 
 
 def corpus(sentences: int, length: int) -> Pairs:
-    """Return clean lines, and before each the same line with 0 to 4 errors of learners."""
+    """Return noisy and clean lines. Noisy lines have 0 to 4 learner errors."""
     frequent = [*DEFAULT_ERRORS.deleted, *VERBS.split()]
     words = np.array([*frequent, *map("word{}".format, range(VOCABULARY))], dtype=object)
     drawn = np.random.default_rng(1).zipf(1.2, size=(sentences, length)) % len(words)
@@ -42,7 +42,7 @@ def corpus(sentences: int, length: int) -> Pairs:
 
 
 def build_dictionary(pairs: Pairs) -> EditDictionary:
-    """Return the 1,000 most frequent q-grams and the paper's suffixes."""
+    """Return a dictionary of the 1,000 most frequent q-grams and the paper's suffixes."""
     found = (align_tokens(source.split(), target.split()) or () for source, target in pairs)
     grams = [change.inserted for one in found for change in one]
     counts: Counter[Gram] = Counter(gram for gram in grams if 0 < len(gram) <= 2)
@@ -50,7 +50,7 @@ def build_dictionary(pairs: Pairs) -> EditDictionary:
 
 
 def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[str]:
-    """Fill a table of costs and a table of steps, and read the steps from the end."""
+    """Fill a table of costs and a table of steps, and trace the steps back from the end."""
     n, m = len(source), len(target)
     costs = [[1.0 * (i + j) for j in range(m + 1)] for i in range(n + 1)]
     steps = [["insert" if i == 0 else "delete"] * (m + 1) for i in range(n + 1)]
@@ -71,7 +71,7 @@ def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[str]:
 
 
 def plain_labels(source: list[str], target: list[str], dictionary: EditDictionary) -> list[int]:
-    """Go through the steps as figure 1 of PIE does."""
+    """Label the steps as in figure 1 of PIE."""
     kept, put_in = [True], [[]]  # type: tuple[list[bool], list[list[str]]]
     words = iter(target)
     for step in plain_steps(source, target):
@@ -97,7 +97,7 @@ def plain_labels(source: list[str], target: list[str], dictionary: EditDictionar
 
 
 def ours(pairs: Pairs, dictionary: EditDictionary) -> int:
-    """Label the pairs as the project does."""
+    """Label the pairs with the package."""
     extraction = LabelExtractor(dictionary)
     for source, target in pairs:
         assert extraction(source.split(), target.split()) is not None
@@ -105,14 +105,14 @@ def ours(pairs: Pairs, dictionary: EditDictionary) -> int:
 
 
 def plain(pairs: Pairs, dictionary: EditDictionary) -> int:
-    """Label the pairs by full tables."""
+    """Label the pairs with full tables."""
     for source, target in pairs:
         assert plain_labels(source.split(), target.split(), dictionary)
     return len(pairs)
 
 
 def check(pairs: Pairs, dictionary: EditDictionary) -> None:
-    """See that both give the same labels."""
+    """Assert that both implementations return the same labels."""
     extraction = LabelExtractor(dictionary)
     for source, target in pairs:
         sides = source.split(), target.split()
@@ -122,7 +122,7 @@ def check(pairs: Pairs, dictionary: EditDictionary) -> None:
 
 
 def command(jobs: int, folder: Path, pairs: int) -> int:
-    """Label the pairs of two files by the command; in this process, torch would have to start."""
+    """Label two files with the command, in a process that does not import torch."""
     words = ["edits", "label", "source", "target", "--dictionary", "edits", "-o", "labels"]
     call = [sys.executable, "-m", "fairseq_ssl", *words, "--jobs", str(jobs)]
     subprocess.run(call, cwd=folder, check=True, capture_output=True)
@@ -130,7 +130,7 @@ def command(jobs: int, folder: Path, pairs: int) -> int:
 
 
 def write(pairs: Pairs, dictionary: EditDictionary, folder: Path) -> None:
-    """Write the pairs, many times over, to two files, and the dictionary."""
+    """Write the copies of the pairs to two files, and the dictionary."""
     for name, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         text = "".join(f"{line}\n" for line in lines) * COPIES
         (folder / name).write_text(text, encoding="utf-8")
@@ -138,11 +138,11 @@ def write(pairs: Pairs, dictionary: EditDictionary, folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
-    options.add_argument("--processes", action="store_true", help="two processes over one")
+    options.add_argument("--processes", action="store_true", help="compare two processes with one")
     options.add_argument("--sentences", type=int, default=5_000)
-    options.add_argument("--length", type=int, default=20, help="of a sentence, in words")
+    options.add_argument("--length", type=int, default=20, help="sentence length in words")
     args = harness.parse(options)
     comparison = harness.Comparison(
         Path(__file__).stem,

@@ -1,7 +1,7 @@
-"""Two things measured in turn, as often as asked; the median of their ratios, as JSON.
+"""Compare the speed of two functions by the median ratio of alternating runs, as JSON.
 
-Machines change their speed from minute to minute, so no time is reported alone: each
-ratio comes from two runs side by side, and the order within a pair alternates.
+The speed of a machine changes from minute to minute, so single times are not reported. Each ratio
+comes from two consecutive runs, and the order within a pair alternates.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import torch
 import fairseq_ssl
 
 Run = Callable[[], int]
-"""Do the work once; returns how many units (tokens, sentences) it handled."""
+"""Do the work once and return the number of processed units, such as tokens or sentences."""
 
 
 @dataclass
 class Comparison:
-    """How fast `first` is, as a multiple of `second`."""
+    """The speed of `first` divided by the speed of `second`."""
 
     name: str
     first: str
@@ -41,16 +41,16 @@ class Comparison:
 
     @property
     def goal_reached(self) -> bool | None:
-        """Whether the median is what was wanted; None where nothing was."""
+        """True if the median is at least the goal, None without a goal."""
         return None if self.goal is None else self.median >= self.goal
 
     @property
     def median(self) -> float:
-        """The middle of all ratios."""
+        """The median of the ratios."""
         return statistics.median(self.ratios)
 
     def report(self) -> dict[str, object]:
-        """Return everything a reader needs to judge the number and to repeat it."""
+        """Return the ratios with the settings, machine and command that reproduce them."""
         spread = (min(self.ratios), max(self.ratios))
         return {
             **asdict(self),
@@ -63,7 +63,7 @@ class Comparison:
 
 
 def machine() -> dict[str, object]:
-    """Name the hardware and the versions."""
+    """Return the hardware and the versions."""
     cuda = torch.cuda.is_available()
     return {
         "device": torch.cuda.get_device_name() if cuda else _processor(),
@@ -76,14 +76,14 @@ def machine() -> dict[str, object]:
 
 
 def _processor() -> str:
-    """Name the CPU as Linux does, or as well as Python can elsewhere."""
+    """Return the CPU's name in /proc/cpuinfo, or Python's name for it."""
     details = Path("/proc/cpuinfo")
     found = re.search(r"model name\s*: (.*)", details.read_text() if details.exists() else "")
     return found[1] if found else platform.processor() or "CPU"
 
 
 def compare(comparison: Comparison, first: Run, second: Run, pairs: int, warm_up: int = 1) -> None:
-    """Fill `comparison` with `pairs` ratios of the units a second of `first` over `second`."""
+    """Append `pairs` ratios of the units/s of `first` to those of `second` to `comparison`."""
     for _ in range(warm_up):
         first()
         second()
@@ -109,13 +109,15 @@ def _wait_for_device() -> None:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser with what every benchmark understands."""
+    """Return a parser with the options of all benchmarks."""
     options = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options.add_argument("--pairs", type=int, default=5, help="how many ratios to measure")
-    options.add_argument("--threads", type=int, help="of torch on the CPU (all cores if not given)")
+    options.add_argument("--pairs", type=int, default=5, help="number of ratios")
+    options.add_argument(
+        "--threads", type=int, help="threads of torch on the CPU (default: all cores)"
+    )
     return options
 
 
@@ -123,7 +125,7 @@ def parse(options: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line and set the number of threads."""
     args = options.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
-        options.error("there is no CUDA device here; leave --device out")
+        options.error("--device is cuda, but no CUDA device is available. Omit --device.")
     if args.threads:
         torch.set_num_threads(args.threads)
     return args

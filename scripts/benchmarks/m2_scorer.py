@@ -1,4 +1,4 @@
-"""Sentences a second scored by MaxMatch, over a direct lattice with Bellman and Ford."""
+"""Speed of MaxMatch relative to the reference implementation with Bellman-Ford, in sentences/s."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 GOAL = 20.0
 TIMES = 20
-"""How often ours goes over the sentences, so that both are measured for as long."""
+"""Repetitions of our scoring in a run, so that both runs take about equally long."""
 WORDS = 2_000
 
 Pairs = list[tuple[M2Sentence, str]]
 
 
 def edited(words: list[str], draw: random.Random, share: float) -> tuple[list[str], list[M2Edit]]:
-    """Change, add and take out words."""
+    """Return a sentence with replaced, inserted and deleted words."""
     output: list[str] = []
     edits: list[M2Edit] = []
     for place, word in enumerate(words):
@@ -43,7 +43,7 @@ def edited(words: list[str], draw: random.Random, share: float) -> tuple[list[st
 
 
 def corpus(sentences: int, length: int, annotators: int) -> Pairs:
-    """Return sentences with the edits of annotators, and outputs with some of the first's."""
+    """Return annotated sentences, and outputs with some edits of the first annotator."""
     draw = random.Random(1)
     pairs: Pairs = []
     for _ in range(sentences):
@@ -59,20 +59,20 @@ def corpus(sentences: int, length: int, annotators: int) -> Pairs:
 
 
 def ours(pairs: Pairs) -> int:
-    """Score as the project does."""
+    """Score with the package."""
     for _ in range(TIMES):
         assert choose_gold(MaxMatch()(pairs))
     return TIMES * len(pairs)
 
 
 def direct(pairs: Pairs) -> int:
-    """Score by the whole lattice."""
+    """Score with the reference implementation."""
     assert direct_counts(pairs)
     return len(pairs)
 
 
 def direct_counts(pairs: Pairs) -> list[tuple[int, int, int]]:
-    """Return the counts of each sentence as the direct way finds them."""
+    """Return the counts of each sentence by the reference implementation."""
     gold: list[dict[int, list[direct_maxmatch.Gold]]] = [
         {
             number: [
@@ -88,10 +88,10 @@ def direct_counts(pairs: Pairs) -> list[tuple[int, int, int]]:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--sentences", type=int, default=100)
-    options.add_argument("--length", type=int, default=22, help="mean of a sentence, in words")
+    options.add_argument("--length", type=int, default=22, help="mean sentence length in words")
     options.add_argument("--annotators", type=int, default=2)
     args = harness.parse(options)
     comparison = harness.Comparison(

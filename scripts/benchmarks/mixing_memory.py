@@ -1,9 +1,8 @@
-"""Memory of the batches of an epoch: splits joined by fairseq, over splits mixed by arithmetic.
+"""Memory of an epoch's batches: splits concatenated by fairseq relative to our mixed splits.
 
-The corpora are made up: an index that says of each sentence where it begins and how long it is, and
-a file of no content. Each way runs in a process of its own, which reports the memory that is its
-own, without pages of files. With --mixed-alone, only the mixture is measured, which is how to see
-what a corpus of 300 million pairs costs.
+The corpora are artificial: an index with the offsets and lengths of sentences, and a sparse file
+without content. Each method runs in a separate process, which reports its anonymous memory, without
+mapped files. --mixed-alone measures only the mixture, for example with 300 million pairs.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from fairseq.data import ConcatDataset, LanguagePairDataset, data_utils
 from fairseq_ssl.data.mixing import MixedPairs, Mixture, mixture_counts
 
 GENUINE = 10
-"""How many times as small the genuine corpus is."""
+"""Size of the synthetic corpus divided by the size of the genuine corpus."""
 PIECE = 10_000_000
 
 
 def write_index(prefix: Path, count: int, length: int) -> None:
-    """Write what fairseq-preprocess writes of so many sentences, but for their tokens."""
+    """Write a binarized data set of `count` sentences in fairseq's format, with empty content."""
     with prefix.with_suffix(".idx").open("wb") as file:
         file.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8, count))
         for begin in range(0, count, PIECE):
@@ -45,13 +44,13 @@ def write_index(prefix: Path, count: int, length: int) -> None:
 
 
 def own_memory() -> float:
-    """Return the bytes of this process that are no file's."""
+    """Return the anonymous memory of this process in bytes."""
     found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return 1024.0 * int(found[1]) if found else 0.0
 
 
 def peak(way: str, folder: Path, args: Any) -> tuple[float, float]:
-    """Make an epoch's batches; return the highest rise of memory, in bytes, and the seconds."""
+    """Create an epoch's batches. Return the peak memory increase in bytes and the seconds."""
     words = models.words(1000).source_dictionary
     before, highest, done = own_memory(), 0.0, threading.Event()
 
@@ -77,13 +76,13 @@ def peak(way: str, folder: Path, args: Any) -> tuple[float, float]:
 
 
 def joined(sides: Any, words: Any) -> LanguagePairDataset:
-    """Return what translation makes of train and train1 with --upsample-primary."""
+    """Return the data set of translation for train and train1 with --upsample-primary."""
     whole = [ConcatDataset([pair[side] for pair in sides], [GENUINE, 1]) for side in range(2)]
     return LanguagePairDataset(whole[0], whole[0].sizes, words, whole[1], whole[1].sizes, words)
 
 
 def mixed(sides: Any, words: Any, epoch_pairs: int) -> MixedPairs:
-    """Return what tagged_translation makes of --mix-weights train=1,bt=1."""
+    """Return the data set of tagged_translation with --mix-weights train=1,bt=1."""
     counts = mixture_counts([len(pair[0]) for pair in sides], [1, 1], epoch_pairs or None)
     source, target = ([pair[side] for pair in sides] for side in range(2))
     return MixedPairs(
@@ -92,7 +91,7 @@ def mixed(sides: Any, words: Any, epoch_pairs: int) -> MixedPairs:
 
 
 def measure(way: str, folder: Path, args: Any) -> float:
-    """Return the peak of a fresh process."""
+    """Return the peak memory of a new process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as process:
         rise, seconds = process.submit(peak, way, folder, args).result()
@@ -101,14 +100,23 @@ def measure(way: str, folder: Path, args: Any) -> float:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
-    options.add_argument("--sentences", type=int, default=3_000_000, help="synthetic pairs")
-    options.add_argument("--length", type=int, default=25, help="in tokens, on both sides")
-    options.add_argument("--epoch-pairs", type=int, default=0, help="(0: each set once or more)")
-    options.add_argument("--tokens", type=int, default=4000, help="of a batch")
-    options.add_argument("--folder", type=Path, help="where the made-up corpora are written")
-    options.add_argument("--mixed-alone", action="store_true", help="measure no other way")
+    options.add_argument(
+        "--sentences", type=int, default=3_000_000, help="number of synthetic pairs"
+    )
+    options.add_argument(
+        "--length", type=int, default=25, help="length of source and target in tokens"
+    )
+    options.add_argument(
+        "--epoch-pairs",
+        type=int,
+        default=0,
+        help="pairs in an epoch, 0 for each split at least once",
+    )
+    options.add_argument("--tokens", type=int, default=4000, help="max tokens of a batch")
+    options.add_argument("--folder", type=Path, help="folder of the artificial corpora")
+    options.add_argument("--mixed-alone", action="store_true", help="measure only the mixed splits")
     args = harness.parse(options)
     comparison = harness.Comparison(
         *("mixing_memory", "joined by fairseq", "mixed", "bytes"),

@@ -1,4 +1,4 @@
-"""Models and sentences at random, built as fairseq builds them."""
+"""Models with random weights, built by fairseq, and random sentences."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ import fairseq_ssl
 fairseq_ssl.register()
 
 VOCABULARY = 8000
-"""Entries of the dictionary of a model that is trained."""
+"""Dictionary size of a model in training."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """Stands for a task: all that a model asks of one is its dictionaries."""
+    """A stand-in for a task, of which models use only the dictionaries."""
 
     source_dictionary: Dictionary
     target_dictionary: Dictionary
 
 
 def words(size: int) -> Words:
-    """Return one dictionary of `size` entries for both sides."""
+    """Return a joined dictionary of `size` entries."""
     dictionary = Dictionary()
     for i in range(size - len(dictionary)):
         dictionary.add_symbol(f"w{i}")
@@ -60,15 +60,15 @@ def sentences(count: int, length: int, vocabulary: int) -> Tensor:
 
 
 def known(tokens: Tensor, model: Any, vocabulary: int) -> Tensor:
-    """Put <unk> for words outside the vocabulary, unless the model copies them."""
+    """Replace out-of-vocabulary words by <unk>, unless the model copies them."""
     return tokens if hasattr(model, "copy_vocabulary") else tokens.where(tokens < vocabulary, 3)
 
 
 def trainer(arch: str, args: Any, vocabulary: int = VOCABULARY, **options: Any) -> harness.Run:
-    """Return a function that trains `args.steps` steps of Adam and counts target tokens.
+    """Return a run of `args.steps` training steps, which returns the number of target tokens.
 
-    The loss is computed as fairseq's cross_entropy does. With `args.unknown`, about that share of
-    the words on both sides is outside the vocabulary.
+    The loss is fairseq's cross_entropy. `args.unknown` is the approximate share of
+    out-of-vocabulary words on both sides.
     """
     model, _ = build(arch, words(vocabulary), **options)
     model.to(args.device).train()
@@ -99,10 +99,10 @@ def trainer(arch: str, args: Any, vocabulary: int = VOCABULARY, **options: Any) 
 def searcher(
     arch: str, args: Any, vocabulary: int, kind: Any = SequenceGenerator, **options: Any
 ) -> harness.Run:
-    """Return a function that decodes `args.sentences` of `args.length` words by beam search.
+    """Return a run that decodes `args.sentences` sentences of `args.length` words by beam search.
 
-    As many tokens are written as are read, `args.batch` sentences at a time, or all at once.
-    With `args.unknown`, about that share of the words is outside the vocabulary.
+    Outputs are as long as the inputs. A batch has `args.batch` sentences, or all of them.
+    `args.unknown` is the approximate share of out-of-vocabulary words.
     """
     task = words(vocabulary)
     model, _ = build(arch, task, **options)

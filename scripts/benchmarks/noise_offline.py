@@ -1,7 +1,8 @@
-"""Tokens a second: a noise over a plain one; with --processes the command with 2 over 1.
+"""Speed of our noises relative to a loop over lines, in tokens/s.
 
-With --apart it is two commands of one process over one, each with half of the text: what two cores
-of this machine can gain at most, where they share its memory.
+--processes compares the command with 2 processes to 1 process. --apart compares two parallel
+commands, each with half of the text, to one command: the maximum gain of two cores that share the
+memory.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ GOALS = {"direct": 3.0, "denoise": 6.0}
 PROCESSES_GOAL = 1.8
 VOCABULARY = 30_000
 DISTINCT = 50_000
-"""Sentences made; of more, these are repeated."""
+"""Number of different sentences. Longer texts repeat them."""
 
 
 def text(sentences: int, length: int) -> bytes:
-    """Return lines of words that come as often as Zipf's law has it."""
+    """Return lines of words whose frequencies follow Zipf's law."""
     size = (min(sentences, DISTINCT), length)
     drawn = np.random.default_rng(1).zipf(1.2, size=size) % VOCABULARY
     lines = (" ".join(map("word{}".format, line)) for line in drawn.tolist())
@@ -41,7 +42,7 @@ def text(sentences: int, length: int) -> bytes:
 
 
 def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
-    """Return a run of the command, from file to file, in a process of its own."""
+    """Return a run of the command from file to file."""
     words = [sys.executable, "-m", "fairseq_ssl", "noise", "clean", "-o", "noisy", "--method", kind]
     words += ["--counts", "counts", "--jobs", str(jobs), "--force"]
 
@@ -53,7 +54,7 @@ def command(kind: str, folder: Path, jobs: int, tokens: int) -> harness.Run:
 
 
 def apart(kind: str, folder: Path, tokens: int) -> harness.Run:
-    """Return a run of two commands side by side, each with half of the text."""
+    """Return a run of two parallel commands, each with half of the text."""
     words = [sys.executable, "-m", "fairseq_ssl", "noise", "--method", kind, "--counts", "counts"]
     words += ["--jobs", "1", "--force"]
 
@@ -71,7 +72,7 @@ def apart(kind: str, folder: Path, tokens: int) -> harness.Run:
 
 
 def ours(kind: str, clean: bytes) -> harness.Run:
-    """Return a run of the project's noise from bytes to bytes."""
+    """Return a run of the package's noise from bytes to bytes."""
     unigrams = Unigrams.counted(clean.decode().splitlines()[:DISTINCT])
     at_hand = {"unigrams": unigrams, "mask_token": "<mask>"}
     work = corpus_noise(block_noise.parse_noise(kind), at_hand, seed=1, outputs={"noisy": False})
@@ -83,7 +84,7 @@ def ours(kind: str, clean: bytes) -> harness.Run:
 
 
 def plain(line: Callable[[list[str]], list[str]], clean: bytes, tokens: int) -> harness.Run:
-    """Return a run of a noise for one line after another, from bytes to bytes."""
+    """Return a run of a noise in a loop over lines, from bytes to bytes."""
 
     def run() -> int:
         noisy = (" ".join(line(words.split())) for words in clean.decode().splitlines())
@@ -94,7 +95,7 @@ def plain(line: Callable[[list[str]], list[str]], clean: bytes, tokens: int) -> 
 
 
 def plain_direct(words: list[str], drawn: list[str]) -> list[str]:
-    """Decide for one token after another."""
+    """Noise a line in a loop over its tokens."""
     noisy = []
     for word in words:
         chance = random.random()
@@ -108,7 +109,7 @@ def plain_direct(words: list[str], drawn: list[str]) -> list[str]:
 
 
 def plain_denoise(words: list[str], drawn: list[str], draw: np.random.Generator) -> list[str]:
-    """Call numpy for each operation on each line."""
+    """Noise a line with one numpy call for each operation."""
     for operation in draw.permutation(3):
         if operation == 0:
             order = np.argsort(np.arange(len(words)) + draw.normal(0, 0.5, len(words)))
@@ -128,7 +129,7 @@ def plain_denoise(words: list[str], drawn: list[str], draw: np.random.Generator)
 def commands(
     kind: str, folder: Path, clean: bytes, tokens: int, are_apart: bool
 ) -> tuple[harness.Run, harness.Run]:
-    """Return runs of two processes and of one."""
+    """Return runs with two processes and with one."""
     (folder / "clean").write_bytes(clean)
     middle = clean.index(b"\n", len(clean) // 2) + 1
     for number, half in enumerate((clean[:middle], clean[middle:]), 1):
@@ -139,7 +140,7 @@ def commands(
 
 
 def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.Run]:
-    """Return runs of our noise and of the plain one."""
+    """Return runs of our noise and of the loop over lines."""
     drawn = clean.decode().split()
     line = partial(plain_direct, drawn=drawn)
     if kind == "denoise":
@@ -148,13 +149,15 @@ def noises(kind: str, clean: bytes, tokens: int) -> tuple[harness.Run, harness.R
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--noise", choices=GOALS, default="direct")
-    options.add_argument("--processes", action="store_true", help="two processes over one")
-    options.add_argument("--apart", action="store_true", help="two commands over one")
+    options.add_argument("--processes", action="store_true", help="compare two processes with one")
+    options.add_argument(
+        "--apart", action="store_true", help="compare two parallel commands with one"
+    )
     options.add_argument("--sentences", type=int, default=50_000)
-    options.add_argument("--length", type=int, default=27, help="of a sentence, in words")
+    options.add_argument("--length", type=int, default=27, help="sentence length in words")
     args = harness.parse(options)
     two = "2 commands" if args.apart else "2 processes"
     is_command = args.processes or args.apart

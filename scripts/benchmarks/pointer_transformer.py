@@ -1,8 +1,8 @@
-"""What copying costs: a pointer Transformer over the stock one of its size.
+"""Cost of copying: a pointer Transformer relative to a stock Transformer of the same size.
 
-Random weights and sentences, some words of which are outside the vocabulary. --what training:
-target tokens a second; memory: the peak of training, turned round, so that 1 is the same and less
-is more memory; decoding: sentences a second, as many tokens written as are read.
+Weights and sentences are random, with some out-of-vocabulary words. --what training: target
+tokens/s. --what memory: peak memory of training of the stock model divided by that of the pointer
+model. --what decoding: sentences/s, with outputs as long as the inputs.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from fairseq_ssl.generation.copying_search import CopyingGenerator
 GOALS = {"training": 0.85, "memory": 1 / 1.25, "decoding": 0.8}
 UNITS = {"training": "target tokens/s", "memory": "bytes", "decoding": "sentences/s"}
 SIZES = {"encoder_ffn_embed_dim": 4096}
-"""What the stock Transformer needs to be of the paper's size."""
+"""Options that give the stock Transformer the size of the paper's model."""
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--what", choices=GOALS, default="training")
     options.add_argument("--arch", default="pointer_transformer")
     options.add_argument("--against", default="transformer")
-    options.add_argument("--heads", type=int, default=1, help="of the copy attention")
+    options.add_argument("--heads", type=int, default=1, help="heads of the copy attention")
     options.add_argument("--vocabulary", type=int, default=50_000)
-    options.add_argument("--unknown", type=float, default=0.03, help="share of words not in it")
-    options.add_argument("--length", type=int, default=30, help="words in a sentence")
+    options.add_argument(
+        "--unknown", type=float, default=0.03, help="share of out-of-vocabulary words"
+    )
+    options.add_argument("--length", type=int, default=30, help="sentence length in words")
     options.add_argument("--beam", type=int, default=5)
-    options.add_argument("--sentences", type=int, default=4, help="decoded at a time")
-    options.add_argument("--tokens", type=int, default=1024, help="trained on at a time")
-    options.add_argument("--steps", type=int, default=2, help="of training in one run")
+    options.add_argument("--sentences", type=int, default=4, help="sentences in a decoded batch")
+    options.add_argument("--tokens", type=int, default=1024, help="tokens in a training batch")
+    options.add_argument("--steps", type=int, default=2, help="training steps in a run")
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
     args = harness.parse(options)
     ours = {"copy_attention_heads": args.heads}

@@ -1,7 +1,7 @@
-"""Sentences a second: a pseudo-bidirectional Transformer over the stock one of the same depth.
+"""Speed of a pseudo-bidirectional Transformer relative to a stock one of the same depth.
 
-Random weights, and as many tokens written as are read. With --training, target tokens a second of
-both while they learn.
+Weights are random and outputs are as long as the inputs. The unit is sentences/s, or with
+--training target tokens/s.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ WORDS = 30_000
 
 
 def decoder(arch: str, args: Any) -> harness.Run:
-    """Return a run of a beam search."""
+    """Return a run of a beam search with `arch`."""
     return models.searcher(arch, args, WORDS)
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="pseudo_bidirectional_transformer_big")
     options.add_argument("--against", default="transformer_vaswani_wmt_en_de_big")
     options.add_argument("--training", action="store_true")
-    options.add_argument("--length", type=int, default=20, help="words in a sentence")
+    options.add_argument("--length", type=int, default=20, help="sentence length in words")
     options.add_argument("--beam", type=int, default=5)
     options.add_argument("--sentences", type=int, default=4)
-    options.add_argument("--batch", type=int, default=1, help="sentences decoded at a time")
-    options.add_argument("--tokens", type=int, default=1024, help="trained on at a time")
-    options.add_argument("--steps", type=int, default=2, help="of training in one run")
+    options.add_argument("--batch", type=int, default=1, help="sentences in a decoded batch")
+    options.add_argument("--tokens", type=int, default=1024, help="tokens in a training batch")
+    options.add_argument("--steps", type=int, default=2, help="training steps in a run")
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
     args = harness.parse(options)
     kind = "training" if args.training else "decoding"

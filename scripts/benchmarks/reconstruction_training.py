@@ -1,4 +1,4 @@
-"""Updates a second with monolingual text over those without: the search, and scoring both ways."""
+"""Speed of updates with monolingual text relative to updates without, in updates/s."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from fairseq_ssl.tasks.reconstruction_translation import (
 )
 
 GOAL = 1 / 4
-"""The slides' author: 1 / 5.5."""
+"""Goal. The slides report 1 / 5.5."""
 
 
 class Optimizer:
-    """What a task asks of one."""
+    """The methods of an optimizer that the task calls."""
 
     def __init__(self, model: Any) -> None:
         self.adam = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def backward(self, loss: Any) -> None:
-        """Go back from the loss."""
+        """Compute the gradients."""
         torch.autograd.backward(loss)
 
     def step(self) -> None:
-        """Change the weights."""
+        """Update the weights."""
         self.adam.step()
         self.adam.zero_grad()
 
 
 def task_of(args: Any) -> ReconstructionTranslationTask:
-    """Return the task over a dictionary of made-up words."""
+    """Return the task with a dictionary of artificial words."""
     words = models.words(args.vocabulary)
     cfg = ReconstructionTranslationConfig(
         source_lang="one",
@@ -53,13 +53,13 @@ def task_of(args: Any) -> ReconstructionTranslationTask:
 
 
 def sides(args: Any, *lengths: int) -> list[tuple[list[Any], list[int]]]:
-    """Return random sentences of a length for each side, and their sizes."""
+    """Return random sentences of fixed length for each side, and their sizes."""
     made = [models.sentences(args.batch, length, args.vocabulary) for length in lengths]
     return [(list(tokens), [tokens.size(1)] * len(tokens)) for tokens in made]
 
 
 def updates(args: Any, weight: float) -> harness.Run:
-    """Return a run of updates, with lambda 0 without any text."""
+    """Return a run of updates. If lambda is 0, they use no monolingual text."""
     task = task_of(args)
     unfold = {"bytenet_unfold": "1,0"} if args.arch.startswith("bytenet") else {}
     ways = {
@@ -94,15 +94,24 @@ def _moved(sample: Any, device: str) -> Any:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
     options.add_argument("--arch", default="bytenet_digits")
-    options.add_argument("--length", type=int, default=13, help="tokens of a source, its end too")
-    options.add_argument("--target-length", type=int, default=4, help="the same of a target")
-    options.add_argument("--batch", type=int, default=8, help="pairs, and sentences of text")
+    options.add_argument(
+        "--length", type=int, default=13, help="source length in tokens, with </s>"
+    )
+    options.add_argument(
+        "--target-length", type=int, default=4, help="target length in tokens, with </s>"
+    )
+    options.add_argument(
+        "--batch",
+        type=int,
+        default=8,
+        help="pairs in a batch, and monolingual sentences in a batch",
+    )
     options.add_argument("--vocabulary", type=int, default=32)
     options.add_argument("--beam", type=int, default=5)
-    options.add_argument("--steps", type=int, default=10, help="updates in one run")
+    options.add_argument("--steps", type=int, default=10, help="updates in a run")
     args = harness.parse(options)
     comparison = harness.Comparison(
         *("reconstruction_training", "with monolingual text", "without", "updates/s"),

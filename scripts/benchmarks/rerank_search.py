@@ -1,4 +1,4 @@
-"""Points of a grid of weights a second, over corpus BLEU of the chosen texts at each point."""
+"""Speed of the weight search relative to scoring the selected texts at each point, in points/s."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Texts = list[list[str]]
 def corpus(
     sentences: int, length: int, each: int, features: int
 ) -> tuple[Texts, list[str], object]:
-    """Return candidates with more or fewer wrong words, references, and scores that know it."""
+    """Return candidates with errors, references, and scores that depend on the errors."""
     draw = np.random.default_rng(1)
     words = np.array([f"word{n}" for n in range(WORDS)], dtype=object)
     texts, references = [], []
@@ -41,14 +41,14 @@ def corpus(
 
 
 def ours(candidates: Candidates, texts: Texts, references: list[str], parts: int, jobs: int) -> int:
-    """Count and search, as rerank tune does; returns the points of the grid."""
+    """Search a grid as in rerank tune, counts included. Return the number of points."""
     statistics = CandidateStatistics.of(BleuSums(), texts, [references])
     grid_search(candidates, statistics, parts, LocalExecutor(jobs))
     return int((parts + 1) ** len(candidates.names)) - 1
 
 
 def lines(candidates: Candidates, texts: Texts, references: list[str], parts: int) -> int:
-    """Search along lines; counted as the points of the grid, which it does as well as."""
+    """Search along lines (MERT). Return the number of points of the equally good grid."""
     statistics = CandidateStatistics.of(BleuSums(), texts, [references])
     line_search(candidates, statistics)
     return int((parts + 1) ** len(candidates.names)) - 1
@@ -57,7 +57,7 @@ def lines(candidates: Candidates, texts: Texts, references: list[str], parts: in
 def plain(
     candidates: Candidates, texts: Texts, references: list[str], parts: int, points: int
 ) -> int:
-    """Choose by some points of the grid, and score what they choose."""
+    """Compute corpus BLEU of the texts selected by some points of the grid."""
     draw = np.random.default_rng(1)
     for _ in range(points):
         weights = draw.integers(1, parts + 1, len(candidates.names))
@@ -67,7 +67,7 @@ def plain(
 
 
 def check(candidates: Candidates, texts: Texts, references: list[str]) -> None:
-    """See that both find the same best on a coarse grid."""
+    """Assert that both find the same optimum on a coarse grid."""
     some = min(50, len(texts))
     few = candidates.subset(np.arange(some)).only(candidates.names[:3])
     statistics = CandidateStatistics.of(BleuSums(), texts[:some], [references[:some]])
@@ -83,15 +83,19 @@ def check(candidates: Candidates, texts: Texts, references: list[str]) -> None:
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     options = harness.parser((__doc__ or "").splitlines()[0])
-    options.add_argument("--mert", action="store_true", help="lines instead of the fast grid")
+    options.add_argument(
+        "--mert",
+        action="store_true",
+        help="measure the line search (MERT) instead of the grid search",
+    )
     options.add_argument("--sentences", type=int, default=1000)
-    options.add_argument("--length", type=int, default=20, help="of a sentence, in words")
-    options.add_argument("--candidates", type=int, default=20, help="of a sentence")
+    options.add_argument("--length", type=int, default=20, help="sentence length in words")
+    options.add_argument("--candidates", type=int, default=20, help="candidates for each sentence")
     options.add_argument("--features", type=int, default=6)
-    options.add_argument("--parts", type=int, default=10, help="steps that make a weight of 1")
-    options.add_argument("--points", type=int, default=20, help="that the plain way tries")
+    options.add_argument("--parts", type=int, default=10, help="grid steps from weight 0 to 1")
+    options.add_argument("--points", type=int, default=20, help="points that are scored from text")
     options.add_argument("--jobs", type=int, default=2)
     args = harness.parse(options)
     comparison = harness.Comparison(

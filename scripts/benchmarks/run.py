@@ -1,7 +1,7 @@
-"""Run benchmarks of suite.py, one after the other, and write the table of all in README.md.
+"""Run benchmarks of suite.py and write the table of all results to README.md.
 
-Each has two things measured in turn, in a process of its own. What it printed is kept in
-results.json, so that some can be measured anew; a table row tells the machine it was measured on.
+Each benchmark runs in its own process. Its report is stored in results.json, so single benchmarks
+can be repeated. Each table row names the machine of its measurement.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from suite import SUITE, Entry
 HERE = Path(__file__).resolve().parent
 RESULTS, TABLE = HERE / "results.json", HERE / "README.md"
 PLACE = re.compile(r"(?<!\S)[A-Z]{2,}(?!\S)")
-"""A word of the options that stands for a file of the user's."""
+"""A placeholder in the options for a file that the user supplies."""
 
 Results = dict[str, dict[str, Any]]
-"""By an entry's key, and of a GPU with @cuda behind it."""
+"""Reports by key of the entry, with the suffix @cuda for a GPU."""
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the selected benchmarks and write the table."""
     args = arguments()
     results: Results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for entry in chosen(args.benchmark, args.all):
         command = filled(entry, dict(one.split("=", 1) for one in args.given))
         if command is None:
-            print(f"{entry.key}: left out, it needs --given for {entry.options}", file=sys.stderr)
+            print(f"{entry.key}: skipped. It needs --given for {entry.options}", file=sys.stderr)
             continue
         print(f"==> {entry.key}", file=sys.stderr)
         if args.device != "cpu":
@@ -52,32 +52,38 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("benchmark", nargs="*", help="keys of suite.py; none: only the table")
-    options.add_argument("--all", action="store_true", help="all of them")
+    options.add_argument(
+        "benchmark", nargs="*", help="keys of suite.py (default: none, only write the table)"
+    )
+    options.add_argument("--all", action="store_true", help="run all benchmarks")
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument(
-        "--given", nargs="*", default=[], metavar="WORD=FILE", help="as MODEL=m.pt DATA=bin"
+        "--given",
+        nargs="*",
+        default=[],
+        metavar="WORD=FILE",
+        help="files for placeholders, for example MODEL=m.pt DATA=bin",
     )
-    options.add_argument("--remark", default="", help="on how it was measured, for the table")
+    options.add_argument("--remark", default="", help="remark on the measurement, for the table")
     args = options.parse_args()
     unknown = set(args.benchmark) - {entry.key for entry in SUITE}
     if unknown:
-        options.error(f"there is no {', '.join(sorted(unknown))} in suite.py")
+        options.error(f"suite.py has no benchmark {', '.join(sorted(unknown))}")
     wrong = [one for one in args.given if "=" not in one]
     if wrong:
-        options.error(f"--given is {wrong[0]}; expected WORD=FILE")
+        options.error(f"--given is {wrong[0]}. Expected WORD=FILE.")
     return args
 
 
-def chosen(keys: Sequence[str], whole: bool) -> list[Entry]:
-    """Return what is to be measured, in the order of the suite."""
-    return [entry for entry in SUITE if whole or entry.key in keys]
+def chosen(keys: Sequence[str], every: bool) -> list[Entry]:
+    """Return the selected entries in the order of the suite."""
+    return [entry for entry in SUITE if every or entry.key in keys]
 
 
 def filled(entry: Entry, given: Mapping[str, str]) -> list[str] | None:
-    """Return the script and its options; None where a file is not given."""
+    """Return the script and its options, or None if a file is missing from `given`."""
     words = entry.options.split()
     if any(PLACE.fullmatch(word) and word not in given for word in words):
         return None
@@ -85,23 +91,25 @@ def filled(entry: Entry, given: Mapping[str, str]) -> list[str] | None:
 
 
 def kept(report: Mapping[str, Any], remark: str) -> dict[str, Any]:
-    """Return what of a report the table needs, and what tells how it came about."""
+    """Return the parts of a report that are stored: results, machine and remark."""
     names = ("ratio", "spread", "goal", "goal_reached", "machine", "rates")
     return {**{name: report[name] for name in names}, "remark": remark}
 
 
 def table(results: Results) -> str:
-    """Return README.md."""
+    """Return the content of README.md."""
     lines = [
         "# Benchmarks",
         "",
-        "Each compares two things, measured in turn on the same machine: the median of the ratios,",
-        "their smallest and largest. `python scripts/benchmarks/run.py --all` makes this page;",
-        "`python scripts/benchmarks/SCRIPT.py OPTIONS` measures one, and prints all of it as JSON.",
-        "Where the time of a training goes, `python scripts/benchmarks/training_profile.py` tells:",
-        "torch's operators with their shares, of `bytenet` or of another `--arch`.",
+        "Each benchmark compares two programs in alternating runs on the same machine. The table",
+        "has the median of the ratios and their range.",
         "",
-        "| what | script and options | ratio | spread | goal | elsewhere |",
+        "- `python scripts/benchmarks/run.py --all` runs all benchmarks and writes this page.",
+        "- `python scripts/benchmarks/SCRIPT.py OPTIONS` runs one and prints a report as JSON.",
+        "- `python scripts/benchmarks/training_profile.py` profiles the operators of torch in",
+        "  training, for `bytenet` or another `--arch`.",
+        "",
+        "| benchmark | script and options | ratio | range | goal | reported elsewhere |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     notes: list[str] = []
@@ -126,7 +134,7 @@ def row(
     notes: list[str],
     machines: list[str],
 ) -> str:
-    """Return a row; what it refers to is added to the notes and the machines."""
+    """Return a row. Append its note and its machine to `notes` and `machines`."""
     what = f"{entry.what}{', on a GPU' if device else ''}"
     command = f"`{' '.join(filter(None, [entry.script, entry.options]))}`"
     if found is None:
@@ -139,7 +147,7 @@ def row(
     between = f"{spread[0]:.3g} to {spread[1]:.3g}" if spread and len(spread) == 2 else ""
     goal = "" if found["goal"] is None else f"{found['goal']:g}"
     if goal and not found["goal_reached"]:
-        note = entry.note or "Why is not known yet."
+        note = entry.note or "The reason is not known yet."
         if note not in notes:
             notes.append(note)
         goal += f", missed ({notes.index(note) + 1})"
@@ -147,12 +155,12 @@ def row(
 
 
 def letter(number: int) -> str:
-    """Return (a), (b) and so on."""
+    """Return (a) for 0, (b) for 1, and so on."""
     return f"({chr(ord('a') + number)})"
 
 
 def named(found: Mapping[str, Any]) -> str:
-    """Return the machine, the versions and the remark in a line."""
+    """Return the machine, the versions and the remark on one line."""
     machine = found["machine"]
     parts = [
         str(machine["device"]),

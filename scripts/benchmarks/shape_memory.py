@@ -1,8 +1,8 @@
-"""Peak memory of training: the stock Transformer over a SHAPE transformer of the same size.
+"""Peak memory of training of the stock Transformer relative to SHAPE of the same size.
 
-Each trains in a process of its own, which reports how far its memory rose above what it had
-before it built a model. 1 is the same; the goal for relative positions is at most 1.3 times
-that of absolute ones, which is a ratio of 0.77.
+Each model trains in a separate process, which reports its memory increase since before the model
+was built. The goal for relative positions is at most 1.3 times the memory of absolute positions, a
+ratio of 0.77.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GOAL = 0.77
 
 
 def peak(arch: str, args: Any, options: dict[str, Any]) -> float:
-    """Train a little and return the rise of memory, in bytes."""
+    """Train for a few steps and return the memory increase in bytes."""
     if args.threads:
         torch.set_num_threads(args.threads)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -34,14 +34,14 @@ def peak(arch: str, args: Any, options: dict[str, Any]) -> float:
 
 
 def measure(arch: str, args: Any, **options: Any) -> float:
-    """Return the peak of a fresh process."""
+    """Return the peak memory of a new process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as process:
         return process.submit(peak, arch, args, options).result()
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     args = shape_training.settings((__doc__ or "").splitlines()[0])
     stock = STOCK_COUNTERPART[args.arch]
     comparison = harness.Comparison(

@@ -1,7 +1,7 @@
-"""Training tokens a second: a SHAPE transformer over the stock one of the same size.
+"""Training speed of a SHAPE Transformer relative to a stock one of the same size, in tokens/s.
 
-With --positions relative that is relative over absolute positions; sentences of ten, joined,
-are a --length of 256.
+--positions relative compares relative with absolute positions. --length 256 is the length of ten
+concatenated sentences.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from fairseq_ssl.checkpoints.conversion import STOCK_COUNTERPART
 
 GOALS = {"shifted": 0.99, "relative": 0.95}
 LONG, LONG_GOAL = 200, 0.6
-"""From this length on relative positions may take longer."""
+"""Minimum length for the second goal of relative positions, which is lower."""
 
 
 def settings(description: str) -> Any:
-    """Parse what this benchmark and that of memory understand."""
+    """Parse the options of this benchmark and of shape_memory."""
     options = harness.parser(description)
     options.add_argument("--arch", choices=STOCK_COUNTERPART, default="shape_transformer")
     options.add_argument("--positions", choices=GOALS, default="shifted")
-    options.add_argument("--tokens", type=int, default=1024, help="in a batch, on each side")
-    options.add_argument("--length", type=int, default=32, help="of a sentence, in tokens")
-    options.add_argument("--steps", type=int, default=3, help="of training in one run")
+    options.add_argument("--tokens", type=int, default=1024, help="tokens in a batch, on each side")
+    options.add_argument("--length", type=int, default=32, help="sentence length in tokens")
+    options.add_argument("--steps", type=int, default=3, help="training steps in a run")
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
     return harness.parse(options)
 
 
 def main() -> None:
-    """Measure and publish."""
+    """Run the benchmark and print its report."""
     args = settings((__doc__ or "").splitlines()[0])
     stock = STOCK_COUNTERPART[args.arch]
     long = args.positions == "relative" and args.length >= LONG

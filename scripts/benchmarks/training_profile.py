@@ -1,8 +1,8 @@
-"""Where the time of a model's training goes: its operators, the most costly first, as Markdown.
+"""Profile of a model's training: operators by time, as Markdown.
 
-Random weights and sentences, as in bytenet_training.py. The time of an operator is its own, without
-that of those it calls; on a GPU it is the GPU's. What profiling itself costs is in it too: compare
-shares with each other, and no speeds.
+Weights and sentences are random, as in bytenet_training.py. The time of an operator excludes the
+operators it calls. On a GPU it is GPU time. Profiling adds overhead, so compare shares and not
+speeds.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ import fairseq_ssl
 
 
 def main() -> None:
-    """Profile some steps after one that is not counted, and print the table."""
+    """Profile some steps after a warm-up step and print the table."""
     options = argparse.ArgumentParser(
         description=(__doc__ or "").splitlines()[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options.add_argument("--threads", type=int, help="of torch on the CPU (all cores if not given)")
+    options.add_argument(
+        "--threads", type=int, help="threads of torch on the CPU (default: all cores)"
+    )
     options.add_argument("--arch", default="bytenet")
-    options.add_argument("--length", type=int, default=100, help="characters in a sentence")
-    options.add_argument("--tokens", type=int, default=800, help="trained on at a time")
-    options.add_argument("--steps", type=int, default=3, help="of training that are profiled")
+    options.add_argument("--length", type=int, default=100, help="sentence length in characters")
+    options.add_argument("--tokens", type=int, default=800, help="tokens in a batch")
+    options.add_argument("--steps", type=int, default=3, help="profiled training steps")
     options.add_argument("--bf16", action="store_true", help="train in bfloat16 autocast")
-    options.add_argument("--rows", type=int, default=12, help="of the table")
+    options.add_argument("--rows", type=int, default=12, help="rows of the table")
     args = harness.parse(options)
     fairseq_ssl.register()
     if args.arch not in ARCH_CONFIG_REGISTRY:
@@ -48,23 +50,25 @@ def main() -> None:
 
 
 def table(operators: Any, args: argparse.Namespace) -> list[str]:
-    """Return the lines of the table, and one of what is left out.
+    """Return the lines of the table, with a last line for the other operators.
 
     Args:
-        operators: of torch's profiler, each with its time in microseconds
-        args: the command line
+        operators: events of torch's profiler, with times in microseconds
+        args: parsed command line
     """
     name = f"self_{'device' if args.device == 'cuda' else 'cpu'}_time_total"
     times = {one.key: (getattr(one, name), one.count) for one in operators}
     whole = sum(time for time, _ in times.values())
     ordered = sorted(times.items(), key=lambda one: -one[1][0])
-    lines = ["| operator | of the time (%) | ms a step | calls a step |", f"|{4 * ' --- |'}"]
+    lines = ["| operator | time (%) | ms per step | calls per step |", f"|{4 * ' --- |'}"]
     for key, (time, count) in ordered[: args.rows]:
         share, milliseconds = 100 * time / whole, time / 1000 / args.steps
         lines.append(f"| `{key}` | {share:.1f} | {milliseconds:.2f} | {count / args.steps:g} |")
     others = 100 * sum(time for _, (time, _) in ordered[args.rows :]) / whole
     threads = harness.machine()["threads"]
-    settings = f"{args.tokens} tokens of {args.length} a sentence, {args.device}, {threads} threads"
+    settings = (
+        f"{args.tokens} tokens in sentences of {args.length}, {args.device}, {threads} threads"
+    )
     return [*lines, "", f"`{args.arch}`, {settings}; other operators {others:.1f} %"]
 
 

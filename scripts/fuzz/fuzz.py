@@ -1,6 +1,6 @@
-"""Run each verb on many hostile inputs: no traceback, no hang, no growth of memory.
+"""Fuzz each verb with random hostile inputs and report tracebacks, hangs and memory growth.
 
-A finding is printed with the seed that makes it again: --only NAME --first SEED --inputs 1.
+A finding is printed with its seed. Reproduce it with --only NAME --first SEED --inputs 1.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from fairseq_ssl.cli.main import main as fairseq_ssl
 
 ALL = TARGETS | MODEL_TARGETS
 SECONDS = 30
-"""What one input may take of a core; ten times that by the clock, on a machine with other work."""
+"""Maximum CPU time of an input. The maximum wall time is ten times as long, for busy machines."""
 GROWTH = 200 * 2**20
-"""Bytes by which the process may grow after the first tenth of the inputs."""
+"""Maximum growth of the process in bytes after the first tenth of the inputs."""
 
 
 class HangError(Exception):
-    """An input took too long."""
+    """An input exceeded the maximum time."""
 
 
 def words_of(target: Target, folder: Path, draw: random.Random | None) -> list[str]:
-    """Write the files of an input, spoiled unless `draw` is None; return its command line."""
+    """Write the files of an input, mutated unless `draw` is None. Return its command line."""
     names = {"out": str(folder / "out")}
     for name, sample in target.files.items():
         path = folder / name
@@ -62,29 +62,29 @@ def words_of(target: Target, folder: Path, draw: random.Random | None) -> list[s
     return words
 
 
-def refused(target: Target, folder: Path) -> str | None:
-    """Return what is wrong with how files as they should be are taken, or None."""
+def check_valid_input(target: Target, folder: Path) -> str | None:
+    """Run a command on unchanged samples. Return an error message if it fails, else None."""
     words = words_of(target, folder, None)
     wrong = outcome(words, (0,))
     return wrong and f"{' '.join(words)}\n{wrong}"
 
 
 def outcome(words: list[str], codes: tuple[int, ...] = (0, 1, 2)) -> str | None:
-    """Run a command; return what is wrong with how it ended, or None."""
-    said = io.TextIOWrapper(heard := io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    """Run a command. Return an error message if it ends with a bug, else None."""
+    stream = io.TextIOWrapper(data := io.BytesIO(), encoding="utf-8", errors="backslashreplace")
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _alarm():
+        with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream), _alarm():
             code = fairseq_ssl(words)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 99
     except HangError:
-        return f"took more than {SECONDS} s of a core, or {10 * SECONDS} s"
+        return f"took more than {SECONDS} s of CPU time or {10 * SECONDS} s of wall time"
     except BaseException:
         return traceback.format_exc(limit=-10)
-    said.flush()
-    told = heard.getvalue().decode().strip()
-    if code not in codes or (code and not told):
-        return f"ended with {code}: {told[-500:]}"
+    stream.flush()
+    output = data.getvalue().decode().strip()
+    if code not in codes or (code and not output):
+        return f"exit code {code}: {output[-500:]}"
     return None
 
 
@@ -106,15 +106,15 @@ def _alarm() -> Iterator[None]:
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process has now."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
-    """Run a verb on inputs by their seeds; return the findings, each kind once."""
+    """Run a verb on the inputs of consecutive seeds. Return one finding of each kind."""
     begun, size = time.time(), 0
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    findings = {"whole": wrong} if (wrong := refused(target, folder)) else {}
+    findings = {"valid": wrong} if (wrong := check_valid_input(target, folder)) else {}
     for seed in range(first, first + inputs):
         shutil.rmtree(folder)
         folder.mkdir()
@@ -128,7 +128,7 @@ def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
     shutil.rmtree(folder)
     grown = resident() - size
     if inputs >= 1000 and grown > GROWTH:
-        findings["memory"] = f"{name}: grew by {grown >> 20} MiB in {inputs} inputs"
+        findings["memory"] = f"{name}: memory grew by {grown >> 20} MiB in {inputs} inputs"
     print(
         f"{name}: {inputs} inputs, {len(findings)} kinds of findings, {time.time() - begun:.0f} s, "
         f"{max(grown, 0) >> 20} MiB",
@@ -138,17 +138,21 @@ def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
 
 
 def main() -> int:
-    """Fuzz all verbs, or some; the exit code is 1 where something was found."""
+    """Fuzz all verbs, or some. Return 1 if there are findings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="commands or their beginnings")
-    parser.add_argument("--inputs", type=int, default=10_000, help="of each (default: 10000)")
-    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="(default: 0)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="names or prefixes of names")
+    parser.add_argument(
+        "--inputs", type=int, default=10_000, help="number of inputs for each name (default: 10000)"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="SEED", help="seed of the first input (default: 0)"
+    )
     args = parser.parse_args()
     os.environ["COLUMNS"] = "100"
     only = tuple(args.only or [""])
     chosen = {name: target for name, target in ALL.items() if name.startswith(only)}
     if not chosen or args.inputs < 1:
-        parser.error(f"nothing to run; the commands are: {', '.join(ALL)}.")
+        parser.error(f"There is nothing to run. The names are: {', '.join(ALL)}.")
     findings = []
     for name, target in chosen.items():
         findings += fuzz(name, target, args.first, args.inputs)

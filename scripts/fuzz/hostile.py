@@ -1,4 +1,4 @@
-"""Files and values that no one would give on purpose, drawn from a seed."""
+"""Random mutations of files, and hostile values of numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHARACTERS = (
     "\U0001d54f\U0001f926",
     "\ufb00",
 )
-"""Ends of lines that are none, spaces, marks, pairs of surrogates, ligatures."""
+"""Unicode line separators, spaces, combining marks, surrogate pairs, ligatures."""
 PIECES = (
     *(b"", b"\0", b"\r", b"\r\n", b"\n\n\n", b"\t", b" ", b"\xff\xfe", b"\xc3", b"\xef\xbb\xbf"),
     *(text.encode() for text in CHARACTERS),
@@ -26,20 +26,20 @@ PIECES = (
 )
 NUMBERS = ("0", "-1", "1", "2", "3.5", "nan", "inf", "-inf", "1e400", "", "x", "9" * 30, "1_0", "٣")
 MOST = 200_000
-"""Bytes of a file."""
+"""Maximum size of a file in bytes."""
 
 
-def spoiled(sample: bytes, draw: random.Random) -> bytes:
-    """Return a sample that was cut, shuffled, repeated, or had something put in, a few times."""
+def mutated(sample: bytes, draw: random.Random) -> bytes:
+    """Return a sample after up to 8 random mutations: truncate, shuffle, repeat or insert."""
     for _ in range(draw.choice((0, 1, 1, 2, 3, 8))):
         sample = draw.choice(WAYS)(sample, draw)[:MOST]
     return sample
 
 
 def write(path: Path, sample: bytes, draw: random.Random | None) -> None:
-    """Write a spoiled sample, or leave the file out, or make a folder of its name.
+    """Write a mutated sample, or sometimes no file, or a folder of that name.
 
-    Without `draw` the sample is written as it is.
+    Without `draw` the sample is written unchanged.
     """
     if draw is None:
         path.write_bytes(gzip.compress(sample) if path.suffix == ".gz" else sample)
@@ -50,11 +50,11 @@ def write(path: Path, sample: bytes, draw: random.Random | None) -> None:
     if way < 0.02:
         path.mkdir()
         return
-    data = spoiled(sample, draw)
+    data = mutated(sample, draw)
     if path.suffix == ".gz" and draw.random() < 0.8:
         data = gzip.compress(data, 1)
         if draw.random() < 0.3:
-            data = spoiled(data, draw)
+            data = mutated(data, draw)
     path.write_bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""What is fuzzed of the verbs that work with models, or with data that fairseq-preprocess wrote."""
+"""Fuzz targets of the verbs that read models or data of fairseq-preprocess."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Read random pickles, made of the names that checkpoints may use, in child processes.
+"""Fuzz the checkpoint reader with random pickles of allowed names, in child processes.
 
-A reading must end with a value or an error of this package, never with a crash of the process or
-another error. A finding is printed with the seed that reproduces it.
+Reading must end with a value or an error of this package, not with another error or a crash. A
+finding is printed with the seed that reproduces it.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ CODES = (
     "<f8",
 )
 BATCH = 250
-"""Pickles in one child process."""
+"""Number of pickles in a child process."""
 
 
 def text(value: str) -> bytes:
-    """Return the pickle of a text, or of bytes where torch would have them."""
+    """Return the pickle of a string, or of bytes if torch expects bytes."""
     data = value.encode("utf-8", "surrogatepass")
     return b"X" + struct.pack("<I", len(data)) + data
 
 
 def constant(draw: random.Random, depth: int) -> bytes:
-    """Return the pickle of a value that a dtype, a scalar or a Namespace may be built from."""
+    """Return the pickle of an argument of a dtype, a scalar or a Namespace."""
     choices: list[Callable[[], bytes]] = [
         lambda: b"N",
         lambda: draw.choice((b"\x88", b"\x89")),
@@ -85,7 +85,7 @@ def constant(draw: random.Random, depth: int) -> bytes:
 
 
 def built(draw: random.Random, depth: int) -> bytes:
-    """Return the pickle of a call of an allowed name, perhaps with a state set after it."""
+    """Return the pickle of a call of an allowed name, sometimes followed by a state."""
     if draw.random() < 0.8:
         return scalar(draw)
     name = f"c{draw.choice(NAMES)}\n".encode()
@@ -97,7 +97,7 @@ def built(draw: random.Random, depth: int) -> bytes:
 
 
 def scalar(draw: random.Random) -> bytes:
-    """Return the pickle of a numpy scalar, of which up to three parts are replaced."""
+    """Return the pickle of a numpy scalar with up to three parts replaced."""
     minus = b"J" + struct.pack("<i", -1)
     zeros = b"c_codecs\nencode\n" + text("\0" * 8) + text("latin1") + b"\x86R"
     parts = [text("f8"), b"\x89", b"\x88"]
@@ -118,29 +118,29 @@ def scalar(draw: random.Random) -> bytes:
 
 
 def other_dtype(draw: random.Random) -> bytes:
-    """Return the pickle of a dtype."""
+    """Return the pickle of a random dtype."""
     return b"cnumpy\ndtype\n" + text(draw.choice(CODES)) + b"\x85R"
 
 
 def number(draw: random.Random) -> bytes:
-    """Return the pickle of a small number, as a size or a flag of a dtype."""
+    """Return the pickle of a small integer, such as a size or a flag of a dtype."""
     return b"J" + struct.pack("<i", draw.choice((-1, 0, 1, 4, 8, 63, 2**31 - 1)))
 
 
 def fields(draw: random.Random) -> tuple[bytes, bytes]:
-    """Return the pickles of the names of a dtype's fields, and of the fields by name."""
+    """Return the pickles of a dtype's field names and of the fields by name."""
     chosen = draw.choice(("a", "ab"))
     held = (text(name) + other_dtype(draw) + number(draw) + b"\x86" for name in chosen)
     return b"(" + b"".join(map(text, chosen)) + b"t", b"}(" + b"".join(held) + b"u"
 
 
 def shape(draw: random.Random) -> bytes:
-    """Return the pickle of a dtype of arrays: the dtype of their items, and their shape."""
+    """Return the pickle of a subarray dtype: the dtype of the items and the shape."""
     return other_dtype(draw) + number(draw) + b"\x85" + b"\x86"
 
 
 def checkpoint(seed: int) -> bytes:
-    """Return a checkpoint with such a pickle in it."""
+    """Return a checkpoint that contains a random pickle."""
     draw = random.Random(seed)
     first = b"".join(constant(draw, 0) + b"q" + bytes([place]) for place in range(4))
     values = b"".join(text(f"v{place}") + built(draw, 2) for place in range(draw.choice((1, 1, 2))))
@@ -168,7 +168,7 @@ def checkpoint(seed: int) -> bytes:
 
 
 def read(seed: int) -> str:
-    """Read one checkpoint; return what came of it."""
+    """Read a checkpoint. Return the outcome."""
     from fairseq_ssl.checkpoints.files import load_checkpoint
     from fairseq_ssl.errors import DataError
 
@@ -184,7 +184,7 @@ def read(seed: int) -> str:
 
 
 def read_all(first: int, count: int) -> list[str]:
-    """Read many checkpoints in child processes; return what came of each."""
+    """Read many checkpoints in child processes. Return the outcome of each."""
     found = []
     while count:
         batch = min(count, BATCH)
@@ -200,10 +200,12 @@ def read_all(first: int, count: int) -> list[str]:
 
 
 def main() -> int:
-    """Read the pickles and print how many were read, rejected or found."""
+    """Read the pickles and print the numbers of values, errors and findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="first seed (default: 0)")
-    parser.add_argument("--count", type=int, default=10_000, help="pickles (default: 10000)")
+    parser.add_argument(
+        "--count", type=int, default=10_000, help="number of pickles (default: 10000)"
+    )
     parser.add_argument("--child", action="store_true", help="read in this process")
     args = parser.parse_args()
     if args.child:

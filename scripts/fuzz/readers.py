@@ -1,11 +1,11 @@
-"""Search for bytes that break a reader, led by which lines of it were run (atheris).
+"""Coverage-guided fuzzing of the readers of files (atheris).
 
-Needs `pip install atheris`, and a folder for what it found worth keeping:
+Needs `pip install atheris`, and a folder for the corpus of inputs:
 
     python scripts/fuzz/readers.py m2 --seconds 60 --corpus corpus
 
-Without a name it takes all readers, one after another. What breaks one is printed with a
-traceback, and its bytes are kept beside the corpus.
+Without a name, all readers are fuzzed one after another. A crash is printed with its traceback, and
+its input is stored next to the corpus.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 try:
     import atheris
 except ImportError:
-    sys.exit("This needs the package atheris: pip install atheris")
+    sys.exit("readers.py needs the package atheris. Install it with: pip install atheris")
 from targets import CASE, COUNTS, EDITS, FILTERS, FOUND, LABELED, M2, NBEST, TEXT, VECTORS, WEIGHTS
 
 LEARNED = json.dumps(
@@ -41,7 +41,7 @@ HEAD = b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
 WEIGHT = len(HEAD).to_bytes(8, "little") + HEAD + bytes(4)
 
 with (
-    contextlib.redirect_stderr(io.StringIO()),  # a line for each module
+    contextlib.redirect_stderr(io.StringIO()),  # atheris prints a line for each module
     atheris.instrument_imports(include=["fairseq_ssl"]),
 ):
     from fairseq_ssl.checkpoints import hugging_face
@@ -64,7 +64,7 @@ with (
 
 
 def m2_again(path: Path) -> None:
-    """What was read is written as lines that say the same."""
+    """Assert that a written and read M2 file has the same edits."""
     sentences = list(m2.read_m2(path))
     lines = [line for sentence in sentences for line in m2.format_m2(sentence)]
     again = list(m2.parse_m2(lines, "again"))
@@ -77,14 +77,14 @@ def m2_again(path: Path) -> None:
 
 
 def nbest_again(path: Path) -> None:
-    """A list is written as lines that say the same, to twelve digits."""
+    """Assert that a written and read n-best list is written equally, with twelve digits."""
     groups = nbest.parse_list(read_lines(path), str(path), "s", str.strip)
     lines = list(nbest.format_nbest(groups))
     assert list(nbest.format_nbest(nbest.parse_nbest(lines, "again"))) == lines
 
 
 def edits_again(path: Path) -> None:
-    """A dictionary is written as it was read, and each label has a name of its own."""
+    """Assert that a dictionary is written as it was read, and that label names are unique."""
     read = EditDictionary.read(path)
     assert len(set(read.names)) == len(read.names)
     path.write_text(read.text(), encoding="utf-8", errors="surrogatepass", newline="\n")
@@ -92,16 +92,16 @@ def edits_again(path: Path) -> None:
 
 
 def label_again(path: Path) -> None:
-    """A label's name is the name of that label alone, and it fits a token or is refused."""
+    """Assert that a label is parsed from its name, and can be applied or is rejected."""
     for line in read_lines(path):
         label = parse_label(line)
         assert str(label) == line
-        with contextlib.suppress(FairseqSslError):  # what it can not change is told
+        with contextlib.suppress(FairseqSslError):  # a label that does not fit the token
             apply_labels(["cats"], [label])
 
 
 def noise_settings(path: Path) -> None:
-    """A noise's name in full means that noise."""
+    """Assert that the full name of a noise is parsed as the same noise."""
     for line in read_lines(path):
         names = ",".join(map(str, block_noise.parse_noise(line)))
         assert ",".join(map(str, block_noise.parse_noise(names))) == names
@@ -131,15 +131,15 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
 
 
 def one_reader(name: str, seconds: int, folder: Path) -> None:
-    """Search for `seconds`, in this process, which ends with it."""
+    """Fuzz a reader for `seconds` in this process, which atheris then ends."""
     read, sample = READERS[name]
     file = Path(tempfile.mkdtemp(dir="/dev/shm")) / name
     file.write_bytes(sample)
-    read(file)  # a sample that is refused would lead nowhere
+    read(file)  # a rejected sample would be useless as a start
 
     def try_it(data: bytes) -> None:
         file.write_bytes(data)
-        with contextlib.suppress(FairseqSslError):  # told in words
+        with contextlib.suppress(FairseqSslError):  # the expected errors
             read(file)
 
     (folder / "sample").write_bytes(sample)
@@ -149,31 +149,35 @@ def one_reader(name: str, seconds: int, folder: Path) -> None:
 
 
 def broken(names: list[str], seconds: int, corpus: Path) -> Iterator[str]:
-    """Yield what is wrong with each reader that something breaks."""
+    """Fuzz the readers in child processes. Yield the traceback of each crash."""
     for name in names:
         words = [sys.executable, __file__, name, "--alone", "--corpus", str(corpus)]
         words += ["--seconds", str(seconds)]
         ended = subprocess.run(words, capture_output=True, text=True, check=False)
-        told = ended.stderr + ended.stdout
-        tried = re.findall(r"^#(\d+)\t", told, re.MULTILINE) or ["no"]
-        outcome = "broken" if ended.returncode else "whole"
+        output = ended.stderr + ended.stdout
+        tried = re.findall(r"^#(\d+)\t", output, re.MULTILINE) or ["no"]
+        outcome = "crashed" if ended.returncode else "passed"
         print(f"{name}: {outcome}, {tried[-1]} inputs", flush=True)
         if ended.returncode:
-            trace = told[max(told.find(" === Uncaught Python exception"), 0) :]
+            trace = output[max(output.find(" === Uncaught Python exception"), 0) :]
             kept = [line for line in trace.splitlines() if not line.startswith(("#", "INFO"))]
             yield "\n".join([f"{name}:", *kept[-20:]])
 
 
 def main() -> int:
-    """Search in all readers, or some; the exit code is 1 where something was found."""
+    """Fuzz all readers, or some. Return 1 if a reader crashed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(READERS))
-    parser.add_argument("--seconds", type=int, default=60, help="of each (default: 60)")
-    parser.add_argument("--corpus", type=Path, help="a folder for inputs that led further")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"readers: {', '.join(READERS)}")
+    parser.add_argument(
+        "--seconds", type=int, default=60, help="time for each reader in seconds (default: 60)"
+    )
+    parser.add_argument("--corpus", type=Path, help="folder for inputs that reach new code")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if wrong := set(args.names) - set(READERS):
-        parser.error(f"there is no reader {sorted(wrong)[0]!r}; they are: {', '.join(READERS)}.")
+        parser.error(
+            f"There is no reader {sorted(wrong)[0]!r}. The readers are: {', '.join(READERS)}."
+        )
     corpus = args.corpus or Path(tempfile.mkdtemp(prefix="readers-"))
     if args.alone:
         folder = corpus / args.names[0]

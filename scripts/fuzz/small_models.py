@@ -1,4 +1,4 @@
-"""Small models at random, and the data that they read, for the verbs that work with models."""
+"""Small models with random weights and their data, for the verbs that read models."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TAGGER = ("--encoder-layers", "1", "--encoder-embed-dim", "8", "--encoder-ffn-em
 
 @cache
 def folder() -> Path:
-    """Make models, and the data that they read.
+    """Create the models and the data. Return their folder.
 
-    t.pt, lm.pt, masked.pt, shape.pt and tagger.pt go with data/, whose splits train and test are
-    the same few lines; classifier.pt with texts/. pieces.model, learned/, a filter, and ct2/, t.pt
-    for CTranslate2, need none.
+    t.pt, lm.pt, masked.pt, shape.pt and tagger.pt need data/, whose splits train and test are the
+    same few lines. classifier.pt needs texts/. pieces.model (sentencepiece), learned/ (a filter)
+    and ct2/ (t.pt for CTranslate2) need no data.
     """
     sys.path.insert(0, str(ROOT))
     from tests import pretrained

@@ -1,6 +1,6 @@
-"""What is fuzzed: a verb with samples of the files it reads, and its options.
+"""Fuzz targets: verbs with their options and samples of their input files.
 
-Those that work with models are in `model_targets`.
+`model_targets` has the verbs that read models.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ VECTORS = b"3 2\none 0.1 0.2\ntwo 1 0\nthree 0 1\n"
 
 @dataclass(frozen=True)
 class Target:
-    """A command."""
+    """A command with its input files and options."""
 
     words: str
-    """Names in braces are files of `files`; {out} is free to be written, {models} is whole."""
+    """Command line. {NAME} is a file of `files`, {out} an output, {models} an unchanged folder."""
     files: Mapping[str, bytes | str] = field(default_factory=dict)
-    """Samples, or names of files of `small_models.folder()`."""
+    """Sample content, or the name of a file in `small_models.folder()`, by file name."""
     numbers: tuple[str, ...] = ()
-    """Options whose values are numbers."""
+    """Options with a number, which are sometimes set to a hostile value."""
     extras: tuple[str, ...] = ()
-    """Words of which some are put behind it."""
+    """Words that are sometimes appended to the command line."""
 
 
 JOBS = "--jobs 1"

@@ -1,4 +1,4 @@
-"""What the tests of the recipe of chapter 4 share: its commands and their options."""
+"""Helpers for tests of the recipe gec_pseudo_data: its commands and their options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
 
 
 def trainings(scale: str, name: str, **settings: str) -> dict[str, Any]:
-    """The options of each training of a step, by the name of its folder."""
+    """Return the options of each training of a step by folder name."""
     found = {}
     for words in called(dry(scale, name, **settings), "fairseq-train"):
         args = options.parse_args_and_arch(options.get_training_parser(), words)

@@ -1,4 +1,4 @@
-"""What the tests of recipes share: a step run, and the commands that one would run."""
+"""Helpers for tests of recipes: run a step, or list its commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import environment
 
 
 def script(path: Path) -> ModuleType:
-    """Import one of the recipes' own scripts."""
+    """Import a script of a recipe."""
     spec = importlib.util.spec_from_file_location(f"recipe_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -36,7 +36,7 @@ def step(path: Path, settings: dict[str, str], code: int = 0) -> subprocess.Comp
 
 
 def printed(recipe: Path, name: str, settings: dict[str, str]) -> list[list[str]]:
-    """The commands that a step would run, as words."""
+    """Return the commands of a step, each as a list of words, by a dry run."""
     (path,) = recipe.glob(f"?_{name}.sh")
     shown = step(path, {"DRY_RUN": "1", "DATA_DIR": "/data", **settings}).stdout
     lines = [line.partition(" > ")[0] for line in shown.splitlines()]
@@ -48,7 +48,7 @@ def called(commands: list[list[str]], program: str) -> list[list[str]]:
 
 
 def stops_for(path: Path, settings: dict[str, str], name: str, value: str) -> None:
-    """A step must not reuse what it built with another value of a setting, and has to name it."""
+    """Assert that a step rejects a target built with another value of a setting and names it."""
     shown = step(path, {**settings, name: value}, 2).stderr
     assert f"  {name} was '" in shown, shown
     assert f"', is '{value}'" in shown, shown
@@ -56,5 +56,5 @@ def stops_for(path: Path, settings: dict[str, str], name: str, value: str) -> No
 
 
 def said(commands: list[list[str]], verb: str) -> list[str]:
-    """The commands of `fairseq-ssl VERB`, each as a line."""
+    """Return the commands `fairseq-ssl VERB ...`, one line each."""
     return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == verb]

@@ -1,4 +1,4 @@
-"""The table of all benchmarks is that of the results, and each row is a command."""
+"""The table of benchmarks matches the results, and each row is a valid command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("run")
 
 
-def test_the_table_is_that_of_the_results(run: Any) -> None:
+def test_table_matches_results(run: Any) -> None:
     results = json.loads((FOLDER / "results.json").read_text())
     assert (FOLDER / "README.md").read_text() == run.table(results)
     keys = [entry.key for entry in run.SUITE]
@@ -29,10 +29,10 @@ def test_the_table_is_that_of_the_results(run: Any) -> None:
     assert {key.partition("@")[0] for key in results} <= set(keys)
     reached = {key: found["goal_reached"] for key, found in results.items()}
     missed = [entry for entry in run.SUITE if reached.get(entry.key) is False]
-    assert all(entry.note for entry in missed), "a goal that is missed says why"
+    assert all(entry.note for entry in missed), "a missed goal needs a note"
 
 
-def test_each_row_is_a_command_that_its_script_understands(run: Any) -> None:
+def test_options_of_each_row_exist(run: Any) -> None:
     for entry in run.SUITE:
         text = (FOLDER / f"{entry.script}.py").read_text()
         names = re.findall(r"^(?:from|import) (\w+)", text, re.M)
@@ -43,22 +43,22 @@ def test_each_row_is_a_command_that_its_script_understands(run: Any) -> None:
                 assert f'"{word}"' in text, (entry.key, word)
 
 
-def test_a_row_tells_the_goal_the_machine_and_why_it_was_missed(run: Any) -> None:
-    told = {"ratio": 1.2345, "spread": [1.1, 1.3], "machine": MACHINE, "rates": [], "remark": ""}
+def test_row_has_goal_machine_and_note(run: Any) -> None:
+    found = {"ratio": 1.2345, "spread": [1.1, 1.3], "machine": MACHINE, "rates": [], "remark": ""}
     results = {
-        "shape_training": {**told, "goal": 0.99, "goal_reached": True},
+        "shape_training": {**found, "goal": 0.99, "goal_reached": True},
         "shape_training@cuda": {
-            **{**told, "machine": {**MACHINE, "device": "some GPU"}},
+            **{**found, "machine": {**MACHINE, "device": "some GPU"}},
             **{"goal": 0.99, "goal_reached": True},
         },
-        "shape_memory": {**told, "goal": None, "goal_reached": None},
-        "ctranslate2_export": {**told, "goal": 5.0, "goal_reached": False},
-        "ctranslate2_export.int8": {**told, "goal": 5.0, "goal_reached": False, "remark": "busy"},
+        "shape_memory": {**found, "goal": None, "goal_reached": None},
+        "ctranslate2_export": {**found, "goal": 5.0, "goal_reached": False},
+        "ctranslate2_export.int8": {**found, "goal": 5.0, "goal_reached": False, "remark": "busy"},
     }
     table = run.table(results)
     rows = [line for line in table.splitlines() if line.startswith("| ")]
     assert "| 1.23 (a) | 1.1 to 1.3 | 0.99 | 1.00 (thesis, 6.3.2) |" in rows[2]
-    assert "training, on a GPU |" in rows[3]
+    assert "tokens/s, on a GPU |" in rows[3]
     assert "| 1.23 (b) |" in rows[3]
     assert any("| 1.1 to 1.3 |  |  |" in line for line in rows)
     missed = [line for line in rows if "missed" in line]
@@ -68,7 +68,7 @@ def test_a_row_tells_the_goal_the_machine_and_why_it_was_missed(run: Any) -> Non
     assert table.count("not measured") == len(run.SUITE) - 4
 
 
-def test_a_row_that_needs_files_is_left_out_without_them(run: Any) -> None:
+def test_row_is_skipped_without_its_files(run: Any) -> None:
     (entry,) = [entry for entry in run.SUITE if entry.key == "back_translation"]
     assert run.filled(entry, {"MODEL": "m.pt"}) is None
     words = run.filled(entry, {"MODEL": "m.pt", "DATA": "bin", "TEXT": "t.en"})

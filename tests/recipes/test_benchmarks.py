@@ -1,4 +1,4 @@
-"""The benchmarks run and report all that is needed to judge them; how fast is not tested."""
+"""The benchmarks run and report their ratios. Speed is not tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import ROOT, Run
 
 SMALL = ("--length", "6", "--pairs")
 ONCE = {"shape_memory", "back_translation", "back_translation_growth", "mixing_memory"}
-"""Those that start new processes for each pair, which takes long."""
+"""Benchmarks that start new processes for each pair, which is slow."""
 TINY = ("--arch", "shape_transformer_tiny")
 BENCHMARKS = {
     "shape_training": (*TINY, "--tokens", "60", "--steps", "1", "--positions", "relative"),
@@ -55,14 +55,14 @@ BENCHMARKS = {
 }
 
 
-def test_every_benchmark_is_tested_here() -> None:
+def test_every_benchmark_is_in_this_file() -> None:
     folder = ROOT / "scripts/benchmarks"
     shared = {"harness", "models", "direct_maxmatch", "run", "suite", "training_profile"}
     assert {path.stem for path in folder.glob("*.py")} - shared == set(BENCHMARKS)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_prints_its_ratios_as_json(run: Run, name: str) -> None:
+def test_benchmark_prints_ratios_as_json(run: Run, name: str) -> None:
     script = ROOT / f"scripts/benchmarks/{name}.py"
     pairs = 1 if name in ONCE else 2
     done = run("python", script, *SMALL, str(pairs), *BENCHMARKS[name])
@@ -77,11 +77,11 @@ def test_a_benchmark_prints_its_ratios_as_json(run: Run, name: str) -> None:
     assert name in report["command"]
 
 
-def test_a_profile_is_a_table_of_operators_the_most_costly_first(run: Run) -> None:
+def test_profile_is_sorted_by_time(run: Run) -> None:
     script = ROOT / "scripts/benchmarks/training_profile.py"
     words = ("--arch", "bytenet_digits", "--length", "6", "--tokens", "60", "--rows", "4")
     lines = run("python", script, *words).stdout.splitlines()
-    assert lines[0].startswith("| operator | of the time (%) |")
+    assert lines[0].startswith("| operator | time (%) |")
     rows = [line.strip("| ").split(" | ") for line in lines[2:6]]
     shares = [float(row[1]) for row in rows]
     assert shares == sorted(shares, reverse=True)
@@ -91,6 +91,6 @@ def test_a_profile_is_a_table_of_operators_the_most_costly_first(run: Run) -> No
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="set CUDA_VISIBLE_DEVICES=")
-def test_a_device_that_is_not_there_is_refused(run: Run) -> None:
+def test_missing_device_is_rejected(run: Run) -> None:
     script = ROOT / "scripts/benchmarks/shape_training.py"
     assert "no CUDA device" in run("python", script, "--device", "cuda", code=2).stderr

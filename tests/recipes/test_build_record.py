@@ -87,7 +87,7 @@ def updates(recipe: Path, seed: int = 1) -> int:
 def test_a_complete_target_is_reused(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train")
-    assert step(recipe, "train").count("there already: ") == 2
+    assert step(recipe, "train").count("up to date: ") == 2
     assert (updates(recipe, 1), updates(recipe, 2)) == (1, 1)
 
 
@@ -99,7 +99,7 @@ def test_settings_that_do_not_change_the_result_do_not_matter(
 ) -> None:
     step(recipe, "prepare")
     step(recipe, "train")
-    assert step(recipe, "train", 0, **settings).count("there already: ") == 2
+    assert step(recipe, "train", 0, **settings).count("up to date: ") == 2
 
 
 def test_a_changed_setting_stops_the_step_and_is_named(recipe: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_target_that_was_built_again_with_the_same_settings_is_the_same(recipe
     shutil.rmtree(recipe.parent / "work/text")
     step(recipe, "prepare")
     shown = step(recipe, "train")
-    assert shown.count("there already: ") == 2
+    assert shown.count("up to date: ") == 2
 
 
 def test_a_target_within_a_target_depends_on_it(recipe: Path) -> None:
@@ -194,14 +194,14 @@ def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) ->
     step(recipe, "prepare", TRAIN_LINES="2", FORCE="1")
     assert "the input $WORK/text has changed" in step(recipe, "train", 2, TRAIN_LINES="2")
     step(recipe, "train", TRAIN_LINES="2", FORCE="1")
-    assert "there already" in step(recipe, "train", TRAIN_LINES="2")
+    assert "up to date" in step(recipe, "train", TRAIN_LINES="2")
 
 
 def test_a_changed_file_of_the_data_stops_the_step_and_is_named(recipe: Path) -> None:
     step(recipe, "prepare")
     corpus = recipe.parent / "data/corpus"
     corpus.write_text(corpus.read_text())
-    assert "there already" in step(recipe, "prepare")
+    assert "up to date" in step(recipe, "prepare")
     corpus.write_text("e\nb\nc\nd\n")
     assert "the input $DATA_DIR/corpus has changed" in step(recipe, "prepare", 2)
 
@@ -213,7 +213,7 @@ def test_an_interrupted_target_resumes_with_the_same_settings_only(recipe: Path)
     step(recipe, "train", 1, SEEDS="1")
     killer.unlink()
     assert "WIDTH was '64', is '65'" in step(recipe, "train", 2, SEEDS="1", WIDTH="65")
-    assert "there already" not in step(recipe, "train", SEEDS="1")
+    assert "up to date" not in step(recipe, "train", SEEDS="1")
     assert updates(recipe) == 2
 
 
@@ -222,7 +222,7 @@ def test_force_deletes_what_an_earlier_training_left(recipe: Path) -> None:
     step(recipe, "train", SEEDS="1")
     step(recipe, "train", SEEDS="1", WIDTH="65", FORCE="1")
     assert updates(recipe) == 1
-    assert "there already" in step(recipe, "train", SEEDS="1", WIDTH="65")
+    assert "up to date" in step(recipe, "train", SEEDS="1", WIDTH="65")
 
 
 def test_a_moved_folder_is_the_same(recipe: Path) -> None:
@@ -232,15 +232,15 @@ def test_a_moved_folder_is_the_same(recipe: Path) -> None:
     shutil.move(root / "work", root / "moved")
     shutil.move(root / "data", root / "copy")
     shown = step(recipe, "train", WORK=f"{root}/moved", DATA_DIR=f"{root}/copy")
-    assert shown.count("there already: ") == 2
-    assert "there already" in step(recipe, "prepare", WORK="moved", DATA_DIR="copy")
+    assert shown.count("up to date: ") == 2
+    assert "up to date" in step(recipe, "prepare", WORK="moved", DATA_DIR="copy")
 
 
 def test_a_file_of_the_user_is_used_as_it_is(recipe: Path) -> None:
     text = recipe.parent / "work/text"
     text.mkdir(parents=True)
     (text / "train").write_text("own\n")
-    assert "there already" in step(recipe, "prepare")
+    assert "up to date" in step(recipe, "prepare")
     step(recipe, "train")
     assert (text / "train").read_text() == "own\n"
     (text / "train").write_text("new\n")

@@ -110,7 +110,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     assert len(curves["bytenet_digits-16-0-0"]["train"]) == 1, "a point for each epoch"
     for path in STEPS[:3]:
         again = step(path, settings).stderr.splitlines()
-        assert all(line.startswith(("==>", "there already: ")) for line in again), again
+        assert all(line.startswith(("==>", "up to date: ")) for line in again), again
     for number, changed, shown_change in (
         (0, {"TEST": "9"}, "TEST was '8', is '9'"),
         (1, {"LR": "0.01"}, "LR was '0.001', is '0.01'"),

@@ -85,7 +85,7 @@ def test_differences_are_classified_by_their_repeats(
         (["--differing", "plug-in"], ["flaky", "gained", "lost", "often lost", "once"]),
     ],
 )
-def test_only_tests_that_matter_are_run_again(
+def test_only_differing_tests_are_repeated(
     suite: Any,
     results: Path,
     options: list[str],
@@ -96,7 +96,7 @@ def test_only_tests_that_matter_are_run_again(
     assert capsys.readouterr().out.splitlines() == [f"a.py::{name}" for name in expected]
 
 
-def test_what_stock_passes_is_not_run_without_protection(suite: Any, tmp_path: Path) -> None:
+def test_unprotected_runs_only_tests_that_fail_in_stock(suite: Any, tmp_path: Path) -> None:
     (tmp_path / "stock.0.tsv").write_text("passed\ta.py::one\nfailed\ta.py::two\n")
     (tmp_path / "unprotected.0.tsv").write_text("passed\ta.py::two\n")
     assert suite.read_runs(tmp_path) == {

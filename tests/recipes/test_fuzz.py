@@ -1,4 +1,4 @@
-"""A few hostile inputs for every verb; scripts/fuzz/fuzz.py gives thousands."""
+"""A few hostile inputs for every verb. scripts/fuzz/fuzz.py tries thousands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WITHOUT_FILES = {"papers", "doctor", "user-dir"}
 SCRIPT = ROOT / "scripts/fuzz/fuzz.py"
 
 
-def test_no_verb_shows_a_traceback() -> None:
+def test_no_verb_prints_a_traceback() -> None:
     words = [sys.executable, str(SCRIPT), "--inputs", "8", "--first", "500"]
     ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]

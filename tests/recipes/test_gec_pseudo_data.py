@@ -64,7 +64,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
     for number, name, value in (
         *((1, "MERGES", "50"), (1, "MOST", "500")),
         *((3, "BETA", "3"), (3, "MASK", "0.1"), (3, "SSE_RATE", "0.03"), (3, "MERGES", "50")),

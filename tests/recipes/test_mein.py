@@ -54,7 +54,7 @@ def test_tiny_runs_from_texts_to_a_table(tmp_path: Path) -> None:
         again = step(path, settings).stderr.splitlines()
         done = [line for line in again if not line.startswith("==>")]
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
 
 
 def test_the_paper_scale_is_that_of_table_3_2() -> None:

@@ -162,7 +162,7 @@ def test_what_is_done_is_found_done(tiny: tuple[Path, list[str]]) -> None:
         again = step(path, tiny_settings(tiny[0])).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
 
 
 @pytest.mark.parametrize(

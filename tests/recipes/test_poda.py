@@ -56,7 +56,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
     for number, name, value in (
         *((1, "SEGMENT", "64"), (1, "ERRORS", "denoise"), (2, "LAYERS", "2"), (2, "SEED", "2")),
         *((3, "VOCABULARY", "90"), (3, "LR", "1e-3"), (4, "BEAM", "4")),

@@ -38,7 +38,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
     for number, name, value in (
         *((2, "DIM", "32"), (2, "UPDATES", "61"), (2, "SEED", "2"), (3, "BEAM", "4")),
     ):
@@ -138,7 +138,7 @@ def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in shown[:3]] == ["Precision", "Recall", "F_0.5"]
     more = {**settings, "PRETRAIN": "0", "GEC_SETS": "bea conll news"}
     (data / "news.src").write_text(wrong)
-    assert "there already" in step(STEPS[0], more).stderr  # another set changes nothing else
+    assert "up to date" in step(STEPS[0], more).stderr  # another set changes nothing else
     assert (work / "data/gec.news/news.src-trg.src").exists()
     for number, name, value in (
         (1, "VOCABULARY", "29"),

@@ -123,7 +123,7 @@ def test_a_short_demo_ends_with_scores_and_a_report_and_a_second_run_finds_it_do
     assert not re.search(r'(src|href)="http', report), "the report must need no other file"
     again = demo(folder)
     assert again.returncode == 0, again.stderr[-3000:]
-    assert again.stderr.count("there already:") == 2 + 1 + 2 * len(SYSTEMS)
+    assert again.stderr.count("up to date:") == 2 + 1 + 2 * len(SYSTEMS)
 
 
 def test_a_demo_that_fails_says_where_to_look(made: tuple[Path, str], tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
     for name, setting, value in (
         ("prepare", "LIMIT", "3"),
         ("train", "MAX_SHIFT", "2"),

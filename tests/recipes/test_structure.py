@@ -1,4 +1,4 @@
-"""The checks of the structure find what they are for."""
+"""Checks of the structure: use of the command line, names."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def all_is_there(steps: list[Path], settings: dict[str, str]) -> None:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
         assert done, path
-        assert all(line.startswith("there already: ") for line in done), again
+        assert all(line.startswith("up to date: ") for line in done), again
 
 
 def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
