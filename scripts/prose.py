@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SELF = Path(__file__).resolve()
@@ -75,6 +75,8 @@ NOUNLESS = re.compile(
     r"on|to|from|by)\b(?! (addition|bfloat16|float16))"
 )
 DEFAULT = re.compile(r"\(default[^()]*(\([^()]*\)[^()]*)*\)$")
+PRINTS_DEFAULTS = re.compile(r"ArgumentDefaultsHelpFormatter|harness\.parser\(")
+"""Parsers that append the default to each help text themselves."""
 SKIPPED_DEFAULTS = ("None", "False", "True", "''", "()", "[]", "argparse.SUPPRESS")
 SENTENCE = re.compile(r"(?=.*\b(a|an|and|are|be|for|in|is|not|of|or|the|to|with)\b)(\w+,? ){3}")
 WORD = re.compile(r"[A-Za-z]+")
@@ -84,7 +86,7 @@ RULES = [
     for pattern, instead in (*PHRASES.items(), (BRITISH, "American spelling"))
 ]
 CODE = re.compile(
-    r"``[^`]+``|`[^`\n]+`|\]\([^)]*\)|https?://\S+|\S*[\w.]/[\w./]+|\w+_\w+|--[a-z-]+"
+    r"``[^`]+``|`[^`\n]+`|\]\([^)]*\)|https?://\S+|\S*[\w.]/[\w./]+|\w+[._][a-z]\w*|--[a-z-]+|\$\w+"
 )
 
 
@@ -96,7 +98,7 @@ class Text:
     line: int
     text: str
     name: str = ""
-    default: str = ""
+    default: str = "None"
 
 
 def main() -> None:
@@ -143,6 +145,8 @@ def python_texts(source: str, strings: bool = True) -> Iterator[Text]:
     tree = ast.parse(source)
     seen: set[int] = set()
     for text, node in (*docstrings(tree), *help_texts(tree)):
+        if PRINTS_DEFAULTS.search(source):
+            text = replace(text, default="None")
         seen.update(id(child) for child in ast.walk(node))
         yield text
     if not strings:
@@ -179,7 +183,7 @@ def help_texts(tree: ast.AST) -> Iterator[tuple[Text, ast.AST]]:
                 pairs = zip(value.keys, value.values, strict=True)
                 value = next((v for k, v in pairs if k and string_value(k) == "help"), None)
             if value and (content := string_value(value)):
-                default = ast.unparse(keywords["default"]) if "default" in keywords else ""
+                default = ast.unparse(keywords.get("default", ast.Constant(None)))
                 yield Text("help", value.lineno, content, default=default), value
 
 
@@ -246,7 +250,7 @@ def help_faults(text: Text) -> Iterator[str]:
         yield "help opens with a capital"
     if text.text.endswith(".") and not text.text.endswith("..."):
         yield "help ends with a full stop"
-    has_default = bool(text.default) and text.default not in SKIPPED_DEFAULTS
+    has_default = text.default not in SKIPPED_DEFAULTS
     if (has_default or "(default" in text.text) and not DEFAULT.search(text.text):
         yield "help does not end with (default: X)"
     elif re.search(r"\bdefault\b(?!:|, and)", text.text) and "(default:" not in text.text:

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Set up what the project needs, or find it: an active environment that has everything, or
-# a .venv beside this folder, built with the versions in scripts/constraints.txt.
+# Use the active environment if it has all requirements. Otherwise use .venv in the repository, which
+# is built with the versions in scripts/constraints.txt.
 #
 #   bash scripts/setup.sh                  build or check
-#   source scripts/setup.sh                the same, and use it in this shell
+#   source scripts/setup.sh                the same, and activate it in this shell
 #   PYTHON=python3.12 bash scripts/setup.sh    build .venv with that interpreter
-#   SETUP_FOR=tests source scripts/setup.sh    the same, with what scripts/test.sh runs
+#   SETUP_FOR=tests source scripts/setup.sh    include the requirements of scripts/test.sh
 
 _ssl_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 _ssl_venv="$_ssl_root/.venv"
@@ -13,8 +13,8 @@ _ssl_log="$_ssl_root/.venv-setup.log"
 
 _ssl_say() { printf 'setup: %s\n' "$*" >&2; }
 
-# True where the interpreter $1 has all that pyproject.toml asks for, and with --pinned the
-# pinned versions; prints what is missing.
+# Succeed if the interpreter $1 has the requirements of pyproject.toml, and with --pinned the pinned
+# versions. Prints missing requirements.
 _ssl_satisfied() {
   "$1" "$_ssl_root/scripts/check_environment.py" ${SETUP_FOR:+--dev} "${@:2}" 2>&1
 }
@@ -25,12 +25,12 @@ _ssl_use() {
   export VIRTUAL_ENV PATH
 }
 
-# The interpreter to build with: PYTHON, or the first of 3.11, 3.12, 3.10 that is there.
+# Print the interpreter to build with: PYTHON, or the first available of 3.11, 3.12, 3.10.
 _ssl_find_python() {
-  local name version said=''
+  local name version failure=''
   for name in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
     if ! version="$("$name" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1)"; then
-      said="$version" version=''
+      failure="$version" version=''
       continue
     fi
     case "$version" in
@@ -41,32 +41,32 @@ _ssl_find_python() {
     esac
   done
   if [[ -n "${PYTHON:-}" ]]; then
-    if command -v "$PYTHON" >/dev/null && [[ -n "$said" ]]; then
-      printf '%s\n' "$said" >&2 # as pyenv's stand-ins for versions that are not chosen
+    if command -v "$PYTHON" >/dev/null && [[ -n "$failure" ]]; then
+      printf '%s\n' "$failure" >&2 # for example from pyenv's shim of an inactive version
     fi
-    _ssl_say "PYTHON=$PYTHON is ${version:+Python }${version:-not there}; expected Python 3.10, 3.11 or 3.12."
+    _ssl_say "PYTHON=$PYTHON is ${version:+Python }${version:-not available}. Expected Python 3.10, 3.11 or 3.12."
   else
-    _ssl_say "no Python 3.10, 3.11 or 3.12 found; install one, or name it: PYTHON=/path/to/python3.11"
+    _ssl_say "no Python 3.10, 3.11 or 3.12 found. Install one, or set PYTHON=/path/to/python3.11."
   fi
   return 1
 }
 
 _ssl_check_tools() {
   if ! command -v "${CXX:-c++}" >/dev/null && ! command -v g++ >/dev/null; then
-    _ssl_say "no C++ compiler found, which building fairseq needs; install g++, or name one: CXX=..."
+    _ssl_say "no C++ compiler found, which is required to build fairseq. Install g++, or set CXX."
     return 1
   fi
   if ! "$1" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(os.path.join(s.get_path("include"), "Python.h")))'; then
-    _ssl_say "$1 has no headers (Python.h), which building fairseq needs; install python3-dev"
+    _ssl_say "$1 has no headers (Python.h), which are required to build fairseq. Install python3-dev."
     return 1
   fi
   if ! "$1" -c 'import ensurepip, venv' 2>/dev/null; then
-    _ssl_say "$1 can not make environments; install python3-venv"
+    _ssl_say "$1 cannot create virtual environments. Install python3-venv."
     return 1
   fi
 }
 
-# Run one step of the installation, with its time; on failure say the likely cause in a line.
+# Run a step of the installation and print its time. On failure print the likely cause on one line.
 _ssl_step() {
   local title="$1" begun=$SECONDS
   printf 'setup: %s ... ' "$title" >&2
@@ -90,22 +90,22 @@ _ssl_pip() {
     --constraint "$_ssl_root/scripts/constraints.txt" "$@"
 }
 
-# fairseq is built against the torch that is there: with isolation pip would fetch another.
+# fairseq is built against the installed torch. With build isolation pip would install another one.
 _ssl_build() {
   local python
   python="$(_ssl_find_python)" || return 1
   _ssl_check_tools "$python" || return 1
   : >"$_ssl_log"
-  _ssl_step "making .venv with $python" "$python" -m venv --clear "$_ssl_venv" || return 1
+  _ssl_step "creating .venv with $python" "$python" -m venv --clear "$_ssl_venv" || return 1
   _ssl_step "installing torch and build tools" \
     _ssl_pip torch numpy cython ninja packaging setuptools wheel || return 1
   PATH="$_ssl_venv/bin:$PATH" _ssl_step "building fairseq (about 3 minutes)" \
     _ssl_pip --no-build-isolation fairseq-fixed || return 1
-  _ssl_step "installing the rest" \
+  _ssl_step "installing the other packages" \
     _ssl_pip --no-build-isolation --editable "${_ssl_root}[dev]" || return 1
 }
 
-# True where .venv has every pinned version and is of the Python that was asked for.
+# Succeed if .venv has all pinned versions, and the Python version of PYTHON if set.
 _ssl_venv_ready() {
   local built="$_ssl_venv/bin/python" print='import sys; print(sys.version_info[:2])'
   [[ -x "$built" ]] || return 1
@@ -132,6 +132,6 @@ _ssl_setup() {
 if _ssl_setup; then
   _ssl_say "using $(command -v python)"
 else
-  # shellcheck disable=SC2317  # reached when this file is run and not sourced
+  # shellcheck disable=SC2317  # reached if this file is run and not sourced
   return 1 2>/dev/null || exit 1
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All checks and tests, as CI runs them. With "fast", the checks alone.
+# All checks and tests, as in CI. With "fast", only the checks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
@@ -12,7 +12,7 @@ check() {
 }
 check ruff check .
 check ruff format --check .
-# The last numpy for Python 3.10 has older types.
+# The last numpy for Python 3.10 has outdated types.
 if python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then check mypy; fi
 check lint-imports
 check python scripts/structure.py --check
@@ -20,8 +20,8 @@ check python scripts/recipes.py --check
 check shellcheck -x "${shell_scripts[@]}"
 [[ "${1:-}" == fast ]] && exit
 
-# Two processes of tests on two cores; torch gets one thread in each. In the order of their folders,
-# so that those of `unit` come last: with a long file at the end, one process would wait for it.
+# Two test processes with one torch thread each, for two cores. The order of the folders puts the
+# short files of `unit` last. With a long file at the end, one process would be idle.
 export OMP_NUM_THREADS=1
 check python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder \
   --durations 10 "$@"

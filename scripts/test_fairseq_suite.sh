@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# fairseq's own tests, with the plug-in and without. Prints every test that passes in one of them only,
-# and exits with 1 if the plug-in loses one. Not part of the checks: needs network, and about an hour.
+# fairseq's own tests with and without the plug-in. Prints the tests that pass in only one of the two,
+# and exits with 1 if a test passes only without. Not part of the checks: needs network and an hour.
 #
-#   bash scripts/test_fairseq_suite.sh [arguments of pytest, for example tests/test_train.py]
-#   FAIRSEQ_SOURCE=FOLDER bash scripts/test_fairseq_suite.sh    no network but a package index
+#   bash scripts/test_fairseq_suite.sh [pytest arguments, for example tests/test_train.py]
+#   FAIRSEQ_SOURCE=FOLDER bash scripts/test_fairseq_suite.sh    needs only a package index
 #
 # The release of fairseq on the package index has most of the tests. The other files come from
-# FAIRSEQ_SOURCE, a checkout of fairseq 0.12.3, or from GitHub. Without them fewer tests are run.
-# Settings: REPEATS, how often a test that differs is repeated (default: 3); SUITE_DIR, the folder of
-# downloads, results and logs (default: work/fairseq_suite); RESUME=1 keeps the runs that ended;
-# TEST_PROCESSES, tests at a time (default: 1).
+# FAIRSEQ_SOURCE, a checkout of fairseq 0.12.3, or from GitHub. Without these files fewer tests run.
+# Settings: REPEATS, number of repeats of a test that differs (default: 3); SUITE_DIR, folder of
+# downloads, results and logs (default: work/fairseq_suite); RESUME=1, reuse completed runs;
+# TEST_PROCESSES, number of parallel tests (default: 1).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # shellcheck source=scripts/setup.sh
@@ -32,7 +32,7 @@ if ! compgen -G "$folder/download/*/tests" >/dev/null; then
   tar -xzf "$folder"/download/*.tar.gz -C "$folder/download"
 fi
 cp -r "$folder"/download/*/tests "$suite"
-printf '[pytest]\n' >"$suite/pytest.ini" # keeps pytest from the settings of this repository
+printf '[pytest]\n' >"$suite/pytest.ini" # pytest must not read the settings of this repository
 
 checkout="${FAIRSEQ_SOURCE:-$folder/checkout}"
 if [[ ! -e "$checkout" ]]; then
@@ -45,8 +45,8 @@ done
 
 if [[ ! -e "$suite/tests/utils.py" ]]; then
   touch "$suite/tests/__init__.py"
-  printf 'suite: no checkout of fairseq 0.12.3; set FAIRSEQ_SOURCE to one. Left out: tests/tasks and\n'
-  printf 'suite: all that need tests/utils.py or scripts, listed as "not imported" at the end.\n'
+  printf 'suite: no checkout of fairseq 0.12.3. Set FAIRSEQ_SOURCE to a checkout to run tests/tasks and\n'
+  printf 'suite: tests that need tests/utils.py or scripts. They are listed as "not imported".\n'
 fi
 
 # Run the tests once: VARIANT RUN [arguments of pytest]
@@ -64,7 +64,7 @@ run() {
     --data-seed "$2" --results "$results/$name.tsv" "${@:3}") >"$results/$name.log" 2>&1 || code=$?
   printf 'suite: %s: %s (%d s)\n' "$name" "$(tail -n 1 "$results/$name.log")" "$((SECONDS - begun))"
   if ((code > 1)); then
-    printf 'suite: pytest ended with %d; see %s\n' "$code" "$results/$name.log" >&2
+    printf 'suite: pytest exited with %d. See %s\n' "$code" "$results/$name.log" >&2
     exit 2
   fi
   touch "$results/$name.done"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/test.sh on several versions of Python, of what is committed. Each has a clone in
-# .versions, which keeps its environment for the next time (3 GB each).
+# Run scripts/test.sh of the current commit on several versions of Python. Each version has a clone in
+# .versions with an environment of 3 GB, which is reused.
 #
 #   bash scripts/test_versions.sh               3.10, 3.11 and 3.12
-#   bash scripts/test_versions.sh 3.12          one of them; pythonX.Y must be there
+#   bash scripts/test_versions.sh 3.12          one version; python3.12 must be installed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 (($#)) || set -- 3.10 3.11 3.12

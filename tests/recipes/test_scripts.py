@@ -49,9 +49,9 @@ def test_setup_says_in_one_line_that_python_is_wrong(checkout: Path, tmp_path: P
     other.chmod(0o755)
     done = setup(checkout, PYTHON=str(other))
     assert done.returncode == 1
-    assert re.fullmatch(r"setup: PYTHON=\S+ is Python 2\.7; expected .*\n", done.stderr)
+    assert re.fullmatch(r"setup: PYTHON=\S+ is Python 2\.7\. Expected .*\n", done.stderr)
     done = setup(checkout, PYTHON="/none/python3.11")
-    assert "is not there; expected Python 3.10, 3.11 or 3.12" in done.stderr
+    assert "is not available. Expected Python 3.10, 3.11 or 3.12" in done.stderr
 
 
 def test_setup_says_in_one_line_that_there_is_no_python(checkout: Path, tmp_path: Path) -> None:
