@@ -1,4 +1,27 @@
-"""A shim for tools that look for a setup.py; everything is declared in pyproject.toml."""
+"""A shim for tools that look for a setup.py; everything is declared in pyproject.toml.
+
+`pip install fairseq-ssl` installs the tools for text and files: noise, filter, score, edits,
+tokenize, truecase, subwords, rerank, report and others. The extras add:
+
+| extra       | for                                                                           |
+| ----------- | ----------------------------------------------------------------------------- |
+| train       | training and decoding: torch and fairseq, which pip builds in three minutes   |
+| bert        | BERT folders and safetensors; needs train                                     |
+| ctranslate2 | back-translation by CTranslate2; export to it needs train                     |
+| gec         | ERRANT's types of edits, by spaCy                                             |
+| noise       | verb forms, spell checkers and learner errors                                 |
+| plot        | figures                                                                       |
+| ray         | jobs on a Ray cluster                                                         |
+| rouge       | ROUGE                                                                         |
+| wmt         | langid, filter files, learned filters, word vectors, subword-nmt, MeCab       |
+| all         | all of the above                                                              |
+| dev         | all, and what scripts/test.sh runs                                            |
+
+The extra train has `fairseq-fixed`, fairseq's main branch with fixes for Python 3.11, which is
+imported as fairseq. pip builds it in an isolated environment with a torch of its own;
+scripts/setup.sh avoids the second download. The stock release, fairseq 0.12.2 on Python 3.10, works
+as well: install it and torch by hand in place of the extra train.
+"""
 
 from setuptools import setup
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unicodedata import category
 
@@ -73,21 +74,38 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
 """Distribution names by module name, for those that differ."""
+TRAINING_PACKAGES = ("torch", "fairseq", "omegaconf")
+INSTALL_TRAINING = "pip install 'fairseq-ssl[train]'"
 
 
-def import_optional(module: str, purpose: str, extra: str) -> Any:
-    """Import a module. If it is not installed, raise an error that names the extra to install.
+@contextmanager
+def training_packages(purpose: str) -> Iterator[None]:
+    """Replace the error of an import of torch or fairseq by one that names the extra to install.
+
+    Args:
+        purpose: what imports them, as the subject of "... needs the package".
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in TRAINING_PACKAGES:
+            raise
+        raise MissingPackageError(package, purpose, INSTALL_TRAINING) from error
+
+
+def import_optional(module: str, purpose: str, extra: str = "") -> Any:
+    """Import a module. If it is not installed, raise an error that names what to install.
 
     Args:
         module: its name, such as ``sklearn.linear_model``.
         purpose: what needs the module, as the subject of "... needs the package".
-        extra: the extra of fairseq-ssl that installs it.
+        extra: the extra of fairseq-ssl that installs it; without one, the package itself is named.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
         package = DISTRIBUTIONS.get(name, name.replace("_", "-"))
-        raise MissingPackageError(
-            package, purpose, f"pip install 'fairseq-ssl[{extra}]'"
-        ) from error
+        install = f"pip install 'fairseq-ssl[{extra}]'" if extra else f"pip install {package}"
+        raise MissingPackageError(package, purpose, install) from error

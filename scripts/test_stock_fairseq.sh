@@ -14,8 +14,7 @@ if ! "$venv/bin/python" -c 'import fairseq, fairseq_ssl, pytest, scipy, transfor
   "${pip[@]}" --constraint scripts/constraints.txt torch numpy
   # With build isolation fairseq would not find torch and would not build its extensions.
   "${pip[@]}" "fairseq==0.12.2" pytest hypothesis
-  # On Python 3.10 the extra `fairseq` does not install fairseq.
-  "${pip[@]}" --constraint scripts/constraints.txt scipy --editable ".[bert,ctranslate2,fairseq,noise]"
+  "${pip[@]}" --constraint scripts/constraints.txt scipy --editable ".[bert,ctranslate2,noise]"
 fi
 export PATH="$PWD/$venv/bin:$PATH" OMP_NUM_THREADS=1
 [[ "$venv" == /* ]] && export PATH="$venv/bin:$PATH"

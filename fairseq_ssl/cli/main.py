@@ -15,13 +15,21 @@ from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open_stdout
-from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, one_line
+from fairseq_ssl.errors import (
+    FairseqSslError,
+    UsageError,
+    flag,
+    nearest,
+    one_line,
+    training_packages,
+)
 from fairseq_ssl.io.executors import silence_library_warnings
 
 VERBS = {
     "average": "fairseq_ssl.cli.average",
     "back-translate": "fairseq_ssl.cli.back_translate",
     "classify": "fairseq_ssl.cli.classify",
+    "completion": "fairseq_ssl.cli.completion",
     "confusion-sets": "fairseq_ssl.cli.confusion_sets",
     "detokenize": "fairseq_ssl.cli.detokenize",
     "doctor": "fairseq_ssl.cli.doctor",
@@ -139,7 +147,7 @@ def _run(words: list[str]) -> int:
 
 
 def _run_verb(name: str, words: Sequence[str]) -> int:
-    verb = _load(name)
+    verb = load_verb(name)
     parser = Parser(
         prog=f"fairseq-ssl {name}",
         description=verb.SUMMARY,
@@ -153,7 +161,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)
-        with _notices(args):
+        with _notices(args), training_packages(called):
             code = verb.run(args)
         flush_stdout()
         return code
@@ -229,13 +237,14 @@ def _check_named(args: argparse.Namespace) -> None:
                 raise UsageError(f"{flag(option)} is {path}, a folder; expected a name in it.")
 
 
-def _load(name: str) -> Verb:
+def load_verb(name: str) -> Verb:
+    """Import the module of a verb."""
     return cast(Verb, importlib.import_module(VERBS[name]))
 
 
 def _top_parser() -> Parser:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {name:{width}}  {_load(name).SUMMARY}" for name in VERBS)
+    verbs = "\n".join(f"  {name:{width}}  {load_verb(name).SUMMARY}" for name in VERBS)
     parser = Parser(
         prog="fairseq-ssl",
         usage="fairseq-ssl VERB [options]",

@@ -9,7 +9,6 @@ from typing import Any
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.options import add_replace, integer, one_writer
 from fairseq_ssl.cli.sub_verbs import Steps, run_step
-from fairseq_ssl.errors import MissingPackageError
 from fairseq_ssl.text.parallel_folder import ParallelFolder, TextFolder
 from fairseq_ssl.text.position_data import (
     EXTRAPOLATE,
@@ -114,10 +113,6 @@ def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
     languages = args.source_lang, args.target_lang
     if not any(args.input.glob("*.idx")):
         return TextFolder(args.input, *languages)
-    try:
-        from fairseq_ssl.data.binarized import BinarizedFolder
-    except ImportError as error:
-        raise MissingPackageError(
-            "fairseq", "Binarized data", "bash scripts/setup.sh (see README, Install)"
-        ) from error
+    from fairseq_ssl.data.binarized import BinarizedFolder
+
     return BinarizedFolder(args.input, *languages)

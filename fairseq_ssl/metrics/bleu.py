@@ -38,7 +38,7 @@ def buckets(ends: Sequence[int]) -> list[Bucket]:
 
 def bleu_metric(tokenizer: str = "13a") -> Any:
     """Return the metric of sacreBLEU, which accepts tokenized text without a warning."""
-    metrics = import_optional("sacrebleu.metrics.bleu", "BLEU", "fairseq")
+    metrics = import_optional("sacrebleu.metrics.bleu", "BLEU")
     if tokenizer not in metrics.BLEU.TOKENIZERS:
         known = list(metrics.BLEU.TOKENIZERS)
         raise UsageError(
@@ -195,7 +195,7 @@ class ChrfSums(_SacreBleuSums):
     """
 
     def __init__(self, word_order: int = 0) -> None:
-        metrics = import_optional("sacrebleu.metrics.chrf", "chrF", "fairseq")
+        metrics = import_optional("sacrebleu.metrics.chrf", "chrF")
         super().__init__(metrics.CHRF(word_order=word_order))
         self._weight = float(self._metric.beta**2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from fairseq_ssl.errors import MissingPackageError
+from fairseq_ssl.errors import training_packages
 
 __all__ = ["REGISTERING_MODULES", "register_all"]
 
@@ -37,12 +37,8 @@ REGISTERING_MODULES = (
 
 def register_all() -> None:
     """Patch fairseq and import all modules in `REGISTERING_MODULES`. Repeated calls do nothing."""
-    try:
+    with training_packages("Training and decoding"):
         import fairseq  # noqa: F401
-    except ImportError as error:
-        raise MissingPackageError(
-            "fairseq", "Training and decoding", "bash scripts/setup.sh (see README, Install)"
-        ) from error
 
     from fairseq_ssl.data.binarized import check_datasets
     from fairseq_ssl.plugin.patches import apply_patches

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fairseq_ssl
-from fairseq_ssl.errors import DISTRIBUTIONS
+from fairseq_ssl.errors import DISTRIBUTIONS, INSTALL_TRAINING
 from fairseq_ssl.io.executors import cpu_count
 from fairseq_ssl.papers import PAPERS
 
@@ -40,11 +40,16 @@ def examine_installation() -> Iterator[Finding]:
     """Yield the findings, with the packages, the devices and the safety of checkpoints."""
     yield Finding("fairseq_ssl", f"{fairseq_ssl.__version__} from {_home('fairseq_ssl')}")
     yield Finding("python", f"{platform.python_version()} on {platform.platform()}")
-    yield _fairseq()
+    is_for_training = any(map(_version, ("torch", *FAIRSEQS)))
+    if is_for_training:
+        yield _fairseq()
+    else:
+        yield Finding("fairseq", f"not installed; for training and decoding: {INSTALL_TRAINING}")
     yield from map(_package, PACKAGES)
-    yield _accelerator()
-    yield _safe_loading()
-    yield _registration()
+    if is_for_training:
+        yield _accelerator()
+        yield _safe_loading()
+        yield _registration()
     yield from _shadows()
 
 
@@ -74,7 +79,7 @@ def _fairseq() -> Finding:
     home = _home("fairseq")
     problem = ""
     if home == "nowhere":
-        problem = "install it with: bash scripts/setup.sh (see README, Install)"
+        problem = f"install it with: {INSTALL_TRAINING}"
     elif len(installed) > 1:
         problem = "two distributions share one folder: uninstall both, then install one of them"
     return Finding("fairseq", f"{', '.join(installed) or 'no distribution'} from {home}", problem)

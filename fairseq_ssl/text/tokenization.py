@@ -24,7 +24,7 @@ def moses_tokenizer(
         escape: write what means something to Moses' decoder as entities, ``|`` as ``&#124;``.
         normalize: first make quotes, dashes and spaces alike.
     """
-    moses = import_optional("sacremoses", "Moses' tokenization", "fairseq")
+    moses = import_optional("sacremoses", "Moses' tokenization")
     tokenize = _quick(moses.MosesTokenizer(lang=language)).tokenize
 
     def tokens(line: str) -> str:
@@ -80,7 +80,7 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
     join = subword_joiner(subwords)
     if moses is None:
         return join
-    package = import_optional("sacremoses", "Undoing the Moses tokenization", "fairseq")
+    package = import_optional("sacremoses", "Undoing the Moses tokenization")
     undo = package.MosesDetokenizer(lang=moses).detokenize
     return lambda line: str(undo(join(line).split()))
 
@@ -143,7 +143,7 @@ def detruecaser() -> LineRewriter:
 
 
 def _sacremoses() -> Any:
-    return import_optional("sacremoses", "Truecasing", "fairseq")
+    return import_optional("sacremoses", "Truecasing")
 
 
 def _read_case_counts(path: Path) -> dict[str, Any]:

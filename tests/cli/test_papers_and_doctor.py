@@ -66,7 +66,7 @@ def test_doctor_without_fairseq_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "fairseq", None)
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
-    assert "PROBLEM: install it with: bash scripts/setup.sh" in shown
+    assert "PROBLEM: install it with: pip install 'fairseq-ssl[train]'" in shown
 
 
 def test_doctor_warns_of_a_fairseq_that_loads_anything(

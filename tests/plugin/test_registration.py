@@ -55,7 +55,7 @@ fairseq_ssl.register()
 """
     shown = run(sys.executable, "-c", script, cwd=tmp_path, code=1).stderr
     assert "MissingPackageError" in shown
-    assert "scripts/setup.sh" in shown
+    assert "pip install 'fairseq-ssl[train]'" in shown
 
 
 LOWER = (

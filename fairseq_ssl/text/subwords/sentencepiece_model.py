@@ -130,4 +130,4 @@ def _training_error(error: RuntimeError, text: _TrainingText, given: str) -> Dat
 
 
 def _sentencepiece() -> Any:
-    return import_optional("sentencepiece", "Subwords of this kind", "fairseq")
+    return import_optional("sentencepiece", "Subwords of this kind")

@@ -1,0 +1,46 @@
+"""``fairseq-ssl completion``: the script that completes verbs, flags and files in a shell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairseq_ssl.cli.main import VERBS, Parser, load_verb
+from fairseq_ssl.errors import import_optional
+
+SUMMARY = "print the script that completes verbs, flags and file names in bash or zsh"
+EXAMPLES = """\
+  source <(fairseq-ssl completion bash)                   (in this shell)
+  fairseq-ssl completion bash > ~/.local/share/bash-completion/completions/fairseq-ssl
+  fairseq-ssl completion zsh > ~/.zfunc/_fairseq-ssl      (a folder in $fpath)"""
+PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE")
+"""Words in the metavar of an option that takes a path."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the shell."""
+    parser.add_argument("shell", choices=("bash", "zsh"), help="shell that reads the script")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script. It is static: completing a word starts no Python."""
+    shtab = import_optional("shtab", "Completion")
+    parser = Parser(prog="fairseq-ssl")
+    verbs = parser.add_subparsers()
+    for name in VERBS:  # "filter learned" after "filter"
+        verb, *step = name.split()
+        parent = verbs.choices[verb].add_subparsers() if step else verbs
+        module = load_verb(name)
+        module.add_arguments(parent.add_parser(name.split()[-1], help=module.SUMMARY))
+    _complete_paths(parser, shtab.FILE)
+    print(shtab.complete(parser, args.shell))
+    return 0
+
+
+def _complete_paths(parser: argparse.ArgumentParser, files: object) -> None:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                _complete_paths(one, files)
+        elif action.type is Path or any(word in str(action.metavar) for word in PATHS):
+            action.complete = files  # type: ignore[attr-defined]

@@ -1,0 +1,121 @@
+"""The text tools and the base install: nothing imports torch or fairseq until a verb needs them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_ssl.cli.main import VERBS
+from tests.conftest import ROOT, Run
+
+BLOCKED = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Blocker(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "fairseq", "fairseq_cli", "omegaconf", "hydra"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+"""
+VERB = f"{BLOCKED}\nfrom fairseq_ssl.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+PACKAGES = (
+    *("edits", "errors", "filters", "io", "metrics", "noise", "papers", "report", "rerank"),
+    *("signature", "text"),
+)
+NEEDS_TORCH = {
+    "average": ("average", "text", "-o", "model.pt"),
+    "back-translate": ("back-translate", "text", "--model", "text", "--data-dir", "."),
+    "classify predict": ("classify", "predict", "text", "--model", "text", "--data-dir", "."),
+    "export": ("export", "text", "--to", "ctranslate2", "-o", "model"),
+}
+
+
+def test_text_packages_import_without_torch(run: Run, tmp_path: Path) -> None:
+    script = "\n".join(
+        [BLOCKED, "import fairseq_ssl", *(f"import fairseq_ssl.{p}" for p in PACKAGES)]
+    )
+    run(sys.executable, "-c", script, cwd=tmp_path)
+
+
+def test_every_verb_has_help_without_torch(run: Run, tmp_path: Path) -> None:
+    script = f"""{BLOCKED}
+from fairseq_ssl.cli.main import VERBS, main
+for verb in VERBS:
+    try:
+        main([*verb.split(), "--help"])
+    except SystemExit as end:
+        assert end.code == 0, verb
+"""
+    shown = run(sys.executable, "-c", script, cwd=tmp_path).stdout
+    assert all(f"usage: fairseq-ssl {verb}" in shown for verb in VERBS)
+
+
+def test_text_verbs_run_without_torch(run: Run, tmp_path: Path) -> None:
+    lines = [f"the small dog number {number} walks in the old park ." for number in range(30)]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
+    script = f"""{BLOCKED}
+from fairseq_ssl.cli.main import main
+for line in '''
+noise text --method direct -o noisy
+filter noisy text --filter clean -o kept.src kept.trg
+score bleu noisy --reference text
+score gleu noisy --source noisy --reference text
+edits dictionary noisy text -o edits
+edits label noisy text --dictionary edits -o labels
+edits apply noisy labels -o edited
+tokenize text --moses en -o tokens
+truecase train text -o cases
+subwords train text -o bpe --size 40
+tag <BT> text -o tagged
+report a=noisy b=edited -o page.html --source noisy --reference text
+papers
+'''.strip().splitlines():
+    assert main(line.split()) == 0, line
+"""
+    run(sys.executable, "-c", script, cwd=tmp_path)
+    assert (tmp_path / "page.html").stat().st_size
+
+
+@pytest.mark.parametrize("verb", NEEDS_TORCH)
+def test_a_verb_that_needs_torch_names_the_extra_to_install(
+    run: Run, tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "text").write_text("a b\n")
+    shown = run(sys.executable, "-c", VERB, *NEEDS_TORCH[verb], cwd=tmp_path, code=1).stderr
+    expected = rf"fairseq-ssl {verb}: error: .* needs the package (torch|fairseq)\. "
+    assert re.fullmatch(rf"{expected}Install it with: pip install 'fairseq-ssl\[train\]'\n", shown)
+
+
+def test_doctor_accepts_an_installation_of_the_text_tools(run: Run, tmp_path: Path) -> None:
+    script = f"""{BLOCKED}
+import fairseq_ssl.plugin.installation as installation
+from fairseq_ssl.cli.main import main
+found = installation._version
+missing = ("torch", "fairseq-fixed", "fairseq")
+installation._version = lambda name: None if name in missing else found(name)
+sys.exit(main(["doctor"]))
+"""
+    shown = run(sys.executable, "-c", script, cwd=tmp_path).stdout
+    assert "not installed; for training and decoding: pip install 'fairseq-ssl[train]'" in shown
+    assert "PROBLEM" not in shown
+
+
+def test_the_base_install_has_neither_torch_nor_fairseq() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    base = re.search(r"^dependencies = \[(.*?)^\]", text, re.M | re.S)
+    assert base
+    assert "numpy" in base[1]
+    assert not re.search("torch|fairseq", base[1])
+
+
+def test_setup_py_explains_every_extra() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    extras = re.findall(r"^(\w+) = \[", section, re.M)
+    table = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert re.findall(r"^\| (\w+) ", table, re.M)[1:] == extras
