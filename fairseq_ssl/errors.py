@@ -79,7 +79,7 @@ INSTALL_TRAINING = "pip install 'fairseq-ssl[train]'"
 
 
 @contextmanager
-def training_packages(purpose: str) -> Iterator[None]:
+def needs_torch(purpose: str) -> Iterator[None]:
     """Replace the error of an import of torch or fairseq by one that names the extra to install.
 
     Args:

@@ -10,11 +10,9 @@ from fairseq_ssl.errors import import_optional
 
 SUMMARY = "print the script that completes verbs, flags and file names in bash or zsh"
 EXAMPLES = """\
-  source <(fairseq-ssl completion bash)                   (in this shell)
-  fairseq-ssl completion bash > ~/.local/share/bash-completion/completions/fairseq-ssl
+  source <(fairseq-ssl completion bash)
   fairseq-ssl completion zsh > ~/.zfunc/_fairseq-ssl      (a folder in $fpath)"""
-PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE")
-"""Words in the metavar of an option that takes a path."""
+PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE")  # in metavars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +25,10 @@ def run(args: argparse.Namespace) -> int:
     shtab = import_optional("shtab", "Completion")
     parser = Parser(prog="fairseq-ssl")
     verbs = parser.add_subparsers()
-    for name in VERBS:  # "filter learned" after "filter"
-        verb, *step = name.split()
-        parent = verbs.choices[verb].add_subparsers() if step else verbs
-        module = load_verb(name)
-        module.add_arguments(parent.add_parser(name.split()[-1], help=module.SUMMARY))
+    for name in VERBS:
+        verb, module = name.split(), load_verb(name)
+        parent = verbs if len(verb) == 1 else verbs.choices[verb[0]].add_subparsers()
+        module.add_arguments(parent.add_parser(verb[-1], help=module.SUMMARY))
     _complete_paths(parser, shtab.FILE)
     print(shtab.complete(parser, args.shell))
     return 0
@@ -42,5 +39,5 @@ def _complete_paths(parser: argparse.ArgumentParser, files: object) -> None:
         if isinstance(action, argparse._SubParsersAction):
             for one in action.choices.values():
                 _complete_paths(one, files)
-        elif action.type is Path or any(word in str(action.metavar) for word in PATHS):
+        elif action.type is Path or any(name in str(action.metavar) for name in PATHS):
             action.complete = files  # type: ignore[attr-defined]

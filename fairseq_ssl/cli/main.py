@@ -15,14 +15,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open_stdout
-from fairseq_ssl.errors import (
-    FairseqSslError,
-    UsageError,
-    flag,
-    nearest,
-    one_line,
-    training_packages,
-)
+from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs_torch, one_line
 from fairseq_ssl.io.executors import silence_library_warnings
 
 VERBS = {
@@ -161,7 +154,7 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)
-        with _notices(args), training_packages(called):
+        with _notices(args), needs_torch(called):
             code = verb.run(args)
         flush_stdout()
         return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from fairseq_ssl.errors import training_packages
+from fairseq_ssl.errors import needs_torch
 
 __all__ = ["REGISTERING_MODULES", "register_all"]
 
@@ -37,7 +37,7 @@ REGISTERING_MODULES = (
 
 def register_all() -> None:
     """Patch fairseq and import all modules in `REGISTERING_MODULES`. Repeated calls do nothing."""
-    with training_packages("Training and decoding"):
+    with needs_torch("Training and decoding"):
         import fairseq  # noqa: F401
 
     from fairseq_ssl.data.binarized import check_datasets

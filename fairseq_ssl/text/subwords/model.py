@@ -10,15 +10,16 @@ from typing import Any, Protocol
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.subwords import sentencepiece_model, subword_nmt_model
-from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
-from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
-from fairseq_ssl.text.subwords.training import (
+from fairseq_ssl.text.subwords import (
     VOCABULARY_SUFFIX,
     TrainedSubwords,
     sample_lines,
+    sentencepiece_model,
+    subword_nmt_model,
     with_suffix,
 )
+from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
+from fairseq_ssl.text.subwords.subword_nmt_model import SubwordNmtModel
 from fairseq_ssl.text.tokenization import LineRewriter
 from fairseq_ssl.text.vocabulary import RESERVED, split_tags
 

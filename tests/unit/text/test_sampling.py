@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fairseq_ssl.text.subwords.training import sample_lines
+from fairseq_ssl.text.subwords import sample_lines
 
 
 def test_some_lines_in_their_order() -> None:
