@@ -1,6 +1,6 @@
 """The papers implemented by this package, with the names registered for each.
 
-``fairseq-ssl papers``, the README and the tests use this table.
+``fairseq-ssl papers``, the documentation and the tests use this table.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ PAPERS = (
 
 
 def markdown_table(papers: tuple[Paper, ...] = PAPERS) -> str:
-    """Return the README's table of papers in Markdown."""
+    """Return a table of the papers in Markdown."""
     rows = ["| paper | brings | use it with |", "| --- | --- | --- |"]
     rows += [f"| {paper.title} | {paper.brings} | {_use(paper)} |" for paper in papers]
     return "\n".join(rows)

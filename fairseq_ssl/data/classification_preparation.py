@@ -182,9 +182,9 @@ def _remove_overlap(
 
 def _overlap_error(found: str, text: str, held: dict[bytes, str]) -> DataError:
     return DataError(
-        f"{found} among the {held[duplicate_key(text)]} texts or the like, as {text[:80]!r}: what "
-        "is measured on those would not be new to the model. Pass --leaks drop to leave them out "
-        "of training, or --leaks keep."
+        f"{found} among the {held[duplicate_key(text)]} texts, such as {text[:80]!r}. Scores on "
+        "them would be too high. Set `train_test_overlap` to drop, which removes them from "
+        "training, or to keep."
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from command_pages import escape, table
 
 import fairseq_ssl
+from fairseq_ssl.papers import markdown_table
 
 INTRODUCTION = """\
 # Options of fairseq-train
@@ -35,7 +36,7 @@ def page() -> str:
     from fairseq.registry import REGISTRIES
     from fairseq.tasks import TASK_REGISTRY
 
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, f"## Papers\n\n{markdown_table()}"]
     kinds = {
         ("Tasks", "--task"): TASK_REGISTRY,
         ("Criterions", "--criterion"): REGISTRIES["criterion"]["registry"],

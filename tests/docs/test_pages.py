@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import re
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,11 @@ from tests.docs.page_blocks import (
     transcript,
 )
 
-PAGES = [path for path in sorted(ROOT.glob("docs/**/*.md")) if path.name != "api.md"]
+README = ROOT / "README.md"
+PAGES = [
+    README,
+    *(path for path in sorted(ROOT.glob("docs/**/*.md")) if path.name != "api.md"),
+]
 """docs/api.md has a test of its own, tests/unit/test_public_api.py."""
 
 
@@ -43,8 +48,22 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     try:
         for block in filter(is_run, found):
             run_block(session, block, f"{name_of(page)}, line {block.line}")
+        if page == README:
+            run_table(session)
     finally:
         session.close()
+
+
+def run_table(session: Session) -> None:
+    """Run the commands in the README's table of tasks."""
+    text = README.read_text(encoding="utf-8")
+    options = re.search(r"stands for training options, such as\s`(.*?)`", text)
+    assert options is not None
+    commands = re.findall(r"^\| [^|`]+ \| `([^`]+)` \| \[", text, re.MULTILINE)
+    assert len(commands) == 14
+    for command in commands:
+        succeeded, output = session.run(command.replace("...", f"{options[1]} --cpu"))
+        assert succeeded, f"{command}\n{output}"
 
 
 def is_run(block: Block) -> bool:
