@@ -1,8 +1,8 @@
-"""Edits of sentence pairs as labels of the source tokens (PIE, section 2).
+"""Edit labels of source tokens (PIE, section 2).
 
-`extract` returns the labels of a pair, `apply` edits a sentence by labels, `build_dictionary`
-selects the labels of a model. `build_dictionary_file`, `label_file`, `apply_file` and
-`measure_coverage` are for files of any size.
+`extract` returns the labels of a sentence pair, `apply` applies labels to a sentence, and
+`build_dictionary` builds the label vocabulary of a model. `build_dictionary_file`, `label_file`,
+`apply_file` and `measure_coverage` work on files of any size.
 
 >>> from fairseq_ssl.edits import apply, extract
 >>> labels = extract("Bolt can have run race", "Bolt could have run the race")

@@ -1,9 +1,9 @@
-"""Alignment of two sentences by the cheapest insertions, deletions and substitutions.
+"""Alignment of two sentences by minimum edit distance.
 
-Insertions and deletions cost 1, substitutions 1 plus a thousandth for each character by which the
-two words differ in length (PIE, appendix A.1). Costs are added in the order of the authors' code,
-from the start of the sentences: in floating point, 1 + 1.003 + 1.003 and 1.003 + 1.003 + 1 differ,
-which decides between two alignments in 12 of the 3,016 pairs of JFLEG's dev set.
+Insertions and deletions cost 1. Substitutions cost 1 plus 0.001 times the difference of the word
+lengths in characters (PIE, appendix A.1). Costs are added from the start of the sentences, as in
+the authors' code. Another order would change the rounding, and thereby the alignment of 12 of the
+3,016 pairs of JFLEG's dev set.
 """
 
 from __future__ import annotations
@@ -12,47 +12,48 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_COST = float("inf")
-"""The cost of cells outside the band."""
+"""Cost of cells outside the band."""
 NO_TOKENS = " "
-"""Padding of a sentence. It equals no token, as tokens have no space."""
+"""Padding token, which differs from all tokens because tokens have no spaces."""
 MAX_CELLS = 4_000_000
-"""Maximum cells of a cost table: about a second, and 150 MB."""
+"""Max cells of a cost table, which take about one second and 150 MB."""
 
 
 class Change(NamedTuple):
-    """An edit at a token."""
+    """An edit at a source token."""
 
     position: int
-    """0 is the start of the sentence, 1 its first token."""
+    """Position of the token, from 1. 0 is the start of the sentence."""
     kept: bool
+    """Whether the source token is kept."""
     inserted: tuple[str, ...]
-    """Target tokens after the token, or instead of it."""
+    """Target tokens inserted after the token, or replacing it."""
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
-    """Return the edits from left to right, or None if the sides are too long and too different.
+    """Return the edits from left to right, or None if the cost table exceeds `MAX_CELLS`.
 
-    Substitutions are split into a deletion and an insertion, and adjacent insertions are joined
-    (figure 1). Of equally cheap alignments, seen from the end of the sentences, a copy or a
-    substitution is preferred to an insertion, and that to a deletion, as in the authors' code. So
-    of two equal tokens in a row the first is inserted or deleted.
+    A substitution is a deletion and an insertion. Adjacent insertions are joined (figure 1). Ties
+    are broken as in the authors' code: from the end of the sentences, a copy or a substitution
+    precedes an insertion, and an insertion precedes a deletion. Of two equal adjacent tokens, the
+    first is therefore inserted or deleted.
     """
     if source == target:
         return []
-    first, i, j = _differing(source, target)
+    first, i, j = _trim_common(source, target)
     table = None
     if i > first and j > first:
         table = _cost_table(source[first:i], target[first:j])
         if table is None:
             return None
-    return _walked(source, target, i, j, first, table)
+    return _trace_back(source, target, i, j, first, table)
 
 
-def _differing(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
-    """Return the length of the common prefix, and the positions where the common suffix begins.
+def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
+    """Return the length of the common prefix, and the starts of the common suffix.
 
-    The suffix is copied. The prefix costs nothing either, but an insertion after it may have to be
-    placed before some of its tokens.
+    The suffix is copied. The prefix is not part of the cost table either, but ties can move an
+    insertion after it to the left, into the prefix.
     """
     last = first = 0
     for one, other in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
@@ -67,7 +68,7 @@ def _differing(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, 
     return first, i, j
 
 
-def _walked(
+def _trace_back(
     source: Sequence[str],
     target: Sequence[str],
     i: int,
@@ -75,13 +76,13 @@ def _walked(
     first: int,
     table: _CostTable | None,
 ) -> list[Change]:
-    """Trace the cheapest alignment from the ends i and j back to the start.
+    """Trace the cheapest alignment from the positions i and j back to the start.
 
     When one side has reached the common prefix, the remaining tokens of the other side are
     inserted or deleted.
     """
     found = []
-    end = j  # of the insertion after the next token
+    end = j  # end of the insertion after the next source token
     while i != j or i > first:
         if i and j and source[i - 1] == target[j - 1]:
             if end > j:
@@ -90,10 +91,10 @@ def _walked(
             end = j
             continue
         if table is not None and i > first and j > first:
-            deleted, put_in = table.step(i - first, j - first)
+            deleted, inserted = table.step(i - first, j - first)
         else:
-            deleted, put_in = i > j, j > i
-        j -= put_in
+            deleted, inserted = i > j, j > i
+        j -= inserted
         if deleted:
             found.append(Change(i, False, tuple(target[j:end])))
             i, end = i - 1, j
@@ -104,9 +105,9 @@ def _walked(
 
 
 class _CostTable(NamedTuple):
-    """Costs from the start to each cell (i, j) near the diagonal (Ukkonen).
+    """Banded table of the costs from the start to each cell (i, j) (Ukkonen, 1985).
 
-    Row i has the columns j = i + low, i + low + 1, ... and then MAX_COST.
+    Row i has the columns j = i + low, i + low + 1, ..., and MAX_COST as its last entry.
     """
 
     source: Sequence[str]
@@ -115,21 +116,22 @@ class _CostTable(NamedTuple):
     rows: list[list[float]]
 
     def step(self, i: int, j: int) -> tuple[bool, bool]:
-        """Return whether the last step to (i, j), whose tokens differ, deletes, and inserts."""
+        """Return (deletes, inserts) for the last step to the cell (i, j), whose tokens differ."""
         row, at = self.rows[i], j - i - self.low
-        unlike = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
-        if self.rows[i - 1][at] + (1 + unlike / 1000) == row[at]:
+        difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
+        if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:
             return True, True
-        if row[at - 1] + 1 == row[at]:  # left of the band: the end of the row, MAX_COST
+        if row[at - 1] + 1 == row[at]:  # at - 1 = -1 is the last entry, MAX_COST
             return False, True
         return True, False
 
 
 def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | None:
-    """Fill a band wide enough for all cheapest alignments, or return None if it is too large.
+    """Fill a band that is wide enough for all cheapest alignments, or return None.
 
-    An alignment outside a band with `margin` extra diagonals on each side has `margin` + 1
-    insertions, and as many deletions, more than necessary.
+    An alignment that leaves a band with `margin` extra diagonals on each side has at least
+    `margin` + 1 additional insertions and deletions. The band grows until such an alignment is
+    more expensive. Return None if the band exceeds `MAX_CELLS`.
     """
     apart = abs(len(source) - len(target))
     margin, widest = 1, min(len(source), len(target))
@@ -139,17 +141,18 @@ def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | No
             return None
         low = min(0, len(target) - len(source)) - margin
         rows = _band(source, target, low, width)
-        whole = round(rows[-1][len(target) - len(source) - low], 3)
-        if whole < width + 1:
+        cost = round(rows[-1][len(target) - len(source) - low], 3)
+        if cost < width + 1:
             return _CostTable(source, target, low, rows)
-        enough = int(whole - apart) // 2
+        enough = int(cost - apart) // 2
         margin = min(enough, 2 * margin + 2, widest)
 
 
 def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) -> list[list[float]]:
-    """Fill the rows of a table.
+    """Fill the rows of a cost table.
 
-    A flat row is reused as long as the tokens on its diagonal are equal.
+    If a single cell determines a whole row (`_flat`), the next row is the same object, as long as
+    the tokens on the diagonal of this cell are equal.
     """
     others = [
         *[NO_TOKENS] * -low,
@@ -188,11 +191,11 @@ def _band(source: Sequence[str], target: Sequence[str], low: int, width: int) ->
 
 
 def _flat(row: list[float]) -> int:
-    """Return the diagonal from which insertions and deletions give the whole row, or -1."""
-    least = min(row)
-    at = row.index(least)
+    """Return the column c for which each cell j costs row[c] + |j - c|, or -1."""
+    minimum = min(row)
+    at = row.index(minimum)
     for side in (row[at + 1 :], row[:at][::-1]):
-        cost = least
+        cost = minimum
         for one in side:
             cost += 1.0
             if one != cost:

@@ -1,4 +1,4 @@
-"""Work on a block of pairs: counting q-grams, labeling, applying labels, measuring coverage."""
+"""Processing of blocks of pairs: counting q-grams, labeling pairs, applying labels."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from fairseq_ssl.io.blocks import PairBlock
 
 @dataclass
 class GramCounts:
-    """Q-grams that targets insert. Counts of parts of a corpus can be added."""
+    """Counts of inserted q-grams. Counts of parts of a corpus add up."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
     too_long: int = 0
-    """Insertions of more than `max_ngram` tokens, which are not among `grams`."""
+    """Insertions of more than `max_ngram` tokens, which are not in `grams`."""
     incomparable: int = 0
-    """Pairs too long and too different to align."""
+    """Pairs that are too long and too different to align."""
     changed: int = 0
-    """Aligned pairs that differ."""
+    """Aligned pairs whose sides differ."""
     share: float = 0.0
-    """Share of the file that is read with the last block."""
+    """Share of the input that is read after the last block, 0 to 1."""
 
     def add(self, source: str, target: str, max_ngram: int) -> None:
-        """Count the insertions of a pair, after a token or instead of it."""
+        """Count the q-grams that the target inserts after a source token or instead of it."""
         self.pairs += 1
         changes = align_tokens(source.split(), target.split())
         if changes is None:
@@ -55,12 +55,12 @@ class GramCounts:
 
 @dataclass(frozen=True)
 class GramCounter:
-    """Counts the q-grams that the targets of a block insert."""
+    """Picklable function that counts the q-grams inserted in a block of pairs."""
 
     max_ngram: int
 
     def __call__(self, block: PairBlock) -> GramCounts:
-        """Count them."""
+        """Return the counts of the block."""
         counts = GramCounts(share=block.share)
         for source, target in block.pairs():
             counts.add(source, target, self.max_ngram)
@@ -69,28 +69,30 @@ class GramCounter:
 
 @dataclass(frozen=True)
 class LabeledBlock:
-    """The lines written for a block."""
+    """Output lines and counts of a block."""
 
     pairs: int
     share: float
+    """Share of the input that is read after this block, 0 to 1."""
     lines: str
+    """Text with one line per pair."""
     without_labels: int = 0
-    """Dropped pairs, or lines left unchanged."""
+    """Number of pairs without labels: dropped when labeling, unchanged when applying labels."""
     coverage: Coverage = field(default_factory=Coverage)
 
 
 @dataclass(frozen=True)
 class BlockLabeler:
-    """Writes the labels of each pair as a line, which is empty for a dropped pair."""
+    """Picklable function that labels the pairs of a block. Lines of dropped pairs are empty."""
 
     dictionary: EditDictionary
     strict: bool
-    """Drop pairs with an insertion longer than `max_ngram`, as in the code of PIE's authors."""
+    """Drop pairs with an insertion of more than `max_ngram` tokens, as in the authors' code."""
     exact: bool
     """Drop pairs whose labels do not restore the target."""
 
     def __call__(self, block: PairBlock) -> LabeledBlock:
-        """Label the pairs of a block."""
+        """Return the labels and the coverage of a block of source and target lines."""
         extractor, coverage, dropped, lines = LabelExtractor(self.dictionary), Coverage(), 0, []
         names = self.dictionary.names.__getitem__
         for source, target in block.pairs():
@@ -112,13 +114,13 @@ class BlockLabeler:
 
 @dataclass(frozen=True)
 class LabelApplier:
-    """Applies labels to their source. A line without labels leaves its source unchanged."""
+    """Picklable function that applies labels. Source lines with empty labels stay unchanged."""
 
     dictionary: EditDictionary | None
-    """If given, other labels are rejected."""
+    """Reject labels that are not in this dictionary (None: allow all labels)."""
 
     def __call__(self, block: PairBlock) -> LabeledBlock:
-        """Edit the source lines of a block."""
+        """Return the edited source lines of a block of source and label lines."""
         lines, unchanged = [], 0
         for row, (source, names) in enumerate(block.pairs()):
             tokens = source.split()
@@ -135,7 +137,10 @@ class LabelApplier:
     def _label(self, name: str) -> Label:
         label = _parse_cached(name)
         if self.dictionary is not None and name not in self.dictionary.ids:
-            raise DataError(f"{name} is not in the dictionary.")
+            raise DataError(
+                f"The label {name} is not in the dictionary. Expected the dictionary that the "
+                "labels were created with."
+            )
         return label
 
 

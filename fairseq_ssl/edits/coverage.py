@@ -1,4 +1,4 @@
-"""Coverage of a corpus by an edit dictionary, and agreement of predicted with reference edits."""
+"""Coverage of a corpus by an edit dictionary, and F0.5 of predicted edits."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from fairseq_ssl.edits.extraction import ExtractedLabels
 
 EDIT_KINDS = ("delete", "append", "replace", "suffix", "case")
 BETA_SQUARED = 0.25
-"""Of F0.5."""
+"""Square of the beta of F0.5."""
 
 
 @dataclass
 class Coverage:
-    """Counts of pairs, tokens and edits. Counts of parts of a corpus can be added.
+    """Numbers of pairs, tokens and edits that have labels in a dictionary.
 
-    An edit is a source token, or the start of the sentence, that is not kept unchanged.
+    An edit is a source token, or the start of a sentence, that is not kept unchanged. Counts of
+    parts of a corpus add up.
     """
 
     pairs: int = 0
     incomparable: int = 0
-    """Pairs too long and too different to align. Only `pairs` includes them."""
+    """Pairs that are too long and too different to align. The other counts exclude them."""
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0
-    """Pairs whose labels restore the target, with the unchanged pairs."""
+    """Pairs whose labels restore the target, including unchanged pairs."""
     tokens: int = 0
-    """Source tokens, with the start of each sentence."""
+    """Source tokens, including the start of each sentence."""
     kept: Counter[str] = field(default_factory=Counter)
     """Edits with a label, by kind."""
     lost: Counter[str] = field(default_factory=Counter)
     """Edits without a label, by kind and reason."""
 
     def add(self, dictionary: EditDictionary, found: ExtractedLabels | None) -> None:
-        """Count a pair."""
+        """Count a pair. `found` is None for a pair that cannot be aligned."""
         self.pairs += 1
         if found is None:
             self.incomparable += 1
@@ -69,26 +70,26 @@ class Coverage:
 
     @property
     def edits(self) -> int:
-        """Edits with and without a label."""
+        """Number of edits, with and without a label."""
         return self.kept.total() + self.lost.total()
 
     @property
     def recall(self) -> float:
-        """Share of the edits with a label."""
+        """Share of edits that have a label, 0 to 1."""
         return _share(self.kept.total(), self.edits)
 
     @property
     def f05(self) -> float:
-        """F0.5 of a model that finds every edit with a label, and no other."""
+        """F0.5 of a model that predicts exactly the edits that have a label, 0 to 1."""
         return (1 + BETA_SQUARED) * self.recall / (BETA_SQUARED + self.recall)
 
     @property
     def token_accuracy(self) -> float:
-        """Share of the tokens with the correct label."""
+        """Share of tokens whose edit, if any, has a label, 0 to 1."""
         return _share(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
-        """Return all numbers."""
+        """Return the counts and scores as JSON types."""
         return {
             "pairs": self.pairs,
             "incomparable_pairs": self.incomparable,
@@ -106,17 +107,17 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """Return a table as lines of text."""
+        """Return the counts and scores as lines of a text table."""
         kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS)
         lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
-        left_out = f", {self.incomparable} too long and too different" if self.incomparable else ""
+        skipped = f", {self.incomparable} too long and too different" if self.incomparable else ""
         return [
-            f"pairs           {self.pairs}{left_out}",
+            f"pairs           {self.pairs}{skipped}",
             f"unchanged       {_percent(self.unchanged, self.pairs)} of the pairs",
             f"exact           {_percent(self.exact, self.pairs)} of the pairs, unchanged or not",
             f"tokens          {_percent(self.tokens - self.lost.total(), self.tokens)} with the "
-            f"correct label, of {self.tokens} in {compared} pairs, each with a start",
+            f"correct label, of {self.tokens} tokens and sentence starts in {compared} pairs",
             f"edits           {_percent(self.kept.total(), self.edits)} have a label, of "
             f"{self.edits}",
             f"with label      {kinds}",
@@ -135,25 +136,26 @@ def _percent(part: int, whole: int) -> str:
 
 
 SpanEdit = tuple[int, bool, tuple[str, ...]]
-"""Position, whether the token is kept, and the inserted tokens."""
+"""Position, whether the token is kept, inserted tokens; the fields of `Change`."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Predicted edits compared with reference edits."""
+    """Counts of predicted, reference and correct edits."""
 
     sentences: int
     exact: int
-    """Sentences equal to the reference."""
+    """Number of predictions that equal the reference."""
     reference: int
-    """Edits of the references."""
+    """Number of reference edits."""
     predicted: int
+    """Number of predicted edits."""
     correct: int
-    """Predicted edits that are reference edits."""
+    """Number of edits that are predicted and in the reference."""
 
     @property
     def scores(self) -> dict[str, float]:
-        """Scores in percent. F0.5 is 100 if no edit is predicted or expected."""
+        """Exact match, precision, recall and F0.5 in percent; 100 for 0 of 0."""
         beta = 1 + BETA_SQUARED
         return {
             "exact": _agreement_percent(self.exact, self.sentences),
@@ -166,23 +168,23 @@ class Agreement:
 
 
 def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
-    """Compare the edits from each source to its prediction and to its reference.
+    """Compare predicted edits with reference edits.
 
     Args:
-        sentences: source, prediction and reference, tokens separated by spaces
+        sentences: triples of a source, a prediction and a reference, tokens separated by spaces
     """
-    counts = [0] * 5
+    totals = [0] * 5
     for source, predicted, reference in sentences:
         is_exact = predicted.split() == reference.split()
-        asked = _edits(source, reference)
-        done = asked if is_exact else _edits(source, predicted)
-        found = (1, is_exact, len(asked), len(done), len(asked & done))
-        counts = [before + one for before, one in zip(counts, found, strict=True)]
-    return Agreement(*counts)
+        gold = _edits(source, reference)
+        edits = gold if is_exact else _edits(source, predicted)
+        counts = (1, is_exact, len(gold), len(edits), len(gold & edits))
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+    return Agreement(*totals)
 
 
 def _edits(source: str, target: str) -> set[SpanEdit]:
-    """Return the edits, or one edit of all tokens if the sides are too long and too different."""
+    """Return the edits of a pair. A pair that cannot be aligned gets one edit of all tokens."""
     found = align_tokens(source.split(), target.split())
     if found is None:
         return {(0, False, tuple(target.split()))}

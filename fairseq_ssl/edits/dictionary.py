@@ -1,4 +1,4 @@
-"""The edit dictionary of PIE, section 2.2: the labels that a model chooses from."""
+"""The edit dictionary, the label vocabulary of an edit tagger (PIE, section 2.2)."""
 
 from __future__ import annotations
 
@@ -25,84 +25,85 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
-"""The first line of a file. Other forms are rejected."""
+"""First line of a dictionary file. Files with another first line are rejected."""
 
 KEEP_ID, DELETE_ID = 0, 1
 
 
 @dataclass(frozen=True)
 class EditDictionary:
-    """Labels: keep, delete, append a q-gram, replace by a q-gram, and transforms, in this order.
+    """Vocabulary of edit labels.
 
-    The id of a label is its index in this order.
+    Ids are assigned in this order: keep, delete, append each q-gram, replace by each q-gram,
+    transforms.
     """
 
     grams: tuple[Gram, ...]
-    """Q-grams, the most frequent first."""
+    """Q-grams in order of decreasing count."""
     counts: tuple[int, ...]
-    """How often each was inserted."""
+    """Count of each q-gram."""
     max_ngram: int
-    """Maximum tokens of a q-gram."""
+    """Max tokens of a q-gram."""
     transforms: Transforms
 
     @classmethod
     def of_counts(
         cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms
     ) -> EditDictionary:
-        """Take the most frequent q-grams, of equally frequent ones the first by the alphabet."""
+        """Build a dictionary of the `size` most frequent q-grams, ties in alphabetical order."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
         return cls(grams, tuple(counts[gram] for gram in grams), max_ngram, transforms)
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """The labels by id."""
+        """Labels by id."""
         appends, replaces = ([Label(kept, gram) for gram in self.grams] for kept in (True, False))
         transforms = [Label(False, transform=one) for one in self.transforms.table]
         return (KEEP, DELETE, *appends, *replaces, *transforms)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the labels by id."""
+        """Names of the labels by id."""
         return tuple(map(str, self.labels))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the labels by id."""
+        """Kinds of the labels by id."""
         return tuple(label.kind for label in self.labels)
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The id of each name."""
+        """Ids of the labels by name."""
         return {name: number for number, name in enumerate(self.names)}
 
     @cached_property
     def appends(self) -> dict[Gram, int]:
-        """The id of the label that appends a q-gram."""
+        """Ids of the append labels by q-gram."""
         return {gram: number for number, gram in enumerate(self.grams, 2)}
 
     @cached_property
     def replaces(self) -> dict[Gram, int]:
-        """The id of the label that replaces a token by a q-gram."""
+        """Ids of the replace labels by q-gram."""
         return {gram: number for number, gram in enumerate(self.grams, 2 + len(self.grams))}
 
     @property
     def first_transform(self) -> int:
-        """The id of the first transform. Transforms do not fit every token."""
+        """Id of the first transform. Labels with lower ids apply to all tokens."""
         return 2 + 2 * len(self.grams)
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the dictionary, for signatures and checkpoints."""
+        """Digest of the dictionary, for signatures and checkpoints."""
         return hashlib.sha256(self.text().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def possible_transforms(self, token: str) -> list[int]:
-        """Return the ids of the transforms that fit a token."""
+        """Return the ids of the transforms that can change a token."""
         first = self.first_transform
         return [first + number for number in self.transforms.possible(token)]
 
     def text(self) -> str:
-        """Return the dictionary as lines of text."""
+        """Return the content of a dictionary file."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def write(self, path: Path) -> None:
@@ -117,7 +118,7 @@ class EditDictionary:
 
     @classmethod
     def read(cls, path: Path) -> EditDictionary:
-        """Read a file of `write`, or one edited by hand."""
+        """Read a file in the format of `write`."""
         lines = read_lines(path)
         if next(lines, "") != HEADER:
             raise DataError(
@@ -131,7 +132,10 @@ class EditDictionary:
             except DataError as error:
                 raise DataError(f"{path}:{number}: {error}") from None
         if entries.max_ngram is None:
-            raise DataError(f"{path} has no line such as: longest 2")
+            raise DataError(
+                f"{path} does not set the max length of q-grams. Expected a second line such as: "
+                "longest 2"
+            )
         transforms = Transforms(tuple(entries.transforms), tuple(entries.transforms.values()))
         counts = tuple(entries.grams.values())
         return cls(tuple(entries.grams), counts, entries.max_ngram, transforms)
@@ -147,7 +151,7 @@ class EditDictionary:
 
 
 class _Entries:
-    """The lines of a file after the first."""
+    """Parser of the lines after the header."""
 
     def __init__(self) -> None:
         self.max_ngram: int | None = None
@@ -155,7 +159,7 @@ class _Entries:
         self.transforms: dict[Transform, frozenset[str]] = {}
 
     def add(self, line: str) -> None:
-        """Parse a line."""
+        """Parse a line. Raise DataError if it is invalid or repeats an entry."""
         kind, *words = line.split(" ")
         if kind == "longest" and len(words) == 1 and self.max_ngram is None:
             self.max_ngram = _number(words[0], 1)
@@ -165,13 +169,15 @@ class _Entries:
             self._add_transform(parse_label(words[0]), words[1:])
         else:
             raise DataError(
-                f"{line!r} is not an entry. Expected a first line such as: longest 2, then lines "
-                "such as: gram of_the 12, and: transform SUFFIX_+s a I"
+                f"{line!r} is not an entry. Expected one line such as 'longest 2', then lines "
+                "such as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
             )
 
     def _add_gram(self, gram: Gram, count: int, max_ngram: int) -> None:
         if len(gram) > max_ngram:
-            raise DataError(f"{gram_name(gram)} has {len(gram)} tokens, more than {max_ngram}.")
+            raise DataError(
+                f"{gram_name(gram)} has {len(gram)} tokens. Expected {max_ngram} or fewer."
+            )
         if gram in self.grams:
             raise DataError(f"{gram_name(gram)} is listed twice.")
         self.grams[gram] = count
@@ -179,7 +185,7 @@ class _Entries:
     def _add_transform(self, label: Label, spared: list[str]) -> None:
         if label.transform is None:
             raise DataError(
-                f"{label} is not a transform. Expected for example SUFFIX_+s or CASE_lower."
+                f"{label} is not a transform. Expected a label such as SUFFIX_+s or CASE_lower."
             )
         if label.transform in self.transforms:
             raise DataError(f"{label} is listed twice.")

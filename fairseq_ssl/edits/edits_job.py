@@ -1,4 +1,4 @@
-"""Edit dictionaries and labels of corpora: pairs in memory, and files of any size."""
+"""Building of edit dictionaries, labeling, and application of labels, for files of any size."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"
-"""Defaults, as in the paper."""
+"""Defaults of the paper."""
 
 
 @dataclass(frozen=True)
 class DictionarySummary:
-    """An edit dictionary, and the counts that it was built from."""
+    """Result of `build_dictionary_file`."""
 
     signature: Signature
     dictionary: EditDictionary
@@ -38,20 +38,21 @@ class DictionarySummary:
 
     @property
     def insertions(self) -> int:
-        """All insertions."""
+        """Number of insertions, including those of more than `max_ngram` tokens."""
         return self.counts.grams.total() + self.counts.too_long
 
 
 @dataclass(frozen=True)
 class EditLabelSummary:
-    """Counts of a labeled or edited corpus."""
+    """Result of `label_file`, `apply_file` and `measure_coverage`."""
 
     signature: Signature
     lines: int
+    """Number of pairs, or of edited lines."""
     without_labels: int
-    """Dropped pairs, or lines left unchanged."""
+    """Number of pairs without labels: dropped when labeling, unchanged when applying labels."""
     coverage: Coverage
-    """Coverage by the dictionary, where pairs are labeled."""
+    """Coverage of the pairs by the dictionary; empty for `apply_file`."""
 
 
 def build_dictionary(
@@ -61,14 +62,14 @@ def build_dictionary(
     transforms: str | Path = ENGLISH,
     case: bool = False,
 ) -> EditDictionary:
-    """Build the dictionary of the most frequent edits.
+    """Build a dictionary of the most frequent edits.
 
     Args:
-        pairs: source and corrected sentences, tokens separated by spaces
-        size: q-grams to append or to replace by, 0 or more; the paper's M
-        max_ngram: max tokens of a q-gram, 1 or more; the paper's q
-        transforms: changes of suffixes: ``english``, ``none``, or a file of suffixes
-        case: also have labels that change the case
+        pairs: pairs of a source and a corrected sentence, tokens separated by spaces
+        size: number of q-grams (M in the paper), 0 or more
+        max_ngram: max tokens of a q-gram (q in the paper), 1 or more
+        transforms: suffix transforms: ``english``, ``none``, or a file of suffixes
+        case: add labels that change the case of a token
 
     >>> build_dictionary([("he go home", "he goes to home")], transforms="none").names
     ('KEEP', 'DELETE', 'APPEND_goes', 'APPEND_to', 'REPLACE_goes', 'REPLACE_to')
@@ -93,18 +94,18 @@ def build_dictionary_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> DictionarySummary:
-    """Write the dictionary of the most frequent edits of a corpus.
+    """Build a dictionary of the most frequent edits of a corpus, and write it to a file.
 
     Args:
-        source: text to correct, ``.gz`` by suffix
-        target: the corrected lines
-        output: the dictionary
-        size: as for `build_dictionary`
-        max_ngram: as for `build_dictionary`
-        transforms: as for `build_dictionary`
-        case: as for `build_dictionary`
-        label_dict: also write the labels as a dictionary for fairseq-preprocess
-        executor: where to work (default: this process)
+        source: text file to correct, gzip if the name ends with ``.gz``
+        target: corrected text file
+        output: dictionary file
+        size: number of q-grams (M in the paper), 0 or more
+        max_ngram: max tokens of a q-gram (q in the paper), 1 or more
+        transforms: suffix transforms: ``english``, ``none``, or a file of suffixes
+        case: add labels that change the case of a token
+        label_dict: file for the labels as a dictionary of fairseq-preprocess
+        executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
     _check_sizes(size, max_ngram)
@@ -117,8 +118,8 @@ def build_dictionary_file(
             counts.update(done)
         if not counts.changed + counts.incomparable:
             raise DataError(
-                f"{source} and {target} are the same in all of {counts.pairs} pairs, so there is "
-                "no edit to count. Expected a text, and its corrected lines."
+                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text, "
+                "and its corrected lines."
             )
         dictionary = EditDictionary.of_counts(counts.grams, size, max_ngram, loaded)
         if label_dict:
@@ -147,19 +148,19 @@ def label_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary:
-    """Write the labels of each pair as a line, which is empty for a dropped pair.
+    """Write the labels of a parallel corpus, one line per pair. Lines of dropped pairs are empty.
 
-    Edits without a label are dropped, as in the paper.
+    Edits without a label in the dictionary are ignored, as in the paper.
 
     Args:
-        source: text to correct, ``.gz`` by suffix
-        target: the corrected lines
-        output: the labels
-        dictionary: a file of `build_dictionary_file`
-        strict: drop pairs with an insertion longer than the dictionary's `max_ngram`, as the
-            authors' code does
+        source: text file to correct, gzip if the name ends with ``.gz``
+        target: corrected text file
+        output: label file
+        dictionary: file of `build_dictionary_file`
+        strict: drop pairs with an insertion of more than the dictionary's `max_ngram` tokens, as
+            in the authors' code
         exact: drop pairs whose labels do not restore the target
-        executor: where to work (default: this process)
+        executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
     _check_outputs({"output": output}, source, target, dictionary)
@@ -180,14 +181,14 @@ def apply_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary:
-    """Write each source line after the edits of its labels.
+    """Apply labels to a text file.
 
     Args:
-        source: text to edit, ``.gz`` by suffix
-        labels: a line of labels for each source line; an empty line leaves it unchanged
-        output: the edited text
-        dictionary: reject labels that are not in this file
-        executor: where to work (default: this process)
+        source: text file to edit, gzip if the name ends with ``.gz``
+        labels: file with the labels of one source line per line; empty lines change nothing
+        output: file for the edited text
+        dictionary: dictionary file; reject labels that are not in it (default: allow all labels)
+        executor: `Executor` for the blocks (default: this process)
         progress: called with the number of lines done
     """
     _check_outputs({"output": output}, source, labels, dictionary)
@@ -206,7 +207,15 @@ def measure_coverage(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary:
-    """Return which edits of a corpus have a label, and the scores that are possible with them."""
+    """Measure the share of edits that have a label, and the max scores possible with the labels.
+
+    Args:
+        source: text file to correct, gzip if the name ends with ``.gz``
+        target: corrected text file
+        dictionary: file of `build_dictionary_file`
+        executor: `Executor` for the blocks (default: this process)
+        progress: called with the number of pairs done
+    """
     loaded = EditDictionary.read(dictionary)
     work = BlockLabeler(loaded, strict=False, exact=False)
     coverage = Coverage()
@@ -226,7 +235,7 @@ def _write_lines(
     executor: Executor | None,
     progress: ProgressFactory,
 ) -> EditLabelSummary:
-    """Write the lines of all blocks and a signature."""
+    """Write the output lines of all blocks, and a signature next to the output."""
     counts = {"lines": 0, "without_labels": 0}
     coverage = Coverage()
     with exclusive(output):
@@ -246,11 +255,11 @@ def _write_lines(
 class _PairResult(Protocol):
     @property
     def pairs(self) -> int:
-        """Pairs of the block."""
+        """Number of pairs in the block."""
 
     @property
     def share(self) -> float:
-        """Share of the file that is read with the block."""
+        """Share of the input that is read after the block, 0 to 1."""
 
 
 _Result = TypeVar("_Result", bound=_PairResult)
@@ -263,7 +272,7 @@ def _map_blocks(
     executor: Executor | None,
     progress: ProgressFactory,
 ) -> Iterator[_Result]:
-    """Yield the results of the blocks of two files."""
+    """Yield the result of `work` for each block of two parallel files. Report progress."""
     report = progress("edits", "pairs")
     pairs = 0
     for done in (executor or LocalExecutor(1)).imap(work, pair_blocks(source, target)):
@@ -271,7 +280,7 @@ def _map_blocks(
         report(done.pairs, done.share)
         yield done
     if not pairs:
-        raise DataError(f"{source} is empty. Expected a sentence or more.")
+        raise DataError(f"{source} is empty. Expected one sentence or more.")
 
 
 def _transforms(transforms: str | Path, case: bool) -> Transforms:
@@ -289,7 +298,7 @@ def _check_sizes(size: int, max_ngram: int) -> None:
 
 
 def _check_outputs(outputs: dict[str, Path | None], *inputs: Path | None) -> None:
-    """Reject outputs that are an input, or one file."""
+    """Raise UsageError if an output is an input, or two outputs are the same file."""
     read = {path.resolve() for path in inputs if path}
     for name, path in outputs.items():
         if path and path.resolve() in read:

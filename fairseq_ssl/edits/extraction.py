@@ -1,4 +1,4 @@
-"""Extraction of labels from a sentence pair, and their application (PIE, sections 2.1 and 2.2)."""
+"""Extraction and application of edit labels (PIE, sections 2.1 and 2.2)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fairseq_ssl.edits.labels import KEEP, Label, parse_label
 from fairseq_ssl.errors import DataError
 
 CONTINUATION = "##"
-"""Prefix of BERT's word pieces inside a word."""
+"""BERT's prefix of word pieces that continue a word."""
 
 
 def extract(source: str, target: str, dictionary: EditDictionary | None = None) -> list[str]:
     """Return the labels that change the source to the target.
 
     Args:
-        source: a sentence, tokens separated by spaces
-        target: the corrected sentence
-        dictionary: its labels only: an edit without a label is dropped (default: any label)
+        source: sentence, tokens separated by spaces
+        target: corrected sentence
+        dictionary: allowed labels; edits without a label are ignored (default: allow all labels)
 
     Returns:
-        a label for the start of the sentence, and a label for each token
+        One label for the start of the sentence, and one label per source token.
 
     >>> extract("he go home", "However , he goes home")
     ['APPEND_However_,', 'KEEP', 'REPLACE_goes', 'KEEP']
@@ -32,7 +32,10 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
     tokens = source.split()
     changes = align_tokens(tokens, target.split())
     if changes is None:
-        raise DataError("The source and the target are too long and too different to align.")
+        raise DataError(
+            "The source and the target are too long and too different to align. Split them into "
+            "sentences."
+        )
     if dictionary is not None:
         return [
             dictionary.names[label] for label in LabelExtractor(dictionary).label(tokens, changes)
@@ -44,11 +47,11 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
 
 
 def apply(source: str, labels: Sequence[str]) -> str:
-    """Return the sentence after the edits.
+    """Apply labels to a sentence.
 
     Args:
-        source: a sentence, tokens separated by spaces
-        labels: a label for the start of the sentence, and a label for each token
+        source: sentence, tokens separated by spaces
+        labels: one label for the start of the sentence, and one label per token
 
     >>> apply("he go home", ["APPEND_However_,", "KEEP", "SUFFIX_+es", "KEEP"])
     'However , he goes home'
@@ -57,29 +60,29 @@ def apply(source: str, labels: Sequence[str]) -> str:
 
 
 class ExtractedLabels(NamedTuple):
-    """The edits between two sentences, and their labels in a dictionary."""
+    """Edits between two sentences, with their labels in a dictionary."""
 
     ids: list[int]
-    """Labels of the start and of each token."""
+    """Label ids of the start and of each token."""
     changes: list[Change]
-    """Edits. An edit whose label is keep has no label in the dictionary."""
+    """Edits. The id of an edit without a label is `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:
-        """Edits without a label."""
+        """Edits that have no label in the dictionary."""
         return [change for change in self.changes if self.ids[change.position] == KEEP_ID]
 
 
 @dataclass(frozen=True)
 class LabelExtractor:
-    """Finds the labels of sentence pairs in a dictionary."""
+    """Function that returns the labels of sentence pairs in a dictionary."""
 
     dictionary: EditDictionary
 
     def __call__(self, source: Sequence[str], target: Sequence[str]) -> ExtractedLabels | None:
-        """Return the labels, or None if the sides are too long and too different.
+        """Return the labels, or None if the sides are too long and too different to align.
 
-        Edits without a label are dropped. A token that such an edit replaces is kept.
+        Edits without a label are ignored: the source token is kept, and nothing is inserted.
         """
         changes = align_tokens(source, target)
         if changes is None:
@@ -87,7 +90,7 @@ class LabelExtractor:
         return ExtractedLabels(self.label(source, changes), changes)
 
     def label(self, source: Sequence[str], changes: Sequence[Change]) -> list[int]:
-        """Return the ids of the labels of the start and of each token."""
+        """Return the label ids of the start and of each token."""
         ids = [KEEP_ID] * (len(source) + 1)
         for change in changes:
             ids[change.position] = self._label(source, change)
@@ -106,9 +109,9 @@ class LabelExtractor:
         return dictionary.replaces.get(change.inserted, KEEP_ID)
 
     def _suffix(self, source: Sequence[str], change: Change) -> int:
-        """Return the transform that adds a suffix if a single word piece is inserted, or 0.
+        """Return the suffix transform for an inserted word piece, or 0.
 
-        The authors' code also labels "play" before an inserted "##s" with +s.
+        As in the authors' code, the label of "play" before an inserted "##s" is SUFFIX_+s.
         """
         (piece, *others), transforms = change.inserted, self.dictionary.transforms
         if others or not change.position or not piece.startswith(CONTINUATION):
@@ -121,15 +124,17 @@ class LabelExtractor:
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
     """Apply the labels of the start and of each token to a tokenized sentence.
 
-    Raise DataError if a label does not fit its token, or the number of labels is wrong.
+    Raise DataError if the number of labels is wrong, or a label cannot change its token.
     """
     if len(labels) != len(source) + 1:
         raise DataError(
-            f"There are {len(labels)} labels for {len(source)} tokens. Expected one for the start "
-            f"of the sentence and one for each token: {len(source) + 1}."
+            f"There are {len(labels)} labels for {len(source)} tokens. Expected "
+            f"{len(source) + 1}, one for the start of the sentence and one per token."
         )
     if not labels[0].kept:
-        raise DataError(f"{labels[0]} does not fit the start. Expected KEEP or APPEND.")
+        raise DataError(
+            f"{labels[0]} cannot be the label of the start of a sentence. Expected KEEP or APPEND."
+        )
     result = list(labels[0].gram)
     for token, label in zip(source, labels[1:], strict=True):
         if label is KEEP:

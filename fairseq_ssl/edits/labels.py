@@ -1,4 +1,4 @@
-"""Labels of source tokens: suffix and case transforms, their names in files (PIE, equation 1)."""
+"""Edit labels, their transforms of suffix and case, and their names (PIE, equation 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_ssl.errors import DataError, nearest
 from fairseq_ssl.io.text_files import read_lines
 
 NO_SUFFIX = "-"
-"""The empty suffix."""
+"""The empty suffix in files."""
 ENGLISH = """
 - s      a A i I
 - d
@@ -49,7 +49,7 @@ y ies
 """
 """Suffix pairs of PIE, table 10, for both directions, and words that keep the first suffix.
 
-The words are those of the authors' code: "a" and "an" are not two forms of one word.
+The words are from the authors' code. For example, "an" is not "a" with the suffix "n".
 """
 
 SuffixPair = tuple[str, str, list[str]]
@@ -57,18 +57,18 @@ SuffixPair = tuple[str, str, list[str]]
 
 def english_suffixes() -> list[SuffixPair]:
     """Return the suffix pairs of PIE, table 10."""
-    return _parsed(ENGLISH.splitlines(), "table 10")
+    return _parse_suffix_pairs(ENGLISH.splitlines(), "table 10")
 
 
 def read_suffixes(path: Path) -> list[SuffixPair]:
-    """Read lines of two suffixes, and optional words that keep the first suffix."""
-    pairs = _parsed(read_lines(path), str(path))
+    """Read lines of two suffixes, with optional words that keep the first suffix."""
+    pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
         raise DataError(f"{path} has no suffixes. Expected lines such as: - s")
     return pairs
 
 
-def _parsed(lines: Iterable[str], name: str) -> list[SuffixPair]:
+def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
     pairs: dict[frozenset[str], SuffixPair] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -77,15 +77,19 @@ def _parsed(lines: Iterable[str], name: str) -> list[SuffixPair]:
         left, right = ("" if word == NO_SUFFIX else word for word in [*words, "", ""][:2])
         if len(words) < 2 or left == right:
             raise DataError(
-                f"{name}:{number} is {line!r}. Expected two suffixes, {NO_SUFFIX} for none, and "
-                "words that keep the first suffix, for example: e ing"
+                f"{name}:{number} is {line!r}. Expected two suffixes such as 'e ing', with "
+                f"{NO_SUFFIX} for an empty suffix, and optional words that keep the first suffix."
             )
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:
-            raise DataError(f"{name}:{number}: {wrong[0]!r} does not end in {left!r}.")
+            raise DataError(
+                f"{name}:{number}: {wrong[0]!r} does not end in {left!r}. Expected words with the "
+                "first suffix."
+            )
         if frozenset((left, right)) in pairs:
             raise DataError(
-                f"{name}:{number}: {line!r} is listed twice. Every pair applies in both directions."
+                f"{name}:{number}: {line!r} is listed twice. A pair applies in both directions, so "
+                "list it once."
             )
         pairs[frozenset((left, right))] = (left, right, words[2:])
     return list(pairs.values())
@@ -96,20 +100,20 @@ CASES = {
     "capital": lambda word: word[:1].upper() + word[1:],
     "upper": str.upper,
 }
-"""Functions that change the case of a word, in the order of preference."""
+"""Functions that change the case of a word, in order of preference."""
 MAX_WORDS = 200_000
-"""Size of the cache of words."""
+"""Max number of words in the cache of `Transforms`."""
 
 
 @dataclass(frozen=True)
 class SuffixTransform:
-    """Replaces one suffix by another. Either may be empty."""
+    """Transform that replaces the suffix `off` by `on`. One of them can be empty."""
 
     off: str
     on: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word, or None if it does not have the suffix after a stem."""
+        """Return the changed word, or None if the word has no stem before the suffix `off`."""
         stem = word.removesuffix(self.off)
         if not stem or len(stem) + len(self.off) != len(word):
             return None
@@ -117,18 +121,18 @@ class SuffixTransform:
 
     @property
     def inverse(self) -> SuffixTransform:
-        """The transform in the other direction."""
+        """Transform in the opposite direction."""
         return SuffixTransform(self.on, self.off)
 
 
 @dataclass(frozen=True)
 class CaseTransform:
-    """Changes a word to one of `CASES`."""
+    """Transform that changes the case of a word. `case` is one of `CASES`."""
 
     case: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word, or None if it does not change."""
+        """Return the changed word, or None if the word already has this case."""
         changed = CASES[self.case](word)
         return None if changed == word else changed
 
@@ -138,21 +142,26 @@ Transform: TypeAlias = SuffixTransform | CaseTransform
 
 @dataclass(frozen=True)
 class Transforms:
-    """The transforms of an edit dictionary. Of several that fit a change, the first is used."""
+    """The transforms of an edit dictionary.
+
+    If several transforms change a word in the same way, the first one is used.
+    """
 
     table: tuple[Transform, ...] = ()
     spared: tuple[frozenset[str], ...] = ()
-    """For each transform, the words that it is not used on."""
+    """For each transform, words that it must not change."""
     _known: dict[str, tuple[int, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str, Iterable[str]]], cases: bool) -> Transforms:
-        """Create transforms from pairs of suffixes with spared words, and optionally of case.
+        """Create two transforms per suffix pair, one for each direction, and the case transforms.
 
-        A pair gives two transforms, one for each direction. The first does not change the spared
-        words, and the second does not change what they would become.
+        Args:
+            pairs: two suffixes, and words that the first transform must not change; the second
+                transform must not change their results
+            cases: add the transforms of `CASES`
         """
         table: list[Transform] = []
         spared = []
@@ -166,7 +175,7 @@ class Transforms:
         return cls(tuple(table), tuple(spared))
 
     def match(self, word: str, other: str) -> int | None:
-        """Return the index of the first transform that changes `word` to `other`."""
+        """Return the index of the first transform that changes `word` to `other`, or None."""
         fitting = [number for number in self._cases if self.table[number](word) == other]
         if word[:1] == other[:1]:
             fitting += self._suffixes_between(word, other)
@@ -175,7 +184,7 @@ class Transforms:
         return min((number for number in fitting if word not in self.spared[number]), default=None)
 
     def possible(self, word: str) -> tuple[int, ...]:
-        """Return the indices of the transforms that fit a word."""
+        """Return the indices of the transforms that can change a word."""
         known = self._known.get(word)
         if known is None:
             if len(self._known) >= MAX_WORDS:
@@ -197,7 +206,7 @@ class Transforms:
 
     @cached_property
     def _by_suffix(self) -> dict[str, list[int]]:
-        """The indices of the transforms by the suffix that they remove."""
+        """Indices of the transforms by the suffix that they remove."""
         found: defaultdict[str, list[int]] = defaultdict(list)
         for (off, _), numbers in self._by_change.items():
             found[off] += numbers
@@ -208,7 +217,7 @@ class Transforms:
         return max(map(len, self._by_suffix), default=0)
 
     def _suffixes_between(self, word: str, other: str) -> Iterator[int]:
-        """Yield the indices of the transforms that replace what follows a common stem."""
+        """Yield the indices of the transforms that change `word` to `other`, for all stems."""
         stem = max(1, len(word) - self._max_suffix)
         if word[:stem] != other[:stem]:
             return
@@ -228,19 +237,21 @@ class Transforms:
 
 
 Gram = tuple[str, ...]
-"""Tokens inserted together."""
+"""Tokens of a q-gram."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """An edit of a token: keep, delete or transform it, and insert a q-gram."""
+    """An edit label: keep, delete, append, replace or transform a token."""
 
     kept: bool
+    """Whether the token is kept before `gram`."""
     gram: Gram = ()
+    """Tokens to append, or to replace the token."""
     transform: Transform | None = None
 
     def __str__(self) -> str:
-        """Return the name, which has no space and can be parsed."""
+        """Return the name for `parse_label`, which has no spaces."""
         if isinstance(self.transform, SuffixTransform):
             return f"SUFFIX_{_suffixes(self.transform)}"
         if isinstance(self.transform, CaseTransform):
@@ -251,15 +262,15 @@ class Label:
 
     @property
     def kind(self) -> str:
-        """Return keep, delete, append, replace, suffix or case."""
+        """One of keep, delete, append, replace, suffix and case."""
         return str(self).partition("_")[0].lower()
 
     def edited(self, token: str) -> Sequence[str]:
-        """Return the tokens instead of the token. Raise DataError if the label does not fit it."""
+        """Apply the label to a token. Raise DataError if the transform cannot change it."""
         if self.transform is not None:
             changed = self.transform(token)
             if changed is None:
-                raise DataError(f"{self} does not fit the token {token!r}.")
+                raise DataError(f"The label {self} cannot change the token {token!r}.")
             return (changed,)
         return (token, *self.gram) if self.kept else self.gram
 
@@ -269,16 +280,17 @@ DELETE = Label(False)
 
 
 def gram_name(gram: Gram) -> str:
-    """Join tokens to one word, with escapes."""
+    """Join the tokens of a q-gram with underscores. Percent-encode %, _ and whitespace."""
     return "_".join(_escaped(token, r"[%_\s]") for token in gram)
 
 
 def parse_gram(name: str) -> Gram:
-    """Split the word of `gram_name` into tokens."""
+    """Split the result of `gram_name` into tokens."""
     gram = tuple(map(_plain, name.split("_")))
     if not all(gram) or gram_name(gram) != name:
         raise DataError(
-            f"{name!r} is not tokens joined with _. Expected for example of_the, with % as %25."
+            f"{name!r} is not a q-gram. Expected tokens joined with _ such as of_the, with % "
+            "written as %25."
         )
     return gram
 
@@ -291,8 +303,8 @@ def parse_label(name: str) -> Label:
     if not argument or kind not in _PARSED:
         known = [*_PLAIN, *(f"{kind}_" for kind in _PARSED)]
         raise DataError(
-            f"{name!r} is not a label. Expected {', '.join(known[:-1])} or {known[-1]}, "
-            f"such as APPEND_of_the.{nearest(kind, [*_PLAIN, *_PARSED])}"
+            f"{name!r} is not a label. Expected {', '.join(known[:-1])} or {known[-1]}, for "
+            f"example APPEND_of_the.{nearest(kind, [*_PLAIN, *_PARSED])}"
         )
     return _PARSED[kind](argument)
 
@@ -302,7 +314,7 @@ def _parse_suffixes(name: str) -> Label:
     transform = SuffixTransform(*(_plain(part or "") for part in found.groups())) if found else None
     if transform is None or transform.off == transform.on or _suffixes(transform) != name:
         raise DataError(
-            f"{name!r} is not a change of suffix. Expected for example +s, -s or -e+ing."
+            f"{name!r} is not a suffix transform. Expected for example +s, -s or -e+ing."
         )
     return Label(False, transform=transform)
 
@@ -330,7 +342,7 @@ def _suffixes(transform: SuffixTransform) -> str:
 
 
 def _escaped(text: str, signs: str) -> str:
-    """Percent-encode these characters only."""
+    """Percent-encode the characters that match `signs`."""
     return re.sub(signs, lambda one: "".join(f"%{byte:02X}" for byte in one[0].encode()), text)
 
 

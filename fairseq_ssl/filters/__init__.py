@@ -1,7 +1,7 @@
 """Filters for parallel and monolingual text: length, language, duplicates, encoding.
 
-`filter_pairs` is for pairs or lines in memory, `filter_files` for files of any size.
-`describe_filters` lists the filters with their options. Subclass `Filter` for your own.
+`filter_pairs` filters pairs or lines in memory, `filter_files` files of any size.
+`describe_filters` lists the filters with their options. Subclass `Filter` to write your own.
 
 >>> from fairseq_ssl.filters import filter_pairs
 >>> pairs = [("a cat", "eine Katze"), ("", "leer"), ("OK", "OK"), ("a cat", "eine Katze")]

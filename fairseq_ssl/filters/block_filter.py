@@ -1,4 +1,4 @@
-"""Filtering of a block of rows: which rows are kept, and why the others are dropped."""
+"""Filtering of blocks of rows, with counts and examples of the dropped rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairseq_ssl.filters.rules import Row
 from fairseq_ssl.io.blocks import RowBlock
 
 MAX_EXAMPLE_LENGTH = 300
-"""Characters of a line in an example."""
+"""Max characters per line of an example."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class DroppedRow:
 
     @staticmethod
     def of(line: int, row: Row, score: Any) -> DroppedRow:
-        """Truncate a row, and escape characters that are not printable."""
+        """Create an example with truncated lines and escaped unprintable characters."""
         return DroppedRow(line, tuple(map(_printable, row)), _plain_score(score))
 
 
@@ -41,36 +41,38 @@ class DropCount:
     """Rows dropped by one filter."""
 
     filter: str
-    """Its name with all options."""
+    """Name of the filter with all options."""
     count: int = 0
     examples: tuple[DroppedRow, ...] = ()
     """The first dropped rows."""
 
     def merge(self, later: DropCount, examples: int) -> DropCount:
-        """Add rows dropped later, keeping this number of examples."""
+        """Return the sum of both counts, with at most `examples` examples."""
         shown = (self.examples + later.examples)[:examples]
         return DropCount(self.filter, self.count + later.count, shown)
 
 
 @dataclass(frozen=True)
 class FilteredBlock:
-    """A block after the filters."""
+    """The kept lines of a block, and its counts."""
 
     kept: tuple[bytes, ...]
-    """Kept lines of each side, each with its newline."""
+    """Kept lines of each side, including newlines."""
     rows: int
-    """Rows read."""
+    """Number of rows read."""
     dropped: tuple[DropCount, ...]
-    """Dropped rows by filter."""
+    """Dropped rows of each filter."""
     numbers: NDArray[np.int64]
-    """Line numbers of the kept rows, from 1 in the files."""
+    """Line numbers of the kept rows in the files, from 1."""
     hashes: NDArray[np.uint64] | None
-    """Hashes of the kept rows, if duplicates are dropped."""
+    """Hashes of the kept rows, if the chain has the filter ``duplicates``."""
     ends: tuple[int, ...]
+    """Offset after the block in each file, in bytes."""
     share: float
+    """Share of the input that is read after this block, 0 to 1."""
 
     def drop_duplicates(self, new: NDArray[np.bool_], name: str, examples: int) -> FilteredBlock:
-        """Drop the kept rows that are not new."""
+        """Drop the kept rows for which `new` is False, and count them under `name`."""
         if new.all():
             return replace(self, dropped=(*self.dropped, DropCount(name)))
         sides = [data.removesuffix(b"\n").split(b"\n") for data in self.kept]
@@ -89,11 +91,14 @@ class FilteredBlock:
 
 @dataclass(frozen=True)
 class CorpusFilter:
-    """Filters the rows of a block. Duplicates are dropped by the process that sees all blocks."""
+    """Picklable function that filters a block.
+
+    Duplicates are dropped later, by the process that gets the results of all blocks.
+    """
 
     chain: FilterChain
     examples: int
-    """Dropped rows to show, for each filter."""
+    """Max number of examples per filter."""
 
     def __call__(self, block: RowBlock) -> FilteredBlock:
         """Filter the rows of a block."""
@@ -124,9 +129,16 @@ class CorpusFilter:
 def filter_rows(
     chain: FilterChain, rows: Sequence[Row], first: int = 1, examples: int = 0
 ) -> tuple[list[int], list[DropCount]]:
-    """Return the indices of the kept rows, and the dropped rows of each filter but duplicates.
+    """Apply all filters except ``duplicates``, each to the rows kept by the previous filters.
 
-    Each filter sees the rows that the previous filters have kept.
+    Args:
+        chain: filters
+        rows: rows to filter
+        first: line number of the first row
+        examples: max number of examples per filter
+
+    Returns:
+        Indices of the kept rows, and the dropped rows of each filter.
     """
     left, dropped = list(range(len(rows))), []
     for name, one in zip(chain.names, chain.filters, strict=False):
@@ -134,8 +146,8 @@ def filter_rows(
         scores = one.score(seen)
         if len(scores) != len(seen):
             raise UsageError(
-                f"The filter {name} returned {len(scores)} scores for {len(seen)} rows. Expected a "
-                "score for each row."
+                f"The filter {name} returned {len(scores)} scores for {len(seen)} rows. Expected "
+                "one score per row."
             )
         accepted = [bool(one.accept(score)) for score in scores]
         rejected = [row for row, is_kept in enumerate(accepted) if not is_kept]
@@ -149,23 +161,23 @@ def filter_rows(
 
 @dataclass(frozen=True)
 class CorpusHashes:
-    """Hashes the rows of a block that an interrupted run has written."""
+    """Picklable function that hashes the rows of a block, to resume an interrupted run."""
 
     duplicates: DuplicateFilter
 
     def __call__(self, block: RowBlock) -> NDArray[np.uint64]:
-        """Return the hashes."""
+        """Return one hash per row."""
         lines = [map(_decode, block.raw_lines(side)) for side in range(len(block.data))]
         return hash_rows(self.duplicates, list(zip(*lines, strict=True)))
 
 
 def hash_rows(duplicates: DuplicateFilter, rows: Sequence[Row]) -> NDArray[np.uint64]:
-    """Return the hashes of rows as an array."""
+    """Return one 64-bit hash per row."""
     return np.array(duplicates.score(rows), dtype=np.uint64)
 
 
 def _kept_lines(block: RowBlock, left: list[int]) -> tuple[bytes, ...]:
-    """Return these lines of each side."""
+    """Return the lines of each side at the row indices `left`, including newlines."""
     if len(left) == block.count:
         return tuple(data if data.endswith(b"\n") else data + b"\n" for data in block.data)
     sides = [block.raw_lines(side) for side in range(len(block.data))]
@@ -181,7 +193,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _plain_score(score: Any) -> Any:
-    """Return a score as JSON has it; other types as text."""
+    """Convert a score to JSON types. Convert other types to strings."""
     if hasattr(score, "_asdict"):
         score = score._asdict()
     if isinstance(score, dict):

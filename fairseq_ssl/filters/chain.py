@@ -1,4 +1,4 @@
-"""Chains of filters, from ``langid:source=en,clean:max=100``, a YAML file, or your own classes."""
+"""Filter chains, parsed from ``langid:source=en,clean:max=100`` or from a YAML file."""
 
 from __future__ import annotations
 
@@ -36,44 +36,44 @@ NOUN = "filter"
 
 @dataclass(frozen=True)
 class FilterSpec:
-    """A filter with its options, as requested."""
+    """Name and options of one filter of a chain."""
 
     name: str
     """A name in `FILTERS`, or ``package.module:Class``."""
     options: Mapping[str, specs.Value]
 
     def __str__(self) -> str:
-        """Return the name with all options, such as ``clean:min=1:max=100:ratio=3.0``."""
+        """Return the specification with all options, such as ``duplicates:by=pair``."""
         return _full_name(self.name, filter_class(self.name), self.options)
 
 
 FilterRequest: TypeAlias = "str | Sequence[FilterSpec | Filter[Any]]"
-"""Names with options, as `parse_filters` reads them, or a list of specs and your own filters."""
+"""A specification for `parse_filters`, or a list of `FilterSpec` and `Filter` objects."""
 
 
 @dataclass(frozen=True)
 class FilterChain:
-    """Filters that see the rows one after the other, and the filter for duplicates."""
+    """Filters in the order of their application, and the duplicate filter, which comes last."""
 
     names: tuple[str, ...]
-    """Names with all options, in order."""
+    """Specifications of all filters."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
 
     @property
     def accepts_any_bytes(self) -> bool:
-        """Return True if a filter drops lines that are not UTF-8."""
+        """True if a filter drops lines that are not UTF-8."""
         return any(isinstance(one, EncodingFilter) for one in self.filters)
 
     @property
     def source_digests(self) -> dict[str, str]:
-        """Return a digest of the source code of each filter outside this package."""
+        """Digests of the source code of user-defined filters, by class name."""
         classes = [type(one) for one in self.filters if type(one) not in FILTERS.values()]
         return {_class_name(cls): _source_digest(cls) for cls in classes}
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
-    """Parse ``name:option=value:...,name,...``, the filters of a chain in order.
+    """Parse ``name:option=value:...,name,...``: filters that are applied in this order.
 
     >>> [str(spec) for spec in parse_filters("identical:ignore-case=true,encoding")]
     ['identical:ignore-case=true:ignore-spaces=false', 'encoding:twice=true']
@@ -84,30 +84,32 @@ def parse_filters(text: str) -> list[FilterSpec]:
 def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     """Build the filters for text of one or two sides.
 
-    The filter for duplicates is moved to the end. The verdicts of the other filters do not depend
-    on the previous rows, so their order matters for speed only, while of equal rows the first row
-    that passes all other filters is kept.
+    The filter ``duplicates`` is moved to the end, so that it keeps the first of equal rows that
+    passes all other filters. The order of the other filters only affects speed.
     """
     specs_ = parse_filters(filters) if isinstance(filters, str) else filters
     built = [(_name(one), _build_filter(one, sides)) for one in specs_]
     built.sort(key=lambda pair: isinstance(pair[1], DuplicateFilter))
     duplicates = [one for _, one in built if isinstance(one, DuplicateFilter)]
     if len(duplicates) > 1:
-        raise UsageError("The filter duplicates is listed twice. Run one after the other.")
+        raise UsageError(
+            "The filter duplicates is listed twice. Expected it once. Filter in two runs to "
+            "compare twice."
+        )
     others = tuple(one for _, one in built if isinstance(one, Filter))
     names = tuple(name for name, _ in built)
     return FilterChain(names, others, duplicates[0] if duplicates else None)
 
 
 def describe_filters() -> str:
-    """Return a line for each filter and for each of its options."""
+    """Return a list of all filters and their options, for a help text."""
     return specs.describe_registry(FILTERS)
 
 
 def filter_class(name: str) -> type[Any]:
-    """Return the class of a filter: one of `FILTERS`, or imported as ``package.module:Class``.
+    """Return the class of a filter: one of `FILTERS`, or the imported ``package.module:Class``.
 
-    Only modules that Python finds on its path are imported, never a file beside the text.
+    Only modules on Python's path are imported.
     """
     if ":" not in name:
         specs.check_name(NOUN, FILTERS, name)
@@ -117,18 +119,18 @@ def filter_class(name: str) -> type[Any]:
         raise UsageError(f"{name!r} is not a filter. Expected package.module:Class.")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module raises
+    except Exception as error:  # importing user code can raise anything
         hint = nearest(module_name, FILTERS)
         raise UsageError(
             f"The filter {name!r} cannot be imported: {type(error).__name__}: {error}.{hint} "
-            "Expected package.module:Class, of a module that Python finds, for example with "
-            f"PYTHONPATH, or one of {', '.join(FILTERS)}."
+            f"Expected one of {', '.join(FILTERS)}, or package.module:Class with a module on "
+            "PYTHONPATH."
         ) from error
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Filter)) or inspect.isabstract(found):
         raise UsageError(
-            f"{name!r} is not a filter. Expected a subclass of fairseq_ssl.filters.Filter with the "
-            f"methods score and accept in {module.__name__}."
+            f"{name!r} is not a filter. Expected a class in {module.__name__} that extends "
+            "fairseq_ssl.filters.Filter and defines the methods score and accept."
         )
     return found
 
@@ -166,7 +168,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any]) -> str:
-    """Return a digest of the module's source; empty in a notebook, where there is no file."""
+    """Return a digest of the file that defines a class, or "" if there is none (a notebook)."""
     try:
         return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()[:12]
     except (TypeError, OSError):
@@ -187,21 +189,23 @@ def _build_filter(one: FilterSpec | Filter[Any], sides: int) -> Filter[Any] | Du
 
 
 MAX_DEPTH = 20
-"""Maximum nesting of the YAML. A chain of filters has four levels."""
+"""Max nesting depth of the YAML. A filter chain has four levels."""
 
 
 def read_filters(path: Path) -> list[FilterSpec]:
-    """Read the filters of a YAML file: a list of names, or of names with options."""
+    """Read a filter chain from a YAML file, with filter names or ``{name: {option: value}}``."""
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
-        raise UsageError(f"{path} has no list of filters. Expected as its first line: filters:")
+        raise UsageError(f"{path} has no key 'filters'. Expected a first line 'filters:'.")
     for key in content:
         if key != "filters":
             hint = nearest(str(key), ["filters"])
-            raise UsageError(f"{path}: unknown key {key!r}.{hint} Expected 'filters' only.")
+            raise UsageError(f"{path}: unknown key {key!r}.{hint} The only key is 'filters'.")
     entries = content["filters"]
     if not isinstance(entries, list) or not entries:
-        raise UsageError(f"{path}: 'filters' is not a list of filters. Begin each with a hyphen.")
+        raise UsageError(
+            f"{path}: 'filters' is not a list. Expected one line per filter, such as '- identical'."
+        )
     try:
         return [spec for entry in entries for spec in _parse_entry(entry)]
     except UsageError as error:
@@ -209,21 +213,21 @@ def read_filters(path: Path) -> list[FilterSpec]:
 
 
 def _read_yaml(path: Path) -> Any:
-    yaml = import_optional("yaml", "A file of filters", "wmt")
+    yaml = import_optional("yaml", "Reading filters from a YAML file", "wmt")
     with open_bytes(path) as file:
         data = file.read()
     try:
         _check_events(yaml, data)
         return yaml.safe_load(data)
-    except Exception as error:  # of YAML, or of an invalid number or date
+    except Exception as error:  # a YAMLError, or ValueError for an invalid number or date
         mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
         what = getattr(error, "problem", None) or str(error) or "is it text?"
-        raise DataError(f"{place} is not YAML: {what}.") from None
+        raise DataError(f"{where} is not valid YAML: {what}.") from None
 
 
 def _check_events(yaml: Any, data: bytes) -> None:
-    """Reject aliases, by which a short file has a huge content, and deep nesting."""
+    """Raise ValueError for deep nesting and for aliases, which can expand exponentially."""
     depth = 0
     for event in yaml.parse(data, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -240,20 +244,22 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
         return
     if not isinstance(entry, dict) or len(entry) != 1:
         raise UsageError(
-            f"{entry!r} is not a filter. Expected a name, or one name with its options, for "
-            "example clean: {max: 100}."
+            f"{entry!r} is not a filter. Expected a name, or a name with options such as "
+            "clean: {max: 100}."
         )
     [(name, options)] = entry.items()
     cls = filter_class(str(name))
     if options is not None and not isinstance(options, dict):
-        raise UsageError(f"{name}: {options!r} are not options. Expected for example {{max: 100}}.")
+        raise UsageError(
+            f"{name}: {options!r} are not options. Expected a mapping such as {{max: 100}}."
+        )
     yield FilterSpec(
         name, dict(_parse_option(name, cls, *pair) for pair in (options or {}).items())
     )
 
 
 def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, specs.Value]:
-    """Check a value against the type of the option's default."""
+    """Return the option's name and value. Check the value by the type of the default."""
     found = specs.check_option(NOUN, name, cls, str(key))
     default: Any = specs.options_of(cls)[found].default
     if isinstance(default, str) and isinstance(value, list):
@@ -264,5 +270,5 @@ def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str,
     if type(value) is type(default):
         return found, value
     expected = {bool: "true or false", int: "an integer", float: "a number"}
-    words = expected.get(type(default), "text; in YAML some words, such as no, are not text")
+    words = expected.get(type(default), "a string. Quote words such as no, which YAML converts")
     raise UsageError(f"{name}: {key} is {value!r}. Expected {words}.")

@@ -1,4 +1,4 @@
-"""Duplicates, found by hashes of rows in bounded memory."""
+"""Deduplication with hashes of rows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,53 +17,56 @@ from fairseq_ssl.text.specs import option
 Hashes = NDArray[np.uint64]
 
 FILLED = 0.8
-"""Maximum load of the table: with more, searches are slow."""
+"""Max load factor. Lookups are slow in a fuller table."""
 MIN_MEMORY = 1024
-"""Minimum bytes of a table."""
+"""Min table size in bytes."""
 START = 2**24
-"""Bytes of the first, small table."""
+"""Max initial table size in bytes."""
 GROWTH = 8
-"""Size of a table relative to the previous one."""
+"""Growth factor of the table size."""
 MOVED = 2**17
-"""Slots that are moved to a larger table at a time."""
+"""Number of slots moved at a time while the table grows."""
 
 
 class BoundedHashSet:
-    """A table of 64-bit hashes with open addressing and linear probing.
+    """A set of 64-bit hashes with a fixed memory limit (open addressing, linear probing).
 
-    The first insertions touch every page of a table, so it starts small and grows up to `memory`
-    bytes. While it grows, the smaller table is in memory too. When the last table is full, new
-    hashes are no longer added; hashes in it are still found.
+    Hashes are spread over all memory pages of a table, so the table starts small and grows up to
+    `memory` bytes. While it grows, the smaller table is in memory, too. When the largest table is
+    full, new hashes are not added any more. Lookups still work.
 
     Args:
-        memory: bytes of the last table, at least `MIN_MEMORY`
-        start: max bytes of the first table
+        memory: max table size in bytes, at least `MIN_MEMORY`
+        start: max initial table size in bytes
     """
 
     def __init__(self, memory: int, start: int = START) -> None:
         if memory < MIN_MEMORY:
             raise UsageError(
-                f"A table of {memory} bytes is too small. Expected {MIN_MEMORY} bytes or more."
+                f"`memory` is {memory} bytes, which is too small. Expected {MIN_MEMORY} or more."
             )
         sizes = [memory]
         while sizes[-1] > start:
             sizes.append(sizes[-1] // GROWTH)
-        # Reserve all tables now, so that a run does not fail halfway. Pages take no memory
-        # before they are used.
+        # Reserve all tables now, so that a run cannot fail halfway. The system allocates pages
+        # on first use.
         self._larger = [_pages(size) for size in sizes]
         self.max_count = int(FILLED * len(self._larger[0]))
-        """Max hashes in the table."""
+        """Max number of hashes."""
         self._table = self._larger.pop()
         self.count = 0
-        """Hashes in the table."""
+        """Number of hashes in the set."""
 
     @property
     def memory(self) -> int:
-        """Bytes of the table in use."""
+        """Size of the current table in bytes."""
         return self._table.nbytes
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Return which hashes are new, and add them while there is room."""
+        """Add hashes, up to `max_count`. Return True for each hash that was not in the set.
+
+        Of equal hashes in `hashes`, the first is new. All are new if they could not be added.
+        """
         # Zero marks a free slot.
         keys, first, which = np.unique(
             np.maximum(hashes, np.uint64(1)), return_index=True, return_inverse=True
@@ -78,7 +81,7 @@ class BoundedHashSet:
         self.count += len(kept)
         is_left = np.zeros(len(keys), dtype=np.bool_)
         is_left[left] = True
-        new: NDArray[np.bool_] = is_left[which.reshape(-1)]  # not added, so each counts as new
+        new: NDArray[np.bool_] = is_left[which.reshape(-1)]  # not added: all copies are new
         new[first[kept]] = True
         return new
 
@@ -91,11 +94,11 @@ class BoundedHashSet:
             self._insert(keys, self._homes(keys))
 
     def _homes(self, keys: Hashes) -> NDArray[np.int64]:
-        """Return the slot where the search for each key begins."""
+        """Return the first slot to probe for each key."""
         return (keys % np.uint64(len(self._table))).astype(np.int64)
 
     def _search(self, keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the slot of each key, or a free slot for it, and whether the key is there."""
+        """Return the slot of each key, or a free slot, and True where the key was found."""
         places = self._homes(keys)
         found = np.zeros(len(keys), dtype=np.bool_)
         left = np.arange(len(keys))
@@ -108,27 +111,29 @@ class BoundedHashSet:
         return places, found
 
     def _insert(self, keys: Hashes, places: NDArray[np.int64]) -> None:
-        """Insert different new keys into free slots, from `places` on."""
+        """Insert new, distinct keys into free slots. Probing starts at `places`."""
         while len(keys):
             free = self._table[places] == 0
             self._table[places[free]] = keys[free]
-            left = self._table[places] != keys  # of several keys for one slot, one gets it
+            left = self._table[places] != keys  # collisions: only one key gets the slot
             keys, places = keys[left], (places[left] + 1) % len(self._table)
 
 
 def _pages(memory: int) -> Hashes:
-    """Reserve zeroed memory. The system allocates each page on first use."""
+    """Return a zeroed array whose pages are allocated on first use."""
     try:
         pages = mmap.mmap(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError, ValueError):
-        raise UsageError(f"{memory} bytes of memory cannot be allocated. Choose less.") from None
-    if hasattr(mmap, "MADV_DONTFORK"):  # workers would keep old pages in memory
+        raise UsageError(
+            f"{memory} bytes of memory cannot be allocated. Use a smaller `memory`."
+        ) from None
+    if hasattr(mmap, "MADV_DONTFORK"):  # forked workers would keep copies of the pages
         pages.madvise(mmap.MADV_DONTFORK)
     return np.frombuffer(pages, np.uint64, memory // 8)
 
 
 def memory_for(hashes: int) -> int:
-    """Return the bytes of a table for this number of hashes."""
+    """Return the table size in bytes for this number of hashes."""
     return max(MIN_MEMORY, 8 * (int(hashes / FILLED) + 2))
 
 
@@ -137,15 +142,15 @@ BY = ("pair", "source", "target")
 
 @dataclass(frozen=True)
 class DuplicateFilter:
-    """Drops duplicates: of equal rows, the first is kept.
+    """Drop duplicate rows and keep the first.
 
     The score of a row is a 64-bit hash of its bytes. Among 10^9 different rows, the probability
-    of a collision is 3%. A `BoundedHashSet` that has seen all previous rows decides which rows
-    are kept, so this is not a `Filter`.
+    of a collision is 3%. Whether a row is kept depends on all previous rows in a `BoundedHashSet`,
+    so this class is not a `Filter`.
     """
 
     sides: int
-    by: str = option("pair", "what is compared: pair, source or target")
+    by: str = option("pair", "text to compare: pair, source or target")
 
     def __post_init__(self) -> None:
         if self.by not in BY:
@@ -154,7 +159,7 @@ class DuplicateFilter:
                 f"{', '.join(BY)}."
             )
         if self.by == "target" and self.sides < 2:
-            raise UsageError("The filter duplicates has by=target, but there is only a source.")
+            raise UsageError("The filter duplicates has by=target, but the text has only one side.")
 
     def score(self, rows: Sequence[Row]) -> list[int]:
         """Return the hash of each row."""

@@ -32,24 +32,25 @@ from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, std
 from fairseq_ssl.signature import Signature
 
 MEMORY = 2**30
-"""Maximum bytes of the table of hashes."""
+"""Default size of the hash table of ``duplicates``, in bytes."""
 BATCH = 1000
-"""Pairs that `filter_pairs` filters at a time."""
+"""Number of pairs per batch in `filter_pairs`."""
 Pair = TypeVar("Pair", bound=Sequence[str])
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FilterSummary:
-    """Counts of a filtered corpus."""
+    """Result of `filter_files`."""
 
     signature: Signature
     outputs: tuple[Path, ...]
     lines: int
-    """Lines read, of each side."""
+    """Number of lines read per side."""
     kept: int
+    """Number of lines kept per side."""
     dropped: tuple[DropCount, ...]
-    """Counts and examples of each filter, in order."""
+    """Counts and examples of dropped rows, by filter."""
 
 
 def filter_pairs(
@@ -58,10 +59,10 @@ def filter_pairs(
     """Yield the pairs, or the lines, that pass all filters.
 
     Args:
-        pairs: pairs of a source and a target, or lines of one side
-        filters: names with options, such as ``clean:max=100,identical``, or a list of
-            `FilterSpec` and of your own `Filter` objects
-        memory: for ``duplicates``: max bytes of the table of hashes
+        pairs: pairs of a source and a target line, or lines of monolingual text
+        filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
+            `Filter` objects
+        memory: max size of the hash table of ``duplicates``, in bytes
 
     >>> list(filter_pairs([("a b", "c d"), ("a", "a"), ("a b", "c d")], "identical,duplicates"))
     [('a b', 'c d')]
@@ -97,20 +98,21 @@ def filter_files(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> FilterSummary | None:
-    """Filter a corpus of one or two sides. Return None if an earlier run has written it.
+    """Filter a monolingual or parallel corpus. Return None if the outputs are already complete.
 
-    The outputs are the same for any number of processes. An interrupted run resumes.
+    The outputs do not depend on the number of processes. Interrupted runs resume.
 
     Args:
-        inputs: text of one side, or of two sides with equally many lines, ``.gz`` by suffix;
-            empty: stdin
-        outputs: a file for each side, ``.gz`` by suffix, or a binary stream for one side
-        filters: names with options, such as ``clean:max=100,identical``, or a list of
-            `FilterSpec` and of your own `Filter` objects
-        memory: for ``duplicates``: max bytes of the table of hashes (default: 2**30)
-        examples: dropped rows to keep of each filter, 0 or more
-        executor: where to work (default: this process)
-        overwrite: replace the outputs
+        inputs: text file, or source and target files with the same number of lines, gzip if the
+            name ends with ``.gz``; empty for stdin
+        outputs: one file per input, gzip if the name ends with ``.gz``, or a binary stream for
+            monolingual text
+        filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
+            `Filter` objects
+        memory: max size of the hash table of ``duplicates``, in bytes (default: 2**30)
+        examples: number of dropped rows per filter in the summary, 0 or more
+        executor: `Executor` for the blocks (default: this process)
+        overwrite: replace existing outputs
         progress: called with the number of lines done
     """
     paths = tuple(outputs) if isinstance(outputs, Sequence) else ()
@@ -143,13 +145,12 @@ def filter_files(
 
 
 def _check(inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples: int) -> None:
-    """Reject arguments that do not fit."""
+    """Raise UsageError for invalid or incompatible arguments."""
     if examples < 0:
         raise UsageError(f"`examples` is {examples}. Expected 0 or more.")
     if len(outputs) != sides and (outputs or sides == 2):
         raise UsageError(
-            f"There are {sides} inputs but {len(outputs)} outputs. Expected an output for each "
-            "input."
+            f"There are {sides} inputs but {len(outputs)} outputs. Expected one output per input."
         )
     files = [path.resolve() for path in outputs]
     sources = {path.resolve() for path in inputs}  # both sides may be one file
@@ -159,7 +160,7 @@ def _check(inputs: Sequence[Path], outputs: Sequence[Path], sides: int, examples
 
 @dataclass
 class _FilterJob:
-    """Arguments and counts of one call of `filter_files`."""
+    """Arguments and counts of a call of `filter_files`."""
 
     inputs: tuple[Path, ...]
     outputs: tuple[Path, ...]
@@ -180,11 +181,11 @@ class _FilterJob:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The inputs as messages name them."""
+        """Names of the inputs in messages."""
         return tuple(map(str, self.inputs)) or ("stdin",)
 
     def params(self) -> dict[str, Any]:
-        """Return everything that determines the bytes of the outputs."""
+        """Return all parameters that the outputs depend on."""
         params: dict[str, Any] = {
             "filters": list(self.chain.names),
             "inputs": list(self.names),
@@ -217,8 +218,8 @@ class _FilterJob:
         if self.seen is not None and self.kept > self.seen.count:
             enough = -(-memory_for(self.kept) // 2**20)
             logger.warning(
-                "warning: the table of hashes was full after %s different lines. Later lines were "
-                "compared with these only. `memory` %sM is enough for all lines.",
+                "warning: the hash table was full after %s different lines. Later lines were "
+                "compared only with these lines. Set `memory` to %sM or more to compare all lines.",
                 self.seen.count,
                 enough,
             )
@@ -226,24 +227,24 @@ class _FilterJob:
         return FilterSummary(signature, self.outputs, self.rows, self.kept, tuple(self.dropped))
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Filter the rest of the input block by block."""
+        """Yield the outputs and the job state of each block, from the saved `state` on."""
         if state:
             self._resume(state)
         compressed = [path.suffix == ".gz" for path in self.outputs] or [False]
         report = self.progress("filter", "lines")
         work = CorpusFilter(self.chain, self.examples)
-        for done in self.executor.imap(work, self._blocks()):
-            if self.seen is not None and done.hashes is not None:
-                new = self.seen.add(done.hashes)
-                done = done.drop_duplicates(new, self.chain.names[-1], self.examples)
-            self._count(done)
-            report(done.rows, done.share)
-            made = [
-                compress_chunk(data, gz) for data, gz in zip(done.kept, compressed, strict=True)
+        for block in self.executor.imap(work, self._blocks()):
+            if self.seen is not None and block.hashes is not None:
+                new = self.seen.add(block.hashes)
+                block = block.drop_duplicates(new, self.chain.names[-1], self.examples)
+            self._count(block)
+            report(block.rows, block.share)
+            chunks = [
+                compress_chunk(data, gz) for data, gz in zip(block.kept, compressed, strict=True)
             ]
-            yield made, self._state()
+            yield chunks, self._state()
         if not self.rows:
-            raise DataError(f"{self.names[0]} is empty. Expected a line or more.")
+            raise DataError(f"{self.names[0]} is empty. Expected one line or more.")
 
     def _count(self, done: FilteredBlock) -> None:
         self.positions = list(done.ends)
@@ -264,9 +265,9 @@ class _FilterJob:
         }
 
     def _resume(self, state: Mapping[str, Any]) -> None:
-        """Restore the counts, and the hashes of the rows that are written.
+        """Restore the counts, and the hashes of the rows already written.
 
-        The outputs stay open until the job ends: closing one would release its lock.
+        The outputs stay open until the job ends, because closing a file releases its lock.
         """
         self.positions, self.rows, self.kept = state["positions"], state["rows"], state["kept"]
         self.dropped = [

@@ -1,4 +1,4 @@
-"""Filters by rules on each pair: length, ratio, identical sides, encoding, language."""
+"""Rule-based filters: length, length ratio, identical sides, encoding, language."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fairseq_ssl.errors import UsageError, import_optional, nearest
 from fairseq_ssl.text.specs import option
 
 Row = tuple[str, ...]
-"""The lines of one row: one line of monolingual text, or the two lines of a pair.
+"""A line of monolingual text, or the two lines of a pair.
 
-A byte that is not UTF-8 is a lone surrogate.
+Bytes that are not UTF-8 are represented by lone surrogates (``surrogateescape``).
 """
 
 RowScore = TypeVar("RowScore")
 
 
 class Filter(ABC, Generic[RowScore]):
-    """Keeps or drops each row by a score, which depends on that row only.
+    """Base class of filters that score each row independently.
 
-    Subclass it for your own filters. Name the class as ``package.module:Class``, or pass an
-    instance. A dataclass can declare options with `filters.option`; the field ``sides``, if there
-    is one, is set to the number of files.
+    Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
+    instance. A dataclass can declare options with `filters.option`. A field ``sides`` is set to the
+    number of files.
 
     >>> class Question(Filter):
-    ...     "Drops pairs of which one side only is a question."
+    ...     "Drop pairs in which only one side is a question."
     ...
     ...     def score(self, rows):
     ...         return [len({line.endswith("?") for line in row}) for row in rows]
@@ -46,7 +46,7 @@ class Filter(ABC, Generic[RowScore]):
 
     @abstractmethod
     def score(self, rows: Sequence[Row]) -> list[RowScore]:
-        """Return a score for each row: plain values, which are shown beside dropped rows."""
+        """Return one score per row. Scores are shown with the examples of dropped rows."""
 
     @abstractmethod
     def accept(self, score: RowScore) -> bool:
@@ -54,37 +54,36 @@ class Filter(ABC, Generic[RowScore]):
 
 
 class LineLengths(NamedTuple):
-    """Lengths in a row."""
+    """Scores of `CleanFilter`."""
 
     tokens: tuple[int, ...]
-    """Tokens of each side."""
+    """Number of tokens of each side."""
     max_word_length: int
-    """Characters of the longest token of all sides."""
+    """Number of characters of the longest token of all sides."""
 
 
 @dataclass(frozen=True)
 class CleanFilter(Filter[LineLengths]):
-    """Drops short and long lines, and pairs of unequal length, as Moses' clean-corpus-n does.
+    """Drop short and long lines, and pairs of unequal length, like Moses' clean-corpus-n.
 
-    Tokens are separated by whitespace. Limits are inclusive: a side of `max` tokens is kept, and
-    so is a pair whose longer side has exactly `ratio` times the tokens of the shorter side.
+    Tokens are separated by whitespace. All limits are inclusive.
     """
 
-    min: int = option(1, "min tokens of each side, 1 or more")
-    max: int = option(250, "max tokens of each side")
-    ratio: float = option(3.0, "max tokens of one side for each token of the other side")
-    max_word_length: int = option(1000, "max characters of a token")
+    min: int = option(1, "min tokens per side, 1 or more")
+    max: int = option(250, "max tokens per side, min or more")
+    ratio: float = option(3.0, "max ratio of the longer to the shorter side in tokens, 1 or more")
+    max_word_length: int = option(1000, "max characters per token, 1 or more")
 
     def __post_init__(self) -> None:
         if not (1 <= self.min <= self.max and self.ratio >= 1 and self.max_word_length >= 1):
             raise UsageError(
                 f"The filter clean has min={self.min}, max={self.max}, ratio={self.ratio} and "
-                f"max-word-length={self.max_word_length}. Expected 1 or more, and max no less than "
-                "min."
+                f"max-word-length={self.max_word_length}. Expected values of 1 or more, and max of "
+                "min or more."
             )
 
     def score(self, rows: Sequence[Row]) -> list[LineLengths]:
-        """Return the lengths in each row."""
+        """Return the lengths of each row."""
         return [_lengths([line.split() for line in row]) for row in rows]
 
     def accept(self, score: LineLengths) -> bool:
@@ -105,23 +104,23 @@ UNITS = ("tokens", "characters")
 
 @dataclass(frozen=True)
 class MaxLengthFilter(Filter[tuple[int, ...]]):
-    """Drops rows too long on one side, in tokens (such as English) or characters (Japanese).
+    """Drop rows with a long side, measured in tokens (English) or in characters (Japanese).
 
-    Limits are inclusive. Characters are code points without whitespace, so that word segmentation
-    does not make a Japanese sentence longer.
+    Limits are inclusive. Whitespace does not count as characters, so that the length of a Japanese
+    sentence does not depend on its word segmentation.
     """
 
-    source: int = option(500, "max length of the source; 0: no limit")
-    source_unit: str = option("tokens", "tokens, or characters without spaces")
-    target: int = option(500, "max length of the target; 0: no limit")
-    target_unit: str = option("characters", "tokens, or characters without spaces")
+    source: int = option(500, "max length of the source, 0: no limit")
+    source_unit: str = option("tokens", "unit of the source length, tokens or characters")
+    target: int = option(500, "max length of the target, 0: no limit")
+    target_unit: str = option("characters", "unit of the target length, tokens or characters")
 
     def __post_init__(self) -> None:
         for unit in (self.source_unit, self.target_unit):
             if unit not in UNITS:
                 raise UsageError(
-                    f"The filter max-length has the unit {unit!r}.{nearest(unit, UNITS)} Units: "
-                    f"{', '.join(UNITS)}."
+                    f"The filter max-length has the unit {unit!r}.{nearest(unit, UNITS)} Expected "
+                    f"{' or '.join(UNITS)}."
                 )
         if min(self.source, self.target) < 0:
             raise UsageError(
@@ -152,18 +151,18 @@ def _length(line: str, unit: str) -> int:
 
 @dataclass(frozen=True)
 class IdenticalFilter(Filter[bool]):
-    """Drops pairs with identical sides."""
+    """Drop pairs with identical sides."""
 
     sides: int
-    ignore_case: bool = option(False, "also drop pairs that differ in case only")
-    ignore_spaces: bool = option(False, "also drop pairs that differ in whitespace only")
+    ignore_case: bool = option(False, "drop pairs that differ only in case, true or false")
+    ignore_spaces: bool = option(False, "drop pairs that differ only in spaces, true or false")
 
     def __post_init__(self) -> None:
         if self.sides < 2:
             raise UsageError("The filter identical compares two sides. Pass a source and a target.")
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
-        """Return for each row whether its sides are identical."""
+        """Return True for each row with identical sides."""
         return [self._normalized(row[0]) == self._normalized(row[1]) for row in rows]
 
     def accept(self, score: bool) -> bool:
@@ -181,37 +180,37 @@ BAD_CATEGORIES = {
     "Co": "private use character",
     "Cn": "unassigned character",
 }
-"""Names of Unicode categories."""
+"""Unicode categories of invalid characters, with their names in scores."""
 AFTER_WORDS = "\u2019\u201d\u201c\u2018\u2026\u00bb\u00ab\u203a\u2039\u2013\u2014\u00a0\u2022" + (
     "\u2122\u00ae\u00a9\u00b4\u2020\u2021\u00b2\u00b3\u00b9\u00b7\u00b1"
 )
 """Characters that can follow a capital letter at the end of a word.
 
-Quotes, single and double, curly and angular; dots, dashes, the no-break space and the bullet;
-trade marks, the acute accent for an apostrophe, daggers, exponents, the middle dot, plus-minus.
+Quotation marks, dots, dashes, the no-break space, the bullet, trademarks, the acute accent as an
+apostrophe, daggers, exponents, the middle dot, plus-minus.
 """
 
 
 @dataclass(frozen=True)
 class EncodingFilter(Filter[str]):
-    """Drops bytes that are not UTF-8, control characters, and traces of a wrong decoding.
+    """Drop rows with invalid UTF-8, control characters or mojibake.
 
-    Control characters include NUL, but not the tab, nor a carriage return at the end of a line.
-    Dropped too: U+FFFD, private use characters, characters that this Python's version of Unicode
-    does not have, and UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
+    Control characters include NUL, but not the tab or a carriage return at the end of a line.
+    U+FFFD, private use characters and unassigned characters are invalid, too. Mojibake is UTF-8
+    that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü.
     """
 
-    twice: bool = option(True, "also drop UTF-8 that was decoded as Latin-1 or Windows-1252")
+    twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252, true or false")
 
     def score(self, rows: Sequence[Row]) -> list[str]:
-        """Return what is wrong with each row, or an empty string."""
-        return [next(filter(None, map(self._wrong, row)), "") for row in rows]
+        """Return the first problem of each row, or an empty string."""
+        return [next(filter(None, map(self._problem, row)), "") for row in rows]
 
     def accept(self, score: str) -> bool:
-        """Return True if nothing is wrong."""
+        """Return True if the row has no problem."""
         return not score
 
-    def _wrong(self, line: str) -> str:
+    def _problem(self, line: str) -> str:
         line = line.removesuffix("\r")
         if not line.isprintable():
             found = _bad_character(line)
@@ -246,7 +245,7 @@ def _decoded_twice(line: str) -> str:
 
 
 def _images(numbers: Iterable[int]) -> str:
-    """Decode bytes as Windows-1252, without the five bytes that it does not define."""
+    """Decode bytes as Windows-1252. Skip the five bytes that it does not define."""
     return bytes(numbers).decode("cp1252", "ignore")
 
 
@@ -255,11 +254,13 @@ def _class(characters: str) -> str:
 
 
 def _pattern() -> re.Pattern[str]:
-    """Return a pattern of characters whose Windows-1252 bytes are a UTF-8 character.
+    """Return a pattern of character sequences whose Windows-1252 bytes are valid UTF-8.
 
-    It matches only sequences that are rare in correct text: accented Latin letters, unless they
-    can be a capital at the end of a word with a sign after it; quotes and dashes that begin with
-    two certain bytes; and any two other such characters in a row.
+    It matches only sequences that are rare in correct text:
+
+    - one accented Latin letter, unless it can be a capital letter with a punctuation mark after it
+    - one quotation mark or dash whose first two bytes are unambiguous
+    - two or more other characters in a row
     """
     after = _images(range(0x80, 0xC0))
     inner = _class(after)
@@ -281,24 +282,24 @@ TWICE = _pattern()
 
 
 UNKNOWN_SCORE = float(np.finfo(np.float32).min)
-"""The score of every language for a line without known features."""
+"""Score of all languages for a line without known features."""
 
 
 @dataclass(frozen=True)
 class LanguageFilter(Filter[tuple[str, ...]]):
-    """Drops rows in another language, as identified by langid.
+    """Drop rows that langid identifies as a different language.
 
     A line without known features, such as a line of digits, has no language and is kept.
     """
 
     sides: int
-    source: str = option("", "language of the source, for example en; empty: any")
-    target: str = option("", "language of the target, for example de; empty: any")
-    candidates: str = option("", "languages to choose from, for example en+de+fr; empty: all")
+    source: str = option("", "language of the source, such as en, empty: any")
+    target: str = option("", "language of the target, such as de, empty: any")
+    candidates: str = option("", "languages to choose from, such as en+de+fr, empty: all")
 
     def __post_init__(self) -> None:
         if self.target and self.sides < 2:
-            raise UsageError("The filter langid has a target, but there is only a source.")
+            raise UsageError("The filter langid has a target, but the text has only one side.")
         if not (self.source or self.target):
             raise UsageError(
                 "The filter langid needs a language, for example langid:source=en:target=de"
@@ -307,19 +308,19 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         for language in [*self._expected, *self._candidates]:
             if language not in labels:
                 raise UsageError(
-                    f"langid does not know the language {language!r}.{nearest(language, labels)} "
-                    f"It knows: {' '.join(sorted(labels))}."
+                    f"langid does not support the language {language!r}."
+                    f"{nearest(language, labels)} Languages: {' '.join(sorted(labels))}."
                 )
         outside = [found for found in self._expected if found not in (self._candidates or labels)]
         if outside:
             raise UsageError(
-                f"The filter langid cannot find {outside[0]!r}, which is not one of the candidates "
-                f"{self.candidates}."
+                f"The filter langid has candidates={self.candidates}, without {outside[0]!r}. "
+                "Expected the source and target languages among the candidates."
             )
-        _identifier(self.candidates)  # before workers start, which then need not load it
+        _identifier(self.candidates)  # load the model once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """Return the language of each side, empty if it is not checked or unknown."""
+        """Return the language of each side, empty if it is unknown or not checked."""
         identifier = _identifier(self.candidates)
         expected = (self.source, self.target)[: self.sides]
         return [
@@ -331,7 +332,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         ]
 
     def accept(self, score: tuple[str, ...]) -> bool:
-        """Return True if no side is in a different language than expected."""
+        """Return True if each side has the expected language or no known language."""
         expected = (self.source, self.target)[: self.sides]
         return all(found in ("", asked) for found, asked in zip(score, expected, strict=True))
 
@@ -351,7 +352,7 @@ def _language(identifier: Any, line: str) -> str:
 
 @lru_cache
 def _identifier(candidates: str) -> Any:
-    """Load the model, which takes one or two seconds."""
+    """Load the model of langid, which takes one or two seconds."""
     package = import_optional("py3langid.langid", "The filter langid", "wmt")
     identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:

@@ -1,7 +1,7 @@
-"""A filter of sentence pairs that is trained on clean pairs: PHSIC, cross-entropy, a linear SVM.
+"""Learned filter for parallel corpora: a linear SVM with PHSIC and cross-entropy as features.
 
-`train_filter` trains a filter on files, `score_pairs` and `keep_best` apply it to files.
-`PairFilter.read` loads a filter that scores pairs in memory.
+`train_filter` trains a filter, `score_pairs` and `keep_best` apply it to files. `PairFilter.read`
+loads a filter to score pairs in memory.
 
 >>> from pathlib import Path
 >>> from fairseq_ssl.learned_filter import PairFilter

@@ -1,4 +1,4 @@
-"""A linear SVM for clean and noisy pairs, and PHSIC, its strongest feature."""
+"""PHSIC of sentence pairs, and a linear SVM that separates clean from noisy pairs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ Values = NDArray[np.float64]
 
 @dataclass
 class PhsicSums:
-    """Sums over pairs of vectors. Sums of parts of a corpus can be added."""
+    """Sums over vector pairs, from which PHSIC is estimated. Sums of parts of a corpus add up."""
 
     count: int
+    """Number of pairs."""
     sources: Values
-    """[source dim]"""
+    """Sum of the source vectors, [source_dim]."""
     targets: Values
-    """[target dim]"""
+    """Sum of the target vectors, [target_dim]."""
     products: Values
-    """[source dim, target dim]"""
+    """Sum of the outer products, [source_dim, target_dim]."""
 
     @classmethod
     def of(cls, sources: Values, targets: Values) -> PhsicSums:
-        """Sum over the vectors of pairs, [pairs, source dim] and [pairs, target dim]."""
+        """Sum over the rows of [pairs, source_dim] and [pairs, target_dim]."""
         return cls(len(sources), sources.sum(0), targets.sum(0), sources.T @ targets)
 
     def add(self, other: PhsicSums) -> None:
@@ -40,22 +41,32 @@ class PhsicSums:
         self.products = self.products + other.products
 
     def phsic(self) -> Phsic:
-        """Return PHSIC, estimated on the counted pairs."""
+        """Estimate PHSIC from the sums."""
         mean, other = self.sources / self.count, self.targets / self.count
         return Phsic(mean, other, self.products / self.count - np.outer(mean, other))
 
 
 @dataclass(frozen=True)
 class Phsic:
-    """PHSIC of pairs, estimated on a corpus (Yokoi et al., 2018)."""
+    """PHSIC with a linear kernel, estimated on a corpus (Yokoi et al., 2018)."""
 
     source_mean: Values
+    """[source_dim]"""
     target_mean: Values
+    """[target_dim]"""
     covariance: Values
-    """[source dim, target dim]"""
+    """Cross-covariance, [source_dim, target_dim]."""
 
     def scores(self, sources: Values, targets: Values) -> Values:
-        """Return the PHSIC of each pair of unit vectors, [pairs]."""
+        """Return the PHSIC of pairs of unit vectors.
+
+        Args:
+            sources: [pairs, source_dim]
+            targets: [pairs, target_dim]
+
+        Returns:
+            [pairs]
+        """
         dims = sources.shape[1], targets.shape[1]
         if dims != self.covariance.shape:
             raise DataError(
@@ -66,7 +77,7 @@ class Phsic:
         return np.asarray((seen * (targets - self.target_mean)).sum(1))
 
     def write(self, path: Path) -> None:
-        """Write the arrays to an npz file."""
+        """Save the arrays in an npz file."""
         with path.open("wb") as file:
             np.savez(
                 file,
@@ -77,47 +88,48 @@ class Phsic:
 
     @classmethod
     def read(cls, path: Path) -> Phsic:
-        """Read a file of `write`."""
+        """Load a file of `write`."""
         try:
             with np.load(path, allow_pickle=False) as found:
                 read = cls(found["source_mean"], found["target_mean"], found["covariance"])
-        except Exception:  # of the zip file or of numpy
+        except Exception:  # zipfile and numpy raise many types for a corrupt file
             raise DataError(
-                f"{path} is not an npz file of numbers. Train the filter again."
+                f"{path} is not an npz file of a filter. Train the filter again."
             ) from None
         sizes = len(np.atleast_1d(read.source_mean)), len(np.atleast_1d(read.target_mean))
         parts = {"source_mean": sizes[:1], "target_mean": sizes[1:], "covariance": sizes}
         if not all(_has_numbers(getattr(read, name), shape) for name, shape in parts.items()):
             raise DataError(
-                f"{path} has arrays of other types or sizes than a filter. Train the filter again."
+                f"{path} has arrays of an unexpected type or shape. Train the filter again."
             )
         return read
 
 
 def _has_numbers(part: Any, shape: tuple[int, ...]) -> bool:
-    """Return True for an array of a shape with finite numbers."""
+    """Return True if `part` is a float64 array of this shape with finite values."""
     is_array = isinstance(part, np.ndarray) and part.dtype == np.float64 and part.shape == shape
     return is_array and bool(np.isfinite(part).all())
 
 
 def unit(rows: Values) -> Values:
-    """Return rows of length 1. Zero rows stay zero."""
+    """Scale rows to unit L2 norm. Zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 1e-9))
 
 
 KEY_BITS = 16
-"""Bits of each number that are read in a pass; four passes read all 64 bits."""
+"""Number of bits compared per pass over the numbers, so that four passes compare all 64 bits."""
 SIGN = np.uint64(1 << 63)
 
 FloatArrays = Callable[[], Iterable[NDArray[np.float64]]]
-"""A function that returns the same arrays on each call."""
+"""Function that returns the same arrays on each call."""
 
 
 def kth_largest(numbers: FloatArrays, k: int) -> tuple[float, int]:
-    """Return the k-th largest number, from 1, and how many equal numbers are among the k largest.
+    """Return the k-th largest number, and how many of the k largest numbers are equal to it.
 
-    A radix selection: each pass counts the next bits of the numbers with the known prefix.
+    Radix selection in constant memory: each pass counts the next bits of the numbers that have the
+    known prefix. `k` starts at 1.
     """
     known, left = 0, k
     for shift in range(64 - KEY_BITS, -1, -KEY_BITS):
@@ -129,7 +141,7 @@ def kth_largest(numbers: FloatArrays, k: int) -> tuple[float, int]:
             found = (keys >> np.uint64(shift)) & np.uint64(2**KEY_BITS - 1)
             counts += np.bincount(found.astype(np.intp), minlength=2**KEY_BITS)
         above = np.cumsum(counts[::-1])
-        assert above[-1] >= left, "k is more than there are numbers"
+        assert above[-1] >= left, "k exceeds the number of numbers"
         place = int(np.searchsorted(above, left))
         left -= int(above[place] - counts[::-1][place])
         known = (known << KEY_BITS) | (2**KEY_BITS - 1 - place)
@@ -137,7 +149,7 @@ def kth_largest(numbers: FloatArrays, k: int) -> tuple[float, int]:
 
 
 def _keys(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return integers in the same order. -0.0 equals 0.0."""
+    """Map floats to integers of the same order. -0.0 and 0.0 get the same integer."""
     bits = (numbers + 0.0).view(np.uint64)
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
@@ -153,7 +165,7 @@ SVM_FOLDS = 5
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """A linear classifier of features, standardized by the training pairs."""
+    """A linear classifier on features that are standardized with the training set's statistics."""
 
     names: tuple[str, ...]
     means: Values
@@ -162,11 +174,11 @@ class PairClassifier:
     bias: float
 
     def scores(self, features: Values) -> Values:
-        """Return the scores, [pairs], of features [pairs, features]. Clean is above 0."""
+        """Map features [pairs, features] to scores [pairs]. Scores above 0 mean clean."""
         return np.asarray((features - self.means) / self.deviations @ self.weights + self.bias)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the parameters as lists."""
+        """Return the parameters as JSON types."""
         return {
             "names": list(self.names),
             "means": self.means.tolist(),
@@ -186,7 +198,7 @@ class PairClassifier:
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
             raise ValueError(f"expected {len(names)} numbers for each of {', '.join(names)}")
         if not (deviations > 0).all() or not np.isfinite(float(content["bias"])):
-            raise ValueError("deviations and bias of the classifier are out of range")
+            raise ValueError("the deviations or the bias of the classifier are out of range")
         return cls(names, means, deviations, weights, float(content["bias"]))
 
 
@@ -197,13 +209,13 @@ def train_classifier(
 
     Args:
         clean: features of clean pairs, [pairs, features]
-        noisy: features of noisy pairs
+        noisy: features of noisy pairs, [pairs, features]
         names: names of the features
-        penalty: C of the SVM
-        seed: random seed of the SVM and of the cross-validation
+        penalty: C of the SVM, above 0
+        seed: random seed of the SVM and of the cross-validation folds
 
     Returns:
-        the classifier, and its accuracy in cross-validation
+        The classifier, and its accuracy in 5-fold cross-validation, 0 to 1.
     """
     svm = import_optional("sklearn.svm", "Training a filter", "wmt")
     selection = import_optional("sklearn.model_selection", "Training a filter", "wmt")
@@ -219,9 +231,9 @@ def train_classifier(
     scaled = (features - means) / deviations
     machine = svm.LinearSVC(C=penalty, random_state=seed, dual=False)
     folds = selection.StratifiedKFold(SVM_FOLDS, shuffle=True, random_state=seed)
-    right = float(selection.cross_val_score(machine, scaled, kinds, cv=folds).mean())
+    accuracy = float(selection.cross_val_score(machine, scaled, kinds, cv=folds).mean())
     machine.fit(scaled, kinds)
     weights = np.asarray(machine.coef_[0], float)
     return PairClassifier(
         tuple(names), means, deviations, weights, float(machine.intercept_[0])
-    ), right
+    ), accuracy

@@ -1,4 +1,4 @@
-"""Features of a sentence pair for the learned filter."""
+"""Features of sentence pairs for the learned filter."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
-"""a of Arora et al. (2017)."""
+"""Default of a in the SIF weight a / (a + p(w)) of Arora et al. (2017)."""
 
 
 @dataclass(frozen=True)
 class SentenceVectors:
-    """Sentence vectors: weighted sums of word vectors (SIF). Unknown words are skipped."""
+    """Sentence embeddings: SIF-weighted sums of word vectors, without unknown words."""
 
     rows: Mapping[str, int]
+    """Row of each word in `weighted`."""
     weighted: Vector
-    """[words + 1, dim]. The last row, of unknown words, is 0."""
+    """Weighted word vectors, [words + 1, dim]. The last row is 0, for unknown words."""
 
     @classmethod
     def of(
         cls, path: Path, counts: Mapping[str, int], smoothing: float = SMOOTHING
     ) -> SentenceVectors:
-        """Weight the vectors of the counted words.
+        """Read word vectors and multiply them by the SIF weights a / (a + p(w)).
 
         Args:
             path: file of word vectors
-            counts: word counts, from which p(w) is estimated
-            smoothing: a of the weight a / (a + p(w))
+            counts: word counts, for p(w)
+            smoothing: a, above 0
         """
         total = sum(counts.values())
         vectors = read_vectors(path, set(counts))
@@ -60,17 +61,18 @@ class SentenceVectors:
                 weighted.append(vector * np.float32(smoothing / (smoothing + count / total)))
         if not weighted:
             raise DataError(
-                f"{path} has no word of the text. Expected vectors of its language, for words of "
-                "the same `tokenize`."
+                f"{path} has no vector for any word of the text. Expected word vectors of the "
+                "text's language, with the same tokenization. Check `tokenize`."
             )
         return cls(rows, np.stack([*weighted, np.zeros_like(weighted[0])]))
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
-        """Return a vector of each sentence, [sentences, dim], of length 1, or 0."""
+        """Return unit vectors, [sentences, dim]. A sentence without known words gets 0."""
         if not sentences:
             return np.zeros((0, self.weighted.shape[1]))
-        none = len(self.weighted) - 1
-        words = [self.rows.get(word, none) for words in sentences for word in (*words, "")]
+        unknown = len(self.weighted) - 1
+        # The empty word keeps the spans of `reduceat` from being empty.
+        words = [self.rows.get(word, unknown) for words in sentences for word in (*words, "")]
         ends = np.cumsum([len(words) + 1 for words in sentences])
         starts = np.concatenate([[0], ends[:-1]])
         rows = self.weighted[words].astype(np.float64)
@@ -79,28 +81,32 @@ class SentenceVectors:
 
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
 TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
-"""Tokenizers of sacreBLEU that need no download. A filter's folder must not cause a download."""
+"""Tokenizers of sacreBLEU that do not download models, because filters can be untrusted files."""
 FeaturePaths = tuple[Path | None, Path | None]
 Pairs = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """Features of pairs. Those of a resource that is None are left out. The source is first."""
+    """Extractor of the features whose resources are set.
+
+    Tuples are for the source and the target.
+    """
 
     vectors: tuple[Path, Path] | None = None
-    """Files of word vectors."""
+    """Files of word vectors, for the feature ``phsic-words``."""
     counts: tuple[Path, Path] | None = None
-    """Files of word counts, for SIF."""
+    """Files of word counts, for the SIF weights."""
     smoothing: float = 1e-3
+    """a of the SIF weights."""
     tokenizers: tuple[str, str] = ("none", "none")
-    """Tokenizers of sacreBLEU, of `TOKENIZERS`."""
+    """sacreBLEU tokenizers, from `TOKENIZERS`."""
     masked: tuple[ScoringConfig, ScoringConfig] | None = None
-    """Masked language models of the sides."""
+    """Masked language models, for the feature ``phsic-states``."""
     translation: ScoringConfig | None = None
-    """A translation model of either direction."""
+    """Translation model of either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
-    """Subword models for the masked language models and the translation model."""
+    """Subword models for the masked language models and for the translation model."""
 
     def __post_init__(self) -> None:
         for name in self.tokenizers:
@@ -112,44 +118,44 @@ class FeatureExtractor:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features, in order."""
-        there = {WORDS: self.vectors, STATES: self.masked, ENTROPY: self.translation}
-        return tuple(name for name, given in there.items() if given is not None)
+        """Names of the features, in column order."""
+        resources = {WORDS: self.vectors, STATES: self.masked, ENTROPY: self.translation}
+        return tuple(name for name, resource in resources.items() if resource is not None)
 
     @property
     def embedded(self) -> tuple[str, ...]:
-        """Names of the features that compare vectors of both sides."""
+        """Names of the PHSIC features, which compare vectors of the source and the target."""
         return tuple(name for name in self.names if name != ENTROPY)
 
     def words(self, line: str, side: int) -> list[str]:
-        """Tokenize a line."""
+        """Tokenize a line of the source (`side` 0) or the target (`side` 1)."""
         return _tokenizer(self.tokenizers[side])(line).split()
 
     def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
-        """Return unit vectors of both sides, [pairs, source dim] and [pairs, target dim]."""
+        """Return unit vectors of a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
         sides = [[pair[side] for pair in pairs] for side in (0, 1)]
         if name == WORDS:
-            made = [
+            vectors = [
                 _sentence_vectors(self, side)([self.words(line, side) for line in sides[side]])
                 for side in (0, 1)
             ]
         else:
-            made = [unit(self._states(side, sides[side])) for side in (0, 1)]
-        return made[0], made[1]
+            vectors = [unit(self._states(side, sides[side])) for side in (0, 1)]
+        return vectors[0], vectors[1]
 
     def sums(self, pairs: Pairs) -> dict[str, PhsicSums]:
-        """Return the sums for PHSIC of pairs, by feature."""
+        """Return the sums for the estimation of PHSIC, by feature."""
         return {name: PhsicSums.of(*self.directions(name, pairs)) for name in self.embedded}
 
     def features(self, pairs: Pairs, phsic: dict[str, Phsic]) -> Values:
-        """Return the features of pairs, [pairs, features]. Higher is better."""
+        """Return the features, [pairs, features]. Higher values mean better pairs."""
         columns = [phsic[name].scores(*self.directions(name, pairs)) for name in self.embedded]
         if self.translation is not None:
             columns.append(self._log_probabilities(pairs))
         return np.stack(columns, 1)
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
-        """Return the negative cross-entropy per token."""
+        """Return the log-probability of each target per token, [pairs]."""
         from fairseq_ssl.inference.scoring import check_known_tokens
 
         assert self.translation is not None
@@ -171,23 +177,23 @@ class FeatureExtractor:
 
 @dataclass(frozen=True)
 class BlockPhsic:
-    """Sums for PHSIC over a block of pairs."""
+    """Picklable function that computes the PHSIC sums of a block of pairs."""
 
     features: FeatureExtractor
 
     def __call__(self, block: PairBlock) -> dict[str, PhsicSums]:
-        """Return the sums by feature."""
+        """Return the sums by feature name."""
         return self.features.sums(list(block.pairs()))
 
 
 @dataclass(frozen=True)
 class BlockWordCounts:
-    """Word counts of a block of pairs."""
+    """Picklable function that counts the words of a block of pairs."""
 
     features: FeatureExtractor
 
     def __call__(self, block: PairBlock) -> tuple[Counter[str], Counter[str]]:
-        """Return the counts of both sides."""
+        """Return the counts of the source and of the target."""
         source, target = (
             Counter(word for line in block.lines(side) for word in self.features.words(line, side))
             for side in (0, 1)

@@ -1,4 +1,4 @@
-"""Training of a learned filter, and its application to files of any size."""
+"""Training of a learned filter, and filtering of parallel corpora with it."""
 
 from __future__ import annotations
 
@@ -46,36 +46,39 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """A feature of the training pairs."""
+    """Statistics of a feature on the training pairs."""
 
     name: str
     clean_mean: float
+    """Mean over the clean pairs."""
     noisy_mean: float
+    """Mean over the noisy pairs."""
     weight: float
-    """Its weight in the classifier."""
+    """Weight in the classifier."""
 
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """The training of a filter."""
+    """Result of `train_filter`."""
 
     features: tuple[FeatureSummary, ...]
     clean: int
-    """Clean pairs."""
+    """Number of clean pairs."""
     noisy: int
-    """Noisy copies."""
+    """Number of noisy copies."""
     accuracy: float
-    """Accuracy of the classifier in cross-validation."""
+    """Accuracy in cross-validation, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class KeptSummary:
-    """The best pairs of a corpus."""
+    """Result of `keep_best`."""
 
     pairs: int
+    """Number of pairs read."""
     kept: int
     threshold: float
-    """The lowest score of a kept pair."""
+    """Lowest score of the kept pairs."""
 
 
 def train_filter(
@@ -94,26 +97,30 @@ def train_filter(
     """Train a linear SVM on clean pairs and their noisy copies (thesis, section 5.5.1).
 
     Args:
-        bitext: sources and targets on which PHSIC is estimated, read twice in blocks
-        clean: sources and targets of clean pairs, such as test sets
-        output: folder of the filter
-        features: resources of the features; word counts are counted in the bitext by default
-        copies: noisy copies of each clean pair, 1 or more
+        bitext: source and target files for the estimation of PHSIC, read twice
+        clean: source and target files of clean pairs, such as test sets
+        output: folder for the filter
+        features: resources of the features (default word counts: counts of the bitext)
+        copies: noisy copies per clean pair, 1 or more
         penalty: C of the SVM, above 0
         seed: random seed, 0 or more
-        overwrite: replace the folder
-        executor: where to work (default: this process)
+        overwrite: replace an existing folder
+        executor: `Executor` for the blocks (default: this process)
         progress: called with the number of blocks done
     """
     if output.exists() and not overwrite:
-        raise UsageError(f"{output} exists. Set `overwrite` to replace it, or choose another.")
+        raise UsageError(
+            f"{output} exists. Set `overwrite` to replace it, or choose another folder."
+        )
     if not features.names:
-        raise UsageError("A filter needs `vectors`, `masked_models` or a `translation` model.")
+        raise UsageError(
+            "The filter has no features. Set `vectors`, `masked_models` or a `translation` model."
+        )
     for config in (*(features.masked or ()), features.translation):
         if config is not None:
-            scorer_loader(config)  # checks the models
+            scorer_loader(config)  # check the models before hours of counting
     pairs = [(source, target) for source, target in read_parallel(clean)]
-    if len(pairs) < SVM_FOLDS:  # before hours of counting
+    if len(pairs) < SVM_FOLDS:
         raise DataError(f"{clean[0]} has {len(pairs)} lines. Training needs {SVM_FOLDS} or more.")
     work = executor or LocalExecutor(1)
     with exclusive(output), atomic_folder(output) as folder:
@@ -142,7 +149,7 @@ def train_filter(
 def _word_counts(
     features: FeatureExtractor, bitext: FilePair, executor: Executor, progress: ProgressFactory
 ) -> list[Counter[str]]:
-    """Return the word counts of both sides, as given or counted in the bitext."""
+    """Return the word counts of both sides, from `features` or counted in the bitext."""
     if features.counts is not None:
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
@@ -159,7 +166,7 @@ def _word_counts(
 def _estimate_phsic(
     features: FeatureExtractor, bitext: FilePair, executor: Executor, progress: ProgressFactory
 ) -> dict[str, Phsic]:
-    """Return PHSIC by feature, estimated on the bitext."""
+    """Estimate PHSIC on the bitext, by feature."""
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
@@ -172,7 +179,7 @@ def _estimate_phsic(
                 totals[name] = sums
         report(1)
     if not totals:
-        raise DataError(f"{bitext[0]} is empty. Expected a bitext.")
+        raise DataError(f"{bitext[0]} is empty. Expected one line or more.")
     return {name: sums.phsic() for name, sums in totals.items()}
 
 
@@ -186,17 +193,17 @@ def score_pairs(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> bool:
-    """Write a score of each pair, above 0 for clean pairs. Return False if they are there.
+    """Score the pairs of a corpus. Return False if the output is already complete.
 
-    An interrupted run resumes.
+    Scores above 0 mean clean pairs. Interrupted runs resume.
 
     Args:
-        folder: a filter of `train_filter`
-        pairs: sources and targets, ``.gz`` by suffix
-        output: the scores, one a line
-        computing: how models compute: fields of `ScoringConfig` such as device and max_tokens
-        overwrite: replace the output
-        executor: where to work (default: this process)
+        folder: filter of `train_filter`
+        pairs: source and target files, gzip if the name ends with ``.gz``
+        output: file of scores, one per line
+        computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
+        overwrite: replace an existing output
+        executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
     options = dict(computing or {})
@@ -245,22 +252,23 @@ def keep_best(
     *,
     overwrite: bool = False,
 ) -> KeptSummary | None:
-    """Write the pairs with the best scores, in order. Return None if they are there.
+    """Keep the pairs with the highest scores. Return None if the outputs are already complete.
 
-    Of pairs with equal scores, the first are kept. An interrupted run resumes.
+    The order of the pairs does not change. Of pairs with equal scores, the first are kept.
+    Interrupted runs resume.
 
     Args:
-        pairs: sources and targets, ``.gz`` by suffix
-        scores: a file of `score_pairs`
-        outputs: the kept sources and targets, ``.gz`` by suffix
-        keep: percentage of the pairs to keep, above 0, to 100
-        overwrite: replace the outputs
+        pairs: source and target files, gzip if the name ends with ``.gz``
+        scores: file of `score_pairs`
+        outputs: files for the kept pairs, gzip if the name ends with ``.gz``
+        keep: percentage of the pairs to keep, above 0 and up to 100
+        overwrite: replace existing outputs
     """
     if not 0 < keep <= 100:
-        raise UsageError(f"`keep` is {keep}. Expected a percentage above 0, to 100.")
+        raise UsageError(f"`keep` is {keep}. Expected a percentage above 0 and up to 100.")
     count = sum(map(len, _read_scores(scores)))
     if not count:
-        raise DataError(f"{pairs[0]} is empty. Expected a pair or more.")
+        raise DataError(f"{pairs[0]} is empty. Expected one line or more.")
     kept = max(1, round(count * keep / 100))
     threshold, equal = kth_largest(lambda: _read_scores(scores), kept)
     params = {
@@ -288,7 +296,7 @@ def _read_scores(path: Path) -> Iterator[NDArray[np.float64]]:
 
 
 def _scores_params(scores: Path) -> dict[str, Any]:
-    """Return the parameters in the signature beside the scores, if there is one."""
+    """Return the parameters from the signature of the scores, or {} if there is no signature."""
     beside = scores.with_name(f"{scores.name}.json")
     if not beside.exists():
         return {}
@@ -302,19 +310,19 @@ def _without_version(params: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class _KeepJob:
-    """Selects the pairs with a score above a threshold."""
+    """Arguments and counts of a call of `keep_best`."""
 
     inputs: tuple[Path, Path, Path]
-    """Sources, targets and scores."""
+    """Source, target and score files."""
     outputs: FilePair
     threshold: float
     equal: int
-    """Pairs with just this score to keep, the first ones."""
+    """Number of pairs to keep whose score equals the threshold."""
     lines: int = 0
     kept: int = 0
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Select from the rest of the pairs block by block."""
+        """Yield the kept pairs and the job state of each block, from the saved `state` on."""
         positions = [0, 0, 0]
         if state:
             positions, self.lines, self.kept, self.equal = state["at"]
@@ -329,13 +337,13 @@ class _KeepJob:
                 self.equal -= int(kept[level].sum())
                 rows = np.flatnonzero(kept).tolist()
                 sides = [block.raw_lines(side) for side in (0, 1)]
-                made = [b"".join(lines[row] + b"\n" for row in rows) for lines in sides]
+                kept_sides = [b"".join(lines[row] + b"\n" for row in rows) for lines in sides]
                 self.lines += block.count
                 self.kept += len(rows)
                 yield (
                     [
                         compress_chunk(data, path.suffix == ".gz")
-                        for data, path in zip(made, self.outputs, strict=True)
+                        for data, path in zip(kept_sides, self.outputs, strict=True)
                     ],
                     {"at": (list(block.ends), self.lines, self.kept, self.equal)},
                 )

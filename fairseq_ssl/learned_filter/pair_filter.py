@@ -1,4 +1,4 @@
-"""The learned filter and its folder, and the noisy pairs that it is trained on."""
+"""The learned filter, its file format, and the noisy pairs for its training."""
 
 from __future__ import annotations
 
@@ -28,39 +28,40 @@ def noise_pairs(
     seed: int,
     copies: int = 1,
 ) -> list[BytePair]:
-    """Return noisy copies of pairs, each with noise on a random side.
+    """Return noisy copies of pairs. Each copy has noise on one random side.
 
     Args:
         pairs: clean pairs
-        features: tokenizes lines
-        counts: word counts of both sides, by which words are drawn
-        seed: random seed
-        copies: copies of each pair
+        features: extractor, for its tokenizers
+        counts: word counts of the source and the target, for sampling words
+        seed: random seed, 0 or more
+        copies: copies per pair, 1 or more
     """
-    made: list[BytePair] = []
+    noisy: list[BytePair] = []
     for copy in range(copies):
         sides = [
-            _noised([pair[side] for pair in pairs], features, counts[side], side, (seed, copy))
+            _add_noise([pair[side] for pair in pairs], features, counts[side], side, (seed, copy))
             for side in (0, 1)
         ]
         chosen = Random.of((seed, copy, 2), len(pairs)).lines() < 0.5
-        made += [
+        noisy += [
             (source, pair[1]) if first else (pair[0], target)
             for pair, source, target, first in zip(pairs, *sides, chosen, strict=True)
         ]
-    return made
+    return noisy
 
 
-def _noised(
+def _add_noise(
     lines: Sequence[str],
     features: FeatureExtractor,
     counts: Mapping[str, int],
     side: int,
     seeds: tuple[int, ...],
 ) -> list[str]:
-    """Delete, replace and move words. Lines differ from clean lines by the noise only.
+    """Delete, replace and move words.
 
-    The words are separated by spaces. A line without spaces is tokenized, and joined again.
+    Lines with spaces are split at spaces, because tokenization would change more than the noise.
+    Lines without spaces are tokenized, and the noisy tokens are joined without spaces.
     """
     spaced = [" " in line.strip() for line in lines]
     words = [
@@ -71,7 +72,7 @@ def _noised(
     noisy = noise(
         TokenBatch.of_words(words), Random.of((*seeds, side), len(lines))
     ).block.to_lines()
-    return [made if has else made.replace(" ", "") for has, made in zip(spaced, noisy, strict=True)]
+    return [line if has else line.replace(" ", "") for has, line in zip(spaced, noisy, strict=True)]
 
 
 FILTER = "filter.json"
@@ -80,18 +81,18 @@ COUNTS = ("counts.source", "counts.target")
 
 @dataclass(frozen=True)
 class PairFilter:
-    """Scores pairs by their features."""
+    """A learned filter for sentence pairs."""
 
     features: FeatureExtractor
     phsic: dict[str, Phsic]
     classifier: PairClassifier
 
     def scores(self, pairs: Pairs) -> Values:
-        """Return a score of each pair, [pairs], which is above 0 for clean pairs."""
+        """Return the scores, [pairs]. Scores above 0 mean clean pairs."""
         return self.classifier.scores(self.features.features(pairs, self.phsic))
 
     def write(self, folder: Path, signature: Mapping[str, Any]) -> None:
-        """Write the filter into a folder with the word counts."""
+        """Write the filter to a folder, which already has the word counts."""
         for name, one in self.phsic.items():
             one.write(folder / f"{name}.npz")
         content = {
@@ -103,7 +104,7 @@ class PairFilter:
 
     @classmethod
     def read(cls, folder: Path, computing: Mapping[str, Any]) -> PairFilter:
-        """Read a filter. `computing` has fields of `ScoringConfig`, such as device."""
+        """Load a filter. `computing` overrides fields of `ScoringConfig`, such as ``device``."""
         try:
             content = parse_json((folder / FILTER).read_bytes())
             features = _features_of_json(content["measures"], folder, computing)
@@ -119,8 +120,8 @@ class PairFilter:
             ) from None
         if classifier.names != features.names:
             raise DataError(
-                f"{folder / FILTER} has a classifier of {', '.join(map(str, classifier.names))}, "
-                f"but the features {', '.join(features.names)}. Train the filter again."
+                f"{folder / FILTER} has a classifier for {', '.join(map(str, classifier.names))}, "
+                f"but resources for {', '.join(features.names)}. Train the filter again."
             )
         phsic = {name: Phsic.read(folder / f"{name}.npz") for name in features.embedded}
         return cls(features, phsic, classifier)
@@ -180,22 +181,26 @@ def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The scores of a block, one a line."""
+    """Scores of a block of pairs."""
 
     outputs: tuple[bytes, ...]
+    """Text with one score per line."""
     ends: tuple[int, ...]
+    """Offset after the block in each file, in bytes."""
     count: int
+    """Number of pairs."""
     share: float
+    """Share of the input that is read after this block, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class BlockScorer:
-    """Scores the pairs of a block."""
+    """Picklable function that scores the pairs of a block."""
 
     filter: PairFilter
 
     def __call__(self, block: PairBlock) -> ScoredPairs:
-        """Return the scores."""
+        """Return one score per pair."""
         pairs = list(block.pairs())
         scores = self.filter.scores(pairs).tolist()
         text = "".join(f"{score:.9g}\n" for score in scores)

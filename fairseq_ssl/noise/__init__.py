@@ -1,8 +1,8 @@
-"""Noise for clean text: the methods of the papers, for many lines at a time.
+"""Noise for clean text: the noise functions of the papers.
 
-`add_noise` is for lists of lines, `noise_file` for files of any size, on all cores or machines.
-`describe_noises` lists the methods with their options. `build_confusion_sets` and
-`count_learner_errors` create the resources of two methods.
+`add_noise` adds noise to a list of lines, `noise_file` to a file of any size with several processes
+or machines. `describe_noises` lists the methods with their options. `build_confusion_sets` and
+`count_learner_errors` create the resources of the methods ``spell`` and ``learner``.
 
 >>> from fairseq_ssl.noise import add_noise
 >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)

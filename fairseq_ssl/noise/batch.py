@@ -1,4 +1,4 @@
-"""A batch of tokenized lines laid end to end, and the random numbers of its tokens."""
+"""Batches of tokenized lines as flat arrays, and reproducible random numbers for their tokens."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LINE_STREAM = np.uint64(2**32 - 1)
-"""The place of what is drawn for a whole line."""
+"""Token position that stands for the line itself, for one random number per line."""
 
 
 class Random:
-    """Uniform numbers that do not depend on which lines stand side by side in a block.
+    """Uniform random numbers that are independent of how lines are grouped into batches.
 
-    A line has a key; the n-th call gives its token at a place mix(key + G (2^32 n + place)):
-    the SplitMix64 generator (Steele, Lea and Flood, 2014), started at the key. So a block of
-    lines is drawn for at once, and gives each line what it would get alone.
+    Each line has a key. The n-th call returns mix(key + G (2^32 n + position)) for the token at
+    `position`, which is the SplitMix64 generator (Steele, Lea and Flood, 2014) seeded with the key.
+    A line therefore gets the same numbers in a batch and on its own.
     """
 
     def __init__(self, keys: NDArray[np.uint64]) -> None:
@@ -30,13 +30,16 @@ class Random:
 
     @classmethod
     def of(cls, seeds: tuple[int, ...], lines: NDArray[np.int64] | int) -> Random:
-        """Take the key of each line from all seeds and its number; an integer: 0, 1, ... of it."""
+        """Derive the key of each line from the seeds and the line index.
+
+        `lines` is an array of line indices, or n for 0, ..., n - 1.
+        """
         numbers = np.arange(lines) if isinstance(lines, int) else lines
         key = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
-        return cls(_mixed(GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)) + key))
+        return cls(_mix_bits(GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)) + key))
 
     def tokens(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return a number in [0, 1) for each token, or for those `at` these indices alone."""
+        """Return a number in [0, 1) for each token, or only for the tokens at the indices `at`."""
         line, place = block.line, block.place
         if at is not None:
             line, place = line[at], place[at]
@@ -59,18 +62,21 @@ class Random:
     ) -> NDArray[np.float64]:
         counter = np.atleast_1d(place + np.uint64(self.calls << 32)) * GOLDEN
         self.calls += 1
-        return (_mixed(key + counter) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (_mix_bits(key + counter) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _normal(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn two uniform numbers into a normal one (Box and Muller, 1958), of 24 bits for speed."""
+    """Map two uniform numbers to a standard normal one (Box and Muller, 1958).
+
+    Computed in float32, which is faster.
+    """
     radius: NDArray[np.float32] = np.sqrt(-2 * np.log((1 - one).astype(np.float32)))
     turned = radius * np.cos((2 * np.pi * other).astype(np.float32))
     return turned.astype(np.float64)
 
 
-def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Turn states into random bits; works in place."""
+def _mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Apply the output function of SplitMix64 in place."""
     state ^= state >> np.uint64(30)
     state *= np.uint64(0xBF58476D1CE4E5B9)
     state ^= state >> np.uint64(27)
@@ -80,25 +86,26 @@ def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 Tokens = NDArray[Any]
-"""Words as objects, or numbers of some kind that stand for them."""
+"""Words as Python strings (dtype object), or integer ids of words."""
 Same = Callable[[Tokens, Tokens], NDArray[Any]]
-"""Tells of tokens side by side whether they are the same word."""
+"""Elementwise comparison of two token arrays: True where both are the same word."""
 
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Lines of tokens, laid end to end."""
+    """Lines of tokens, concatenated into one array."""
 
     tokens: Tokens
     lengths: NDArray[np.int64]
+    """Number of tokens of each line."""
 
     @classmethod
     def of_words(cls, lines: Iterable[str]) -> TokenBatch:
-        """Cut each line at its whitespace."""
-        cut = list(map(str.split, lines))
-        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        """Split each line at whitespace."""
+        words = list(map(str.split, lines))
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
         tokens = np.empty(int(lengths.sum()), dtype=object)
-        tokens[:] = list(chain.from_iterable(cut))
+        tokens[:] = list(chain.from_iterable(words))
         return cls(tokens, lengths)
 
     def to_lines(self) -> list[str]:
@@ -111,23 +118,23 @@ class TokenBatch:
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """Where each line ends."""
+        """End of each line in `tokens`, exclusive."""
         return np.cumsum(self.lengths)
 
     @cached_property
     def line(self) -> NDArray[np.int64]:
-        """The line of each token."""
+        """Line index of each token."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
     @cached_property
     def place(self) -> NDArray[np.int64]:
-        """The place of each token in its line, from 0."""
+        """Position of each token in its line, from 0."""
         return np.arange(len(self.tokens)) - np.repeat(self.ends - self.lengths, self.lengths)
 
     def lengths_of(
         self, kept: NDArray[np.bool_] | NDArray[np.signedinteger[Any]]
     ) -> NDArray[np.int64]:
-        """Return how long each line is when its tokens come so many times."""
+        """Return the length of each line after its tokens are repeated `kept` times each."""
         up_to = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
         lengths: NDArray[np.int64] = up_to[self.ends] - up_to[self.ends - self.lengths]
         return lengths
@@ -135,17 +142,17 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class NoisedBatch:
-    """Lines after noise, and from which clean token each of their tokens comes."""
+    """Noisy lines, with the clean token that each noisy token comes from."""
 
     block: TokenBatch
     origin: NDArray[np.int64]
-    """For each noisy token the number of its clean one; -1 where a token was put in."""
+    """Index of the clean token for each noisy token; -1 for an inserted token."""
 
     def changed(self, clean: TokenBatch, same: Same = np.equal) -> NDArray[np.bool_]:
-        """Tell of each clean token whether it is gone, another, or out of its place.
+        """Return True for each clean token that is deleted, replaced or moved.
 
-        It is out of its place where, of those that are left of its line, it is not the same
-        n-th as before. Untouched tokens so stand in the noisy line in their order.
+        A token is moved if its rank among the remaining tokens of its line differs. Unchanged
+        tokens are therefore in the noisy line in their original order.
         """
         left = np.flatnonzero(self.origin >= 0)
         origin = self.origin[left]
@@ -159,36 +166,36 @@ class NoisedBatch:
         return changed
 
     def then(self, noise: Noise, draws: Random) -> NoisedBatch:
-        """Put another noise on top."""
+        """Apply `noise` to these noisy lines. Origins still refer to the clean lines."""
         after = noise(self.block, draws)
         origin = np.where(after.origin >= 0, self.origin[after.origin], -1)
         return NoisedBatch(after.block, origin)
 
 
 class Noise(Protocol):
-    """One kind of noise."""
+    """A noise function for batches of lines."""
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return noisy lines, as many as the clean ones; random numbers come from `draws` alone.
+        """Return one noisy line for each clean line.
 
-        How often it draws does not depend on the lines, so that a line is noised as it would
-        be alone.
+        All random numbers come from `draws`. The number of calls of `draws` must not depend on the
+        lines, so that the noise of a line does not depend on the rest of the batch.
         """
 
 
 def unchanged(clean: TokenBatch) -> NoisedBatch:
-    """Return the lines as they are."""
+    """Return the lines without noise."""
     return NoisedBatch(clean, np.arange(len(clean.tokens)))
 
 
 @dataclass(frozen=True)
 class NoiseChain:
-    """One noise after another."""
+    """A sequence of noises, each applied to the output of the previous one."""
 
     noises: Sequence[Noise]
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply each to what the one before left."""
+        """Apply all noises in order."""
         noisy = unchanged(clean)
         for noise in self.noises:
             noisy = noisy.then(noise, draws)
@@ -198,7 +205,10 @@ class NoiseChain:
 def keep_one_per_line(
     block: TokenBatch, deleted: NDArray[np.bool_], draws: Random
 ) -> NDArray[np.bool_]:
-    """Let no line lose all of its tokens: where it would, one at random stays."""
+    """Return the mask of deleted tokens, changed so that no line loses all its tokens.
+
+    A line whose tokens are all deleted keeps a random one.
+    """
     chosen = choose_one_per_line(block, draws)
     emptied = (block.lengths > 0) & (block.lengths_of(~deleted) == 0)
     deleted = deleted.copy()
@@ -207,13 +217,16 @@ def keep_one_per_line(
 
 
 def choose_one_per_line(block: TokenBatch, draws: Random) -> NDArray[np.int64]:
-    """Choose a token of each line, each as likely; an empty line gets one that is not its own."""
+    """Return the index of a random token of each line, uniformly.
+
+    The index for an empty line belongs to another line, so callers have to exclude empty lines.
+    """
     chosen = (draws.lines() * block.lengths).astype(np.int64)
     return block.ends - block.lengths + chosen
 
 
 def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> NoisedBatch:
-    """Let each token come so many times: 0 deletes it, 2 leaves room for another after it."""
+    """Repeat each token `times` times: 0 deletes it, 2 makes room for an insertion after it."""
     origin = np.repeat(np.arange(len(block.tokens)), times)
     return NoisedBatch(TokenBatch(block.tokens[origin], block.lengths_of(times)), origin)
 
@@ -221,9 +234,10 @@ def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> Noised
 def sort_by_position(
     block: TokenBatch, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Sort the tokens of each line by place + shift, where the shift is rounded to 2^-20.
+    """Return the order of the tokens when each line is sorted by position + `shift`.
 
-    `at` names those to sort, all of some lines (default: all of all lines).
+    Shifts are rounded to multiples of 2^-20. `at` restricts the sort to the tokens of some lines,
+    all tokens of each (default: all lines).
     """
     at = np.arange(len(block.tokens)) if at is None else at
     rounded = np.rint(shift * 2**20).astype(np.int64)

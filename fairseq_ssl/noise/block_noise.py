@@ -1,4 +1,4 @@
-"""Noises by name, and noise for blocks of a text: from bytes to the bytes of each output."""
+"""Noise specifications (``direct:keep=0.2``), and noise for blocks of a text file as bytes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ NOISES: dict[str, type[Any]] = {
     "filtering": FilteringNoise,
 }
 WITHIN_WORDS = ("spell", "spelling", "learner")
-"""Those that look into words; the others take ids as well."""
+"""Noises that read the characters of words. The other noises also work on word ids."""
 
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """One noise of a chain as its user asked for it."""
+    """Name and options of one noise of a chain."""
 
     kind: str
     options: Mapping[str, float | bool | str]
 
     def __str__(self) -> str:
-        """Return it with all its numbers, as in ``direct:keep=0.2:mask=0.3``."""
+        """Return the specification with all numeric options: ``direct:keep=0.2:mask=0.3``."""
         values = {
             name: self.options.get(name, field.default)
             for name, field in noise_options(self.kind).items()
@@ -50,7 +50,7 @@ class NoiseSpec:
 
     @property
     def needs(self) -> set[str]:
-        """Name what the noise works with that is no option: unigrams, confusions, and so on."""
+        """Names of the required resources, such as ``unigrams`` or ``confusions``."""
         return {
             field.name
             for field in fields(NOISES[self.kind])
@@ -59,27 +59,27 @@ class NoiseSpec:
 
 
 def parse_noise(words: str) -> list[NoiseSpec]:
-    """Read ``kind:option=value:...,kind,...``: the noises of a chain, first to last."""
+    """Parse ``kind:option=value:...,kind,...``: noises that are applied in this order."""
     return [_parse_spec(word) for word in words.split(",")]
 
 
-def build_noise(chain: Sequence[NoiseSpec], at_hand: Mapping[str, Any]) -> Noise:
-    """Make the noise, with what it needs, and may take, of `at_hand`."""
+def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
+    """Build the noise of a chain. Each noise gets the `resources` that it has a field for."""
     noises = []
-    for setting in chain:
-        kind = NOISES[setting.kind]
-        taken = {field.name: at_hand[field.name] for field in fields(kind) if field.name in at_hand}
-        noises.append(kind(**taken, **setting.options))
+    for spec in chain:
+        kind = NOISES[spec.kind]
+        names = [field.name for field in fields(kind) if field.name in resources]
+        noises.append(kind(**{name: resources[name] for name in names}, **spec.options))
     return noises[0] if len(noises) == 1 else NoiseChain(noises)
 
 
 def describe_noises() -> str:
-    """Return a line for each kind and for each of its options, for a help text."""
+    """Return a list of all noises and their options, for a help text."""
     return specs.describe_registry(NOISES)
 
 
 def noise_options(kind: str) -> dict[str, Field[Any]]:
-    """Return the fields of a kind that its user may set."""
+    """Return the dataclass fields of the options of a noise, by name."""
     return specs.options_of(NOISES[kind])
 
 
@@ -90,28 +90,31 @@ def _parse_spec(words: str) -> NoiseSpec:
 NEWLINE, SPACE = 10, 32
 WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
 GENERAL_SPACES = re.compile(rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]")
-"""U+2000 to U+200A, U+2028, U+2029 and U+202F; quotation marks and dashes are their neighbours."""
+"""U+2000 to U+200A, U+2028, U+2029 and U+202F, but not the quotation marks and dashes nearby."""
 
 
 @dataclass(frozen=True)
 class ByteWords:
-    """Bytes, and the words in them: the word of number n is `sizes[n]` bytes from `starts[n]`."""
+    """A table of words, stored in one byte buffer.
+
+    The word with id n is the `sizes[n]` bytes of `buffer` from `starts[n]`. Each word is followed
+    by a space or a newline.
+    """
 
     buffer: NDArray[np.uint8]
-    """Ends with a space or a newline, as every word is followed by one."""
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> ByteWords:
-        """Number some words from 0."""
+        """Create a table in which the ids are the indices of `words`."""
         packed = [word.encode() for word in words]
         sizes = np.fromiter(map(len, packed), np.int64, len(packed))
         buffer = np.frombuffer(b"".join(word + b" " for word in packed), np.uint8)
         return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
 
     def and_those_of(self, other: ByteWords) -> ByteWords:
-        """Return the words of both; those of the other get the numbers after these."""
+        """Return the concatenated table. The ids of `other` follow the ids of this table."""
         return ByteWords(
             np.concatenate([self.buffer, other.buffer]),
             np.concatenate([self.starts, other.starts + len(self.buffer)]),
@@ -119,10 +122,11 @@ class ByteWords:
         )
 
     def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
-        """Tell of numbers side by side whether they stand for the same word."""
+        """Compare two arrays of ids elementwise: True where both are the same word."""
         same: NDArray[np.bool_] = first == second
+        # Compare sizes and first bytes before the bytes of the few remaining pairs.
         alike = np.flatnonzero(~same)
-        for own in (self.sizes, self.buffer[self.starts]):  # few need to be compared in full
+        for own in (self.sizes, self.buffer[self.starts]):
             alike = alike[own[first[alike]] == own[second[alike]]]
         sizes = self.sizes[first[alike]]
         differs = self._bytes(first[alike], sizes) != self._bytes(second[alike], sizes)
@@ -132,7 +136,7 @@ class ByteWords:
         return same
 
     def to_bytes(self, block: TokenBatch) -> bytes:
-        """Return the lines of a block of numbers, spaces between words, a newline after each."""
+        """Return the text of a batch of ids: words separated by spaces, lines by newlines."""
         sizes = self.sizes[block.tokens] + 1
         text = self._bytes(block.tokens, sizes)
         after = np.cumsum(sizes) - 1
@@ -141,7 +145,10 @@ class ByteWords:
         return text.tobytes()
 
     def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return so many bytes from the start of each word, all above 0 in number, end to end."""
+        """Return the first `sizes[i]` bytes of each word `words[i]`, concatenated.
+
+        All sizes are 1 or more.
+        """
         if not len(words):
             return np.empty(0, np.uint8)
         starts, ends = self.starts[words], np.cumsum(sizes)
@@ -152,10 +159,10 @@ class ByteWords:
 
 
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
-    """Find the words of lines, and how many each line has, as `str.split` does.
+    """Split lines into words, like `str.split`. Return the words and the words per line.
 
-    None where anything is out of the ordinary: a blank line, one of more than `most` words,
-    bad UTF-8, a control character, a space beyond ASCII.
+    Return None if the slower `str.split` is needed: for a blank line, more than `most` words in a
+    line, invalid UTF-8, a control character or a space that is not ASCII.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -190,32 +197,37 @@ def _is_ordinary(data: bytes) -> bool:
 
 NOISE_OUTPUTS = ("noisy", "clean", "changed")
 MAX_TOKENS = 10_000
-"""Tokens a line may have."""
+"""Max tokens per line."""
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that cannot be noised, with its position in the block, from 1."""
+    """A line that cannot be noised."""
 
     place: int
+    """Position in the block, from 1."""
     what: str
+    """Problem, such as ``is blank``."""
 
 
 @dataclass(frozen=True)
 class NoisedBlock:
-    """What became of a block."""
+    """Outputs and counts of a noised block."""
 
     outputs: tuple[bytes | Path, ...]
-    """Their bytes, or files that hold them."""
+    """Content of each output, or a file with the content."""
     end: int
+    """Offset in the source after the block, in bytes."""
     lines: int
-    """Lines read, bad ones too."""
+    """Lines read, including bad lines."""
     bad: tuple[BadLine, ...]
     tokens: int
+    """Tokens of the clean lines."""
     changed: int
+    """Clean tokens that are deleted, replaced or moved."""
 
     def and_then(self, after: NoisedBlock) -> NoisedBlock:
-        """Return the counts of both; the outputs are for who asks to join."""
+        """Return the sums of the counts, without outputs."""
         bad = (BadLine(self.lines + line.place, line.what) for line in after.bad)
         return NoisedBlock(
             *((), after.end, self.lines + after.lines, (*self.bad, *bad)),
@@ -225,7 +237,7 @@ class NoisedBlock:
 
 @dataclass(frozen=True)
 class NumberedNoise:
-    """The same noise for words by number, and the words that it draws or puts in."""
+    """A noise on word ids, and the table of the words that it inserts."""
 
     noise: Noise
     words: ByteWords
@@ -233,9 +245,10 @@ class NumberedNoise:
 
 @dataclass(frozen=True)
 class FileNoise:
-    """Noises blocks of a file by their numbers, and leaves the outputs in files of their own.
+    """Picklable function that reads, noises and writes blocks of a file.
 
-    So processes need not send text to each other.
+    Worker processes receive block numbers and return names of files, because sending text between
+    processes is slow.
     """
 
     noise: CorpusNoise
@@ -243,36 +256,41 @@ class FileNoise:
     folder: Path
 
     def __call__(self, numbers: range) -> NoisedBlock | None:
-        """Return what became of the blocks as if they were one; None where no line begins."""
-        left = [self.folder / f"{numbers.start}.{name}" for name in self.noise.outputs]
-        whole: NoisedBlock | None = None
+        """Return the joint result of the blocks, or None if no line begins in them."""
+        paths = [self.folder / f"{numbers.start}.{name}" for name in self.noise.outputs]
+        total: NoisedBlock | None = None
         with ExitStack() as stack:
-            files = [stack.enter_context(path.open("wb")) for path in left]
+            files = [stack.enter_context(path.open("wb")) for path in paths]
             for number in numbers:
                 block = read_block(self.path, number)
                 if block is None:
                     continue
-                done = self.noise(block)
-                for file, output in zip(files, done.outputs, strict=True):
+                noised = self.noise(block)
+                for file, output in zip(files, noised.outputs, strict=True):
                     file.write(cast(bytes, output))
-                whole = done if whole is None else whole.and_then(done)
-        return whole and replace(whole, outputs=tuple(left))
+                total = noised if total is None else total.and_then(noised)
+        return total and replace(total, outputs=tuple(paths))
 
 
 @dataclass(frozen=True)
 class CorpusNoise:
-    """Noises the lines of a block, with the seeds (seed, number of the block, place in it)."""
+    """Function that adds noise to a block of lines.
+
+    The random numbers of a line are seeded with `seed`, the block number and the line's position in
+    the block.
+    """
 
     noise: Noise
     seed: int
     outputs: Sequence[str] = ("noisy",)
-    """Which of `NOISE_OUTPUTS`."""
+    """Outputs to return, from `NOISE_OUTPUTS`."""
     compressed: Sequence[bool] = (False,)
+    """Whether to compress each output with gzip."""
     numbered: NumberedNoise | None = None
-    """For ordinary blocks, where the noise does not look into words; the bytes are the same."""
+    """Faster noise on word ids, with the same outputs. Used if `split_words` succeeds."""
 
     def __call__(self, block: ByteBlock) -> NoisedBlock:
-        """Noise the good lines; the outputs have as many."""
+        """Add noise to the valid lines. Each output has one line per valid line."""
         found = split_words(block.data, MAX_TOKENS) if self.numbered else None
         if self.numbered is None or found is None:
             return self._by_strings(block)
@@ -290,12 +308,12 @@ class CorpusNoise:
         clean = TokenBatch(np.arange(first, first + len(own.starts)), lengths)
         noisy = numbered.noise(clean, Random.of((self.seed, block.number), len(lengths)))
         changed = noisy.changed(clean, words.same)
-        made = {
+        contents = {
             "noisy": lambda: words.to_bytes(noisy.block),
             "clean": lambda: block.data if block.data.endswith(b"\n") else block.data + b"\n",
             "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
-        return self._made(block, made, (), changed)
+        return self._build_result(block, contents, (), changed)
 
     def _by_strings(self, block: ByteBlock) -> NoisedBlock:
         lines, bad = split_bad_lines(block.data)
@@ -303,48 +321,48 @@ class CorpusNoise:
         places = np.array([place for place, _ in lines], dtype=np.int64)
         noisy = self.noise(clean, Random.of((self.seed, block.number), places))
         changed = noisy.changed(clean)
-        made = {
+        contents = {
             "noisy": lambda: _join_lines(noisy.block.to_lines()),
             "clean": lambda: _join_lines([line for _, line in lines]),
             "changed": lambda: _join_lines(position_lines(changed, clean)),
         }
-        return self._made(block, made, tuple(bad), changed)
+        return self._build_result(block, contents, tuple(bad), changed)
 
-    def _made(
+    def _build_result(
         self,
         block: ByteBlock,
-        made: Mapping[str, Callable[[], bytes]],
+        contents: Mapping[str, Callable[[], bytes]],
         bad: tuple[BadLine, ...],
         changed: NDArray[np.bool_],
     ) -> NoisedBlock:
-        """Make the outputs asked for; compressed ones can be joined as they are, too."""
+        """Render the requested outputs. Compressed outputs of blocks can be concatenated, too."""
         outputs: list[bytes | Path] = []
         for name, compressed in zip(self.outputs, self.compressed, strict=True):
-            outputs.append(compress_chunk(made[name](), compressed))
+            outputs.append(compress_chunk(contents[name](), compressed))
         lines = block.data.removesuffix(b"\n").count(b"\n") + 1
         counts = lines, bad, len(changed), int(changed.sum())
         return NoisedBlock(tuple(outputs), block.end, *counts)
 
 
 def corpus_noise(
-    settings: Sequence[NoiseSpec],
-    at_hand: Mapping[str, Any],
+    chain: Sequence[NoiseSpec],
+    resources: Mapping[str, Any],
     seed: int,
     outputs: Mapping[str, bool],
 ) -> CorpusNoise:
-    """Make the noise of these settings for these outputs, each compressed or not."""
+    """Build the noise function of a file. `outputs` maps each output to whether it is gzipped."""
     numbered = None
-    if not any(setting.kind in WITHIN_WORDS for setting in settings):
-        unigrams, mask = at_hand["unigrams"], at_hand["mask_token"]
+    if not any(spec.kind in WITHIN_WORDS for spec in chain):
+        unigrams, mask = resources["unigrams"], resources["mask_token"]
         words = ByteWords.of([*unigrams.words.tolist(), mask])
         numbers = {"unigrams": unigrams.numbered(), "mask_token": len(unigrams.words)}
-        numbered = NumberedNoise(build_noise(settings, numbers), words)
-    noise = build_noise(settings, at_hand)
+        numbered = NumberedNoise(build_noise(chain, numbers), words)
+    noise = build_noise(chain, resources)
     return CorpusNoise(noise, seed, tuple(outputs), tuple(outputs.values()), numbered)
 
 
 def split_bad_lines(data: bytes) -> tuple[list[tuple[int, str]], list[BadLine]]:
-    """Return the lines that can be noised, with their positions, and the bad lines."""
+    """Return the valid lines with their positions in the block, and the bad lines."""
     good, bad = [], []
     for place, raw in enumerate(data.removesuffix(b"\n").split(b"\n")):
         try:
@@ -365,14 +383,14 @@ def _line_problem(line: str) -> str:
     if not line or line.isspace():
         return "is blank"
     if "\0" in line:
-        return "holds a NUL character"
+        return "contains a NUL character"
     if len(line) > 2 * MAX_TOKENS and len(line.split()) > MAX_TOKENS:
-        return f"has {len(line.split())} tokens, more than {MAX_TOKENS}"
+        return f"has {len(line.split())} tokens. The maximum is {MAX_TOKENS}"
     return ""
 
 
 def position_lines(changed: NDArray[np.bool_], clean: TokenBatch) -> list[str]:
-    """Return for each line the places, from 0, of its changed tokens."""
+    """Return one line per clean line: the positions of its changed tokens, from 0."""
     at = np.flatnonzero(changed)
     words = np.empty(len(at), dtype=object)
     words[:] = list(map(str, clean.place[at].tolist()))

@@ -1,4 +1,4 @@
-"""Character-level noise: synthetic spelling errors, and words confused with others."""
+"""Character-level noise: random spelling errors, and words replaced from confusion sets."""
 
 from __future__ import annotations
 
@@ -25,51 +25,55 @@ DELETE, INSERT, REPLACE, SWAP = range(4)
 
 @dataclass(frozen=True)
 class SpellingNoise:
-    """Each letter of a word slips with one small probability: one of four slips, equally likely.
+    """Delete, insert, replace or swap characters, each of the four equally often.
 
-    It is deleted, has a random letter put before it, is replaced by one, or changes places
-    with the next (the last with the one before). Spaces stay, and a word keeps a letter: a
-    sole one is neither deleted nor swapped.
+    A random letter is inserted before the character or replaces it. A swap exchanges a character
+    with the next one, the last character with the previous one. Spaces never change. The only
+    character of a word is neither deleted nor swapped.
     """
 
-    rate: float = option(0.003, "chance of a slip per character, all four kinds together")
-    letters: str = option(string.ascii_lowercase, "what is put in, each as likely")
+    rate: float = option(0.003, "probability of an error per character, 0 to 1")
+    letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Words that are no words."""
+    """Special tokens that are never changed."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 1 or not self.letters:
             raise UsageError(
-                f"The rate of spelling noise is {self.rate}, from {len(self.letters)} letters; "
-                "expected a rate from 0 to 1 and at least one letter."
+                f"Spelling noise has rate {self.rate} and {len(self.letters)} letters. Expected a "
+                "rate from 0 to 1, and one letter or more."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the same words, some of them misspelt."""
+        """Return the same number of words, some of them misspelled."""
         tokens = clean.tokens.copy()
         sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ends = np.cumsum(sizes)
         letters = TokenBatch(np.repeat(np.arange(len(tokens)), sizes), clean.lengths_of(sizes))
-        hits = np.flatnonzero(draws.tokens(letters) < self.rate)[::-1]  # the last of a word first
-        slips = (4 * draws.tokens(letters, hits)).astype(np.int64).tolist()
+        # From right to left, because an edit shifts the positions after it.
+        hits = np.flatnonzero(draws.tokens(letters) < self.rate)[::-1]
+        edits = (4 * draws.tokens(letters, hits)).astype(np.int64).tolist()
         drawn = (len(self.letters) * draws.tokens(letters, hits)).astype(np.int64).tolist()
         words = letters.tokens[hits].tolist()
-        for hit, word, slip, letter in zip(hits.tolist(), words, slips, drawn, strict=True):
+        for hit, word, edit, letter in zip(hits.tolist(), words, edits, drawn, strict=True):
             if tokens[word] not in self.spared:
                 at = hit - int(ends[word] - sizes[word])
-                tokens[word] = misspell(tokens[word], at, slip, self.letters[letter])
+                tokens[word] = misspell(tokens[word], at, edit, self.letters[letter])
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
 
-def misspell(word: str, at: int, slip: int, letter: str) -> str:
-    """Return `word` with one slip at the letter `at`."""
-    if slip == INSERT:
+def misspell(word: str, at: int, edit: int, letter: str) -> str:
+    """Apply one edit to `word` at the character `at`.
+
+    `edit` is DELETE, INSERT, REPLACE or SWAP. `letter` is the letter to insert.
+    """
+    if edit == INSERT:
         return word[:at] + letter + word[at:]
-    if slip == REPLACE:
+    if edit == REPLACE:
         return word[:at] + letter + word[at + 1 :]
     if len(word) == 1:
         return word
-    if slip == DELETE:
+    if edit == DELETE:
         return word[:at] + word[at + 1 :]
     at = min(at, len(word) - 2)
     return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
@@ -77,26 +81,26 @@ def misspell(word: str, at: int, slip: int, letter: str) -> str:
 
 SUBSTITUTE, SWAP_WORDS, DELETE_WORD, INSERT_WORD = range(4)
 OPERATION_SHARES = (0.7, 0.1, 0.1, 0.1)
-"""How often each of the four happens to a chosen word, or to a letter of one."""
+"""Probabilities of the four operations, for words and for characters."""
 LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 
 
 @dataclass(frozen=True)
 class SpellNoise:
-    """Some words of each line are confused, moved, lost or joined by another; then some letters.
+    """Substitute words from confusion sets, swap, delete and insert words, then edit letters.
 
-    The share of words is drawn for each line from |N(`mean`, `deviation`)|. A word that is to
-    be substituted and has no confusion set stays; one that is swapped changes places with the
-    next, the last with the one before. Then `letter_words` of the words have
-    one letter changed by the same four operations.
+    The share of changed words is drawn for each line from |N(`mean`, `deviation`)|. A word without
+    a confusion set is not substituted. A swap exchanges a word with the next one, the last word
+    with the previous one. Then one letter is changed in a share `letter_words` of the words, by the
+    same four operations.
     """
 
     confusions: Mapping[str, Sequence[str]]
     unigrams: Unigrams
-    mean: float = option(0.15, "mean of the normal that gives the share of words changed")
-    deviation: float = option(0.2, "its standard deviation")
-    letter_words: float = option(0.1, "share of the words of which a letter is changed")
-    letters: str = option(string.ascii_lowercase, "what is put in, each as likely")
+    mean: float = option(0.15, "mean of the normal distribution of the share of changed words")
+    deviation: float = option(0.2, "standard deviation of that distribution, 0 or more")
+    letter_words: float = option(0.1, "share of words in which a letter is changed, 0 to 1")
+    letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
     ends: NDArray[np.float64] = field(
         init=False, default_factory=lambda: np.cumsum(OPERATION_SHARES)[:3]
     )
@@ -104,17 +108,18 @@ class SpellNoise:
     def __post_init__(self) -> None:
         if self.deviation < 0 or not 0 <= self.letter_words <= 1 or not self.letters:
             raise UsageError(
-                f"Spell noise has deviation {self.deviation} and letter share {self.letter_words}; "
-                "expected none below 0, a share of at most 1, and letters to put in."
+                f"Spell noise has deviation {self.deviation}, letter_words {self.letter_words} and "
+                f"{len(self.letters)} letters. Expected a deviation of 0 or more, letter_words "
+                "from 0 to 1, and one letter or more."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Change words, then letters."""
-        return self._words(clean, draws).then(self._letters, draws)
+        return self._change_words(clean, draws).then(self._change_letters, draws)
 
-    def _words(self, block: TokenBatch, draws: Random) -> NoisedBatch:
+    def _change_words(self, block: TokenBatch, draws: Random) -> NoisedBatch:
         operation = self._operations(draws.tokens(block))
-        operation[~self._chosen(block, draws)] = -1
+        operation[~self._choose_words(block, draws)] = -1
         gone = keep_one_per_line(block, operation == DELETE_WORD, draws)
         tokens = block.tokens.copy()
         self._substitute(block, tokens, np.flatnonzero(operation == SUBSTITUTE), draws)
@@ -132,8 +137,8 @@ class SpellNoise:
         drawn: NDArray[np.int64] = np.searchsorted(self.ends, uniform, side="right")
         return drawn
 
-    def _chosen(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
-        """Choose floor(p n) of the n words of each line, each as likely."""
+    def _choose_words(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
+        """Choose floor(p n) of the n words of each line, uniformly."""
         share = np.abs(self.mean + self.deviation * draws.normal_lines())
         wanted = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
         order = np.argsort((block.line << 32) + (draws.tokens(block) * 2**32).astype(np.int64))
@@ -150,8 +155,8 @@ class SpellNoise:
             if others:
                 tokens[place] = others[int(share * len(others))]
 
-    def _letters(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Change one letter of some words, by an operation and at a place of their own."""
+    def _change_letters(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
+        """Change one letter of some words, with a random operation at a random position."""
         tokens = clean.tokens.copy()
         words = np.flatnonzero(draws.tokens(clean) < self.letter_words)
         operations = self._operations(draws.tokens(clean, words)).tolist()

@@ -93,32 +93,32 @@ def _import_symspell() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Aspell:
-    """The program GNU Aspell, which has its own dictionaries.
+    """GNU Aspell, with its own dictionaries.
 
-    A spell checker suggests nothing for a correct word. So each word is written in a case that is
-    never correct ("tHEIR"), and the suggestions get the case of the word. Words of a script
-    without case have suggestions only if Aspell does not know them.
+    Aspell suggests nothing for a correct word. Words are therefore sent in a case that is never
+    correct ("tHEIR"), and the suggestions are converted to the case of the word. Words of a script
+    without case get suggestions only if they are not in Aspell's dictionary.
     """
 
     language: str = "en"
 
     def version(self) -> str:
-        """Return the version of aspell. The program and the language must be installed."""
+        """Return the version and the language. Raise an error if aspell is not installed."""
         if shutil.which("aspell") is None:
             raise MissingPackageError(
                 "aspell",
                 "The spell checker aspell",
-                f"apt install aspell aspell-{self.language} (or as your system names them); or use "
-                "symspell",
+                f"apt install aspell aspell-{self.language} (package names differ between "
+                "systems). Or use symspell",
             )
         first = self._ask("").partition("\n")[0]
         return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Send all words to one process, which ends each answer with a blank line."""
-        asked = [word[:1].lower() + word[1:].upper() for word in words]
-        lines = iter(self._ask("".join(f"^{word}\n" for word in asked)).split("\n")[1:])
-        for word, form in zip(words, asked, strict=True):
+        """Look up all words in one process. Aspell ends each answer with a blank line."""
+        queries = [word[:1].lower() + word[1:].upper() for word in words]
+        lines = iter(self._ask("".join(f"^{word}\n" for word in queries)).split("\n")[1:])
+        for word, form in zip(words, queries, strict=True):
             answers = list(takewhile(bool, lines))
             yield [match_case(word, other) for other in _parse_suggestions(form, answers)]
 
@@ -132,13 +132,15 @@ class Aspell:
                 check=True,
             )
         except subprocess.CalledProcessError as error:
-            said = error.stderr.decode("utf-8", "replace").strip()
-            raise DataError(f"aspell failed: {said or f'exit code {error.returncode}'}") from None
+            message = error.stderr.decode("utf-8", "replace").strip()
+            raise DataError(
+                f"aspell failed: {message or f'exit code {error.returncode}'}"
+            ) from None
         return done.stdout.decode("utf-8", "replace")
 
 
 def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
-    """Parse ``& word count offset: other, other``. Skip answers about a part of the word."""
+    """Parse ``& word count offset: other, other``. Skip answers for a part of the word."""
     for answer in answers:
         head, _, others = answer.partition(": ")
         if head.split()[:2] == ["&", word]:
@@ -147,12 +149,12 @@ def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
 
 
 BATCH_WORDS = 500
-"""Words that are looked up at a time."""
+"""Number of words looked up per batch."""
 
 
 @dataclass(frozen=True)
 class ConfusionFinder:
-    """Returns the confusion sets of words. It can be pickled."""
+    """Picklable function that returns the confusion sets of a batch of words."""
 
     checker: SpellChecker
     max_candidates: int = 20
@@ -160,12 +162,12 @@ class ConfusionFinder:
     """Allowed candidates (None: all)."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return the words that have candidates, with the candidates."""
+        """Return pairs of a word and its candidates. Skip words without candidates."""
         found = zip(words, self.checker.suggestions(words), strict=True)
-        sets = ((word, self._kept(word, others)) for word, others in found)
+        sets = ((word, self._select(word, others)) for word, others in found)
         return [(word, others) for word, others in sets if others]
 
-    def _kept(self, word: str, others: Sequence[str]) -> list[str]:
+    def _select(self, word: str, others: Sequence[str]) -> list[str]:
         kept = (
             other
             for other in dict.fromkeys(others)
@@ -180,7 +182,7 @@ class ConfusionFinder:
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
-    """Return the words with letters, without digits, and with this count or more."""
+    """Return the words that have letters, no digits, and a count of `min_count` or more."""
     return {
         word: count
         for word, count in sorted(counts.items())
@@ -189,7 +191,7 @@ def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]
 
 
 def word_batches(words: Mapping[str, int]) -> list[list[str]]:
-    """Return batches of the words that get a confusion set: of two letters or more."""
+    """Return the words of two letters or more, which get a confusion set, in batches."""
     long = [word for word in words if _letters(word) > 1]
     return [long[at : at + BATCH_WORDS] for at in range(0, len(long), BATCH_WORDS)]
 
@@ -208,15 +210,15 @@ def build_confusion_sets(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the confusable words of each word of a vocabulary.
+    """Return a confusion set for each word of a vocabulary.
 
     Args:
-        counts: words with their counts; words of two letters or more, without digits, get a set
+        counts: counts by word; words of two letters or more, without digits, get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
-        max_candidates: max words of a set, 1 or more
-        min_count: skip rarer words, 1 or more
-        keep_unknown: keep suggestions that are not among the words
-        executor: where to work (default: this process)
+        max_candidates: max size of a set, 1 or more
+        min_count: min count of a word, 1 or more
+        keep_unknown: keep suggestions outside the vocabulary
+        executor: `Executor` for the batches (default: this process)
         progress: called with the number of words done
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
@@ -240,14 +242,15 @@ def build_confusion_sets(
 
 @dataclass(frozen=True)
 class ConfusionSetsSummary:
-    """Counts of a file of confusion sets."""
+    """Result of `build_confusion_sets_file`."""
 
     signature: Signature
     words: int
-    """Words of two letters or more."""
+    """Number of words looked up, of two letters or more."""
     sets: int
+    """Number of words with a confusion set."""
     confusions: int
-    """Words of all sets."""
+    """Total size of the sets."""
 
 
 def build_confusion_sets_file(
@@ -263,19 +266,19 @@ def build_confusion_sets_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> ConfusionSetsSummary:
-    """Write the confusion sets of the words of texts.
+    """Build confusion sets for the words of text files and write them to a file.
 
     Args:
-        inputs: texts, tokens separated by spaces, ``.gz`` by suffix
-        output: lines of a word, a tab, and confusable words separated by spaces
-        counts: a file of words and counts instead of texts
-        aspell: the language of Aspell's dictionary (default: SymSpell with the words)
-        max_candidates: as for `build_confusion_sets`
-        min_count: as for `build_confusion_sets`
-        keep_unknown: as for `build_confusion_sets`
-        overwrite: replace the output
-        executor: where to work (default: this process)
-        progress: called with the number of lines and of words done
+        inputs: tokenized text files, gzip if the name ends with ``.gz``
+        output: file with one line per set: word, tab, confusable words separated by spaces
+        counts: file of words and counts, instead of text files
+        aspell: language of Aspell's dictionary (default: use SymSpell)
+        max_candidates: max size of a set, 1 or more
+        min_count: min count of a word, 1 or more
+        keep_unknown: keep suggestions outside the vocabulary, only with `aspell`
+        overwrite: replace an existing output
+        executor: `Executor` for the batches (default: this process)
+        progress: called with the number of lines counted and of words done
     """
     _check_arguments(inputs, counts, output, overwrite, keep_unknown and aspell is None)
     files = [*inputs, *([counts] if counts else [])]
@@ -289,7 +292,7 @@ def build_confusion_sets_file(
                 f"There is no word of two letters or more with a count of {min_count} or more in "
                 f"{', '.join(map(str, files))}."
             )
-        checker.version()  # an error if it is not installed, before any work
+        checker.version()  # fail early if the spell checker is not installed
         with atomic_lines(output) as file:
             sets = build_confusion_sets(
                 words,
@@ -320,9 +323,9 @@ def _check_arguments(
     is_unsupported: bool,
 ) -> None:
     if bool(inputs) == bool(counts):
-        raise UsageError("Name texts to take words from, or a file of `counts`.")
+        raise UsageError("Expected either text files to count words in, or a file of `counts`.")
     if is_unsupported:
-        raise UsageError("SymSpell only suggests words of the texts. Use aspell.")
+        raise UsageError("SymSpell only suggests words of the vocabulary. Use aspell instead.")
     if output.resolve() in {path.resolve() for path in (*inputs, counts) if path}:
         raise UsageError(f"{output} is an input. Choose another file for `output`.")
     if output.exists() and not overwrite:
@@ -340,7 +343,7 @@ def _count_words(paths: Sequence[Path], progress: ProgressFactory) -> Counter[st
 
 
 def write_confusion_sets(path: Path, sets: Mapping[str, Sequence[str]]) -> None:
-    """Write a line for each set: the word, a tab, and the confusable words."""
+    """Write one line per set: the word, a tab, and the confusable words separated by spaces."""
     with atomic_lines(path) as file:
         file.writelines(_format_sets(sets))
 
@@ -350,7 +353,7 @@ def _format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def read_confusion_sets(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read a file of `build_confusion_sets_file`, or one written by hand."""
+    """Read a file in the format of `write_confusion_sets`."""
     sets: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, tab, rest = line.partition("\t")
@@ -361,7 +364,7 @@ def read_confusion_sets(path: Path) -> dict[str, tuple[str, ...]]:
         elif word.split() != [word]:
             problem = f"begins with {word!r}. Expected a word without spaces"
         elif any(other.split() != [other] for other in others):
-            problem = "has no words after the tab, or words not separated by one space"
+            problem = "has no words after the tab, or words not separated by single spaces"
         elif word in others:
             problem = f"has {word!r} among its own confusions"
         elif word in sets:

@@ -1,8 +1,8 @@
-"""A small list of learner words for who has no corpus of corrected English.
+"""Built-in learner errors of English, the default of `LearnerNoise`.
 
-It was made by hand for this project, by judgement of what learners confuse: none of its numbers
-was counted anywhere. What ``fairseq-ssl learner-errors`` counts in a real corpus is better. Its
-numbers of errors and their kinds are those of PIE's appendix A.3.
+The word counts are estimates written for this project, not counts of a corpus. Counts from a
+corrected corpus (``fairseq-ssl learner-errors``) are more realistic. The distributions of the
+number and of the kinds of errors are from PIE's appendix A.3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ADDED = """
 20 because but or if when what : ; - much many such other own
 10 only even most too then now just both over
 """
-"""What is often written and not wanted, after how often."""
+"""Words that learners add, as lines of a count and the words with this count."""
 
 OMITTED = """
 1400 the
@@ -46,7 +46,7 @@ OMITTED = """
 20 or but if any into then should could than your its ?
 10 because being these those most only while own time people " ' !
 """
-"""What is often left out and wanted, after how often."""
+"""Words that learners omit, as lines of a count and the words with this count."""
 
 REPLACED = """
 the a 60 this 20 an 10 their 10 these 5 that 5 our 3 its 3
@@ -147,15 +147,15 @@ everyday every 5
 ; , 20
 : , 10 ; 5
 """
-"""What is often written for the first word of a line, each with how often."""
+"""Words that learners write instead of the first word of the line, each with its count."""
 
 
-def _counts(text: str) -> dict[str, int]:
+def _parse_counts(text: str) -> dict[str, int]:
     lines = (line.split() for line in text.strip().splitlines())
     return {word: int(count) for count, *words in lines for word in words}
 
 
-def _pairs(text: str) -> dict[str, dict[str, int]]:
+def _parse_pairs(text: str) -> dict[str, dict[str, int]]:
     lines = (line.split() for line in text.strip().splitlines())
     return {
         word: dict(zip(others[::2], map(int, others[1::2]), strict=True)) for word, *others in lines
@@ -163,9 +163,9 @@ def _pairs(text: str) -> dict[str, dict[str, int]]:
 
 
 DEFAULT_ERRORS = LearnerErrors(
-    deleted=_counts(ADDED),
-    missing=_counts(OMITTED),
-    replaced=_pairs(REPLACED),
+    deleted=_parse_counts(ADDED),
+    missing=_parse_counts(OMITTED),
+    replaced=_parse_pairs(REPLACED),
     errors=(5, 7, 25, 35, 28),
     kinds=dict(zip(ERROR_KINDS, (30, 25, 25, 20), strict=True)),
 )

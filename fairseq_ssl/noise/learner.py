@@ -1,4 +1,4 @@
-"""LearnerNoise: errors as learners of English make them (PIE, appendix A.3, figure 4)."""
+"""Noise that imitates errors of English learners (PIE, appendix A.3, figure 4)."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from fairseq_ssl.text.specs import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
-"""What a line gets that has no word for an error, in the order in which they are tried."""
+"""Fallbacks (error, replacement) for lines without a suitable word, in the order of the checks."""
 
 
 @dataclass(frozen=True)
 class LearnerNoise:
-    """A few errors in each line: words left out, put in or replaced, verbs in another form.
+    """Omit, insert and replace words, and change verb forms, as in errors of English learners.
 
-    How many is drawn from `errors`, the kind of each from `shares`; the second error befalls
-    what the first has left. An append error (what is left out has to be appended) drops the
-    word at a random place, but not the last that a line has. A delete error puts a word
-    that learners often write too much before, between or after the words. A replace error
-    does both: such a word stands for the one at a random place. A verb error gives another
-    form to one of the words that can be a verb, each as likely; a line without any gets a
-    replace error in its place, as in the code of the paper's authors. That a word is drawn
-    which the line has there anyway is not prevented.
+    The number of errors of a line is drawn from `errors`, the kind of each error from `shares`.
+    Errors are applied one after another. Kinds are named after the correction, as in PIE:
 
-    `listed` is what that code does where the paper speaks of random places: only words that
-    learners often leave out are dropped, and only words that they often replace are, by
-    what they wrote. A line without the first loses nothing; one without the second gets a
-    verb error, once.
+    - append: delete the word at a random position, unless it is the only word of the line
+    - delete: insert a word that learners often add, at a random position
+    - replace: replace the word at a random position by a word that learners often add
+    - verb: replace a random verb by another form of the verb. A line without a verb gets a replace
+      error, as in the authors' code.
+
+    A drawn word can be the word that it replaces.
+
+    `listed` follows the authors' code instead of the paper, which chooses random positions. Append
+    errors then delete only words that learners often omit. Replace errors change only words that
+    learners often replace, into the words that they write. A line without a word for an append
+    error stays unchanged. A line without a word for a replace error gets a verb error.
     """
 
     learner_errors: LearnerErrors = DEFAULT_ERRORS
-    listed: bool = option(
-        False, "errors only in words of the learner word list, not in any; true or false"
-    )
+    listed: bool = option(False, "errors only at words of the learner error counts, true or false")
     measured: bool = option(
-        False, "number and kinds of errors as in the learner word list, not the paper's"
+        False, "number and kinds of errors from the learner error counts, true or false"
     )
     errors: tuple[float, ...] = (0.05, 0.07, 0.25, 0.35, 0.28)
-    """The chance that a line has 0, 1, 2, ... errors."""
+    """Probabilities of 0, 1, 2, ... errors in a line."""
     shares: tuple[float, ...] = (0.30, 0.25, 0.25, 0.20)
-    """How often each is one of append, verb, replace and delete."""
+    """Probabilities of append, verb, replace and delete errors."""
     forms: VerbForms = field(init=False, repr=False, compare=False, default_factory=VerbForms)
 
     def __post_init__(self) -> None:
@@ -61,18 +61,18 @@ class LearnerNoise:
         _check("kinds of errors", self.shares, 4)
         if self.measured and not (any(self.learner_errors.errors) and self._kinds_measured):
             raise UsageError(
-                "The learner words hold no number or no kind of errors to go by. Count them in "
-                "a corpus with errors: fairseq-ssl learner-errors"
+                "The learner errors have no counts of `errors` or `kinds`, which measured=true "
+                "needs. Create a file with these counts: fairseq-ssl learner-errors"
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Give each line its errors, one after another."""
+        """Draw the number of errors of each line, then add the errors one after another."""
         errors = self.learner_errors.errors if self.measured else self.errors
         shares = self._kinds_measured if self.measured else self.shares
-        number = _drawn(errors, draws.lines())
+        number = _sample(errors, draws.lines())
         noisy = unchanged(clean)
         for before in range(len(errors) - 1):
-            noisy = noisy.then(partial(self._one_more, number > before, shares), draws)
+            noisy = noisy.then(partial(self._add_error, number > before, shares), draws)
         return noisy
 
     @property
@@ -85,7 +85,7 @@ class LearnerNoise:
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[str], list[int]]]:
-        """What is written for a word, and the sums of how often."""
+        """Replacements of each word, with their cumulative counts."""
         return {
             word: (list(others), list(accumulate(others.values())))
             for word, others in self.learner_errors.replaced.items()
@@ -93,26 +93,26 @@ class LearnerNoise:
 
     @cached_property
     def _fits(self) -> Mapping[int, Callable[[str], Any]]:
-        """Tell which words an error can befall; for what is not here, all."""
+        """Predicates of the words that an error applies to. Other errors apply to all words."""
         fits: dict[int, Callable[[str], Any]] = {VERB: self.forms.__getitem__}
         if self.listed:
             fits[APPEND] = self.learner_errors.missing.__contains__
             fits[REPLACE] = self._written.__contains__
         return fits
 
-    def _one_more(
-        self, erring: NDArray[np.bool_], shares: Sequence[float], block: TokenBatch, draws: Random
+    def _add_error(
+        self, selected: NDArray[np.bool_], shares: Sequence[float], block: TokenBatch, draws: Random
     ) -> NoisedBatch:
-        """Introduce an error into each line that errs (figure 4, inside the loop)."""
-        kind = _drawn(shares, draws.lines())
+        """Add one error to each of the selected lines (figure 4, body of the loop)."""
+        kind = _sample(shares, draws.lines())
         share_of_line, share_of_words = draws.lines(), draws.lines()
-        kind[~erring | (block.lengths == 0) | ((kind == APPEND) & (block.lengths == 1))] = NONE
-        place = self._places(block, kind, share_of_line)
+        kind[~selected | (block.lengths == 0) | ((kind == APPEND) & (block.lengths == 1))] = NONE
+        place = self._choose_positions(block, kind, share_of_line)
         tokens = block.tokens.copy()
         self._rewrite(tokens, place, kind, share_of_words)
         put_in = self._spurious.at(share_of_words[kind == DELETE])
         origin = np.insert(np.arange(len(tokens)), place[kind == DELETE], -1)
-        left = np.ones(len(tokens) + 1, dtype=np.bool_)  # its last stands for what is put in
+        left = np.ones(len(tokens) + 1, dtype=np.bool_)  # the last entry is for origin -1
         left[place[kind == APPEND]] = False
         origin = origin[left[origin]]
         tokens = tokens[origin]
@@ -120,10 +120,13 @@ class LearnerNoise:
         lengths = block.lengths + (kind == DELETE) - (kind == APPEND)
         return NoisedBatch(TokenBatch(tokens, lengths), origin)
 
-    def _places(
+    def _choose_positions(
         self, block: TokenBatch, kind: NDArray[np.int64], share: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Choose the token of each line's error; changes `kind` where the line has none for it."""
+        """Choose the token of the error in each line.
+
+        If no token of a line is suitable, change the line's entry of `kind` to the fallback.
+        """
         room = block.lengths + (kind == DELETE)
         place: NDArray[np.int64] = block.ends - block.lengths + (share * room).astype(np.int64)
         settled = kind == DELETE
@@ -132,7 +135,7 @@ class LearnerNoise:
             if error not in self._fits:
                 settled |= lines
                 continue
-            found = _one_that_fits(block, lines, self._fits[error], share)
+            found = _choose_fitting_token(block, lines, self._fits[error], share)
             here = found >= 0
             place[here] = found[here]
             settled |= here
@@ -146,7 +149,7 @@ class LearnerNoise:
         kind: NDArray[np.int64],
         share: NDArray[np.float64],
     ) -> None:
-        """Put other words in the places of verb and replace errors."""
+        """Replace the tokens of verb and replace errors in place."""
         verbs, replaced = kind == VERB, kind == REPLACE
         for at, part in zip(place[verbs].tolist(), share[verbs].tolist(), strict=True):
             forms = self.forms[tokens[at]]
@@ -167,25 +170,25 @@ def _check(what: str, chances: Sequence[float], length: int | None) -> None:
         or abs(sum(chances) - 1) > 1e-6
     ):
         raise UsageError(
-            f"The chances of {what} are {list(chances)}; expected {wanted} from 0 to 1 with a sum "
-            "of 1."
+            f"The probabilities of {what} are {list(chances)}. Expected {wanted} from 0 to 1 that "
+            "sum to 1."
         )
 
 
-def _drawn(weights: Sequence[float], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return for each number in [0, 1) one of 0, 1, ..., as often as it weighs."""
+def _sample(weights: Sequence[float], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Map each number in [0, 1) to an index of `weights`, in proportion to the weights."""
     up_to = np.cumsum(weights)
     drawn: NDArray[np.int64] = np.searchsorted(up_to[:-1], uniform * up_to[-1], side="right")
     return drawn
 
 
-def _one_that_fits(
+def _choose_fitting_token(
     block: TokenBatch,
     lines: NDArray[np.bool_],
     fits: Callable[[str], Any],
     share: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Choose of each of these lines one of the tokens that fit; -1 elsewhere."""
+    """Choose a token for which `fits` is true in each of `lines`; -1 if a line has none."""
     at = np.flatnonzero(np.repeat(lines, block.lengths))
     fit = np.fromiter(map(bool, map(fits, block.tokens[at].tolist())), np.bool_, len(at))
     line = np.repeat(np.flatnonzero(lines), block.lengths[lines])

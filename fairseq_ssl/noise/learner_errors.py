@@ -1,4 +1,4 @@
-"""Errors that learners of English make, counted in a corpus: words added, omitted and confused."""
+"""Counts of errors of English learners in a corrected corpus: words added, omitted, replaced."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fairseq_ssl.signature import Signature, json_text
 from fairseq_ssl.text.tokenization import match_case
 
 MAX_FORMS = 1_000_000
-"""Size of the cache of words."""
+"""Max number of words in the cache of `VerbForms`."""
 
 
 class VerbForms(dict[str, tuple[str, ...]]):
-    """For each word, the other forms of the same verb; empty if it is not a verb.
+    """The other forms of a verb, looked up by word; empty if the word is not a verb.
 
-    Every word that can be a verb is one ("people", "well"). A form of two verbs ("saw") has the
-    forms of both. The forms have the case of the word. Words with other characters than letters
-    ("'s") are not verbs.
+    Every word that can be a verb counts as a verb ("people", "well"). A form of two verbs ("saw")
+    gets the forms of both. The forms have the case of the word. Words with characters other than
+    letters ("'s") have no forms.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class VerbForms(dict[str, tuple[str, ...]]):
 
 @contextmanager
 def _without_spacy() -> Iterator[None]:
-    """Hide spaCy, which lemminflect would import, and with it torch, which takes seconds."""
+    """Hide spaCy from lemminflect, because importing it imports torch, which takes seconds."""
     sys.meta_path.insert(0, _NoSpacy)
     try:
         yield
@@ -74,37 +74,37 @@ class _NoSpacy:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """Find no module. Leave other names to the next finders."""
+        """Raise ModuleNotFoundError for spaCy. Other modules are left to the next finders."""
         if name == "spacy":
             raise ModuleNotFoundError(name)
 
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")
-"""Kinds of errors, by the correction that they need."""
+"""Kinds of errors, named after the correction."""
 MAX_ERRORS = 4
-"""Lines with more errors are counted as having this number."""
+"""Lines with more errors are counted as lines with this number."""
 MAX_GRAM_TOKENS = 1000
-"""Longer pairs are skipped."""
+"""Max tokens of a line. Pairs with a longer line are skipped."""
 
 
 @dataclass(frozen=True)
 class LearnerErrors:
-    """Counts of the words of learners' errors, and of errors."""
+    """Counts of learner errors, by word, by line and by kind."""
 
     deleted: Mapping[str, int]
-    """Words that writers added, and correctors deleted."""
+    """Counts of words that writers added and correctors deleted."""
     missing: Mapping[str, int]
-    """Words that writers omitted, and correctors inserted."""
+    """Counts of words that writers omitted and correctors inserted."""
     replaced: Mapping[str, Mapping[str, int]]
-    """For each correct word, the words written instead, between correct words, without forms of
-    the same verb."""
+    """Counts by correct word and written word. Only single words between correct words are
+    counted, without forms of the same verb."""
     errors: tuple[int, ...]
-    """Lines with 0, 1, 2, 3, and 4 or more errors."""
+    """Number of lines with 0, 1, 2, 3, and 4 or more errors."""
     kinds: Mapping[str, int]
-    """Errors of each of `ERROR_KINDS`."""
+    """Number of errors of each of `ERROR_KINDS`."""
 
     def common(self, min_count: int) -> LearnerErrors:
-        """Return the errors without words, and pairs of words, that are rarer."""
+        """Return the errors without words, and pairs of words, with a lower count."""
         pairs = {word: _frequent(others, min_count) for word, others in self.replaced.items()}
         return LearnerErrors(
             _frequent(self.deleted, min_count),
@@ -115,7 +115,7 @@ class LearnerErrors:
         )
 
     def write(self, path: Path, signature: Signature) -> None:
-        """Write the counts as JSON, the most frequent first, after the signature."""
+        """Write the signature and the counts as JSON, words in order of decreasing count."""
         weight = {word: sum(others.values()) for word, others in self.replaced.items()}
         content = {
             "signature": str(signature),
@@ -130,18 +130,18 @@ class LearnerErrors:
 
     @classmethod
     def read(cls, path: Path) -> LearnerErrors:
-        """Read a file of `write`, or one written by hand."""
+        """Read a file in the format of `write`."""
         content = _read_json(path)
         _check_names(path, content)
         errors = content["errors"]
         if not (isinstance(errors, list) and errors and all(map(_is_count, errors))):
             raise _value_error(
-                path, "errors", errors, "a list of counts: lines with 0, 1, 2, ... errors"
+                path, "errors", errors, "a list of counts of lines with 0, 1, 2, ... errors"
             )
         _check_counts(path, "kinds", content["kinds"])
         if set(content["kinds"]) != set(ERROR_KINDS):
             raise _value_error(
-                path, "kinds", content["kinds"], f"a count of each of {', '.join(ERROR_KINDS)}"
+                path, "kinds", content["kinds"], f"a count for each of {', '.join(ERROR_KINDS)}"
             )
         for name in ("deleted", "missing"):
             _check_counts(path, name, content[name])
@@ -162,7 +162,7 @@ _NAMES = [field.name for field in fields(LearnerErrors)]
 
 
 class LearnerErrorCounter:
-    """Counts the errors in pairs of a written and a corrected line."""
+    """Counter of the errors in pairs of a written and a corrected line."""
 
     def __init__(self) -> None:
         distance = import_optional("rapidfuzz.distance", "Comparing lines", "noise")
@@ -174,10 +174,10 @@ class LearnerErrorCounter:
         self._errors = [0] * (MAX_ERRORS + 1)
         self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
-        """Skipped pairs: one side has no words, or too many."""
+        """Number of skipped pairs, with an empty line or a line of too many tokens."""
 
     def add(self, written: str, corrected: str) -> None:
-        """Count the errors of a pair, by the fewest insertions, deletions and substitutions."""
+        """Count the errors of a pair, aligned with the minimum edit distance."""
         source, target = written.split(), corrected.split()
         if not source or not target:
             self.blank += 1
@@ -200,20 +200,21 @@ class LearnerErrorCounter:
     def _compare(self, source: list[str], target: list[str]) -> int:
         """Return the number of errors. As in the noise, each different word is one error."""
         operations = self._operations(source, target)
-        stretches = groupby(operations, key=lambda part: part.tag == "equal")
+        spans = groupby(operations, key=lambda part: part.tag == "equal")
         return sum(
-            self._stretch(
+            self._count_span(
                 source[parts[0].src_start : parts[-1].src_end],
                 target[parts[0].dest_start : parts[-1].dest_end],
             )
-            for equal, parts in ((equal, list(parts)) for equal, parts in stretches)
+            for equal, parts in ((equal, list(parts)) for equal, parts in spans)
             if not equal
         )
 
-    def _stretch(self, written: list[str], correct: list[str]) -> int:
-        """Count the words between equal words.
+    def _count_span(self, written: list[str], correct: list[str]) -> int:
+        """Count the errors of a span between equal words.
 
-        Words correspond if there is one on each side, or one is a form of the other's verb.
+        A correct word that is a form of a written verb is a verb error. A replacement is recorded
+        only if there is a single word on each side.
         """
         replaced = min(len(written), len(correct))
         verbs = sum(not set(written).isdisjoint(self._forms[word]) for word in correct)
@@ -231,11 +232,11 @@ class LearnerErrorCounter:
 
 
 def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -> LearnerErrors:
-    """Count the errors of learners in corrected text.
+    """Count the learner errors in corrected text.
 
     Args:
-        pairs: written and corrected lines, tokens separated by spaces
-        min_count: leave out rarer words, and rarer pairs of words
+        pairs: pairs of a written and a corrected line, tokens separated by spaces
+        min_count: min count of a word, or of a pair of words, 1 or more
 
     >>> errors = count_learner_errors([("I like the nature", "I like nature")])
     >>> errors.deleted, errors.kinds["delete"]
@@ -249,15 +250,15 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
 
 @dataclass(frozen=True)
 class LearnerErrorsSummary:
-    """The errors of a corpus."""
+    """Result of `count_learner_errors_file`."""
 
     signature: Signature
     errors: LearnerErrors
-    """Errors without rare words."""
+    """Counts without rare words."""
     blank: int
-    """Skipped pairs with a blank side."""
+    """Number of skipped pairs with a blank line."""
     long: int
-    """Skipped pairs with more than `MAX_GRAM_TOKENS` tokens."""
+    """Number of skipped pairs with a line of more than `MAX_GRAM_TOKENS` tokens."""
 
 
 def count_learner_errors_file(
@@ -268,14 +269,14 @@ def count_learner_errors_file(
     min_count: int = 2,
     progress: ProgressFactory = silent_progress,
 ) -> LearnerErrorsSummary:
-    """Write the counts of the errors of learners in a corrected corpus.
+    """Count the learner errors in a corrected corpus and write them to a file.
 
     Args:
-        source: the text as written, ``.gz`` by suffix
-        target: the corrected lines
-        output: a JSON file for `LearnerErrors.read`
-        min_count: leave out rarer words, and rarer pairs of words; the numbers of errors are of
-            all words
+        source: text as written, gzip if the name ends with ``.gz``
+        target: corrected text
+        output: JSON file, for `LearnerErrors.read`
+        min_count: min count of a word, or of a pair of words, 1 or more; rarer words still count
+            in the numbers of errors
         progress: called with the number of pairs done
     """
     if min_count < 1:
@@ -293,9 +294,9 @@ def count_learner_errors_file(
         common = counted.common(min_count)
         if not common.deleted:
             raise DataError(
-                f"No word that {target} lacks occurs {min_count} times or more in {source}, so "
-                "there is no word to insert. Expected the text as written first, then the "
-                "corrected text. A lower `min_count` keeps rarer words."
+                f"No word is deleted {min_count} times or more between {source} and {target}, so "
+                "the noise would have no word to insert. Expected the text as written first, then "
+                "the corrected text. Use a lower `min_count` to keep rarer words."
             )
         numbers = {"min_count": min_count, "pairs": sum(counted.errors)}
         files = {"source": str(source), "target": str(target)}
@@ -307,22 +308,21 @@ def count_learner_errors_file(
 def _check_counted(
     source: Path, target: Path, counter: LearnerErrorCounter, counted: LearnerErrors
 ) -> None:
-    """Reject a corpus without an error."""
+    """Raise DataError if the corpus has no errors."""
     pairs = sum(counted.errors)
     if sum(counted.kinds.values()):
         return
     if pairs:
         raise DataError(
-            f"{source} and {target} are the same in all of {pairs} pairs, so there is no error to "
-            "count. Expected the text as written, and its corrected lines."
+            f"{source} and {target} are equal in all {pairs} pairs. Expected the text as written, "
+            "and its corrected lines."
         )
     if counter.blank + counter.long:
         raise DataError(
-            f"No pair of {source} and {target} has words on both sides, at most "
-            f"{MAX_GRAM_TOKENS} on each: {counter.blank} have a blank side, {counter.long} are "
-            "longer."
+            f"All pairs of {source} and {target} were skipped: {counter.blank} have a blank line, "
+            f"{counter.long} have more than {MAX_GRAM_TOKENS} tokens in a line."
         )
-    raise DataError(f"{source} is empty. Expected a sentence or more.")
+    raise DataError(f"{source} is empty. Expected one sentence or more.")
 
 
 def _frequent(counts: Mapping[str, int], min_count: int) -> dict[str, int]:
@@ -366,12 +366,12 @@ def _check_names(path: Path, content: Mapping[str, Any]) -> None:
     for name in _NAMES:
         if name not in content:
             close = get_close_matches(name, content, n=1)
-            hint = f" Is {close[0]!r} meant to be it?" if close else ""
+            hint = f" Is {close[0]!r} a misspelling of it?" if close else ""
             raise DataError(f"{path} has no {name!r}. Expected {', '.join(_NAMES)}.{hint}")
 
 
 def _check_counts(path: Path, name: str, counts: Any) -> None:
-    """Reject anything but words with their counts."""
+    """Raise DataError unless `counts` maps words to counts."""
     if not isinstance(counts, dict):
         raise _value_error(path, name, counts, "words, each with its count")
     for word, count in counts.items():

@@ -48,40 +48,44 @@ from fairseq_ssl.text.vocabulary import count_words, read_counts, write_counts
 
 TOTALS = ("lines", "skipped", "tokens", "changed")
 BLOCKS = 8
-"""Blocks that a process reads and noises at a time."""
+"""Number of blocks per task of a worker process."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class NoiseSummary:
-    """Counts of a noised text."""
+    """Result of `noise_file`."""
 
     signature: Signature
     outputs: tuple[Path, ...]
     lines: int
-    """Lines of the input, with skipped lines."""
+    """Number of input lines, including skipped lines."""
     skipped: int
     tokens: int
-    """Tokens of the clean text."""
+    """Number of tokens of the clean lines."""
     changed: int
-    """Clean tokens that are deleted, replaced or moved."""
+    """Number of clean tokens that are deleted, replaced or moved."""
 
 
 @dataclass(frozen=True)
 class NoiseResources:
-    """What noises need besides their options."""
+    """Word counts and other data that noises need besides their options."""
 
     counts: Mapping[str, int] | Path | None = None
-    """Word counts to draw words by, or a file such as fairseq's ``dict.txt`` (default: counted in
-    the text)."""
+    """Word counts for sampling words, or a file such as fairseq's ``dict.txt`` (default: count
+    the words of the text)."""
     confusion_sets: Mapping[str, Sequence[str]] | Path | None = None
-    """For ``spell``: confusable words of each word, or a file of `build_confusion_sets_file`."""
+    """Confusable words of each word for ``spell``, or a file of `build_confusion_sets_file`."""
     learner_errors: LearnerErrors | Path | None = None
-    """For ``learner``: errors counted in a corpus, or their file (default: a built-in list)."""
+    """Error counts for ``learner``, or a file of `count_learner_errors_file` (default: built-in
+    counts)."""
     mask_token: str = "<mask>"
 
     def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
-        """Return the arguments of the noises; `counts` are those of the text."""
+        """Return the resources by the names of the noises' fields.
+
+        `counts` are the word counts, from `self.counts` or from the text.
+        """
         needs = set().union(*(spec.needs for spec in method))
         loaded: dict[str, Any] = {
             "mask_token": self.mask_token,
@@ -109,7 +113,7 @@ class NoiseResources:
         return loaded
 
     def fingerprints(self) -> dict[str, str | None]:
-        """Return a digest of each file."""
+        """Return a digest of each resource, None for defaults."""
         names = ("counts", "confusion_sets", "learner_errors")
         return {name: _digest(getattr(self, name)) for name in names}
 
@@ -117,13 +121,13 @@ class NoiseResources:
 def add_noise(
     lines: Iterable[str], method: str, *, seed: int = 1, resources: NoiseResources | None = None
 ) -> list[str]:
-    """Return the lines with noise: what `noise_file` writes for a file of these lines.
+    """Return noisy lines, the same as `noise_file` writes for a file of these lines.
 
     Args:
         lines: clean lines, tokens separated by spaces
-        method: a noise with options, or several: ``direct``, ``denoise:mean=0.3,spelling``
-        seed: the same seed gives the same noise
-        resources: word counts, confusion sets, learner errors, the mask token
+        method: one or more noises with options: ``direct``, ``denoise:mean=0.3,spelling``
+        seed: random seed, 0 or more
+        resources: word counts, confusion sets, learner errors, mask token
 
     >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)
     ['cat dog sat on on <mask>', 'a barked']
@@ -139,7 +143,7 @@ def add_noise(
         counts.update(resources.counts or count_words_of(data))
     specs = parse_noise(method)
     noise = corpus_noise(specs, resources.load(specs, counts), seed, {"noisy": False})
-    made: list[bytes | Path] = []
+    chunks: list[bytes | Path] = []
     count = 0
     for block in byte_blocks(io.BytesIO(data)):
         result = noise(block)
@@ -147,13 +151,13 @@ def add_noise(
             bad = result.bad[0]
             raise DataError(f"Line {count + bad.place} {bad.what}.")
         count += result.lines
-        made.extend(result.outputs)
-    noisy = b"".join(chunk for chunk in made if isinstance(chunk, bytes))
+        chunks.extend(result.outputs)
+    noisy = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))
     return noisy.decode("utf-8").split("\n")[:-1]
 
 
 def count_words_of(data: bytes) -> Counter[str]:
-    """Count the words of a text."""
+    """Count the words of a UTF-8 text, block by block."""
     counts: Counter[str] = Counter()
     for block in byte_blocks(io.BytesIO(data)):
         counts.update(count_words(block))
@@ -175,22 +179,22 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Write a text with noise. Return None if an earlier run has written it.
+    """Add noise to a text file. Return None if the outputs are already complete.
 
-    The output is the same for any number of processes and shards. An interrupted run resumes.
+    The output does not depend on the number of processes and shards. Interrupted runs resume.
 
     Args:
-        source: clean text, tokens separated by spaces, ``.gz`` by suffix; None: stdin
-        output: the noisy text, a file (``.gz`` by suffix) or a binary stream
-        method: a noise with options, or several: ``direct``, ``denoise:mean=0.3,spelling``
-        seed: 0 or more
-        clean: write the clean lines too, aligned with the noisy lines
-        changed_positions: write the positions of the changed clean tokens of each line
-        resources: word counts, confusion sets, learner errors, the mask token
-        skip_bad_lines: skip lines that cannot be noised, which are an error otherwise
-        shard: (i, n) for the i-th of n parts of the source; outputs are named after the part
-        executor: where to work (default: this process)
-        overwrite: replace the outputs
+        source: clean tokenized text, gzip if the name ends with ``.gz``; None for stdin
+        output: noisy text, a file (gzip if the name ends with ``.gz``) or a binary stream
+        method: one or more noises with options: ``direct``, ``denoise:mean=0.3,spelling``
+        seed: random seed, 0 or more
+        clean: output file of the clean lines, aligned with the noisy lines
+        changed_positions: output file of the positions of changed clean tokens, one line per line
+        resources: word counts, confusion sets, learner errors, mask token
+        skip_bad_lines: skip lines that cannot be noised, instead of raising an error
+        shard: (i, n) for the i-th of n shards of the source; output names get a shard suffix
+        executor: `Executor` for the blocks (default: this process)
+        overwrite: replace existing outputs
         progress: called with the number of lines done
     """
     text = TextInput(source, shard)
@@ -228,7 +232,7 @@ def _check(
     seed: int,
     skip_bad_lines: bool,
 ) -> None:
-    """Reject arguments that do not fit."""
+    """Raise UsageError for invalid or incompatible arguments."""
     if seed < 0:
         raise UsageError(f"`seed` is {seed}. Expected 0 or more.")
     if not isinstance(output, Path):
@@ -238,14 +242,14 @@ def _check(
             raise UsageError("`shard` needs an `output` file.")
     if skip_bad_lines and "clean" not in paths:
         raise UsageError(
-            "`skip_bad_lines` needs `clean`: without it the noisy lines would not match the input."
+            "`skip_bad_lines` needs `clean`, the clean lines that match the noisy lines."
         )
     check_distinct(text.path, paths.values())
 
 
 @dataclass
 class _NoiseJob:
-    """Arguments and counts of one call of `noise_file`."""
+    """Arguments and counts of a call of `noise_file`."""
 
     method: list[NoiseSpec]
     seed: int
@@ -261,7 +265,7 @@ class _NoiseJob:
         self.totals: Counter[str] = Counter()
 
     def params(self) -> dict[str, Any]:
-        """Return everything that determines the bytes of the outputs."""
+        """Return all parameters that the outputs depend on."""
         return {
             "noise": ",".join(map(str, self.method)),
             "seed": self.seed,
@@ -288,7 +292,7 @@ class _NoiseJob:
         return NoiseSummary(signature, tuple(self.outputs.values()), *counts)
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Noise the rest of the text block by block."""
+        """Yield the outputs and the job state of each block, from the saved `state` on."""
         if state:
             self.text.position = state["position"]
             self.totals.update(state["totals"])
@@ -303,13 +307,13 @@ class _NoiseJob:
             report(result.lines, share)
             yield result.outputs, {"position": result.end, "totals": self.totals}
         if not self.totals["lines"] and self.text.shard == (1, 1):
-            raise DataError(f"{self.text} is empty. Expected a line or more.")
+            raise DataError(f"{self.text} is empty. Expected one line or more.")
 
     def _noised(self, noise: CorpusNoise) -> Iterator[tuple[NoisedBlock, float | None]]:
-        """Yield the results of the blocks, and the share of the text that is done.
+        """Yield the result of each block, and the share of the text that is done.
 
-        Several processes read a seekable file by themselves, and return their outputs in files:
-        they need not send text to each other.
+        Worker processes read a seekable file themselves and write their outputs to files, because
+        sending text between processes is slow.
         """
         if not (
             self.text.is_seekable
@@ -320,7 +324,7 @@ class _NoiseJob:
             return
         assert self.text.path is not None
         first, after = self.text.shard_blocks()
-        begin = max(first, self.text.position // BLOCK_SIZE)  # where the next line begins
+        begin = max(first, self.text.position // BLOCK_SIZE)  # block of the next line
         if self.text.position == self.text.path.stat().st_size:
             return
         output = next(iter(self.outputs.values()), None)
@@ -333,7 +337,7 @@ class _NoiseJob:
                     yield result, (part.stop - begin) / (after - begin)
 
     def _count(self, result: NoisedBlock) -> None:
-        """Add to the totals. Stop at a bad line unless bad lines are skipped."""
+        """Add the counts to the totals. Raise DataError for a bad line unless it is skipped."""
         if result.bad and not self.skip_bad_lines:
             raise self._bad_line(result.bad[0])
         counts = (result.lines, len(result.bad), result.tokens, result.changed)
@@ -342,30 +346,33 @@ class _NoiseJob:
     def _bad_line(self, bad: BadLine) -> DataError:
         number = self.text.lines_before() + self.totals["lines"] + bad.place
         return DataError(
-            f"{self.text}:{number} {bad.what}. Fix it, or set `skip_bad_lines` (with `clean`) to "
-            "skip such lines."
+            f"{self.text}:{number} {bad.what}. Fix the line, or set `skip_bad_lines` and `clean` "
+            "to skip such lines."
         )
 
     def _resources(self) -> dict[str, Any]:
         needs = set().union(*(spec.needs for spec in self.method))
         counts: Mapping[str, int] = self._counts() if "unigrams" in needs else {}
         if "unigrams" in needs and not sum(counts.values()):
-            given = self.resources.counts
+            source = self.resources.counts
             raise DataError(
-                f"{given if isinstance(given, Path) else self.text} has no words to draw. Expected "
-                "clean text, tokens separated by spaces, or word `counts`."
+                f"{source if isinstance(source, Path) else self.text} has no words. Expected "
+                "clean text with tokens separated by spaces, or word `counts`."
             )
         return self.resources.load(self.method, counts)
 
     def _counts(self) -> Mapping[str, int]:
-        """Read the word counts, or count the whole text once for all shards and seeds."""
-        given, path = self.resources.counts, self.text.path
-        if given is not None:
-            return read_counts(given) if isinstance(given, Path) else given
+        """Return the word counts of the resources, or of the text.
+
+        Counts of the text are saved, so that other shards and seeds do not count it again.
+        """
+        source, path = self.resources.counts, self.text.path
+        if source is not None:
+            return read_counts(source) if isinstance(source, Path) else source
         if path is None:
             raise UsageError(
-                "This noise draws words by their counts. Name a file of `counts`, such as "
-                "fairseq's dict.txt, or read the text from a file."
+                "This noise samples words by their counts, which cannot be counted on stdin. Set "
+                "`counts` to a file such as fairseq's dict.txt, or read the text from a file."
             )
         if self.kept_counts is None:
             return self._count_words(path)
@@ -391,13 +398,13 @@ class _NoiseJob:
 
 @contextmanager
 def _empty_folder(path: Path | None) -> Iterator[Path]:
-    """Create a folder without files of an interrupted run, and delete it at the end."""
+    """Create a folder, without files of an interrupted run, and delete it at the end."""
     if path is None:
         with tempfile.TemporaryDirectory(prefix="fairseq-ssl-noise-") as folder:
             yield Path(folder)
         return
     shutil.rmtree(path, ignore_errors=True)
-    own = path / str(os.getpid())  # processes of a killed run may still be about to end
+    own = path / str(os.getpid())  # workers of a killed run may still write to their folder
     own.mkdir(parents=True)
     try:
         yield own
@@ -406,7 +413,7 @@ def _empty_folder(path: Path | None) -> Iterator[Path]:
 
 
 def _digest(source: object) -> str | None:
-    """Return a few letters that stand for the content of a file."""
+    """Return a short SHA-256 digest of the content of a file, or of the representation of data."""
     if not isinstance(source, Path):
         return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:12]
     with open_bytes(source) as file:

@@ -1,4 +1,4 @@
-"""Token-level noise: direct, denoising and filtering noise, and words drawn by frequency."""
+"""Token-level noise: direct, denoising and filtering noise, and the unigram distribution."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.text.specs import option
 
 STEPS = 3
-"""How many words are tried after the one that the guide names, before a search in all."""
+"""Number of words checked after the guide's word, before a binary search."""
 
 
 @dataclass(frozen=True)
 class Unigrams:
-    """The exact unigram distribution: each word with its count over the sum of all counts."""
+    """Unigram distribution: the probability of a word is its count divided by all counts."""
 
     words: NDArray[Any]
     up_to: NDArray[np.int64]
-    """Sums of the counts, each word's own included."""
+    """Cumulative counts, inclusive."""
 
     @classmethod
     def counted(cls, lines: Iterable[str]) -> Unigrams:
-        """Count the words of text."""
+        """Count the words of lines."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line.split())
@@ -46,10 +46,10 @@ class Unigrams:
 
     @classmethod
     def of(cls, counts: Mapping[Any, int]) -> Unigrams:
-        """Take words, or ids, with their counts; the order of equal ones does not matter."""
+        """Create the distribution from counts by word or by id. The order does not matter."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
-            raise DataError("There is no word to draw from: the counts are empty.")
+            raise DataError("The word counts are empty. Expected one word or more to sample from.")
         words = np.empty(len(kept), dtype=object)
         words[:] = [word for word, _ in kept]
         if not isinstance(kept[0][0], str):
@@ -57,22 +57,22 @@ class Unigrams:
         return cls(words, np.cumsum([count for _, count in kept]))
 
     def numbered(self) -> Unigrams:
-        """Return the same distribution over the words' numbers."""
+        """Return the same distribution over the indices of the words."""
         return Unigrams(np.arange(len(self.words)), self.up_to)
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Sums of the counts, where nothing is beyond the last word."""
+        """Cumulative counts with infinity for the last word, so that rounding cannot exceed it."""
         return np.append(self.up_to[:-1], np.iinfo(np.int64).max)
 
     @cached_property
     def _guide(self) -> NDArray[np.int64]:
-        """Tell of equal steps of [0, 1], four for each word, the word at which each begins."""
+        """Guide table: index of the word at the start of each of 4 n equal intervals of [0, 1]."""
         steps = np.linspace(0, self.up_to[-1], 4 * len(self.words) + 1)
         return np.searchsorted(self._ends, steps, side="right")
 
     def at(self, uniform: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the word for each number in [0, 1): each as often as it was counted."""
+        """Map uniform numbers in [0, 1) to words by inverse transform sampling."""
         wanted = uniform * self.up_to[-1]
         at = self._guide[(uniform * (len(self._guide) - 1)).astype(np.int64)]
         for _ in range(STEPS):
@@ -85,26 +85,26 @@ class Unigrams:
 
 @dataclass(frozen=True)
 class DirectNoise:
-    """For each token one of four: keep it, mask it, delete it, or put a random word after it.
+    """Keep or mask or delete each token, or insert a random word after it.
 
-    What is left of 1 by `keep` and `mask` is shared by deletion and insertion. A line never
-    loses all of its tokens: where it would, one at random stays.
+    Deletion and insertion each have the probability (1 - `keep` - `mask`) / 2. A line whose tokens
+    would all be deleted keeps a random one.
     """
 
     unigrams: Unigrams
-    keep: float = option(0.2, "share of the tokens kept (mu_keep)")
-    mask: float = option(0.3, "share of the tokens masked (mu_mask)")
+    keep: float = option(0.2, "probability that a token is kept (mu_keep), 0 to 1")
+    mask: float = option(0.3, "probability that a token is masked (mu_mask), 0 to 1 - keep")
     mask_token: Any = "<mask>"
 
     def __post_init__(self) -> None:
         if min(self.keep, self.mask) < 0 or self.keep + self.mask > 1:
             raise UsageError(
-                f"The rates of direct noise are keep {self.keep} and mask {self.mask}; expected "
-                "none below 0 and a sum of at most 1."
+                f"Direct noise has keep {self.keep} and mask {self.mask}. Expected values of 0 or "
+                "more with a sum of 1 or less."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return X of algorithm 2 for each Y of the block."""
+        """Return the noisy X for each clean Y, as in algorithm 2 of the paper."""
         half = (1 - self.keep - self.mask) / 2
         drawn = draws.tokens(clean)
         inserted = drawn >= self.keep + self.mask + half
@@ -124,41 +124,43 @@ SHUFFLE, DELETE, REPLACE = range(3)
 
 @dataclass(frozen=True)
 class DenoisingNoise:
-    """Each line is shuffled a little, loses some words and has others replaced, in random order.
+    """Shuffle words locally, delete words and replace words, in random order for each line.
 
-    The share deleted and the share replaced are drawn for each line and operation from a
-    Beta distribution of the given mean and standard deviation.
+    The shares of deleted and of replaced words are drawn for each line from a Beta distribution
+    with this mean and standard deviation. A line is shuffled by sorting its words by position +
+    N(0, `sigma`).
     """
 
     unigrams: Unigrams
-    mean: float = option(0.15, "mean share of the words deleted, and of those replaced")
+    mean: float = option(0.15, "mean share of deleted words, and of replaced words, 0 to 1")
     deviation: float = option(0.03, "standard deviation of both shares")
-    sigma: float = option(0.5, "standard deviation of what is added to a place before sorting")
+    sigma: float = option(0.5, "standard deviation of the position shifts, 0: no shuffling")
 
     def __post_init__(self) -> None:
         if not 0 < self.mean < 1 or not 0 < self.deviation**2 < self.mean * (1 - self.mean):
             raise UsageError(
-                f"No Beta distribution has mean {self.mean} and deviation {self.deviation}; "
-                "expected a mean between 0 and 1 and a variance below mean (1 - mean)."
+                f"Denoising noise has mean {self.mean} and deviation {self.deviation}, which no "
+                "Beta distribution has. Expected a mean between 0 and 1, and a deviation above 0 "
+                "whose square is below mean (1 - mean)."
             )
 
     @cached_property
     def alpha_and_beta(self) -> tuple[float, float]:
-        """Solve mean = a / (a + b) and variance = ab / ((a + b)^2 (a + b + 1))."""
+        """Parameters a, b with mean = a / (a + b) and variance = ab / ((a + b)^2 (a + b + 1))."""
         total = self.mean * (1 - self.mean) / self.deviation**2 - 1
         return self.mean * total, (1 - self.mean) * total
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply the three operations to each line, in an order of its own."""
+        """Apply the three operations to each line, in random order."""
         order = np.argsort([draws.lines() for _ in range(3)], axis=0)
         noisy = unchanged(clean)
         for step in range(3):
-            noisy = noisy.then(partial(self._one_each, order[step]), draws)
+            noisy = noisy.then(partial(self._apply, order[step]), draws)
         return noisy
 
     @cached_property
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Tabulate the Beta distribution: the chance of a share up to a value, and the values."""
+        """Table of the Beta distribution: cumulative probabilities, and the shares."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.deviation
         edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)
@@ -167,10 +169,8 @@ class DenoisingNoise:
         up_to = np.append(0, np.cumsum(np.exp(density - density.max())))
         return up_to / up_to[-1], edges
 
-    def _one_each(
-        self, operation: NDArray[np.int64], block: TokenBatch, draws: Random
-    ) -> NoisedBatch:
-        """Apply to each line its own one of the operations; no line is emptied."""
+    def _apply(self, operation: NDArray[np.int64], block: TokenBatch, draws: Random) -> NoisedBatch:
+        """Apply `operation[i]` to line i. No line loses all its words."""
         of_token = operation[block.line]
         share = np.interp(draws.lines(), *self.shares)
         hit = draws.tokens(block) < share[block.line]
@@ -182,32 +182,32 @@ class DenoisingNoise:
         shift = self.sigma * draws.normal(block, shuffled)
         order = np.arange(len(tokens))
         order[shuffled] = sort_by_position(block, shift, shuffled)
-        origin = order[~gone]  # no line is shuffled and loses words
+        origin = order[~gone]  # in a line with deletions, `order` is the identity
         return NoisedBatch(TokenBatch(tokens[origin], block.lengths_of(~gone)), origin)
 
 
 @dataclass(frozen=True)
 class FilteringNoise:
-    """Words are deleted, others replaced by random ones, and what is left is shuffled a little.
+    """Delete words, replace words by random ones, and shuffle the remaining words locally.
 
-    No line stays as it was, as the noisy lines are to be told from clean ones: where chance
-    hits no word of a line, one at random is replaced.
+    Noisy lines are negative examples for a classifier, so every line has to change: if no word is
+    deleted or replaced, a random word is replaced.
     """
 
     unigrams: Unigrams
-    delete: float = option(0.1, "share of the words deleted")
-    replace: float = option(0.1, "share of the words replaced by one drawn by its count")
-    distance: float = option(3.0, "a word moves by at most this many places; 0: none moves")
+    delete: float = option(0.1, "probability that a word is deleted, 0 to 1")
+    replace: float = option(0.1, "probability that a word is replaced, 0 to 1 - delete")
+    distance: float = option(3.0, "max distance that a word moves, 0: no shuffling")
 
     def __post_init__(self) -> None:
         if min(self.delete, self.replace, self.distance) < 0 or self.delete + self.replace > 1:
             raise UsageError(
-                f"Filtering noise deletes {self.delete}, replaces {self.replace} and moves by "
-                f"{self.distance}; expected none below 0 and shares of at most 1 together."
+                f"Filtering noise has delete {self.delete}, replace {self.replace} and distance "
+                f"{self.distance}. Expected values of 0 or more, and delete + replace of 1 or less."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Delete and replace, then sort by place + U(0, distance)."""
+        """Delete and replace words, then sort them by position + U(0, `distance`)."""
         drawn = draws.tokens(clean)
         gone = keep_one_per_line(clean, drawn < self.delete, draws)
         hit = ~gone & (drawn < self.delete + self.replace)

@@ -224,12 +224,12 @@ TABLE: dict[str, Row] = {
             )
         },
         1,
-        "is not YAML",
+        "is not valid YAML",
     ),
     "aliases that grow: YAML": Row(FILTER, {"config.yaml": ALIASES}, 1, "aliases"),
     "nested: YAML": Row(FILTER, {"config.yaml": b"filters: " + b"[" * 5000}, 1, "too deeply"),
     "packed twice: YAML": Row(
-        FILTER, {"config.yaml": gzip.compress(bytes(10_000_000))}, 1, "is not YAML"
+        FILTER, {"config.yaml": gzip.compress(bytes(10_000_000))}, 1, "is not valid YAML"
     ),
     "huge count: index": Row(
         WINS, {"folder/test.src-trg.src.idx": index(count=2**60)}, 1, "idx is"

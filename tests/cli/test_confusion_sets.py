@@ -130,8 +130,8 @@ def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "Name texts to take words from, or a file of --counts"),
-        (["{text}", "--counts", "{text}"], 2, "Name texts"),
+        ([], 2, "Expected either text files to count words in, or a file of --counts"),
+        (["{text}", "--counts", "{text}"], 2, "Expected either text files"),
         (["{text}", "--max-candidates", "0"], 2, "Expected 1 or more"),
         (["{text}", "--min-count", "0"], 2, "Expected 1 or more"),
         (["{text}", "--jobs", "-1"], 2, "--jobs is -1; expected 1 to 1000"),

@@ -213,8 +213,8 @@ def test_sides_too_different_are_dropped_and_told(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a b\n\nc d\n", "source and other are the same in all of 3 pairs, so there is no edit"),
-        ("", "source is empty. Expected a sentence or more."),
+        ("a b\n\nc d\n", "source and other are equal in all 3 pairs"),
+        ("", "source is empty. Expected one sentence or more."),
     ],
 )
 def test_sides_without_an_edit_are_told(
@@ -289,11 +289,11 @@ def test_of_no_insertion_there_is_no_share(
         ),
         (["apply", "source", "target", "-o", "x"], 1, "target:1: 'Bolt' is not a label"),
         (["apply", "source", "labels", "-o", "x"], 1, "labels:3: There are 2 labels for 0 tokens"),
-        (["apply", "source", "unfit", "-o", "x"], 1, "unfit:2: SUFFIX_-s does not fit the token"),
+        (["apply", "source", "unfit", "-o", "x"], 1, "unfit:2: The label SUFFIX_-s cannot change the token"),
         (
             ["apply", "source", "unfit", "-o", "x", "--dictionary", "edits"],
             1,
-            "unfit:1: APPEND_new is not in the dictionary",
+            "unfit:1: The label APPEND_new is not in the dictionary",
         ),
     ],
 )

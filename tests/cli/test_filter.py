@@ -269,7 +269,7 @@ def test_a_full_table_is_told_with_the_memory_that_is_enough(
     told = capsys.readouterr().err
     assert told.count("warning") == 1
     assert "full after 102 different lines" in told
-    assert "--memory 1M is enough" in told
+    assert "Set --memory to 1M or more" in told
     assert read("x", "y") == [pair for n, pair in enumerate(different) if n < 500 or n % 500 >= 102]
     assert filtered(*command, "1M", "-o", "x", "y", "--force") == 0
     assert "warning" not in capsys.readouterr().err
@@ -303,7 +303,7 @@ def test_nothing_may_be_left(text: None) -> None:
         (
             ["en", "de", "--filter", "clean"],
             2,
-            "2 inputs but 0 outputs. Expected an output for each",
+            "2 inputs but 0 outputs. Expected one output per input",
         ),
         (["en", "de", "--filter", "clean", "-o", "x"], 2, "2 inputs but 1 outputs"),
         (["en", "--filter", "clean", "-o", "x", "y"], 2, "1 inputs but 2 outputs"),
@@ -326,10 +326,10 @@ def test_nothing_may_be_left(text: None) -> None:
             2,
             "for example 500M or 4G",
         ),
-        (["en", "--filter", "duplicates", "--memory", "9", "-o", "x"], 2, "9 bytes is too small"),
+        (["en", "--filter", "duplicates", "--memory", "9", "-o", "x"], 2, "9 bytes, which is too small"),
         (["en", "--filter", "duplicates,duplicates", "-o", "x"], 2, "listed twice"),
-        (["en", "--config", "bad.yaml", "-o", "x"], 1, "bad.yaml:1 is not YAML"),
-        (["en", "--config", "shape.yaml", "-o", "x"], 2, "shape.yaml has no list of filters"),
+        (["en", "--config", "bad.yaml", "-o", "x"], 1, "bad.yaml:1 is not valid YAML"),
+        (["en", "--config", "shape.yaml", "-o", "x"], 2, "shape.yaml has no key"),
         (["en", "--config", "gone.yaml", "-o", "x"], 1, "gone.yaml does not exist"),
         (["en", "gone", "--filter", "encoding", "-o", "x", "y"], 1, "gone does not exist"),
         (["empty", "--filter", "clean", "-o", "x"], 1, "empty is empty"),

@@ -61,7 +61,7 @@ def test_least(corpus: list[str], tmp_path: Path) -> None:
     ("words", "code", "message"),
     [
         (["--min-count", "0"], 2, "Expected 1 or more"),
-        (["--min-count", "4"], 1, "occurs 4 times or more"),
+        (["--min-count", "4"], 1, "is deleted 4 times or more"),
         (["-o", "{source}"], 2, "must be different files"),
     ],
 )
@@ -84,9 +84,9 @@ def test_wrong_requests_are_explained(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "train.src is empty. Expected a sentence or more."),
-        ("a b\n\nc\n", "are the same in all of 2 pairs, so there is no error to count"),
-        ("\n \n", "has words on both sides, at most 1000 on each: 2 have a blank side, 0 are"),
+        ("", "train.src is empty. Expected one sentence or more."),
+        ("a b\n\nc\n", "are equal in all 2 pairs"),
+        ("\n \n", "were skipped: 2 have a blank line, 0 have more than 1000 tokens"),
     ],
 )
 def test_sides_without_an_error_are_told(

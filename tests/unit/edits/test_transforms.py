@@ -154,13 +154,13 @@ def test_suffixes_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- s\ning\n", r"suffixes:2 is 'ing'. Expected two suffixes, - for none"),
+        ("- s\ning\n", r"suffixes:2 is 'ing'. Expected two suffixes such as"),
         ("- -\n", r"suffixes:1 is '- -'. Expected two"),
         ("e e\n", "Expected two suffixes"),
         ("e ing use bed\n", "suffixes:1: 'bed' does not end in 'e'"),
         (
             "e ing\n- s\ning e\n",
-            "suffixes:3: 'ing e' is listed twice. Every pair applies in both directions",
+            "suffixes:3: 'ing e' is listed twice. A pair applies in both directions",
         ),
         ("\n \n", "suffixes has no suffixes"),
     ],

@@ -94,10 +94,10 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "error", "told"),
     [
-        ("", UsageError, "has no list of filters"),
-        ("- clean", UsageError, "has no list of filters"),
-        ("filters: clean", UsageError, "is not a list of filters"),
-        ("filters: []", UsageError, "is not a list of filters"),
+        ("", UsageError, "has no key 'filters'"),
+        ("- clean", UsageError, "has no key 'filters'"),
+        ("filters: clean", UsageError, "is not a list"),
+        ("filters: []", UsageError, "is not a list"),
         ("filters: [clean]\nfilter: [x]", UsageError, "unknown key 'filter'. Did you mean"),
         ("filters: [3]", UsageError, "3 is not a filter"),
         ("filters: [{clean: {}, encoding: {}}]", UsageError, "is not a filter"),
@@ -110,14 +110,18 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
         ("filters: [{clean: {max: true}}]", UsageError, "True. Expected an integer"),
         ("filters: [{clean: {ratio: true}}]", UsageError, "True. Expected a number"),
         ("filters: [{identical: {ignore-case: 1}}]", UsageError, "1. Expected true or false"),
-        ("filters: [{langid: {source: no}}]", UsageError, "False. Expected text; in YAML"),
-        ("filters: [{langid: {candidates: [1]}}]", UsageError, "Expected text"),
-        ("a: b: c\n", DataError, "f.yaml:1 is not YAML: mapping values"),
-        ("filters: [\n", DataError, "is not YAML"),
-        ("\0", DataError, "is not YAML: "),
-        ("filters: [2001-13-45]", DataError, "is not YAML: month must be in"),
-        pytest.param("filters: " + "9" * 5000, DataError, "is not YAML: Exceeds", id="digits"),
-        pytest.param("- " * 5000, DataError, "is not YAML: it is nested too deeply", id="depth"),
+        ("filters: [{langid: {source: no}}]", UsageError, "False. Expected a string. Quote words"),
+        ("filters: [{langid: {candidates: [1]}}]", UsageError, "Expected a string"),
+        ("a: b: c\n", DataError, "f.yaml:1 is not valid YAML: mapping values"),
+        ("filters: [\n", DataError, "is not valid YAML"),
+        ("\0", DataError, "is not valid YAML: "),
+        ("filters: [2001-13-45]", DataError, "is not valid YAML: month must be in"),
+        pytest.param(
+            "filters: " + "9" * 5000, DataError, "is not valid YAML: Exceeds", id="digits"
+        ),
+        pytest.param(
+            "- " * 5000, DataError, "is not valid YAML: it is nested too deeply", id="depth"
+        ),
     ],
 )
 def test_files_of_a_wrong_shape_are_refused(

@@ -151,5 +151,5 @@ def test_hashes_are_the_same_in_every_process() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(UsageError, match="Did you mean 'source'"):
         DuplicateFilter(2, "sourc")
-    with pytest.raises(UsageError, match="only a source"):
+    with pytest.raises(UsageError, match="only one side"):
         DuplicateFilter(1, "target")

@@ -223,10 +223,10 @@ def test_a_file_beside_the_yaml_is_not_imported(own: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("own_filters:Gone", "Expected a subclass of fairseq_ssl.filters.Filter"),
-        ("own_filters:Path", "Expected a subclass of fairseq_ssl.filters.Filter"),
-        ("own_filters:STOP", "Expected a subclass of fairseq_ssl.filters.Filter"),
-        ("own_filters:Unfinished", "with the methods score and accept in own_filters"),
+        ("own_filters:Gone", "extends fairseq_ssl.filters.Filter"),
+        ("own_filters:Path", "extends fairseq_ssl.filters.Filter"),
+        ("own_filters:STOP", "extends fairseq_ssl.filters.Filter"),
+        ("own_filters:Unfinished", "class in own_filters that extends"),
         ("own_filters:Sevens:min=1", "The filter 'Sevens' has no option 'min'"),
         ("own_filters:Plain:max=1", "It has none"),
         ("own_filters:Few", "own_filters:Few returned 1 scores for 2 rows"),
@@ -234,7 +234,7 @@ def test_a_file_beside_the_yaml_is_not_imported(own: Path, tmp_path: Path) -> No
         ("cleen:max", "Did you mean 'clean'"),
         ("os.path;x:Class", "Expected package.module:Class"),
         (":Class", "Expected package.module:Class"),
-        ("fairseq_ssl.filters:Filter", "Expected a subclass"),
+        ("fairseq_ssl.filters:Filter", "extends fairseq_ssl.filters.Filter"),
     ],
 )
 def test_classes_that_are_not_filters(own: Path, name: str, message: str) -> None:

@@ -59,10 +59,10 @@ def test_bytes_that_are_no_utf8_do_not_stop_it() -> None:
     ("sides", "options", "told"),
     [
         (2, {}, "needs a language"),
-        (1, {"source": "en", "target": "de"}, "only a source"),
+        (1, {"source": "en", "target": "de"}, "only one side"),
         (1, {"source": "eng"}, "Did you mean 'en'"),
-        (1, {"source": "en", "candidates": "en+xx"}, "does not know the language 'xx'"),
-        (2, {"source": "en", "target": "de", "candidates": "en+fr"}, "cannot find 'de'"),
+        (1, {"source": "en", "candidates": "en+xx"}, "does not support the language 'xx'"),
+        (2, {"source": "en", "target": "de", "candidates": "en+fr"}, "without 'de'"),
     ],
 )
 def test_options_are_checked(sides: int, options: dict[str, str], told: str) -> None:

@@ -24,5 +24,7 @@ def test_rare_words_count_more(tmp_path: Path) -> None:
 
 def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
     (tmp_path / "v.vec").write_text("1 2\neule 0 1\n")
-    with pytest.raises(DataError, match=r"v.vec has no word of the text. Expected vectors of its"):
+    with pytest.raises(
+        DataError, match=r"v.vec has no vector for any word of the text\. Expected word vectors of"
+    ):
         SentenceVectors.of(tmp_path / "v.vec", {"owl": 1})

@@ -121,5 +121,5 @@ def test_many_rare_words_are_found_as_by_a_plain_search() -> None:
 
 
 def test_there_must_be_a_word_to_draw() -> None:
-    with pytest.raises(DataError, match="counts are empty"):
+    with pytest.raises(DataError, match="word counts are empty"):
         Unigrams.counted([])

@@ -78,5 +78,5 @@ def test_the_order_of_operations_is_random() -> None:
 
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.1), (1.0, 0.1), (0.5, 0.5), (0.5, 0.0)])
 def test_a_distribution_that_is_none_is_refused(mean: float, deviation: float) -> None:
-    with pytest.raises(UsageError, match="No Beta distribution"):
+    with pytest.raises(UsageError, match="which no Beta distribution has"):
         DenoisingNoise(UNIGRAMS, mean, deviation)

@@ -271,10 +271,10 @@ def test_it_can_be_sent_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"errors": (0.5, 0.4)}, r"numbers of errors are \[0.5, 0.4\]; expected one or more"),
+        ({"errors": (0.5, 0.4)}, r"numbers of errors are \[0.5, 0.4\]. Expected one or more"),
         ({"errors": ()}, r"numbers of errors are \[\]"),
         ({"errors": (1.5, -0.5)}, "from 0 to 1"),
-        ({"shares": (0.5, 0.5)}, "kinds of errors are .*; expected 4"),
+        ({"shares": (0.5, 0.5)}, r"kinds of errors are .*\. Expected 4"),
         ({"shares": (0.5, 0.5, 0.5, -0.5)}, "from 0 to 1"),
         ({"shares": (float("nan"),) * 4}, "from 0 to 1"),
     ],

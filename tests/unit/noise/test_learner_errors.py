@@ -123,11 +123,11 @@ def bad(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (bad(missing=None, mising={}), "no 'missing'. Expected .* Is 'mising' meant to be it?"),
+        (bad(missing=None, mising={}), "no 'missing'. Expected .* Is 'mising' a misspelling"),
         (bad(errors=None), "no 'errors'. Expected deleted, missing, replaced, errors, kinds"),
         (bad(errors=[]), r"'errors' is \[\]. Expected a list of counts"),
         (bad(errors=[0.5]), r"'errors' is \[0.5\]"),
-        (bad(kinds={"append": 1}), "'kinds' .* Expected a count of each of append, verb"),
+        (bad(kinds={"append": 1}), "'kinds' .* Expected a count for each of append, verb"),
         (bad(deleted={}), "'deleted' is {}. Expected one word or more"),
         (bad(deleted={"a": 0}), "Expected one word or more"),
         (bad(deleted=["a"]), "Expected words, each with its count"),

@@ -43,12 +43,16 @@ def test_each_confusion_is_as_likely() -> None:
 
 def test_the_share_of_words_is_a_folded_normal_for_each_line() -> None:
     noise = SpellNoise(CONFUSIONS, UNIGRAMS)
-    chosen = noise._chosen(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(1)
+    chosen = (
+        noise._choose_words(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(1)
+    )
     drawn = (chosen + np.random.default_rng(2).random(len(chosen))) / LENGTH  # undo the floor
     below = drawn < 0.9
     law = foldnorm(0.15 / 0.2, scale=0.2)
     assert kstest(drawn[below], lambda x: law.cdf(x) / law.cdf(0.9)).pvalue > 0.001
-    places = noise._chosen(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(0)
+    places = (
+        noise._choose_words(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(0)
+    )
     assert chisquare(places).pvalue > 0.001, "each place is as likely"
 
 

@@ -71,5 +71,5 @@ def test_nothing_slips_at_rate_0_and_wrong_rates_are_refused() -> None:
         "some words"
     ]
     for rate, letters in ((-0.1, "a"), (1.1, "a"), (0.1, "")):
-        with pytest.raises(UsageError, match="rate of spelling noise"):
+        with pytest.raises(UsageError, match="Spelling noise has rate"):
             SpellingNoise(rate, letters)
