@@ -25,7 +25,7 @@ class Change(NamedTuple):
     position: int
     """Position of the token, from 1. 0 is the start of the sentence."""
     kept: bool
-    """Whether the source token is kept."""
+    """True if the source token is kept."""
     inserted: tuple[str, ...]
     """Target tokens inserted after the token, or replacing it."""
 

@@ -245,7 +245,7 @@ class Label:
     """An edit label: keep, delete, append, replace or transform a token."""
 
     kept: bool
-    """Whether the token is kept before `gram`."""
+    """True if the token is kept, before `gram`."""
     gram: Gram = ()
     """Tokens to append, or to replace the token."""
     transform: Transform | None = None

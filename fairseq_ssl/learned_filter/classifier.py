@@ -198,7 +198,7 @@ class PairClassifier:
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
             raise ValueError(f"expected {len(names)} numbers for each of {', '.join(names)}")
         if not (deviations > 0).all() or not np.isfinite(float(content["bias"])):
-            raise ValueError("the deviations or the bias of the classifier are out of range")
+            raise ValueError("standard deviations or bias of the classifier are out of range")
         return cls(names, means, deviations, weights, float(content["bias"]))
 
 

@@ -1,8 +1,8 @@
-"""Metrics of text, in the form of the metrics of sacreBLEU.
+"""Metrics with the interface of sacreBLEU's metrics.
 
-A metric is built with what hypotheses are compared with, has `corpus_score`, `sentence_score` and
-`get_signature`, and returns scores in percent. `paired_bootstrap` compares two systems, and
-`score_systems` scores files of several systems and seeds.
+A metric is created with its references or gold edits, and has the methods `corpus_score`,
+`sentence_score` and `get_signature`. Scores are in percent. `paired_bootstrap` compares two
+systems, and `score_systems` scores the outputs of several systems and seeds.
 
 >>> from fairseq_ssl.metrics import Gleu
 >>> metric = Gleu(references=[["a b c d x y"]], sources=["a b c d e f"])

@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacreBLEU: metrics, scores by length, and their sums over sentences."""
+"""BLEU and chrF of sacreBLEU: metrics, BLEU by sentence length, and sufficient statistics."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from fairseq_ssl.text.tokenization import LineRewriter
 
 @dataclass(frozen=True)
 class Bucket:
-    """A range of numbers, both ends included."""
+    """An inclusive range of lengths."""
 
     first: int
     last: int | None
-    """None if the range has no end."""
+    """None for an open range."""
 
     def __contains__(self, number: int) -> bool:
         return self.first <= number and (self.last is None or number <= self.last)
 
     def __str__(self) -> str:
-        """Return ``11-20``, or ``71-`` for a range without end."""
+        """Return ``11-20``, or ``71-`` for an open range."""
         return f"{self.first}-{'' if self.last is None else self.last}"
 
 
 def buckets(ends: Sequence[int]) -> list[Bucket]:
-    """Return the buckets from 1 to the first end and so on. The last bucket has no end."""
+    """Return the buckets from 1 that end at each of `ends`, and an open bucket after the last."""
     starts = [1, *(end + 1 for end in ends)]
     return [Bucket(start, end) for start, end in zip(starts, [*ends, None], strict=True)]
 
 
 def bleu_metric(tokenizer: str = "13a") -> Any:
-    """Return the metric of sacreBLEU, which accepts tokenized text without a warning."""
+    """Return sacreBLEU's BLEU metric, without the warning for tokenized text."""
     metrics = import_optional("sacrebleu.metrics.bleu", "BLEU")
     if tokenizer not in metrics.BLEU.TOKENIZERS:
         known = list(metrics.BLEU.TOKENIZERS)
@@ -47,13 +47,13 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
         )
     try:
         return metrics.BLEU(tokenize=tokenizer, force=True)
-    except (ImportError, RuntimeError, OSError) as error:  # MeCab, or a model to download
+    except (ImportError, RuntimeError, OSError) as error:  # MeCab missing, or a failed download
         reason = " ".join(str(error).split())
-        raise UsageError(f"sacreBLEU's tokenizer {tokenizer} cannot start: {reason}") from None
+        raise UsageError(f"sacreBLEU's tokenizer {tokenizer} cannot be created: {reason}") from None
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:
-    """Return a function that tokenizes a line as BLEU does; `none` leaves lines unchanged."""
+    """Return a function that tokenizes a line like sacreBLEU; ``none`` leaves lines unchanged."""
     if tokenizer == "none":
         return str
     tokenize = bleu_metric(tokenizer).tokenizer
@@ -62,7 +62,7 @@ def bleu_words(tokenizer: str) -> LineRewriter:
 
 @dataclass(frozen=True)
 class BleuResult:
-    """A score in percent, and the signature of sacreBLEU."""
+    """BLEU in percent, and sacreBLEU's signature."""
 
     score: float
     signature: str
@@ -71,7 +71,7 @@ class BleuResult:
 def bleu(
     translations: Sequence[str], references: Sequence[str], tokenizer: str = "13a"
 ) -> BleuResult:
-    """Return BLEU of detokenized lines with one reference each."""
+    """Compute corpus BLEU of detokenized lines with one reference per line."""
     metric = bleu_metric(tokenizer)
     score = metric.corpus_score(list(translations), [list(references)]).score
     return BleuResult(float(score), str(metric.get_signature()))
@@ -84,7 +84,15 @@ def bleu_by_length(
     within: Sequence[Bucket],
     tokenizer: str = "13a",
 ) -> list[float | None]:
-    """Return BLEU of the lines in each bucket, None for an empty bucket."""
+    """Compute corpus BLEU of the lines in each bucket, None for an empty bucket.
+
+    Args:
+        translations: detokenized hypotheses
+        references: one reference per line
+        lengths: length of each line, in any unit
+        within: buckets of lengths
+        tokenizer: tokenizer of sacreBLEU
+    """
     scores: list[float | None] = []
     for bucket in within:
         chosen = [i for i, length in enumerate(lengths) if length in bucket]
@@ -94,44 +102,44 @@ def bleu_by_length(
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""Metrics whose sums over sentences re-ranking can tune weights for."""
+"""Metrics for which re-ranking can tune weights, from sums of sentence statistics."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
 class SumMetric(Protocol):
-    """A score of a corpus that follows from sums of the counts of its sentences."""
+    """A corpus metric that is a function of the sums of sentence counts."""
 
     def signature(self) -> str:
         """Return the signature of sacreBLEU."""
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield each sentence's counts, [candidates][counts].
+        """Yield the counts of the candidates of each sentence, [candidates][counts].
 
         Args:
             lists: candidates of each sentence
-            references: one list of sentences for each annotator
+            references: one list of references per annotator
         """
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Return corpus scores in percent, [...], of sums of counts, [..., counts]."""
+        """Map sums of counts [..., counts] to corpus scores in percent [...]."""
 
     def exact(self, sums: SentenceSums) -> float:
-        """Return the corpus score of one row of sums, as computed by sacreBLEU."""
+        """Compute the corpus score of sums of counts [counts] with sacreBLEU."""
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Return sentence scores, [...], of counts, [..., counts]."""
+        """Map counts [..., counts] to sentence scores in percent [...]."""
 
 
 class _SacreBleuSums:
-    """Sums of a metric of sacreBLEU."""
+    """Base class of `SumMetric` implementations that use sacreBLEU."""
 
     def __init__(self, metric: Any) -> None:
         self._metric = metric
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the metric out for other processes, which only need the arithmetic."""
+        """Pickle without sacreBLEU's metric, because worker processes do not need it."""
         return {**self.__dict__, "_metric": None}
 
     def signature(self) -> str:
@@ -139,7 +147,7 @@ class _SacreBleuSums:
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield each sentence's counts, [candidates][counts]."""
+        """Yield the counts of the candidates of each sentence, [candidates][counts]."""
         metric = self._metric
         known = metric._cache_references(references)
         for texts, reference in zip(lists, known, strict=True):
@@ -149,30 +157,31 @@ class _SacreBleuSums:
             ]
 
     def exact(self, sums: SentenceSums) -> float:
-        """Return the corpus score of one row of sums, as computed by sacreBLEU."""
+        """Compute the corpus score of sums of counts [counts] with sacreBLEU."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
 
 class BleuSums(_SacreBleuSums):
-    """BLEU with the default smoothing of sacreBLEU.
+    """BLEU with sacreBLEU's default smoothing (exp).
 
-    Counts: length, length of the closest reference, correct n-grams by n, n-grams by n.
+    Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, all
+    n-grams for n = 1 to 4.
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
         super().__init__(bleu_metric(tokenizer))
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Return corpus BLEU, [...], of sums of counts, [..., counts]."""
+        """Map sums of counts [..., counts] to corpus BLEU [...]."""
         return _bleu(np.asarray(sums, np.float64), effective_order=False)
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Return sentence BLEU with the effective order of n-grams."""
+        """Map counts [..., counts] to sentence BLEU [...], with ``effective_order``."""
         return _bleu(counts.astype(np.float64), effective_order=True)
 
 
 def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
-    """Return BLEU, [...]. An order without correct n-grams counts 1/2, the next one 1/4."""
+    """Return BLEU, [...]. Zero counts of correct n-grams are smoothed to 1/2, 1/4, ..."""
     length, reference_length = sums[..., 0], sums[..., 1]
     correct, total = np.split(sums[..., 2:], 2, axis=-1)
     missing = (correct == 0) & (total > 0)
@@ -189,9 +198,9 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
 
 
 class ChrfSums(_SacreBleuSums):
-    """chrF2 of character n-grams up to 6 and word n-grams up to `word_order`.
+    """chrF2 with character n-grams up to 6 and word n-grams up to `word_order`.
 
-    Counts by order: n-grams of the candidate, of the best reference, and in both.
+    Counts for each order: n-grams of the hypothesis, of the best reference, and matches.
     """
 
     def __init__(self, word_order: int = 0) -> None:
@@ -200,7 +209,7 @@ class ChrfSums(_SacreBleuSums):
         self._weight = float(self._metric.beta**2)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Return corpus chrF, [...], of sums of counts, [..., counts]."""
+        """Map sums of counts [..., counts] to corpus chrF [...]."""
         candidate, reference, shared = np.moveaxis(
             np.asarray(sums, np.float64).reshape(*sums.shape[:-1], -1, 3), -1, 0
         )
@@ -214,50 +223,50 @@ class ChrfSums(_SacreBleuSums):
         return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
-        """Return sentence chrF, [...], of counts, [..., counts]."""
+        """Map counts [..., counts] to sentence chrF [...]."""
         return self.values(counts)
 
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
-    """Return the sums of a metric in `SUM_METRICS`; `tokenizer` is for BLEU."""
+    """Create a metric of `SUM_METRICS`. `tokenizer` is for BLEU only."""
     if name == "bleu":
         return BleuSums(tokenizer)
     return ChrfSums({"chrf": 0, "chrf++": 2}[name])
 
 
 class SacreBleuMetric(ReferenceMetric):
-    """Base of the metrics that sacreBLEU computes."""
+    """Base class of metrics that sacreBLEU computes."""
 
     def __init__(self, sums: SumMetric, references: Sequence[TextSource] | None) -> None:
         super().__init__(references)
         self._sums = sums
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the counts of n-grams of each hypothesis."""
+        """Return the n-gram counts of each hypothesis, [sentences, counts]."""
         self._check(hypotheses, label)
         counts = self._sums.counts([[line] for line in hypotheses], self.references)
         return np.array([row for (row,) in counts], np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the corpus score."""
+        """Return the corpus score, by the metric's name."""
         return {self.name: self._sums.exact(rows.sum(0).astype(np.int64))}
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the sentence score, for BLEU with the effective order of n-grams."""
+        """Return the sentence score, by the metric's name. BLEU uses ``effective_order``."""
         return {self.name: float(self._sums.by_sentence(row.astype(np.int64)))}
 
     def _sacrebleu_parameters(self) -> dict[str, str]:
-        """Return the signature of sacreBLEU by its keys."""
+        """Return the keys and values of sacreBLEU's signature."""
         pairs = (pair.partition(":") for pair in self._sums.signature().split("|"))
         return {key: value for key, _, value in pairs}
 
 
 class Bleu(SacreBleuMetric):
-    """BLEU by sacreBLEU.
+    """BLEU of sacreBLEU.
 
     Args:
-        references: one text for each annotator, or None if each call passes its references
-        tokenize: a tokenizer of sacreBLEU
+        references: one text per annotator (default: passed to each call)
+        tokenize: tokenizer of sacreBLEU
 
     Example:
         >>> print(Bleu().corpus_score(["the cat sat on the mat"], [["the cat sat on a mat"]]))
@@ -282,11 +291,11 @@ class Bleu(SacreBleuMetric):
 
 
 class Chrf(SacreBleuMetric):
-    """chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017).
+    """chrF2 or chrF2++ of sacreBLEU (Popovic, 2015, 2017).
 
     Args:
-        references: one text for each annotator, or None if each call passes its references
-        word_order: longest word n-grams, 0 for chrF or 2 for chrF++
+        references: one text per annotator (default: passed to each call)
+        word_order: max order of word n-grams, 0 for chrF or 2 for chrF++
 
     Example:
         >>> print(Chrf(word_order=2).corpus_score(["the cat sat"], [["the cat sat"]]))
@@ -299,7 +308,7 @@ class Chrf(SacreBleuMetric):
         self.name = f"chrF2{'+' * word_order}"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references, and the parameters of sacreBLEU."""
+        """Return the number of references, and sacreBLEU's parameters."""
         parameters = self._sacrebleu_parameters()
         version = parameters.pop("version")
         parameters.pop("nrefs", None)

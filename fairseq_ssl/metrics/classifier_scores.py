@@ -1,4 +1,4 @@
-"""Accuracy: of lines of text, and of classifiers with macro F1 and calibration."""
+"""Accuracy of text, and accuracy, macro F1 and calibration error of classifiers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import read_labeled_text
 
 BINS = 15
-"""Number of bins of the confidence, between 0 and 1."""
+"""Number of equal-width bins of the confidence."""
 
 
 class Accuracy(ReferenceMetric):
-    """Percentage of lines that are equal to one of their references.
+    """Percentage of lines that equal one of their references.
 
     Args:
-        references: one text for each annotator, or None if each call passes its references
+        references: one text per annotator (default: passed to each call)
 
     Example:
         >>> print(Accuracy().corpus_score(["a b", "c"], [["a b", "c d"]]))
@@ -43,29 +43,29 @@ class Accuracy(ReferenceMetric):
     name = "accuracy"
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return for each hypothesis whether it is correct, and 1."""
+        """Return (1 if correct else 0, 1) for each hypothesis, [sentences, 2]."""
         self._check(hypotheses, label)
         columns = zip(*self.references, strict=True)
         pairs = zip(hypotheses, columns, strict=True)
         return np.array([[float(line in references), 1.0] for line, references in pairs])
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the percentage."""
+        """Return the accuracy in percent."""
         correct, count = rows.sum(0)
         return {self.name: float(100 * correct / count)}
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Scores of predictions, in percent, and their confusion matrix."""
+    """Scores of a classifier in percent, and the confusion matrix."""
 
     error: float
     accuracy: float
     macro_f1: float
     calibration_error: float | None
-    """Expected calibration error, or None without probabilities."""
+    """Expected calibration error, None without probabilities."""
     confusion: NDArray[np.int64]
-    """[gold, predicted]"""
+    """Counts, [gold, predicted]."""
 
 
 def class_scores(
@@ -80,7 +80,7 @@ def class_scores(
         gold: gold class of each text
         predicted: predicted class of each text
         classes: number of classes
-        confidence: probability of each prediction
+        confidence: probability of each predicted class
     """
     confusion = np.zeros((classes, classes), np.int64)
     np.add.at(confusion, (np.asarray(gold), np.asarray(predicted)), 1)
@@ -92,7 +92,7 @@ def class_scores(
 
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
-    """Return the mean F1 of the classes that occur among the gold or predicted classes."""
+    """Return the mean F1 of all classes that occur in the gold or predicted labels, in percent."""
     correct = np.diag(confusion).astype(float)
     both = (confusion.sum(0) + confusion.sum(1)).astype(float)
     occurring = both > 0
@@ -102,7 +102,7 @@ def macro_f1(confusion: NDArray[np.int64]) -> float:
 
 
 def calibration_error(correct: NDArray[np.bool_], confidence: Sequence[float]) -> float:
-    """Return the expected calibration error (Guo et al., 2017), over bins of equal width."""
+    """Return the expected calibration error in percent (Guo et al., 2017)."""
     probability = np.asarray(confidence, float)
     bins = np.minimum((probability * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, np.asarray(correct, float) - probability, minlength=BINS)
@@ -110,13 +110,13 @@ def calibration_error(correct: NDArray[np.bool_], confidence: Sequence[float]) -
 
 
 def error_statistics(gold: Sequence[int], predicted: Sequence[int]) -> SentenceStatistics:
-    """Return for each text whether its prediction is wrong, and 1, [texts, 2]."""
+    """Return (1 if wrong else 0, 1) for each text, [texts, 2]."""
     wrong = np.asarray(gold) != np.asarray(predicted)
     return np.stack([wrong.astype(float), np.ones(len(wrong))], axis=1)
 
 
 def error_rate(totals: SentenceStatistics) -> float:
-    """Return the error rate in percent of summed statistics."""
+    """Return the error rate in percent from the sums of `error_statistics`, [2]."""
     return 100 * float(totals[0] / totals[1])
 
 
@@ -125,17 +125,17 @@ COLUMNS = ("error", "accuracy", "macro_f1", "calibration_error")
 
 @dataclass(frozen=True)
 class ClassificationReport:
-    """Scores of systems, each with the mean over its seeds."""
+    """Result of `score_predictions`."""
 
     signature: Signature
     classes: list[str]
     systems: dict[str, dict[str, Any]]
-    """Values that JSON has: each score, the confusion matrix, the comparison with the baseline."""
+    """Scores over seeds, confusion matrix, and comparison with the baseline, as JSON types."""
 
 
 @dataclass(frozen=True)
 class _Predictions:
-    """The content of a file of predictions."""
+    """Content of a file of predictions."""
 
     labels: list[int]
     confidence: list[float] | None
@@ -147,18 +147,18 @@ def score_predictions(
     baseline: str | None = None,
     samples: int = SAMPLES,
 ) -> ClassificationReport:
-    """Score files of predictions against gold labels.
+    """Score predicted labels against gold labels.
 
     Args:
-        gold: each line a label, a tab and a text
-        systems: files of each system, one for each seed: a label a line, with the probabilities
-            of the classes after a tab, or without
-        baseline: compare the error rates with this system by a paired bootstrap
-        samples: samples of the bootstrap
+        gold: file of lines with a label, a tab and a text
+        systems: prediction files by system, one per seed; each line has a label, and optionally a
+            tab and the probabilities of the classes
+        baseline: system to compare the error rates with, by a paired bootstrap
+        samples: number of bootstrap samples
     """
     names = [one.label for one in read_labeled_text(gold)]
     if not names:
-        raise DataError(f"{gold} is empty. Expected a line or more.")
+        raise DataError(f"{gold} is empty. Expected one line or more.")
     classes = sorted(set(names))
     labels = [classes.index(name) for name in names]
     predictions = {
@@ -167,8 +167,8 @@ def score_predictions(
     }
     if baseline is not None and baseline not in systems:
         raise UsageError(
-            f"`baseline` {baseline} is not a system.{nearest(baseline, systems)} Expected one of "
-            f"{', '.join(systems)}."
+            f"`baseline` is {baseline!r}, which is not a system.{nearest(baseline, systems)} "
+            f"Expected one of {', '.join(systems)}."
         )
     content = {name: _scores(labels, some, len(classes)) for name, some in predictions.items()}
     if baseline is not None:
@@ -202,7 +202,10 @@ def _read_predictions(path: Path, classes: Sequence[str], lines: int) -> _Predic
         if label in named:
             confidence.append(float(named[label]))
     if len(labels) != lines:
-        raise DataError(f"{path} has {len(labels)} lines. Expected {lines}, as the gold labels.")
+        raise DataError(
+            f"{path} has {len(labels)} lines, but the gold file has {lines}. Both must have the "
+            "same number of lines."
+        )
     return _Predictions(labels, confidence if len(confidence) == lines else None)
 
 

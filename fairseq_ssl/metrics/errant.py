@@ -1,6 +1,6 @@
-"""ERRANT (Bryant et al., 2017): F of edits that rules extract and type by parts of speech.
+"""ERRANT (Bryant et al., 2017): F score of automatically extracted and classified edits.
 
-The package errant extracts the edits with a spaCy pipeline. The counts are those of its command
+The package errant extracts the edits with a spaCy pipeline. Counts are the same as those of
 ``errant_compare`` for span-based correction.
 """
 
@@ -33,7 +33,7 @@ from fairseq_ssl.text.m2 import NO_CORRECTION, M2Edit, M2Sentence, read_m2
 
 MODEL = "en_core_web_sm"
 UNKNOWN_TYPE = "UNK"
-"""Type of an error that an annotator marked and did not correct."""
+"""Type of an error that an annotator marked but did not correct."""
 UNTYPED = "NA"
 PURPOSE = "Extracting edits by ERRANT"
 
@@ -43,27 +43,27 @@ TypeTotals = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TypedCounts:
-    """Numbers of edits of a sentence or of a corpus, by type."""
+    """Counts of edits of a sentence or of a corpus, by error type."""
 
     correct: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
     def totals(self) -> TypeTotals:
-        """Return the counts of all types."""
+        """Return the counts over all types."""
         return self.correct.total(), self.wrong.total(), self.missing.total()
 
     def of(self, kind: str) -> TypeTotals:
-        """Return the counts of a type."""
+        """Return the counts of one type."""
         return self.correct[kind], self.wrong[kind], self.missing[kind]
 
 
 class Annotator:
-    """Extraction of the edits between two sentences.
+    """Extractor of the edits between two sentences.
 
     Args:
-        model: name or folder of a spaCy pipeline, or None for a blank pipeline. A blank pipeline
-            has no parts of speech, so it merges some edits differently, and edits have no types.
+        model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
+            speech, edits have no types, and some are merged differently.
     """
 
     def __init__(self, model: str | None) -> None:
@@ -73,7 +73,7 @@ class Annotator:
         self._errant: Any = errant.load("en", pipeline)
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
-        """Return the edits in the order of the source."""
+        """Return the edits from `source` to `corrected`, in the order of the source."""
         if source.split() == corrected.split():
             return []
         before, after = self._errant.parse(source), self._errant.parse(corrected)
@@ -84,20 +84,21 @@ class Annotator:
         return [_m2_edit(edit, self.typed) for edit in edits]
 
     def sentence(self, source: str, corrected: Sequence[str], line: int = 0) -> M2Sentence:
-        """Return a sentence with one annotator for each of its corrections."""
+        """Return an M2 sentence with one annotator per corrected sentence."""
         annotators = {number: self.edits(source, text) for number, text in enumerate(corrected)}
         return M2Sentence(tuple(source.split()), annotators, line)
 
 
 def packages() -> str:
-    """Return names and versions of the packages, for a signature."""
+    """Return the versions of errant and spaCy, for a signature."""
     return f"errant-{version('errant')},spacy-{version('spacy')}"
 
 
 def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCounts:
-    """Count the edits of a system against the edits of an annotator.
+    """Compare the edits of a system with the edits of an annotator.
 
-    Correct and missing edits have the type of the annotator's edit.
+    Correct and missing edits are counted under the annotator's type, wrong edits under the
+    system's type.
     """
     ours, theirs = _by_span(edits), _by_span(gold)
     counts = TypedCounts()
@@ -115,10 +116,10 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Choose the annotator of each sentence that maximizes F of all sentences so far.
+    """Choose the annotator of each sentence that maximizes F over all sentences so far.
 
-    As in errant, F is rounded to four digits. Ties go to more correct edits, then to fewer
-    wrong edits, then to fewer missing edits, then to the first annotator.
+    As in errant, F is rounded to four digits. Ties are broken by more correct edits, then fewer
+    wrong edits, then fewer missing edits, then the order of the annotators.
     """
     total, counts = (0, 0, 0), []
     for sentence in choices:
@@ -135,7 +136,7 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F of numbers of edits: correct, wrong, missing."""
+    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits."""
     correct, wrong, missing = counts
     precision = correct / (correct + wrong) if wrong else 1.0
     recall = correct / (correct + missing) if missing else 1.0
@@ -144,7 +145,7 @@ def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, fl
 
 
 def operation(kind: str) -> str:
-    """Return the operation of a type, R for R:NOUN:NUM. A type without operation is unchanged."""
+    """Return the operation of a type, such as R for R:NOUN:NUM, or a type without operation."""
     return kind[0] if kind[1:2] == ":" else kind
 
 
@@ -163,7 +164,7 @@ TIERS: dict[str, Callable[[str], str]] = {
     "type": main_type,
     "full-type": full_type,
 }
-"""Category of a type in each tier, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
+"""Functions from a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 
 
 def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
@@ -174,7 +175,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
         tier: a name of `TIERS`
 
     Returns:
-        the counts by category, most frequent in the gold edits first
+        Counts by category, in order of decreasing count in the gold edits.
     """
     category, total = TIERS[tier], TypedCounts()
     for sentence in counts:
@@ -191,7 +192,7 @@ def _parts(counts: TypedCounts) -> tuple[Counter[str], ...]:
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
-    """Return the types by span and correction. Several edits may be equal."""
+    """Group the types of edits by span and correction."""
     types: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
@@ -215,23 +216,23 @@ def _pipeline(spacy: Any, model: str) -> Any:
             reason = model
         raise MissingPackageError(
             reason,
-            "Typing errors by ERRANT",
-            f"python -m spacy download {MODEL}; or set `model` to the folder of a pipeline, or "
+            "Classifying errors by ERRANT",
+            f"python -m spacy download {MODEL}. Or set `model` to the folder of a pipeline, or "
             "`untyped` to score without types",
         ) from error
 
 
 class Errant(EditMetric):
-    """F of edits by ERRANT, span-based correction as in ``errant_compare`` (Bryant et al., 2017).
+    """F score of ERRANT for span-based correction, as in ``errant_compare`` (Bryant et al., 2017).
 
     Args:
-        gold: the path of an M2 file, or its sentences
+        gold: path of an M2 file, or its sentences
         model: name or folder of a spaCy pipeline, for the edits of hypotheses
-        untyped: use a blank pipeline. It merges some edits differently, so such scores only
-            compare with each other, and edits have no types.
-        beta: weight of recall against precision, above 0
+        untyped: use a blank pipeline. Edits have no types, and some are merged differently, so
+            these scores are not comparable with those of a pipeline.
+        beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
-        progress: reports scored sentences
+        progress: called with the number of sentences done
 
     Example:
         >>> metric = Errant.from_references(["a cat sit ."], [["a cat sits ."]], untyped=True)
@@ -259,12 +260,12 @@ class Errant(EditMetric):
     def from_references(
         cls, sources: TextSource, references: Sequence[TextSource], **options: Any
     ) -> Errant:
-        """Return the metric with gold edits extracted from one reference or more.
+        """Create the metric with gold edits that are extracted from references.
 
         Args:
-            sources: the uncorrected text
-            references: one text for each annotator
-            options: options of the metric
+            sources: uncorrected text
+            references: one corrected text per annotator
+            options: arguments of the constructor
         """
         metric = cls([], **options)
         lines, metric._label = text_lines(sources), text_label(sources, "the sources")
@@ -277,18 +278,18 @@ class Errant(EditMetric):
         return metric
 
     def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
-        """Return the score of the hypothesis for the gold sentence `index`."""
+        """Score a hypothesis against the gold sentence at `index`."""
         gold = self.gold[index]
         edits = self._annotate([(" ".join(gold.words), (hypothesis,))], HYPOTHESES)
         counts = self._compare([edits[0].annotators[0]], [gold])
         return MetricScore(self.name, self.values(edit_statistics(counts)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the numbers of edits of each hypothesis: correct, wrong, missing."""
+        """Count correct, wrong and missing edits of each hypothesis, [sentences, 3]."""
         return edit_statistics(self.typed_counts(hypotheses, label))
 
     def typed_counts(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> list[TypedCounts]:
-        """Return the numbers of edits of each hypothesis, by type."""
+        """Count the edits of each hypothesis by type."""
         check_lengths(self._label, len(self.gold), label, len(hypotheses))
         pairs: list[tuple[str, tuple[str, ...]]] = [
             (" ".join(gold.words), (line,))
@@ -298,24 +299,24 @@ class Errant(EditMetric):
         return self._compare(edits, self.gold)
 
     def typed_counts_of_file(self, path: Path) -> list[TypedCounts]:
-        """Return the numbers of edits of a system, which an M2 file has, by type."""
+        """Count the edits of a system in an M2 file by type."""
         sentences = list(read_m2(path))
         check_lengths(self._label, len(self.gold), path, len(sentences))
         for sentence, gold in zip(sentences, self.gold, strict=True):
             if sentence.words != gold.words or len(sentence.annotators) > 1:
                 raise DataError(
-                    f"{path}:{sentence.line} is not the sentence of {self._label}, or has several "
-                    "annotators. Expected the same sources, and the edits of one system."
+                    f"{path}:{sentence.line} has a different sentence than {self._label}, or "
+                    "several annotators. Expected the same sources, and the edits of one system."
                 )
         edits = [next(iter(sentence.annotators.values())) for sentence in sentences]
         return self._compare(edits, self.gold)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return precision, recall and F."""
+        """Return precision, recall and F in percent."""
         return self._named(errant_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of annotators, and how the edits were extracted."""
+        """Return beta, the number of annotators, and the source of the edits."""
         annotators = max(len(sentence.annotators) for sentence in self.gold)
         parameters = {**super().parameters(), "annotators": annotators}
         if not self._is_extracting:
@@ -326,7 +327,7 @@ class Errant(EditMetric):
     def _compare(
         self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]
     ) -> list[TypedCounts]:
-        """Count edits against the best annotator of each sentence."""
+        """Compare edits with those of the best annotator of each sentence."""
         choices = [
             [compare_edits(ours, theirs) for theirs in sentence.annotators.values()]
             for ours, sentence in zip(edits, gold, strict=True)
@@ -335,13 +336,13 @@ class Errant(EditMetric):
 
     def _annotate(self, pairs: list[tuple[str, tuple[str, ...]]], label: str) -> list[M2Sentence]:
         self._is_extracting = True
-        load_annotator(self._model)  # here too, so that a missing model is reported before work
+        load_annotator(self._model)  # fail before starting workers if the model is missing
         return self._map(_AnnotateBlock(self._model), pairs, label)
 
 
 @dataclass(frozen=True)
 class _AnnotateBlock:
-    """Annotation of a block of sentences in a process, which loads the pipeline once."""
+    """Picklable function that extracts the edits of a block. Each process loads the model once."""
 
     model: str | None
 
@@ -352,10 +353,10 @@ class _AnnotateBlock:
 
 @lru_cache(maxsize=1)
 def load_annotator(model: str | None) -> Annotator:
-    """Return the annotator of a pipeline, loaded once in each process."""
+    """Load an annotator. Each process loads it once."""
     return Annotator(model)
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:
-    """Return the counts of all types of each sentence, [sentences, 3]."""
+    """Return the counts over all types as an array, [sentences, 3]."""
     return np.array([each.totals() for each in counts], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""GLEU of corrected text (Napoles et al., 2015), without tuning as in the version of 2016."""
+"""GLEU for grammatical error correction (Napoles et al., 2015), in the 2016 version."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from fairseq_ssl.metrics.metric import (
 )
 
 Grams = list[Counter[tuple[str, ...]]]
-"""Counts of the n-grams of a sentence, by n from 1."""
+"""Counts of the n-grams of a sentence, for n = 1 to 4."""
 GleuCounts = NDArray[np.float64]
-"""Length of the hypothesis and of the reference; then for each n: correct n-grams, all n-grams."""
+"""Hypothesis length, reference length, then correct and all n-grams for n = 1 to 4."""
 
 MAX_N = 4
 
 
 class Gleu(ReferenceMetric):
-    """GLEU of corrected text (Napoles et al., 2015), in the version of 2016.
+    """GLEU for grammatical error correction (Napoles et al., 2015), in the 2016 version.
 
-    GLEU is BLEU with a penalty: an n-gram that the hypothesis has in common with the source, but
-    not with the reference, cancels one correct n-gram. The text is tokenized. With several
-    references, one of them is drawn for each sentence, in `samples` rounds with the seeds of the
-    authors' script, and the score is the mean.
+    GLEU is BLEU with a penalty: an n-gram that is in the hypothesis and in the source, but not in
+    the reference, cancels one correct n-gram. Text has to be tokenized. With several references,
+    each of `samples` rounds draws one reference per sentence, with the seeds of the authors'
+    script, and the score is the mean over the rounds.
 
     Args:
-        references: one text for each annotator, or None if each call passes its references
-        sources: the uncorrected text, or None if each call passes its sources
-        samples: number of rounds, if there are several references
+        references: one text per annotator (default: passed to each call)
+        sources: uncorrected text (default: passed to each call)
+        samples: number of rounds with several references, 1 or more
 
     Example:
         >>> metric = Gleu([["a b c d x y"]], ["a b c d e f"])
@@ -71,12 +71,12 @@ class Gleu(ReferenceMetric):
         references: Sequence[TextSource] | None = None,
         sources: TextSource | None = None,
     ) -> MetricScore:
-        """Return the score of a corpus.
+        """Compute GLEU of a corpus.
 
         Args:
-            hypotheses: one sentence each
-            references: one text for each annotator (default: those of the metric)
-            sources: the uncorrected text (default: that of the metric)
+            hypotheses: corrected sentences
+            references: one text per annotator (default: references of the metric)
+            sources: uncorrected text (default: sources of the metric)
         """
         if sources is not None:
             self._set_sources(sources)
@@ -85,12 +85,12 @@ class Gleu(ReferenceMetric):
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
-        """Return the score of one sentence with one reference or more."""
+        """Compute GLEU of one sentence with one or more references."""
         metric = Gleu([[reference] for reference in references], [source], self.samples)
         return metric._score_sentence(hypothesis)
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the counts of each hypothesis against each annotator, in one row."""
+        """Return the counts of each hypothesis for all annotators, [sentences, annotators * 10]."""
         self._check(hypotheses, label)
         if self.sources is None:
             raise UsageError("GLEU needs the uncorrected text. Set `source`.")
@@ -99,7 +99,10 @@ class Gleu(ReferenceMetric):
         return counts.reshape(len(hypotheses), -1)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return GLEU; with several references also its deviation and the mean over references."""
+        """Return GLEU, with more statistics if there are several references.
+
+        These are the standard deviation over the rounds, and the mean over single references.
+        """
         counts = rows.reshape(len(rows), len(self.references), -1)
         alone = [gleu_of(counts[:, annotator].sum(0)) for annotator in range(counts.shape[1])]
         if len(alone) == 1:
@@ -112,12 +115,12 @@ class Gleu(ReferenceMetric):
         }
 
     def total_score(self, totals: SentenceStatistics) -> float:
-        """Return the mean score over single references."""
+        """Return the mean over single references, because rounds need all sentences."""
         counts = totals.reshape(len(self.references), -1)
         return float(np.mean([gleu_of(each) for each in counts]))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of references, and of rounds if there are several references."""
+        """Return the number of references, and the number of rounds if it applies."""
         samples = {"samples": self.samples} if len(self.references) > 1 else {}
         return {**super().parameters(), **samples}
 
@@ -127,7 +130,7 @@ class Gleu(ReferenceMetric):
 
 
 def sampled_scores(counts: GleuCounts, samples: int) -> list[float]:
-    """Return the score of each round, of counts [sentences, annotators, 10]."""
+    """Return the score of each round from counts [sentences, annotators, 10]."""
     lines, annotators = counts.shape[:2]
     every = np.arange(lines)
     return [
@@ -138,7 +141,7 @@ def sampled_scores(counts: GleuCounts, samples: int) -> list[float]:
 def gleu_counts(
     hypotheses: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
 ) -> GleuCounts:
-    """Return the counts of each sentence against each annotator, [sentences, annotators, 10]."""
+    """Return the counts of each sentence and annotator, [sentences, annotators, 10]."""
     counts = np.zeros((len(hypotheses), len(references), 2 + 2 * MAX_N))
     for number, (hypothesis, source) in enumerate(zip(hypotheses, sources, strict=True)):
         ours, before = _grams(hypothesis), _grams(source)
@@ -148,7 +151,7 @@ def gleu_counts(
 
 
 def _draw(sample: int, lines: int, references: int) -> NDArray[np.int64]:
-    """Draw a reference for each line, with the seed of the authors' script for this round."""
+    """Draw a reference for each line, with the authors' seed for this round."""
     draw = random.Random(101 * sample)
     return np.array([int(draw.random() * references) for _ in range(lines)])
 
@@ -162,7 +165,7 @@ def _grams(line: str) -> Grams:
 
 
 def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
-    """Return the counts of one sentence against one reference."""
+    """Return the 10 counts of one sentence and one reference."""
     length = output[0].total()
     counts = [length, reference[0].total()]
     for n, (grams, before, gold) in enumerate(zip(output, source, reference, strict=True)):
@@ -173,7 +176,7 @@ def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
 
 
 def gleu_of(counts: GleuCounts) -> float:
-    """Return the score in percent of counts that are summed over a corpus."""
+    """Return GLEU in percent from summed counts [10]."""
     if not counts.all():
         return 0.0
     length, reference_length = counts[:2]

@@ -1,4 +1,4 @@
-"""The interface of all metrics, and the paired bootstrap between systems."""
+"""Base classes of metrics, scores over seeds, and the paired bootstrap."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from fairseq_ssl.text.m2 import M2Sentence, read_m2
 
 @dataclass(frozen=True)
 class SeedRange:
-    """Scores of several seeds."""
+    """Scores of a system over random seeds."""
 
     values: tuple[float, ...]
 
     @classmethod
     def of(cls, values: Sequence[float]) -> SeedRange:
-        """Return the range of one value or more."""
+        """Create a range from one or more scores."""
         assert values
         return cls(tuple(values))
 
     @property
     def mean(self) -> float:
-        """Return the mean."""
+        """Mean over the seeds."""
         return statistics.fmean(self.values)
 
     @property
     def deviation(self) -> float:
-        """Return the sample standard deviation, 0 for a single value."""
+        """Sample standard deviation over the seeds, 0 for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def shown(self, digits: int = 2) -> str:
-        """Return ``61.20 ± 0.35``, or ``61.20`` for a single value."""
+        """Return ``61.20 ± 0.35``, or ``61.20`` for a single seed."""
         mean = f"{self.mean:.{digits}f}"
         return f"{mean} ± {self.deviation:.{digits}f}" if len(self.values) > 1 else mean
 
@@ -54,14 +54,14 @@ class SeedRange:
 
 
 def cell(values: Sequence[float], digits: int = 2) -> str:
-    """Return a table cell: ``61.20 ± 0.35 (3)``, the number of seeds last, or ``not run``."""
+    """Return a table cell such as ``61.20 ± 0.35 (3)`` for three seeds, or ``not run``."""
     return f"{SeedRange.of(values).shown(digits)} ({len(values)})" if values else "not run"
 
 
 SentenceStatistics = NDArray[np.float64]
-"""[sentences, numbers]: statistics whose sums determine the score of a corpus."""
+"""Sufficient statistics, [sentences, numbers]: their sums determine the corpus score."""
 CorpusScore = Callable[[SentenceStatistics], float]
-"""Returns the score of summed statistics, [numbers]."""
+"""Function from summed statistics [numbers] to the corpus score."""
 
 SAMPLES = 1000
 SEED = 12345
@@ -69,7 +69,7 @@ SEED = 12345
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """Difference between a system and a baseline, with its confidence interval.
+    """Difference of a system from a baseline, with a 95% confidence interval and a p-value.
 
     Example:
         >>> print(BootstrapResult(1.5, 0.25, 2.75, 0.021))
@@ -77,12 +77,13 @@ class BootstrapResult:
     """
 
     difference: float
-    """System minus baseline, on the whole corpus."""
+    """System score minus baseline score, on the original corpus."""
     low: float
-    """Lower end of the interval that holds 95 % of the samples."""
+    """2.5th percentile of the bootstrap samples."""
     high: float
+    """97.5th percentile of the bootstrap samples."""
     p: float
-    """Probability of a difference at least as large by chance, in either direction."""
+    """Two-sided p-value."""
 
     def __str__(self) -> str:
         interval = f"{self.low:+.2f} to {self.high:+.2f}"
@@ -96,16 +97,16 @@ def bootstrap_statistics(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Compare the mean scores of two systems over resampled corpora.
+    """Compare the mean scores of two systems with a paired bootstrap.
 
-    Every sample draws the same sentences, with replacement, from both systems.
+    Each bootstrap sample draws the same sentences, with replacement, from both systems.
 
     Args:
-        system: statistics of each seed of the system
-        baseline: statistics of each seed of the baseline
-        score: the score of summed statistics
-        samples: number of bootstrap samples
-        seed: seed of the samples
+        system: statistics of the system, one array per seed
+        baseline: statistics of the baseline, one array per seed
+        score: function from summed statistics to the corpus score
+        samples: number of bootstrap samples, 1 or more
+        seed: random seed of the samples
     """
     count = len(system[0])
     assert all(len(statistics) == count for statistics in (*system, *baseline))
@@ -131,10 +132,10 @@ def bootstrap_statistics(
 
 
 TextSource = Path | Sequence[str]
-"""The path of a text file, or its lines."""
+"""Path of a text file, or a list of lines."""
 HYPOTHESES = "the hypotheses"
 BLOCK = 50
-"""Number of sentences that a process scores at a time."""
+"""Number of sentences per task of a worker process."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -142,7 +143,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class MetricScore:
-    """A score in percent, which prints as the scores of sacreBLEU do.
+    """Score in percent. Its string has the format of sacreBLEU's scores.
 
     Example:
         >>> print(MetricScore("F_0.5", {"Precision": 75.0, "Recall": 50.0, "F_0.5": 68.18}))
@@ -150,13 +151,13 @@ class MetricScore:
     """
 
     name: str
-    """Name of the value that systems are compared by."""
+    """Name of the main value, such as ``F_0.5``."""
     values: dict[str, float]
-    """All values by name."""
+    """Values by name, including the main value."""
 
     @property
     def score(self) -> float:
-        """Return the value that systems are compared by."""
+        """The main value."""
         return self.values[self.name]
 
     def __str__(self) -> str:
@@ -168,52 +169,52 @@ class MetricScore:
 
 
 class Metric(ABC):
-    """A score of a corpus that follows from statistics of its sentences.
+    """Base class of metrics that are functions of summed sentence statistics.
 
-    Subclasses count the statistics of each sentence once. Scores of parts of the corpus and of
-    bootstrap samples only add them up.
+    The statistics of each sentence are computed once. Scores of subsets and of bootstrap samples
+    only need their sums.
     """
 
     method: str
     """Name of the metric in signatures."""
     name: str
-    """Name of the value that systems are compared by."""
+    """Name of the main value."""
 
     @abstractmethod
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the statistics of each hypothesis, [sentences, numbers].
 
         Args:
-            hypotheses: one sentence each
-            label: what messages call the hypotheses, such as the name of their file
+            hypotheses: one sentence per item
+            label: name of the hypotheses in messages, such as their file
         """
 
     @abstractmethod
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return all values by name, of the statistics of some sentences."""
+        """Return the values of a corpus by name, from statistics [sentences, numbers]."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Return the parameters in the signature."""
 
     def get_signature(self) -> Signature:
-        """Return the method, its parameters and versions, in the form of sacreBLEU's signatures."""
+        """Return the signature, in the format of sacreBLEU's signatures."""
         return Signature(self.method, self.parameters())
 
     def total_score(self, totals: SentenceStatistics) -> float:
-        """Return the score of statistics that are summed over sentences, [numbers]."""
+        """Return the corpus score from summed statistics, [numbers]."""
         return self.values(totals[None])[self.name]
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the values of one sentence, from its statistics."""
+        """Return the values of one sentence by name, from its statistics [numbers]."""
         return {self.name: self.total_score(row)}
 
 
 class ReferenceMetric(Metric):
-    """A metric that compares text with references.
+    """Base class of metrics that compare hypotheses with references.
 
     Args:
-        references: one text for each annotator, or None if each call passes its references
+        references: one text per annotator (default: passed to each call)
     """
 
     def __init__(self, references: Sequence[TextSource] | None = None) -> None:
@@ -225,18 +226,18 @@ class ReferenceMetric(Metric):
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[TextSource] | None = None
     ) -> MetricScore:
-        """Return the score of a corpus.
+        """Score a corpus.
 
         Args:
-            hypotheses: one sentence each
-            references: one text for each annotator (default: those of the metric)
+            hypotheses: one sentence per item
+            references: one text per annotator (default: references of the metric)
         """
         if references is not None:
             self._set_references(references)
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def sentence_score(self, hypothesis: str, references: Sequence[str]) -> MetricScore:
-        """Return the score of one sentence with one reference or more."""
+        """Score one sentence against one or more references."""
         metric = copy(self)
         metric._set_references([[reference] for reference in references])
         return metric._score_sentence(hypothesis)
@@ -256,7 +257,7 @@ class ReferenceMetric(Metric):
         self.references = [text_lines(text) for text in references]
 
     def _check(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error unless there is a reference for each hypothesis."""
+        """Raise an error unless each hypothesis has references."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `reference`.")
         for name, lines in zip(self._labels, self.references, strict=True):
@@ -264,24 +265,24 @@ class ReferenceMetric(Metric):
 
 
 class EditMetric(Metric):
-    """A metric of edits, whose score is F of precision and recall.
+    """Base class of metrics that compute an F score of edits.
 
     Args:
-        beta: weight of recall against precision, above 0
+        beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
-        progress: reports scored sentences
+        progress: called with the number of sentences done
     """
 
     def __init__(self, beta: float, jobs: int, progress: ProgressFactory) -> None:
         if not beta > 0:
-            raise UsageError(f"`beta` is {beta}; expected a number above 0.")
+            raise UsageError(f"`beta` is {beta}. Expected a number above 0.")
         self.name = f"F_{beta:g}"
         self.beta = beta
         self._jobs = jobs
         self._progress = progress
 
     def corpus_score(self, hypotheses: Sequence[str]) -> MetricScore:
-        """Return the score of a corpus, one hypothesis for each gold sentence."""
+        """Score a corpus with one hypothesis per gold sentence."""
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def parameters(self) -> dict[str, Any]:
@@ -289,14 +290,14 @@ class EditMetric(Metric):
         return {"beta": self.beta}
 
     def _named(self, scores: Sequence[float]) -> dict[str, float]:
-        """Return precision, recall and F in percent."""
+        """Return precision, recall and F, 0 to 1, as percentages by name."""
         names = ("Precision", "Recall", self.name)
         return {name: 100 * value for name, value in zip(names, scores, strict=True)}
 
     def _map(
         self, work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item], label: str
     ) -> list[Result]:
-        """Apply `work` to blocks of sentences in parallel."""
+        """Apply `work` to blocks of sentences with several processes. Report progress."""
         blocks = [list(items[start : start + BLOCK]) for start in range(0, len(items), BLOCK)]
         advance = self._progress(label, "sentences")
         results: list[Result] = []
@@ -313,14 +314,14 @@ def paired_bootstrap(
     resamples: int = SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Compare two systems by a paired bootstrap over sentences (Koehn, 2004).
+    """Compare two systems with paired bootstrap resampling over sentences (Koehn, 2004).
 
     Args:
-        metric: a metric with its references
-        system: the hypotheses of the system
-        baseline: the hypotheses of the baseline
+        metric: metric with its references or gold edits
+        system: hypotheses of the system
+        baseline: hypotheses of the baseline
         resamples: number of bootstrap samples, 1 or more
-        seed: seed of the samples
+        seed: random seed of the samples
 
     Example:
         >>> from fairseq_ssl.metrics import Accuracy
@@ -334,28 +335,28 @@ def paired_bootstrap(
 
 
 def text_lines(text: TextSource) -> list[str]:
-    """Return the lines of a text, which may be a file."""
+    """Return the lines of a file or of a list."""
     if isinstance(text, str):
-        raise TypeError("A text is a list of lines or a `Path`, not a string.")
+        raise TypeError("Expected a list of lines or a `Path`, not a string.")
     return list(read_lines(text) if isinstance(text, Path) else text)
 
 
 def read_gold(gold: str | Path | Iterable[M2Sentence]) -> tuple[str, list[M2Sentence]]:
-    """Return what messages call the gold sentences, and the sentences."""
+    """Return the name of the gold sentences in messages, and the sentences."""
     if isinstance(gold, str | Path):
         return str(gold), list(read_m2(Path(gold)))
     return "the gold edits", list(gold)
 
 
 def text_label(text: object, default: str) -> str:
-    """Return what messages call a text: the path of a file."""
+    """Return the name of a text in messages: its path, or `default`."""
     return str(text) if isinstance(text, Path) else default
 
 
 def check_lengths(name: object, count: int, other: object, other_count: int) -> None:
-    """Raise an error if two parallel texts have different numbers of lines."""
+    """Raise DataError if two parallel texts have different numbers of lines."""
     if count != other_count:
         raise DataError(
-            f"{name} has {count} lines and {other} {other_count}. Parallel files must have equally "
-            "many lines."
+            f"There are {count} lines in {name}, but {other_count} in {other}. Both must have the "
+            "same number of lines."
         )

@@ -1,4 +1,4 @@
-"""ROUGE of summaries, by the package rouge-score."""
+"""ROUGE for summarization, computed by the package rouge-score."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fairseq_ssl.errors import import_optional
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
-"""Names of the variants in rouge-score."""
+"""Names of the variants in rouge-score, by suffix."""
 
 
 class Rouge(ReferenceMetric):
-    """Mean F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
+    """Mean F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
 
-    ROUGE-L takes a summary as one sentence, ROUGE-Lsum sentence by sentence. Of several
-    references, the one with the highest score counts.
+    ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits it at `sentence_mark`. With several
+    references, the highest score counts.
 
     Args:
-        references: one text for each annotator, or None if each call passes its references
-        stem: compare stems of words, by Porter's stemmer
-        sentence_mark: token between the sentences of a summary
+        references: one text per annotator (default: passed to each call)
+        stem: compare Porter stems of words
+        sentence_mark: token that separates the sentences of a summary (default: none)
 
     Example:
         >>> print(Rouge().corpus_score(["the cat sat"], [["the cat ran"]]))
@@ -45,7 +45,7 @@ class Rouge(ReferenceMetric):
         self.sentence_mark = sentence_mark
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the F1 of each summary by each variant, and 1."""
+        """Return the F1 of each variant, and 1, for each summary, [summaries, 5]."""
         self._check(hypotheses, label)
         package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
         scorer = package.RougeScorer(list(VARIANTS.values()), use_stemmer=self.stem)
@@ -57,7 +57,7 @@ class Rouge(ReferenceMetric):
         return np.array(rows, np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the mean of each variant."""
+        """Return the mean F1 of each variant in percent."""
         *sums, count = rows.sum(0)
         return {
             f"ROUGE-{variant}": float(100 * total / count)
@@ -65,7 +65,7 @@ class Rouge(ReferenceMetric):
         }
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return each variant."""
+        """Return the F1 of each variant in percent."""
         return self.values(row[None])
 
     def parameters(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Rouge(ReferenceMetric):
         }
 
     def _split(self, line: str) -> str:
-        """Put each sentence on a line of its own."""
+        """Replace sentence marks by newlines, as rouge-score expects."""
         if self.sentence_mark is None:
             return line
         words = " ".join("\n" if word == self.sentence_mark else word for word in line.split())

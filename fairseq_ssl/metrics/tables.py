@@ -1,4 +1,4 @@
-"""Scores of systems: over seeds, against a baseline, by level, and by category of edits."""
+"""Scores of systems over seeds, significance tests, and scores by level or error type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence
 
 MOST_FREQUENT = 10
-"""Number of types in tables of shares and in figures."""
+"""Max number of types in tables of shares and in figures."""
 ANALYSES = (*TIERS, "level", "share")
 """Analyses of `SystemScores.analyze`."""
 ALL = "all"
@@ -44,39 +44,42 @@ M2_SUFFIXES = (".m2", ".m2.gz")
 STDIN = Path("-")
 
 Levels = dict[str, list[int]]
-"""Indices of the sentences of each level."""
+"""Sentence indices by level."""
 
 
 @dataclass
 class ScoredOutput:
-    """The statistics of one file of hypotheses."""
+    """Sentence statistics of one file of hypotheses."""
 
     rows: SentenceStatistics
     typed: list[TypedCounts] | None = None
-    """Counts of edits of each sentence, for ERRANT."""
+    """Edit counts of each sentence by type, for ERRANT."""
 
 
 @dataclass
 class ScoreBreakdown:
-    """Scores of parts of a test set, or of categories of edits, by system."""
+    """Table of scores by subset of the test set, or by error type."""
 
     key: str
-    """Name of the parts, also the key in JSON."""
+    """Name of the rows, also the key in JSON."""
     unit: str
+    """Name of the score."""
     columns: list[str]
+    """Names of the systems, or of the levels."""
     rows: dict[str, list[SeedRange]]
+    """Scores by row, one per column."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
-    """Numbers of edits of each row, by column and seed. Empty if the rows are not categories."""
+    """Edit counts of each row, by column and seed. Empty unless the rows are error types."""
 
     def figure_rows(self) -> dict[str, list[SeedRange]]:
-        """Return the rows of a figure: all, or the most frequent categories of gold edits."""
+        """Return the rows to plot: all, or the most frequent error types of the gold edits."""
         if not self.counts:
             return self.rows
         kinds = [kind for kind in self.rows if _gold_edits(self.counts[kind])]
         return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
 
     def content(self) -> dict[str, Any]:
-        """Return the rows as JSON."""
+        """Return the table as JSON types."""
         content: dict[str, Any] = {
             name: {
                 column: _range_content(scores)
@@ -97,24 +100,26 @@ class ScoreBreakdown:
 
 @dataclass
 class SystemScores:
-    """Scores of systems by one metric, and analyses of them."""
+    """Scores of one or more systems by one metric, with optional analyses."""
 
     metric: Metric
     systems: dict[str, list[ScoredOutput]]
-    """Outputs of each system, one for each seed."""
+    """Outputs by system, one per seed."""
     breakdown: ScoreBreakdown | None = None
+    """Result of `analyze`."""
     comparisons: dict[str, BootstrapResult] = field(default_factory=dict)
-    """Difference of each system from the baseline."""
+    """Results of `compare`: difference of each system from the baseline."""
     parameters: dict[str, Any] = field(default_factory=dict)
+    """Parameters of `compare` in the signature."""
 
     @property
     def is_single(self) -> bool:
-        """Return True if there is one system with one seed."""
+        """True if there is one system with one seed."""
         return len(self.systems) == 1 and len(next(iter(self.systems.values()))) == 1
 
     @property
     def sentences(self) -> int:
-        """Return the number of sentences."""
+        """Number of sentences of the test set."""
         return len(next(iter(self.systems.values()))[0].rows)
 
     def compare(
@@ -126,9 +131,9 @@ class SystemScores:
         """Compare each system with a baseline by a paired bootstrap.
 
         Args:
-            baseline: outputs of the baseline, one for each seed
+            baseline: outputs of the baseline, one per seed
             resamples: number of bootstrap samples (default: 1000)
-            seed: seed of the samples (default: 12345)
+            seed: random seed of the samples (default: 12345)
         """
         resamples = SAMPLES if resamples is None else resamples
         seed = SEED if seed is None else seed
@@ -140,14 +145,21 @@ class SystemScores:
             self.comparisons[name] = bootstrap_statistics(ours, theirs, score, resamples, seed)
 
     def analyze(self, by: str, levels: Levels | None = None) -> None:
-        """Break the scores down by a name in `ANALYSES`."""
+        """Compute scores by level or by error type, and store them in `breakdown`.
+
+        Args:
+            by: a name in `ANALYSES`
+            levels: sentence indices by level (default: one level of all sentences)
+        """
         levels = {ALL: list(range(self.sentences))} if levels is None else levels
         if by == "level":
             self._analyze_levels(levels)
             return
         metric = self.metric
         if not isinstance(metric, Errant):
-            raise UsageError(f"`by` {by} needs the metric errant, not {metric.method}.")
+            raise UsageError(
+                f"`by` is {by}, which needs the metric errant. The metric is {metric.method}."
+            )
         if by in TIERS:
             self._analyze_categories(by, metric.beta)
         else:
@@ -162,7 +174,7 @@ class SystemScores:
             ]
 
     def _analyze_categories(self, tier: str, beta: float) -> None:
-        """Score each category of edits, most frequent in the gold edits first."""
+        """Score each error type, in order of decreasing count in the gold edits."""
         categories = [
             [count_categories(output.typed or (), tier) for output in outputs]
             for outputs in self.systems.values()
@@ -182,7 +194,7 @@ class SystemScores:
             ]
 
     def _analyze_shares(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
-        """Compute the percentage of the most frequent types in the gold edits of each level."""
+        """Compute the percentages of the most frequent types among the gold edits of each level."""
         counts = {level: _gold_types(gold[n] for n in indices) for level, indices in levels.items()}
         total = sum(counts.values(), Counter[str]())
         frequent = sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_FREQUENT]
@@ -194,7 +206,7 @@ class SystemScores:
             ]
 
     def values(self) -> dict[str, list[SeedRange]]:
-        """Return the scores of each system, by the name of the value."""
+        """Return the scores of the systems over seeds, by the name of the value."""
         values = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
@@ -205,12 +217,12 @@ class SystemScores:
         }
 
     def signature(self) -> Signature:
-        """Return the signature of the metric with the number of lines and of samples."""
+        """Return the metric's signature, with the line count and the parameters of `compare`."""
         parameters = {"lines": self.sentences, **self.metric.parameters(), **self.parameters}
         return Signature(self.metric.method, parameters)
 
     def content(self) -> dict[str, Any]:
-        """Return everything as JSON."""
+        """Return scores, analyses and signature as JSON types."""
         values = self.values()
         content: dict[str, Any]
         if self.is_single:
@@ -242,15 +254,15 @@ def score_systems(
     resamples: int | None = None,
     seed: int | None = None,
 ) -> SystemScores:
-    """Score files of hypotheses, one line a sentence.
+    """Score files of hypotheses, one sentence per line.
 
     Args:
-        metric: a metric with its references
-        systems: files of each system, one for each seed; for `Errant` also M2 files with the
-            edits of the system; ``-`` for stdin
-        baseline: files of a system to compare with by a paired bootstrap, one for each seed
+        metric: metric with its references or gold edits
+        systems: files by system, one per seed; `Errant` also accepts M2 files with the edits of
+            the system; ``-`` is stdin
+        baseline: files of a system to compare with by a paired bootstrap, one per seed
         resamples: number of bootstrap samples (default: 1000)
-        seed: seed of the samples (default: 12345)
+        seed: random seed of the samples (default: 12345)
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -285,12 +297,12 @@ def read_output(path: Path) -> list[str]:
     """Read the hypotheses of a file, or of stdin."""
     lines = list(stdin_lines() if path == STDIN else read_lines(path))
     if not lines:
-        raise DataError(f"{path} is empty. Expected a line or more.")
+        raise DataError(f"{path} is empty. Expected one line or more.")
     return lines
 
 
 def read_levels(path: Path, sentences: int) -> Levels:
-    """Read the level of each sentence from a file of labels."""
+    """Read a file with the level of one sentence per line. Return sentence indices by level."""
     levels: Levels = {}
     labels = [line.strip() for line in read_lines(path)]
     check_lengths(path, len(labels), "the output", sentences)
@@ -300,21 +312,22 @@ def read_levels(path: Path, sentences: int) -> Levels:
 
 
 def parse_sections(sections: str, sentences: int) -> Levels:
-    """Return the sentences of consecutive sections, such as ``A=1037,B=1290``."""
+    """Parse the sizes of consecutive sections, such as ``A=1037,B=1290``, into levels."""
     levels: Levels = {}
     start = 0
     for section in sections.split(","):
         level, _, count = section.partition("=")
         if not (level and count.isdecimal() and int(count)) or level in levels:
             raise UsageError(
-                f"`sections` has {section!r}; expected levels, each once, with a number of "
-                "sentences above 0, such as A=1037,B=1290."
+                f"`sections` has {section!r}. Expected different levels with numbers of sentences "
+                "above 0, such as A=1037,B=1290."
             )
         levels[level] = list(range(start, start + int(count)))
         start += int(count)
     if start != sentences:
         raise UsageError(
-            f"`sections` has {start} sentences in all, but the output has {sentences}."
+            f"`sections` has {start} sentences in total, but the output has {sentences}. Both "
+            "must be equal."
         )
     return levels
 
@@ -331,7 +344,7 @@ def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
 
 
 def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
-    """Return the number of gold edits of a category, over all systems and seeds."""
+    """Return the number of gold edits of an error type, summed over systems and seeds."""
     return sum(correct + missing for seeds in systems for correct, _, missing in seeds)
 
 

@@ -285,7 +285,7 @@ class CorpusNoise:
     outputs: Sequence[str] = ("noisy",)
     """Outputs to return, from `NOISE_OUTPUTS`."""
     compressed: Sequence[bool] = (False,)
-    """Whether to compress each output with gzip."""
+    """True for each output to compress with gzip."""
     numbered: NumberedNoise | None = None
     """Faster noise on word ids, with the same outputs. Used if `split_words` succeeds."""
 

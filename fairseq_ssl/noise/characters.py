@@ -108,9 +108,9 @@ class SpellNoise:
     def __post_init__(self) -> None:
         if self.deviation < 0 or not 0 <= self.letter_words <= 1 or not self.letters:
             raise UsageError(
-                f"Spell noise has deviation {self.deviation}, letter_words {self.letter_words} and "
-                f"{len(self.letters)} letters. Expected a deviation of 0 or more, letter_words "
-                "from 0 to 1, and one letter or more."
+                f"Spell noise has deviation={self.deviation}, letter_words={self.letter_words} and "
+                f"{len(self.letters)} letters. Expected a standard deviation of 0 or more, "
+                "letter_words from 0 to 1, and one letter or more."
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:

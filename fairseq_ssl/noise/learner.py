@@ -41,8 +41,8 @@ class LearnerNoise:
 
     `listed` follows the authors' code instead of the paper, which chooses random positions. Append
     errors then delete only words that learners often omit. Replace errors change only words that
-    learners often replace, into the words that they write. A line without a word for an append
-    error stays unchanged. A line without a word for a replace error gets a verb error.
+    learners often replace, into the words that they write. If a line has no suitable word, it stays
+    unchanged (append) or gets a verb error (replace).
     """
 
     learner_errors: LearnerErrors = DEFAULT_ERRORS

@@ -28,8 +28,8 @@ class VerbForms(dict[str, tuple[str, ...]]):
     """The other forms of a verb, looked up by word; empty if the word is not a verb.
 
     Every word that can be a verb counts as a verb ("people", "well"). A form of two verbs ("saw")
-    gets the forms of both. The forms have the case of the word. Words with characters other than
-    letters ("'s") have no forms.
+    gets the forms of both. The forms have the case of the word. Only words of letters have forms,
+    so "'s" has none.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Re-ranking of n-best lists by weighted scores, and post-ensembles of several systems.
+"""Re-ranking of n-best lists with weighted scores, and post-ensembles of systems.
 
 Example:
     >>> from fairseq_ssl import rerank

@@ -1,4 +1,4 @@
-"""Scores of all candidates as one array of integers, and the choice by weights."""
+"""Scores and metric counts of n-best candidates as arrays, and the best candidates for weights."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fairseq_ssl.errors import DataError, nearest
 from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 
 SCORE_UNITS = 10**6
-"""A weight of 1. Weights are integers."""
+"""Integer that represents a weight of 1."""
 SCORE_BITS = 52
-"""Bits of a score, one less than a double has, so that differences are exact too."""
+"""Bits of an integer score. One less than the precision of a double keeps differences exact."""
 
 MIN_SCORE = 1000
-"""Smallest integer for the largest score of a feature, so that other scores differ from it."""
+"""Min integer for the largest score of a feature, so that its scores keep enough precision."""
 
 Weights = NDArray[np.int64]
-"""One integer for each feature, in units of 1 / SCORE_UNITS."""
+"""Weights in units of 1 / SCORE_UNITS, [features]."""
 IntegerArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Scores of candidates, integers in doubles."""
+    """Scores of all candidates, as integers stored in doubles."""
 
     names: tuple[str, ...]
     """Names of the features."""
@@ -44,13 +44,13 @@ class Candidates:
         file: str = "the list",
         first: int = 1,
     ) -> Candidates:
-        """Return the array of the named scores of candidates.
+        """Build the score array.
 
         Args:
-            lists: candidates of each sentence, at least one
-            names: features (default: all scores of the first candidate)
-            file: file of the list, one line a candidate, for messages
-            first: line of the first candidate
+            lists: scores of the candidates of each sentence, one or more candidates
+            names: names of the features (default: all scores of the first candidate)
+            file: name of the list in messages
+            first: line number of the first candidate in messages
         """
         features = tuple(lists[0][0] if names is None else names)
         if not features:
@@ -69,23 +69,23 @@ class Candidates:
         return cls(features, _round_scores(block, features, file), sizes)
 
     def subset(self, rows: NDArray[np.intp]) -> Candidates:
-        """Return the candidates of some sentences."""
+        """Select sentences by index."""
         return replace(self, scores=self.scores[rows], sizes=self.sizes[rows])
 
     def only(self, names: Sequence[str]) -> Candidates:
-        """Return the candidates with some features."""
+        """Select features by name."""
         columns = [self.names.index(name) for name in names]
         return replace(self, names=tuple(names), scores=self.scores[:, :, columns])
 
 
 def whole_weights(weights: Mapping[str, float]) -> Weights:
-    """Return weights as integers, in millionths."""
+    """Convert weights to integers in units of 1 / SCORE_UNITS."""
     whole: Weights = np.rint(np.array(list(weights.values())) * SCORE_UNITS).astype(np.int64)
     return whole
 
 
 def named_weights(names: Sequence[str], weights: Weights) -> dict[str, float]:
-    """Return weights by name, as fractions."""
+    """Convert integer weights to fractions by name."""
     return {name: int(weight) / SCORE_UNITS for name, weight in zip(names, weights, strict=True)}
 
 
@@ -95,15 +95,15 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
         if name not in scores:
             raise DataError(
                 f"{where} has no score {name!r}.{nearest(name, scores)} Every candidate needs "
-                "every score. Score the whole list with each model."
+                "every score. Score the complete list with each model."
             )
         if not math.isfinite(scores[name]):
-            raise DataError(f"{where} has {name}= {scores[name]}; expected a finite number.")
+            raise DataError(f"{where} has {name}= {scores[name]}. Expected a finite number.")
     return [scores[name] for name in names]
 
 
 def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
-    """Return the scores as integer multiples of a power of ten, so that sums are exact."""
+    """Scale by a power of ten and round to integers, so that weighted sums are exact."""
     sides = np.abs(block).max((0, 1))
     largest = float(sides.max())
     if largest == 0:
@@ -118,19 +118,20 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
         if 0 < side * scale < MIN_SCORE:
             raise DataError(
                 f"{file} has scores {name!r} up to {side:.3g} and {names[sides.argmax()]!r} up to "
-                f"{largest:.3g}, too different to be weighted together. Scale one of them."
+                f"{largest:.3g}. These ranges are too different to add the scores. Scale one of "
+                "them."
             )
     return np.asarray(np.rint(block * scale) + 0.0)  # no -0.0
 
 
 def weighted_totals(candidates: Candidates, weights: Weights) -> IntegerArray:
-    """Return the exact weighted sums, [sentences, candidates], in millionths."""
+    """Return the exact weighted sums, [sentences, candidates], in units of 1 / SCORE_UNITS."""
     sums: IntegerArray = candidates.scores @ weights.astype(np.float64)
     return sums
 
 
 def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
-    """Return the index of the best candidate of each sentence, the first one of ties."""
+    """Return the index of the best candidate of each sentence. Ties go to the first one."""
     indices: NDArray[np.intp] = weighted_totals(candidates, weights).argmax(1)
     return indices
 
@@ -142,7 +143,7 @@ def equal_weights(candidates: Candidates) -> Weights:
 
 @dataclass(frozen=True)
 class CandidateStatistics:
-    """Counts of all candidates for a metric."""
+    """Metric counts of all candidates."""
 
     metric: SumMetric
     counts: SentenceSums
@@ -150,26 +151,26 @@ class CandidateStatistics:
 
     @classmethod
     def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
-        """Return the counts of all candidates.
+        """Compute the counts of all candidates.
 
         Args:
-            metric: the metric
+            metric: metric
             lists: texts of the candidates of each sentence
-            references: one list of sentences for each annotator
+            references: one list of references per annotator
         """
         size = max(map(len, lists))
         rows = [[*row, *[row[0]] * (size - len(row))] for row in metric.counts(lists, references)]
         return cls(metric, np.array(rows, np.int64))
 
     def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
-        """Return the counts of one candidate of each sentence, [sentences, counts]."""
+        """Return the counts of the candidates at `choices`, [sentences, counts]."""
         rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
         return rows
 
     def score(self, choices: NDArray[np.intp]) -> float:
-        """Return the corpus score of one candidate of each sentence, as computed by sacreBLEU."""
+        """Compute the corpus score of the candidates at `choices` with sacreBLEU."""
         return self.metric.exact(self.chosen(choices).sum(0))
 
     def subset(self, rows: NDArray[np.intp]) -> CandidateStatistics:
-        """Return the statistics of some sentences."""
+        """Select sentences by index."""
         return CandidateStatistics(self.metric, self.counts[rows])

@@ -1,13 +1,12 @@
-"""Post-ensemble: the output most similar to those of all systems (Kobayashi, 2018).
+"""Post-ensemble: select the output that is most similar to the outputs of all systems.
 
-PostCosE takes the mean cosine between the vector of an output and the vectors of all outputs.
-PostVmfE takes the density at an output, estimated with the kernel of von Mises and Fisher,
-exp(kappa cos). For kappa close to 0, it chooses as PostCosE does. The vector of an output is the
-mean of the vectors of its words.
+The vector of an output is the mean of its word vectors (Kobayashi, 2018). PostCosE selects the
+output with the highest mean cosine to all outputs. PostVmfE selects the output with the highest
+density, estimated with the von Mises-Fisher kernel exp(kappa cos). For kappa close to 0, both
+select the same output.
 
-The mean ignores unknown words. An output without known words, or with a mean of 0, has a
-similarity of 0 with all outputs, and is chosen only if there is no other output. Ties go to the
-first system.
+Unknown words are ignored. An output without known words, or with a mean of 0, has similarity 0 to
+all outputs, and is only selected if all outputs are like this. Ties go to the first system.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from fairseq_ssl.text.tokenization import LineRewriter
 SimilarityArray = NDArray[np.float64]
 Kernel = Callable[[SimilarityArray], SimilarityArray]
 TOLERANCE = 1e-9
-"""Densities that differ by less are equal: their sums may be rounded differently."""
+"""Max difference of equal densities, because sums are rounded."""
 KERNELS = ("cosine", "von-mises-fisher")
 
 
 def cosine(cosines: SimilarityArray) -> SimilarityArray:
-    """Return the kernel of PostCosE, the cosine itself."""
+    """Kernel of PostCosE: the identity."""
     return cosines
 
 
 def von_mises_fisher(concentration: float) -> Kernel:
-    """Return the kernel of PostVmfE, scaled to a maximum of 1.
+    """Return the kernel of PostVmfE, scaled to a max of 1.
 
     Args:
         concentration: kappa, above 0
@@ -51,13 +50,14 @@ def von_mises_fisher(concentration: float) -> Kernel:
 
 @dataclass(frozen=True)
 class EnsembleChoice:
-    """The outputs that a post-ensemble chose."""
+    """Result of `post_ensemble`."""
 
     lines: list[str]
+    """Selected outputs."""
     systems: list[int]
-    """Index of the system that each line is from."""
+    """System index of each selected output."""
     words: int
-    """Number of words in lines that differ between systems."""
+    """Number of words of the sentences whose outputs differ between systems."""
     known: int
     """Number of these words with a vector."""
 
@@ -72,16 +72,16 @@ def post_ensemble(
     tokenize: str = "none",
     progress: ProgressFactory = silent_progress,
 ) -> EnsembleChoice:
-    """Choose the output of each sentence that is most similar to those of all systems.
+    """Select the output of each sentence that is most similar to the outputs of all systems.
 
     Args:
         outputs: lines or file of each system, two or more systems
-        vectors: word vectors, or a .vec, .vec.gz or .bin file of fastText
-        kernel: cosine for PostCosE, von-mises-fisher for PostVmfE
-        concentration: kappa of the kernel von-mises-fisher, above 0
+        vectors: word vectors, or a ``.vec``, ``.vec.gz`` or ``.bin`` file of fastText
+        kernel: ``cosine`` for PostCosE, ``von-mises-fisher`` for PostVmfE
+        concentration: kappa of the von Mises-Fisher kernel, above 0
         weights: weight of each system, 0 or more (default: 1)
-        tokenize: tokenizer of sacreBLEU, or none if spaces separate words
-        progress: reports lines
+        tokenize: tokenizer of sacreBLEU, or ``none`` for tokens separated by spaces
+        progress: called with the number of lines done
 
     Example:
         >>> from fairseq_ssl.rerank.word_vectors import VectorTable
@@ -91,11 +91,11 @@ def post_ensemble(
         ['cats']
     """
     if len(outputs) < 2:
-        raise UsageError("A post-ensemble needs two outputs or more.")
+        raise UsageError("A post-ensemble needs the outputs of two or more systems.")
     if kernel not in KERNELS:
-        raise UsageError(f"`kernel` is {kernel}; expected one of {', '.join(KERNELS)}.")
+        raise UsageError(f"`kernel` is {kernel}. Expected one of {', '.join(KERNELS)}.")
     if not 0 < concentration < math.inf:
-        raise UsageError(f"`concentration` is {concentration}; expected more than 0.")
+        raise UsageError(f"`concentration` is {concentration}. Expected a number above 0.")
     chosen_kernel = cosine if kernel == "cosine" else von_mises_fisher(concentration)
     system_weights = _check_weights(weights, len(outputs))
     rows = _read_rows(outputs)
@@ -124,7 +124,9 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
             check_lengths("output 0", len(texts[0]), f"output {index}", len(text))
         rows = list(zip(*texts, strict=True))
     if not rows:
-        raise DataError(f"{text_label(outputs[0], 'output 0')} is empty. Expected a line or more.")
+        raise DataError(
+            f"{text_label(outputs[0], 'output 0')} is empty. Expected one line or more."
+        )
     return rows
 
 
@@ -133,29 +135,32 @@ def _check_weights(weights: Sequence[float] | None, systems: int) -> SimilarityA
         return None
     if len(weights) != systems:
         raise UsageError(
-            f"There are {systems} outputs and {len(weights)} weights. Set `weight` once for each "
+            f"There are {systems} outputs, but {len(weights)} weights. Expected one `weight` per "
             "output."
         )
     if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
         raise UsageError(
-            f"`weight` is {', '.join(map(str, weights))}; expected 0 or more, and one above 0."
+            f"`weight` is {', '.join(map(str, weights))}. Expected numbers of 0 or more, and at "
+            "least one above 0."
         )
     return np.array(weights)
 
 
 @dataclass
 class MeanVectors:
-    """Mean word vectors of texts, and the number of known words."""
+    """Function from a text to its mean word vector, which counts known words."""
 
     vectors: WordVectors
     rewrite: LineRewriter = str
-    """Tokenizes a text."""
+    """Tokenizer of texts."""
     known: int = 0
+    """Number of words with a vector so far."""
     words: int = 0
+    """Number of words so far."""
     _rows: dict[str, SimilarityArray | None] = field(default_factory=dict)
 
     def __call__(self, text: str) -> SimilarityArray:
-        """Return the mean vector of a text, [dimensions], with length 1 or 0."""
+        """Return the mean vector of a text, [dimensions], scaled to norm 1, or 0."""
         rows = [self._row(word) for word in self.rewrite(text).split()]
         known = [row for row in rows if row is not None]
         self.words += len(rows)
@@ -176,15 +181,18 @@ class MeanVectors:
 def densities(
     directions: SimilarityArray, kernel: Kernel, weights: SimilarityArray | None = None
 ) -> SimilarityArray:
-    """Return the density at each output, [systems], of vectors [systems, dimensions].
+    """Estimate the density at each output.
 
     f(s) = sum over s' of w(s') K(s, s') / sum of w, including s itself, as in the paper. The
     density of a zero vector is -infinity.
 
     Args:
-        directions: vectors of length 1 or 0
+        directions: vectors of norm 1 or 0, [systems, dimensions]
         kernel: function of cosines
         weights: weights of the systems (default: 1)
+
+    Returns:
+        [systems]
     """
     valid = (directions != 0).any(1)
     if weights is None:
@@ -200,7 +208,7 @@ def choose_output(
     kernel: Kernel,
     weights: SimilarityArray | None = None,
 ) -> int:
-    """Return the index of the chosen system for the outputs of one sentence."""
+    """Return the index of the system with the highest density for one sentence."""
     if len(set(texts)) == 1:
         return 0
     scores = densities(np.stack([means(text) for text in texts]), kernel, weights)

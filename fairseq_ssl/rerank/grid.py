@@ -1,11 +1,11 @@
-"""Exact search over all points of a grid of weights (thesis, eq. 5.2), by branch and bound.
+"""Exact grid search of weights (thesis, eq. 5.2) by branch and bound.
 
-The grid is divided into boxes. A candidate that loses against another one in all corners of a box
-loses everywhere in the box, and a sentence with one candidate left is decided there. Boxes are
-halved until they are small. Then each point is evaluated on the undecided sentences.
+The grid is divided into boxes. A candidate that loses against another candidate in all corners of a
+box cannot win in the box and is pruned. A sentence with one remaining candidate is decided. Boxes
+are halved until they are small. Then each point is evaluated on the undecided sentences.
 
-The time grows with the number of points, (parts + 1) ** features, and of sentences. It grows little
-with the number of candidates, since most of them are pruned.
+The time grows with the number of points, (parts + 1) ** features, and with the number of sentences.
+It depends little on the number of candidates, because most candidates are pruned.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MAX_LEAF_POINTS = 512
-"""Maximum number of points of a box that is not halved."""
+"""Max number of points of a box that is not halved."""
 MIN_BOXES = 64
-"""Minimum number of boxes that processes share, whatever the number of processes."""
+"""Min number of boxes, each of which is one task of a worker process."""
 MAX_SCORES = 2**18
-"""Maximum number of scores in memory."""
+"""Max number of scores in memory."""
 SINGLE_PRECISION = 2.0**24
-"""Integers below are exact in single precision."""
+"""Integers below this number are exact in float32."""
 ONE_PROCESS = LocalExecutor(1)
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""Lowest and highest weight of each feature, in steps."""
+"""Lowest and highest weight of each feature, in grid steps."""
 Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class BestPoint:
-    """The best point of a box, and the number of its points without a common factor."""
+    """The best point of a box, and the number of evaluated points, which have no common factor."""
 
     value: float
     point: Point
     points: int
 
     def better(self, other: BestPoint) -> BestPoint:
-        """Return the better point, with the number of points of both."""
+        """Return the better point, with the sum of both numbers of points."""
         mine, its = (
             (one.value, _evenness(np.array([one.point]))[0], tuple(-step for step in one.point))
             for one in (self, other)
@@ -71,14 +71,14 @@ def grid_search(
 ) -> tuple[Weights, int]:
     """Return the best weights of the grid, and the number of different points.
 
-    Proportional points choose the same candidates and count once. Ties go to the point closest to
-    equal weights, then to the first one.
+    Proportional points select the same candidates and count once. Ties go to the point closest to
+    equal weights, then to the first point.
 
     Args:
         candidates: scores of all candidates
-        statistics: counts of all candidates
-        parts: number of steps between 0 and 1
-        executor: processes that share the boxes
+        statistics: metric counts of all candidates
+        parts: number of grid steps between 0 and 1
+        executor: `Executor` for the boxes
         done: called with the number of evaluated points
     """
     best = NO_POINT
@@ -91,7 +91,7 @@ def grid_search(
 
 
 def divide_grid(parts: int, features: int, min_boxes: int = MIN_BOXES) -> list[Box]:
-    """Divide the grid into `min_boxes` boxes or more, if it has enough points."""
+    """Divide the grid into at least `min_boxes` boxes, if it has enough points."""
     boxes: list[Box] = [((0,) * features, (parts,) * features)]
     while len(boxes) < min_boxes:
         halved = [half for box in boxes for half in _halve(box, np.ones(features))]
@@ -102,7 +102,7 @@ def divide_grid(parts: int, features: int, min_boxes: int = MIN_BOXES) -> list[B
 
 
 def _halve(box: Box, ranges: IntegerArray) -> list[Box]:
-    """Halve a box along the axis where scores differ most. A single point is not halved."""
+    """Halve a box along the axis with the largest range of scores. A point stays one box."""
     low, high = box
     extents = (np.array(high) - low) * np.maximum(ranges, 1e-9)
     axis = int(extents.argmax())
@@ -116,7 +116,7 @@ def _halve(box: Box, ranges: IntegerArray) -> list[Box]:
 
 @dataclass(frozen=True)
 class Undecided:
-    """Sentences with several candidates that can win in a box."""
+    """Sentences with several remaining candidates in a box."""
 
     scores: IntegerArray
     """[remaining candidates, features]"""
@@ -125,7 +125,7 @@ class Undecided:
     starts: NDArray[np.intp]
     """Index of the first candidate of each sentence."""
     decided: NDArray[np.int64]
-    """Sums of counts of the decided sentences, [counts]."""
+    """Sum of the counts of the decided sentences, [counts]."""
 
     def sizes(self) -> NDArray[np.intp]:
         """Return the number of remaining candidates of each sentence."""
@@ -134,13 +134,13 @@ class Undecided:
 
 @dataclass(frozen=True)
 class BoxSearch:
-    """Search of the best point of a box."""
+    """Picklable function that finds the best point of a box."""
 
     candidates: Candidates
     statistics: CandidateStatistics
 
     def __call__(self, box: Box) -> BestPoint:
-        """Return the best point of the box among those without a common factor."""
+        """Return the best point of the box. Points with a common factor are skipped."""
         best = NO_POINT
         root = self._all_candidates()
         stack = [(box, root)]
@@ -178,10 +178,10 @@ class BoxSearch:
 
 
 def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
-    """Remove the candidates that cannot win in a box. Return also the range of each feature.
+    """Remove the candidates that cannot win in a box. Also return the range of each feature.
 
-    Every candidate is compared with the winner in the center of the box. The upper bound of w * d,
-    where d is the difference of their scores, has the highest weights where d is positive and the
+    Each candidate is compared with the winner at the center of the box. With d the difference of
+    their scores, the upper bound of w * d uses the highest weights where d is positive and the
     lowest weights elsewhere.
     """
     if not len(rest.starts):
@@ -206,7 +206,7 @@ def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
 
 
 def sum_counts(rest: Undecided, points: NDArray[np.int64], kind: Any = np.float64) -> IntegerArray:
-    """Return the counts of the candidates that each point chooses, [points, counts]."""
+    """Return the summed counts of the candidates that each point selects, [points, counts]."""
     weights = np.ascontiguousarray(points.T, np.float64)
     total = np.zeros((rest.counts.shape[1], len(points)), kind)
     decided = rest.decided.copy()
@@ -218,13 +218,13 @@ def sum_counts(rest: Undecided, points: NDArray[np.int64], kind: Any = np.float6
             rows = firsts[begin : begin + some] + np.arange(size)[:, None]  # [size, sentences]
             decided += rest.counts[rows[0]].sum(0)
             more = (rest.counts[rows[1:]] - rest.counts[rows[0]]).reshape(-1, len(total))
-            won = _won(rest.scores[rows] @ weights).astype(kind)
+            won = _find_winners(rest.scores[rows] @ weights).astype(kind)
             total += more.T.astype(kind) @ won.reshape(-1, len(points))
     return total.T.astype(np.float64) + decided
 
 
-def _won(totals: IntegerArray) -> NDArray[np.bool_]:
-    """Return whether each candidate but the first is chosen, [size - 1, ...], of [size, ...]."""
+def _find_winners(totals: IntegerArray) -> NDArray[np.bool_]:
+    """Map totals [size, ...] to [size - 1, ...]: True if a candidate after the first one wins."""
     wins = np.empty((len(totals) - 1, *totals.shape[1:]), np.bool_)
     best = totals[0]
     for index in range(1, len(totals)):
@@ -252,6 +252,6 @@ def _fits_single(rest: Undecided) -> bool:
 
 
 def _evenness(points: NDArray[np.int64]) -> IntegerArray:
-    """Return how equal the weights of points are, [points], of [points, features]."""
+    """Return the evenness of weights [points, features], which is highest for equal weights."""
     whole = points.astype(np.float64)
     return np.asarray(whole.sum(1) ** 2 / np.maximum((whole**2).sum(1), 1))

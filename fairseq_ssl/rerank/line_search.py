@@ -1,11 +1,11 @@
-"""Minimum error rate training: exact search along lines of weights (Och, 2003).
+"""Minimum error rate training (MERT): exact line search of weights (Och, 2003).
 
-Along a line of weights, the weighted sum of each candidate is linear, and the choice of a sentence
-is the upper envelope of its candidates. The points where any sentence changes its choice divide
-the line into intervals of equal choices, and the metric is computed for each interval.
+Along a line in weight space, the weighted sum of each candidate is linear, and the best candidates
+of a sentence form an upper envelope. The points where the best candidate of any sentence changes
+divide the line into intervals, and the metric is computed once per interval.
 
-Only the direction of a weight vector matters. So a line is represented by two end points where a
-weight is zero, and no point between them has a negative weight.
+Only the direction of a weight vector matters. A line is therefore represented by two end points at
+which a weight is zero, and no point between them has a negative weight.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MIN_INTERVAL = 4 / SCORE_UNITS
-"""Shorter intervals are skipped, since weights have six decimals."""
+"""Min length of an interval, because weights have six decimals."""
 RESTARTS = 20
 RANDOM_LINES = 8
-"""Number of random directions in each round, in addition to one for every feature."""
+"""Number of random directions per round, in addition to one direction per feature."""
 MIN_GAIN = 1e-9
-"""Smaller gains, in percent, are ignored."""
+"""Min gain in percent that counts as an improvement."""
 
 
 @dataclass(frozen=True)
 class LineSearchResult:
-    """Weights, and their score on the tuning sentences."""
+    """Weights and their score on the tuning sentences, in percent."""
 
     weights: Weights
     value: float
@@ -50,12 +50,12 @@ class LineSearchResult:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals of a line with equal choices."""
+    """Intervals of a line in which the best candidates do not change."""
 
     ends: IntegerArray
     """Bounds of the intervals, from 0 to 1, [intervals + 1]."""
     sums: SentenceSums
-    """Counts of the chosen candidates, [intervals, counts]."""
+    """Summed counts of the best candidates, [intervals, counts]."""
 
 
 def line_search(
@@ -66,18 +66,18 @@ def line_search(
     first: tuple[Weights, ...] = (),
     done: Callable[[int], object] = lambda starts: None,
 ) -> LineSearchResult:
-    """Return the best weights that line searches find.
+    """Return the best weights of several line searches.
 
     The searches start from `first`, equal weights, each feature alone, and random points. The
-    result is at least as good as every start, but not always a maximum. If scores are small
-    integers, a point of a grid can be better: candidates tie at points, which are not intervals.
+    result is at least as good as every start, but can be a local maximum. If scores are small
+    integers, a grid point can be better, because candidates tie at points, not in intervals.
 
     Args:
         candidates: scores of all candidates
-        statistics: counts of all candidates
-        restarts: number of random starts
-        seed: seed of the random points and directions
-        first: points to start from first
+        statistics: metric counts of all candidates
+        restarts: number of random starts, 0 or more
+        seed: random seed of points and directions
+        first: additional start points
         done: called with the number of finished starts
     """
     features = len(candidates.names)
@@ -97,19 +97,19 @@ def line_search(
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Search from a point, along lines, until no line improves the score."""
+    """Line search from a point, until no line improves the score."""
 
     candidates: Candidates
     statistics: CandidateStatistics
     draw: np.random.Generator
 
     def evaluate(self, weights: Weights) -> LineSearchResult:
-        """Return a point with its score."""
+        """Compute the score of a point."""
         sums = self.statistics.chosen(choices(self.candidates, weights)).sum(0)
         return LineSearchResult(weights, float(self.statistics.metric.values(sums)))
 
     def from_point(self, weights: Weights) -> LineSearchResult:
-        """Move from a point to the best point of all lines through it, until none is better."""
+        """Repeatedly move to the best point on all lines through the current point."""
         here = self.evaluate(weights)
         while True:
             lines = self._lines(here.weights)
@@ -121,16 +121,16 @@ class LineSearch:
             here = best
 
     def along(self, begin: Weights, end: Weights) -> LineSearchResult:
-        """Return the middle of the best interval between two points."""
-        cut = intervals(self.candidates, self.statistics, begin, end)
-        values = self.statistics.metric.values(cut.sums)
-        values = np.where(np.diff(cut.ends) > MIN_INTERVAL, values, -1.0)
+        """Return the midpoint of the best interval between two points."""
+        found = intervals(self.candidates, self.statistics, begin, end)
+        values = self.statistics.metric.values(found.sums)
+        values = np.where(np.diff(found.ends) > MIN_INTERVAL, values, -1.0)
         best = int(values.argmax())
-        middle = (cut.ends[best] + cut.ends[best + 1]) / 2
+        middle = (found.ends[best] + found.ends[best + 1]) / 2
         return self.evaluate(_scale((1 - middle) * begin + middle * end))
 
     def _lines(self, weights: Weights) -> list[tuple[Weights, Weights]]:
-        """Return lines through a point, to each feature alone and in random directions."""
+        """Return lines through a point, toward each feature alone and in random directions."""
         features = len(weights)
         if features == 1:
             return []
@@ -142,7 +142,7 @@ class LineSearch:
 def intervals(
     candidates: Candidates, statistics: CandidateStatistics, begin: Weights, end: Weights
 ) -> Intervals:
-    """Divide the line between two points where any sentence changes its choice."""
+    """Divide the line between two points where the best candidate of any sentence changes."""
     at_begin = candidates.scores @ begin.astype(np.float64)
     slopes = candidates.scores @ end.astype(np.float64) - at_begin
     counts = statistics.counts
@@ -164,10 +164,10 @@ def intervals(
 def _next_choices(
     at_begin: IntegerArray, slopes: IntegerArray, chosen: NDArray[np.intp]
 ) -> tuple[IntegerArray, NDArray[np.intp]]:
-    """Return the point where each choice is overtaken, infinity if never, and the next choice.
+    """Return the point where each best candidate is overtaken, and the candidate that follows.
 
-    If several candidates overtake at one point, the steepest one follows after intervals of length
-    0.
+    The point is infinity if no candidate overtakes. If several candidates overtake at one point,
+    the steepest one follows after intervals of length 0.
     """
     rows = np.arange(len(chosen))
     steeper = slopes - slopes[rows, chosen][:, None]
@@ -178,14 +178,14 @@ def _next_choices(
 
 
 def _extend(weights: Weights, end: Weights) -> Weights:
-    """Extend the line from `end` through a point until a weight would be negative."""
+    """Extend the line from `end` through a point, up to the point where a weight becomes 0."""
     positive = end > 0
     share = (weights[positive] / end[positive]).min()
     return _scale(np.maximum(weights - share * end, 0))
 
 
 def _scale(weights: IntegerArray) -> Weights:
-    """Return weights in the same direction with a maximum of 1, in integer millionths."""
+    """Scale weights to a max of SCORE_UNITS, and round."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)
@@ -194,5 +194,5 @@ def _scale(weights: IntegerArray) -> Weights:
 
 
 def _random_point(draw: np.random.Generator, features: int) -> Weights:
-    """Draw a direction uniformly."""
+    """Draw a point from the uniform Dirichlet distribution."""
     return _scale(draw.dirichlet(np.ones(features)))

@@ -1,6 +1,6 @@
 """N-best lists in the format of Moses: ``0 ||| text ||| name= score ... ||| total``.
 
-A fifth field, which Moses ignores, can name the lists of a candidate: ``from= l2r r2l``.
+A fifth field, which Moses ignores, can name the lists that have the candidate: ``from= l2r r2l``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SOURCES = "from="
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text with its scores."""
+    """A candidate text with its scores."""
 
     text: str
     scores: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
-    """Weighted sum of the scores, 0 without weights."""
+    """Weighted sum of the scores; 0 if there are no weights."""
     sources: tuple[str, ...] = ()
     """Names of the lists that contain the candidate."""
 
@@ -44,7 +44,7 @@ class SentenceCandidates:
 
 @dataclass(frozen=True)
 class NBest:
-    """An n-best list: the candidates of every sentence, from index 0.
+    """An n-best list with the candidates of all sentences, from index 0.
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -56,7 +56,7 @@ class NBest:
 
     sentences: list[SentenceCandidates]
     name: str = "the list"
-    """What messages call the list, such as its file."""
+    """Name of the list in messages, such as its file."""
 
     @classmethod
     def parse(
@@ -67,13 +67,13 @@ class NBest:
         rewrite: LineRewriter = str,
         right_to_left: bool = False,
     ) -> NBest:
-        """Return the list of lines in the format of Moses or of fairseq-generate.
+        """Parse lines in the format of Moses or of fairseq-generate.
 
         Args:
             lines: lines of the list
-            name: what messages call the list
-            score: name of the score of fairseq-generate
-            rewrite: converts tokens of fairseq-generate to text
+            name: name of the list in messages
+            score: name for the score of fairseq-generate
+            rewrite: function from tokens of fairseq-generate to text
             right_to_left: reverse the tokens of fairseq-generate
         """
         groups = parse_list(lines, name, score, rewrite, right_to_left)
@@ -81,12 +81,12 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Return the list in a file, which may be a ``.gz``, with options as for `parse`."""
+        """Read a list from a file, gzip if the name ends with ``.gz``. Options: see `parse`."""
         return cls.parse(read_lines(Path(path)), str(path), **options)
 
     @property
     def features(self) -> list[str]:
-        """Return the names of the scores that every candidate has."""
+        """Names of the scores that all candidates have."""
         scores = [one.scores for group in self.sentences for one in group.candidates]
         every = dict.fromkeys(chain.from_iterable(scores))
         return [name for name in every if all(name in one for one in scores)]
@@ -97,11 +97,11 @@ class NBest:
 
 
 def check_indices(groups: Iterable[SentenceCandidates], name: str) -> Iterator[SentenceCandidates]:
-    """Pass the sentences of a list on, and raise an error if a sentence is missing."""
+    """Yield the sentences of a list. Raise DataError if a sentence is missing."""
     for index, group in enumerate(groups):
         if group.index != index:
             raise DataError(
-                f"{name} has sentence {group.index} where {index} was expected. Every sentence "
+                f"{name} has sentence {group.index}. Expected sentence {index}. Every sentence "
                 "needs a candidate, and the first sentence is 0."
             )
         yield group
@@ -113,8 +113,8 @@ def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
     Candidates with the same text get the scores of all lists.
 
     Args:
-        lists: the lists by name
-        best: number of candidates of each list and sentence (default: all)
+        lists: n-best lists by name
+        best: max number of candidates per list and sentence, 1 or more (default: all)
 
     Example:
         >>> left = NBest.parse(["0 ||| a cat ||| l2r= -1"])
@@ -124,22 +124,23 @@ def merge(lists: Mapping[str, NBest], best: int | None = None) -> NBest:
         0 ||| cat ||| r2l= -1 ||| 0 ||| from= r2l
     """
     if best is not None and best < 1:
-        raise UsageError(f"`best` is {best}; expected 1 or more.")
+        raise UsageError(f"`best` is {best}. Expected 1 or more.")
     groups = merge_sentences([one.sentences for one in lists.values()], list(lists), best)
     return NBest(list(groups))
 
 
 @dataclass
 class MergedLines:
-    """Lines of merged n-best lists, for lists that do not fit into memory."""
+    """Iterator over the lines of merged n-best lists, for lists that do not fit into memory."""
 
     lists: Mapping[str, Iterable[SentenceCandidates]]
-    """The sentences of each list by its name."""
+    """Sentences by the name of the list."""
     best: int | None = None
-    """Number of candidates of each list and sentence, or None for all."""
+    """Max number of candidates per list and sentence, None for all."""
     sentences: int = 0
     """Number of sentences so far."""
     candidates: int = 0
+    """Number of merged candidates so far."""
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines in the format of Moses."""
@@ -156,7 +157,7 @@ def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]
 
     Args:
         lines: lines of the list
-        name: what messages call the list
+        name: name of the list in messages
     """
     group: SentenceCandidates | None = None
     for number, line in enumerate(lines, 1):
@@ -180,7 +181,7 @@ _EXAMPLE = "0 ||| text ||| name= -1.5 ||| -1.5"
 
 
 def parse_candidate(line: str, where: str) -> tuple[int, Candidate]:
-    """Return the sentence index and the candidate of a line in the format of Moses."""
+    """Parse a line in the format of Moses into the sentence index and the candidate."""
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
     index = parse_integer(fields[0])
     if not 3 <= len(fields) <= 6 or index is None:
@@ -198,16 +199,16 @@ def _parse_scores(words: str, where: str) -> dict[str, float]:
         if word.endswith("=") and len(word) > 1:
             name = word[:-1]
             if name in values_of:
-                raise DataError(f"{where} has the score {name!r} twice.")
+                raise DataError(f"{where} has the score {name!r} twice. Names must be different.")
             values_of[name] = []
         elif name is None:
-            raise DataError(f"{where} has {word!r} before any name. Expected name= score ....")
+            raise DataError(f"{where} has {word!r} before a name. Expected name= score ....")
         else:
             values_of[name].append(_parse_number(word, f"the score {name!r}", where))
     scores: dict[str, float] = {}
     for name, values in values_of.items():
         if not values:
-            raise DataError(f"{where} has no number after {name}=.")
+            raise DataError(f"{where} has no number after {name}=. Expected one or more.")
         names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
         scores.update(zip(names, values, strict=True))
     return scores
@@ -217,9 +218,9 @@ def _parse_number(word: str, what: str, where: str) -> float:
     try:
         value = float(word)
     except ValueError:
-        raise DataError(f"{where} has {word!r} as {what}; expected a number.") from None
+        raise DataError(f"{where} has {word!r} as {what}. Expected a number.") from None
     if not math.isfinite(value):
-        raise DataError(f"{where} has {word} as {what}; expected a finite number.")
+        raise DataError(f"{where} has {word} as {what}. Expected a finite number.")
     return value
 
 
@@ -231,11 +232,11 @@ def format_nbest(groups: Iterable[SentenceCandidates]) -> Iterator[str]:
 
 
 def format_candidate(index: int, candidate: Candidate) -> str:
-    """Return the line of a candidate of the sentence `index`."""
+    """Format a candidate of the sentence `index` as a line of Moses' format."""
     if SEPARATOR in candidate.text:
         raise DataError(
-            f"A candidate of sentence {index} has {SEPARATOR} within its text, which an n-best "
-            f"list cannot contain: {candidate.text[:80]!r}. Remove it first."
+            f"A candidate of sentence {index} contains {SEPARATOR}, the separator of n-best "
+            f"lists: {candidate.text[:80]!r}. Remove it from the text."
         )
     scores = " ".join(f"{name}= {value:.12g}" for name, value in candidate.scores.items())
     line = f"{index} ||| {candidate.text} ||| {scores} ||| {candidate.total:.12g}"
@@ -249,15 +250,15 @@ def parse_generated(
 ) -> Iterator[SentenceCandidates]:
     """Yield the sentences in the output of fairseq-generate with several hypotheses, by index.
 
-    The score is the log-probability, normalized by length as fairseq-generate was asked to. It is
-    converted from base 2 to the natural logarithm.
+    The score is the hypothesis score of fairseq-generate, converted from base 2 to the natural
+    logarithm. Its normalization by length depends on the options of fairseq-generate.
 
     Args:
-        lines: output of fairseq-generate, of which only the lines H- are used
-        name: what messages call the file
-        score: name of the score
-        rewrite: converts tokens to text
-        right_to_left: reverse the tokens, as a right-to-left model generates the last one first
+        lines: output of fairseq-generate; only lines with H- are read
+        name: name of the file in messages
+        score: name for the score
+        rewrite: function from tokens to text
+        right_to_left: reverse the tokens, for models that generate from right to left
     """
     groups: dict[int, list[Candidate]] = {}
     for number, line in enumerate(lines, 1):
@@ -272,8 +273,8 @@ def parse_generated(
         groups.setdefault(int(printed[1]), []).append(Candidate(text, {score: value}, value))
     if not groups:
         raise DataError(
-            f"{name} has neither lines of an n-best list, such as {_EXAMPLE}, nor lines of "
-            "fairseq-generate: H-0, score and tokens with tabs between them."
+            f"{name} is not an n-best list. Expected lines such as {_EXAMPLE}, or the output of "
+            "fairseq-generate: H-0, score and tokens, separated by tabs."
         )
     for index in sorted(groups):
         yield SentenceCandidates(index, groups[index])
@@ -299,12 +300,12 @@ def merge_sentences(
     """Yield the candidates of each sentence from all lists, without duplicates.
 
     Candidates with the same text get the scores of all lists. Of duplicates within one list, the
-    first one is taken.
+    first one is kept.
 
     Args:
         lists: n-best lists of the same sentences
         names: names of the lists
-        best: number of candidates of each list and sentence (default: all)
+        best: max number of candidates per list and sentence, 1 or more (default: all)
     """
     for groups in zip_longest(*lists):
         indices = [None if group is None else group.index for group in groups]

@@ -1,4 +1,4 @@
-"""Tuning of weights on development sentences, and analysis of features."""
+"""Tuning of re-ranking weights on a development set, and analysis of features."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TuningData:
-    """An n-best list with references, counted for a metric."""
+    """An n-best list with its scores, and its metric counts against references."""
 
     candidates: Candidates
     statistics: CandidateStatistics
@@ -60,26 +60,26 @@ class TuningData:
         rewrite: LineRewriter = str,
         weights: Mapping[str, float] | None = None,
     ) -> TuningData:
-        """Count the candidates of a list.
+        """Compute the metric counts of all candidates.
 
         Args:
-            nbest: the list
-            references: one text for each annotator, one line a sentence
-            metric: bleu, chrf or chrf++
-            tokenize: tokenizer of sacreBLEU, for bleu
+            nbest: n-best list
+            references: one text per annotator, one sentence per line
+            metric: ``bleu``, ``chrf`` or ``chrf++``
+            tokenize: tokenizer of sacreBLEU for ``bleu``
             features: names of scores (default: all scores that every candidate has)
-            rewrite: converts candidates to the text that is scored
-            weights: weights whose scores the list must have
+            rewrite: function from a candidate to the text that is scored, such as a detokenizer
+            weights: weights, for which the list must have scores (default: none)
         """
         if metric != "bleu" and tokenize != "13a":
-            raise UsageError(f"`tokenize` is for bleu, not for {metric}.")
+            raise UsageError(f"`tokenize` is an option of bleu. The metric is {metric}.")
         sums = sum_metric(metric, tokenize)
         names = list(features) if features else _shared_features(nbest)
         known = nbest.sentences[0].candidates[0].scores
         for name in names if weights is None else {**dict.fromkeys(names), **weights}:
             if name not in known:
                 raise UsageError(
-                    f"{nbest.name}:1 has no score {name!r}.{nearest(name, known)} It has "
+                    f"{nbest.name}:1 has no score {name!r}.{nearest(name, known)} Scores: "
                     f"{', '.join(known) or 'none'}."
                 )
         labels = [text_label(text, f"reference {n}") for n, text in enumerate(references)]
@@ -87,8 +87,8 @@ class TuningData:
         for label, lines in zip(labels, texts, strict=True):
             if len(lines) != len(nbest.sentences):
                 raise DataError(
-                    f"{label} has {len(lines)} lines and {nbest.name} {len(nbest.sentences)} "
-                    "sentences. Expected a reference for each sentence."
+                    f"There are {len(lines)} lines in {label}, but {len(nbest.sentences)} "
+                    f"sentences in {nbest.name}. Expected one reference per sentence."
                 )
         lists = [[one.scores for one in group.candidates] for group in nbest.sentences]
         candidates = Candidates.of(lists, list(dict.fromkeys(names)), nbest.name)
@@ -97,15 +97,15 @@ class TuningData:
         return cls(candidates, statistics, metric, nbest.name, labels)
 
     def score(self, weights: Weights) -> float:
-        """Return the score of the candidates that weights choose."""
+        """Return the corpus score of the candidates that weights select."""
         return self.statistics.score(choices(self.candidates, weights))
 
     def first_score(self) -> float:
-        """Return the score of the first candidates."""
+        """Return the corpus score of the first candidates."""
         return self.statistics.score(np.zeros(len(self.candidates.scores), np.intp))
 
     def parameters(self, search: WeightSearch) -> dict[str, Any]:
-        """Return the parameters of a signature."""
+        """Return the parameters for a signature."""
         return {
             "list": self.list_name,
             "references": self.reference_names,
@@ -119,29 +119,26 @@ class TuningData:
 
 
 def _shared_features(nbest: NBest) -> list[str]:
-    """Return the scores that every candidate has, and log the others."""
+    """Return the names of the scores that all candidates have. Log the other names."""
     scores = [one.scores for group in nbest.sentences for one in group.candidates]
     shared = nbest.features
     others = [name for name in dict.fromkeys(chain.from_iterable(scores)) if name not in shared]
     if shared and others:
-        logger.warning("left out, as not every candidate has it: %s", ", ".join(others))
+        logger.warning("ignored scores that some candidates do not have: %s", ", ".join(others))
     return shared or list(scores[0])
 
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Weights with their scores on the tuning sentences.
-
-    `str` of the result is its signature.
-    """
+    """Result of `tune`. Its string is the signature."""
 
     weights: dict[str, float]
     scores: dict[str, float]
-    """Scores in percent of the first candidates, of equal and of tuned weights, and gains."""
+    """Scores and gains in percent on the tuning sentences, by name."""
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """Return everything as JSON, as `read_weights` reads it."""
+        """Return the result as JSON types, for `read_weights`."""
         return {
             "method": "rerank-tune",
             "version": __version__,
@@ -166,18 +163,18 @@ def tune(
     folds: int = FOLDS,
     progress: ProgressFactory = silent_progress,
 ) -> TunedWeights:
-    """Find the weights of scores whose choices have the highest score (thesis, eq. 5.2).
+    """Find the weights that maximize the corpus score of the best candidates (thesis, eq. 5.2).
 
     Args:
         nbest: n-best list of development sentences
-        references: one text for each annotator, one line a sentence
-        metric: bleu, chrf or chrf++
-        tokenize: tokenizer of sacreBLEU, for bleu
+        references: one text per annotator, one sentence per line
+        metric: ``bleu``, ``chrf`` or ``chrf++``
+        tokenize: tokenizer of sacreBLEU for ``bleu``
         features: names of scores (default: all scores that every candidate has)
-        rewrite: converts candidates to the text that is scored
-        search: how weights are found (default: line search with 20 restarts)
-        folds: number of folds of cross-validation, 2 or more, or 0 for none
-        progress: reports evaluated points and starts
+        rewrite: function from a candidate to the text that is scored, such as a detokenizer
+        search: search method (default: line search with 20 restarts)
+        folds: number of cross-validation folds, 2 or more, or 0 for no cross-validation
+        progress: called with the number of evaluated points and starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -185,14 +182,14 @@ def tune(
         {'s': 1.0, 't': 1.0}
     """
     if folds < 0 or folds == 1:
-        raise UsageError(f"`folds` is {folds}; expected 0, or 2 or more.")
+        raise UsageError(f"`folds` is {folds}. Expected 0, or 2 or more.")
     search = search or WeightSearch()
     data = TuningData.of(nbest, references, metric, tokenize, features, rewrite)
     candidates, statistics = data.candidates, data.statistics
     if len(candidates.scores) < folds:
         raise DataError(
-            f"{len(candidates.scores)} sentences cannot be divided into {folds} folds. Set `folds` "
-            "to a smaller number."
+            f"There are {len(candidates.scores)} sentences for {folds} folds. Expected at least "
+            "one sentence per fold. Set `folds` to a smaller number."
         )
     done = progress("rerank tune", "trials")
     weights = search(candidates, statistics, done)
@@ -212,19 +209,16 @@ def tune(
 
 @dataclass(frozen=True)
 class FeatureAnalysis:
-    """Scores without weights, and the value of each feature.
-
-    `str` of the result is its signature.
-    """
+    """Result of `analyze`. Its string is the signature."""
 
     scores: dict[str, float]
-    """Scores of the first, of random and of the best candidates, and of weights."""
+    """Scores in percent of the first, random and best candidates, and of weights, by name."""
     weights: dict[str, float]
     features: dict[str, FeatureValue]
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """Return everything as JSON."""
+        """Return the result as JSON types."""
         return {
             "scores": self.scores,
             "weights": self.weights,
@@ -248,18 +242,18 @@ def analyze(
     weights: Mapping[str, float] | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare weights with what is possible, and compute the value of each feature.
+    """Compare the score of weights with oracle scores, and score each feature alone and left out.
 
     Args:
         nbest: n-best list of development sentences
-        references: one text for each annotator, one line a sentence
-        metric: bleu, chrf or chrf++
-        tokenize: tokenizer of sacreBLEU, for bleu
+        references: one text per annotator, one sentence per line
+        metric: ``bleu``, ``chrf`` or ``chrf++``
+        tokenize: tokenizer of sacreBLEU for ``bleu``
         features: names of scores (default: all scores that every candidate has)
-        rewrite: converts candidates to the text that is scored
-        search: how weights are found (default: line search with 20 restarts)
-        weights: weights by the name of the score (default: found by the search)
-        progress: reports evaluated points and starts
+        rewrite: function from a candidate to the text that is scored, such as a detokenizer
+        search: search method (default: line search with 20 restarts)
+        weights: weights by score name (default: result of the search)
+        progress: called with the number of evaluated points and starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])

@@ -1,4 +1,4 @@
-"""Weights of scores: read, searched, and applied to n-best lists."""
+"""Re-ranking weights: reading, searching, cross-validation and application to n-best lists."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from fairseq_ssl.rerank.nbest import (
 )
 
 BLOCK = 10_000
-"""Number of sentences that are sorted at a time."""
+"""Number of sentences in memory in `apply_to_lines`."""
 
 
 def apply(nbest: NBest, weights: Mapping[str, float]) -> list[str]:
     """Return the candidate of each sentence with the highest weighted sum of scores.
 
-    Of candidates with equal sums, the first one is taken.
+    Ties go to the first candidate.
 
     Args:
-        nbest: the list
-        weights: weights by the name of the score, 0 or more; other scores are ignored
+        nbest: n-best list
+        weights: weights by score name, 0 or more; other scores are ignored
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -66,9 +66,9 @@ def apply_to_lines(
 
     Args:
         lines: lines of an n-best list in the format of Moses
-        weights: weights by the name of the score, 0 or more
-        name: what messages call the list
-        nbest: yield the lines of all candidates, best first, with their sums as totals
+        weights: weights by score name, 0 or more
+        name: name of the list in messages
+        nbest: yield the lines of all candidates, best first, with weighted sums as totals
     """
     checked = check_weights(weights)
     groups, line = check_indices(parse_nbest(lines, name), name), 1
@@ -84,13 +84,13 @@ def apply_to_lines(
 def sort_candidates(
     groups: Sequence[SentenceCandidates], weights: Mapping[str, float], name: str, line: int = 1
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences with their best candidates first. Ties keep their order.
+    """Yield the sentences with sorted candidates, best first. Ties keep their order.
 
     Args:
         groups: sentences of a list
-        weights: weights by the name of the score
-        name: what messages call the list
-        line: line of the first candidate
+        weights: weights by score name
+        name: name of the list in messages
+        line: line number of the first candidate in messages
     """
     lists = [[one.scores for one in group.candidates] for group in groups]
     candidates = Candidates.of(lists, tuple(weights), name, line)
@@ -108,81 +108,82 @@ def sort_candidates(
 
 
 def read_weights(path: Path) -> dict[str, float]:
-    """Read the weights of a file that `tune` wrote."""
+    """Read the weights from a JSON file with the content of `TunedWeights`."""
     return parse_weights("\n".join(read_lines(path)), str(path))
 
 
 def parse_weights(text: str, name: str) -> dict[str, float]:
-    """Return the weights of JSON, ``{"weights": {NAME: WEIGHT, ...}}``.
+    """Parse JSON of the form ``{"weights": {NAME: WEIGHT, ...}}``.
 
     Args:
-        text: the JSON
-        name: what messages call it
+        text: JSON text
+        name: name of the text in messages
     """
     try:
         weights = {str(key): float(one) for key, one in parse_json(text)["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
-            f"{name} does not contain weights. Expected the output of rerank tune, "
+            f"{name} does not contain weights. Expected the output of rerank tune: "
             '{"weights": {...}}.'
         ) from None
     return check_weights(weights, name)
 
 
 def check_weights(weights: Mapping[str, float], name: str = "`weight`") -> dict[str, float]:
-    """Return the weights above 0, scaled to at most 1.
+    """Return the weights above 0, scaled to at most 1. Raise UsageError for invalid weights.
 
     Args:
-        weights: weights by the name of the score
-        name: what messages call them
+        weights: weights by score name
+        name: name of the weights in messages
     """
     if not weights or not all(0 <= weight < math.inf for weight in weights.values()):
-        raise UsageError(f"{name} has weights {dict(weights)}; expected numbers of 0 or more.")
+        raise UsageError(f"{name} has weights {dict(weights)}. Expected numbers of 0 or more.")
     largest = max(weights.values())
     if largest == 0:
-        raise UsageError(f"{name} has no weight above 0.")
+        raise UsageError(f"{name} has no weight above 0. Expected one or more.")
     return {score: weight / max(largest, 1.0) for score, weight in weights.items() if weight}
 
 
 FOLDS = 5
 DRAWS = 100
-"""Number of random choices of candidates, for their mean score."""
+"""Number of random selections of candidates, for their mean score."""
 MAX_PARTS = 1000
-"""Maximum number of steps of the grid between 0 and 1."""
+"""Max number of grid steps between 0 and 1."""
 
 ProgressCallback = Callable[[int], object]
 
 
 def ignore(trials: int) -> None:
-    """Report no progress."""
+    """Do nothing. Default of `done`."""
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """The search for weights between 0 and 1 whose choices have the highest score (eq. 5.2)."""
+    """Search method for weights from 0 to 1 that maximize the corpus score (eq. 5.2)."""
 
     method: str = "mert"
-    """grid: every point of a grid, as in the thesis; mert: exact search along lines (Och, 2003);
-    both: lines also from the best point of the grid."""
+    """``grid`` for all points of a grid, as in the thesis; ``mert`` for line search (Och, 2003);
+    ``both`` for line search that also starts from the best grid point."""
     step: float = 0.1
-    """Step of the grid, 1 / N for an integer N."""
+    """Step of the grid, 1 / N for an integer N from 1 to 1000."""
     restarts: int = RESTARTS
-    """Number of random points that lines start from."""
+    """Number of random start points of the line search."""
     seed: int = 1
+    """Random seed of the line search and of the folds."""
     executor: Executor = ONE_PROCESS
-    """Processes that share the grid."""
+    """`Executor` for the grid search."""
 
     def __post_init__(self) -> None:
         parts = self.parts
         if not parts or abs(parts * self.step - 1) > 1e-9 or SCORE_UNITS % parts:
             raise UsageError(
-                f"`step` is {self.step}; expected 1 / N for an integer N, from 0.001 to 1, such as "
+                f"`step` is {self.step}. Expected 1 / N for an integer N, from 0.001 to 1, such as "
                 "0.1, 0.05 or 0.25."
             )
 
     @property
     def parts(self) -> int:
-        """Number of steps between 0 and 1, or 0 if the step is out of range."""
+        """Number of grid steps between 0 and 1, or 0 if `step` is out of range."""
         return round(1 / self.step) if 1 / MAX_PARTS <= self.step <= 1 else 0
 
     def __call__(
@@ -191,7 +192,7 @@ class WeightSearch:
         statistics: CandidateStatistics,
         done: ProgressCallback = ignore,
     ) -> Weights:
-        """Return the best weights. `done` is called with numbers of points and of starts."""
+        """Return the best weights. `done` is called with the number of points and starts done."""
         first: tuple[Weights, ...] = ()
         if self.method != "mert":
             best, _ = grid_search(candidates, statistics, self.parts, self.executor, done)
@@ -201,14 +202,14 @@ class WeightSearch:
         return line_search(candidates, statistics, self.restarts, self.seed, first, done).weights
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters that the method uses."""
+        """Return the parameters of the method, for a signature."""
         grid = {"step": self.step} if self.method != "mert" else {}
         lines = {"restarts": self.restarts, "seed": self.seed} if self.method != "grid" else {}
         return {"search": self.method, **grid, **lines}
 
 
 def draw_folds(sentences: int, number: int, seed: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the sentences of each fold, in random order."""
+    """Yield the sentence indices of each fold of a random partition."""
     yield from np.array_split(np.random.default_rng(seed).permutation(sentences), number)
 
 
@@ -219,7 +220,7 @@ def cross_validate(
     number: int = FOLDS,
     done: ProgressCallback = ignore,
 ) -> float:
-    """Return the score of choices by weights that are tuned without the fold of the sentence.
+    """Return the corpus score if each fold uses weights that are tuned on the other folds.
 
     All folds are scored as one corpus, so the score is comparable with that of weights tuned on
     all sentences.
@@ -235,33 +236,34 @@ def cross_validate(
 
 @dataclass(frozen=True)
 class ScoreBounds:
-    """Scores in percent without weights."""
+    """Reference scores in percent that do not depend on weights."""
 
     first: float
     """Score of the first candidates."""
     random: float
     """Mean score of random candidates."""
     random_deviation: float
+    """Standard deviation of the scores of random candidates."""
     oracle_sentences: float
     """Score of the candidates with the best sentence scores."""
     oracle_corpus: float
-    """Score of choices that no change in one sentence improves, a lower bound of the best."""
+    """Score of the greedy corpus oracle, a lower bound of the best possible score."""
 
 
 @dataclass(frozen=True)
 class FeatureValue:
-    """Scores in percent that show the value of a feature."""
+    """Ablation scores of a feature in percent."""
 
     alone: float
-    """Score of choices by the feature alone."""
+    """Score of the candidates with the best value of the feature."""
     without: float | None
-    """Score of choices by all other features, tuned without it; None if there is no other."""
+    """Score of weights that are tuned without the feature, None if it is the only feature."""
 
 
 def score_bounds(
     candidates: Candidates, statistics: CandidateStatistics, seed: int = 1, draws: int = DRAWS
 ) -> ScoreBounds:
-    """Return the scores that need no weights."""
+    """Compute the scores of the first, random and oracle candidates."""
     rows = len(candidates.scores)
     rng = np.random.default_rng(seed)
     random = [statistics.score(rng.integers(0, candidates.sizes)) for _ in range(draws)]
@@ -276,7 +278,10 @@ def score_bounds(
 
 
 def greedy_oracle(statistics: CandidateStatistics, start: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Change the candidate of one sentence at a time while the corpus score rises, [sentences]."""
+    """Improve the corpus score greedily by changing the candidate of one sentence at a time.
+
+    Return the index of the candidate of each sentence, [sentences].
+    """
     counts, metric = statistics.counts, statistics.metric
     chosen = start.copy()
     sums = statistics.chosen(chosen).sum(0)
@@ -299,7 +304,7 @@ def feature_values(
     statistics: CandidateStatistics,
     done: ProgressCallback = ignore,
 ) -> dict[str, FeatureValue]:
-    """Return the value of each feature, by name."""
+    """Compute the ablation scores of all features, by name."""
     values = {}
     for name in candidates.names:
         alone = candidates.only([name])

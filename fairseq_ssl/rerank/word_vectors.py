@@ -1,4 +1,4 @@
-"""Word vectors of fastText: ``.vec`` and ``.bin`` files, read, checked and trained."""
+"""Reading, validation and training of fastText word vectors (``.vec`` and ``.bin`` files)."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ MAGIC, VERSION = 793712314, 12
 BINARY_HEADER = struct.Struct("<14id")
 """Magic number, version, 12 settings, sampling threshold."""
 DIM, BUCKETS, MIN_N, MAX_N = 2, 10, 11, 12
-"""Positions in the header: dimensions, buckets of n-grams, and the lengths of n-grams."""
+"""Indices in the header: dimensions, number of n-gram buckets, min and max length of n-grams."""
 VOCABULARY_FORMAT = struct.Struct("<3i2q")
-"""Entries, words, labels, tokens and the size of the pruning index, -1 for none."""
+"""Number of entries, words, labels and tokens, and size of the pruning index or -1."""
 COUNT_FORMAT = struct.Struct("<qb")
-"""After each word: its count, and whether it is a label."""
+"""Count and type (word or label) after each word."""
 MATRIX = struct.Struct("<?2q")
-"""Whether it is quantized, rows and columns."""
+"""Quantization flag, number of rows, number of columns."""
 MAX_GRAM = 100
 READ_SIZE = 1 << 22
 
 
 class _DamagedError(Exception):
-    """An invalid model file."""
+    """A problem of a model file."""
 
 
 def check_fasttext(path: Path) -> None:
-    """Reject a file that is truncated or inconsistent.
+    """Validate a fastText model before gensim reads it.
 
     Raises:
-        DataError: if a file is not a complete, unquantized model of fastText
+        DataError: if the file is not a complete, unquantized fastText model
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             _check(data)
     except (_DamagedError, ValueError, struct.error) as error:  # ValueError: an empty file
         reason = str(error) if isinstance(error, _DamagedError) else "it is truncated"
-        raise DataError(f"{path} is not a complete fastText model: {reason}.") from None
+        raise DataError(
+            f"{path} is not a complete fastText model: {reason}. Copy or create the file again."
+        ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -60,15 +62,15 @@ def check_fasttext(path: Path) -> None:
 def _check(data: mmap.mmap) -> None:
     header = BINARY_HEADER.unpack_from(data)
     if header[:2] != (MAGIC, VERSION):
-        raise _DamagedError("it has another format or version")
+        raise _DamagedError("it has a different format or version")
     grams = header[MIN_N], header[MAX_N]
     if not (0 <= grams[0] <= MAX_GRAM and 0 <= grams[1] <= MAX_GRAM and header[BUCKETS] >= 0):
         raise _DamagedError(f"it has n-grams of {grams[0]} to {grams[1]} letters")
     if grams[1] and not header[BUCKETS]:
-        raise _DamagedError("it has n-grams and no buckets for them")
+        raise _DamagedError("it has n-grams but no buckets for n-grams")
     entries, words, labels, _, pruned = VOCABULARY_FORMAT.unpack_from(data, BINARY_HEADER.size)
     if labels or entries != words or entries < 1 or pruned > 0:
-        raise _DamagedError("it is not a model of words, or it is pruned")
+        raise _DamagedError("it has labels, or it is pruned")
     end = _after_words(data, BINARY_HEADER.size + VOCABULARY_FORMAT.size, entries)
     is_quantized, rows, columns = MATRIX.unpack_from(data, end)
     if is_quantized or (rows, columns) != (words + header[BUCKETS], header[DIM]):
@@ -80,13 +82,13 @@ def _check(data: mmap.mmap) -> None:
         some = min(READ_SIZE, count - first)
         values = np.frombuffer(data, "<f4", some, start + 4 * first)
         is_finite = bool(np.isfinite(values).all())
-        del values  # or the file cannot be closed
+        del values  # a view of the file prevents closing it
         if not is_finite:
             raise _DamagedError("it has infinite numbers")
 
 
 def _after_words(data: mmap.mmap, start: int, entries: int) -> int:
-    """Return the position after the vocabulary."""
+    """Return the offset after the vocabulary."""
     for _ in range(entries):
         end = data.find(b"\0", start)
         if end < 0:
@@ -100,7 +102,7 @@ VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
 
 
 class WordVectors(Protocol):
-    """Vectors of words."""
+    """A mapping from words to vectors."""
 
     @property
     def dimensions(self) -> int:
@@ -112,19 +114,19 @@ class WordVectors(Protocol):
 
 @dataclass(frozen=True)
 class VectorTable:
-    """Vectors of a fixed vocabulary."""
+    """Word vectors of a fixed vocabulary."""
 
     vectors: dict[str, Vector]
     dimensions: int
 
     def vector(self, word: str) -> Vector | None:
-        """Return the vector of a word, [dimensions], or None."""
+        """Return the vector of a word, [dimensions], or None if it is not in the vocabulary."""
         return self.vectors.get(word)
 
 
 @dataclass(frozen=True)
 class FastTextVectors:
-    """A model of fastText, which computes vectors of unknown words from character n-grams."""
+    """A fastText model, which computes vectors of unknown words from character n-grams."""
 
     model: Any
     dimensions: int
@@ -139,34 +141,34 @@ class FastTextVectors:
 
 
 def read_vectors(path: Path, words: Set[str]) -> WordVectors:
-    """Read the vectors of some words. A .bin file is read completely."""
+    """Read the vectors of `words` from a .vec file, or the complete model of a .bin file."""
     if path.name.endswith((".vec", ".vec.gz")):
         return _read_table(path, words)
     if path.suffix == ".bin":
-        with open_bytes(path):  # reports a missing file before a missing package
+        with open_bytes(path):  # report a missing file before a missing package
             fasttext = import_optional(
                 "gensim.models.fasttext", "Reading a .bin file of fastText", "wmt"
             )
         check_fasttext(path)
         try:
             model = fasttext.load_facebook_vectors(str(path))
-        except Exception as error:  # gensim raises many kinds
+        except Exception as error:  # gensim raises many types of exceptions
             raise DataError(f"{path} is not a fastText model: {error}") from None
         return FastTextVectors(model, int(model.vector_size))
-    raise UsageError(f"{path} is not a vector file. Expected a name that ends in .vec or .bin.")
+    raise UsageError(f"{path} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
 
 
 def _read_table(path: Path, words: Set[str]) -> VectorTable:
-    """Read a text file: a header of two numbers, then a word and its vector in each line."""
+    """Read a .vec file: a line with two numbers, then one line per word with its vector."""
     missing = {word.encode("utf-8", "surrogatepass"): word for word in words}
     vectors: dict[str, Vector] = {}
-    with open_text(path) as file:  # some files have words that are not UTF-8
+    with open_text(path) as file:  # read bytes, because some files have words that are not UTF-8
         head = file.readline(200).decode("utf-8", "replace").split()
         numbers = parse_integers(",".join(head))
         if numbers is None or len(numbers) != 2:
             shown = " ".join(head)[:40]
             raise DataError(
-                f"{path}:1 is {shown!r}; expected the numbers of words and of dimensions, as in "
+                f"{path}:1 is {shown!r}. Expected the numbers of words and of dimensions, as in "
                 "a .vec file of fastText."
             )
         count, dimensions = numbers
@@ -179,8 +181,8 @@ def _read_table(path: Path, words: Set[str]) -> VectorTable:
                 )
     if number != count:
         raise DataError(
-            f"{path} has {number} words, but its first line says {count}. It may be truncated: "
-            "copy it again."
+            f"{path} has {number} words. Expected {count}, the number in its first line. It may "
+            "be truncated. Copy the file again."
         )
     return VectorTable(vectors, dimensions)
 
@@ -192,28 +194,28 @@ def _parse_vector(line: str, dimensions: int, where: str) -> Vector:
     except ValueError:
         vector = np.full(1, np.nan, np.float32)
     if len(vector) != dimensions or not np.isfinite(vector).all():
-        raise DataError(f"{where} has {line[:40]!r} ...; expected a word and {dimensions} numbers.")
+        raise DataError(f"{where} is {line[:40]!r}. Expected a word and {dimensions} numbers.")
     return vector
 
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """Hyper-parameters of the training. The defaults are those of fastText, except `dimensions`."""
+    """Hyper-parameters of word vectors, with the defaults of fastText except for `dimensions`."""
 
     dimensions: int = 300
-    """Thesis, section 5.3.9."""
+    """Number of dimensions (thesis, section 5.3.9)."""
     epochs: int = 5
     min_count: int = 5
-    """Minimum number of occurrences of a word."""
+    """Min count of a word."""
     window: int = 5
     """Number of context words on each side."""
     buckets: int = 2_000_000
-    """Number of vectors that character n-grams share."""
+    """Number of hash buckets for character n-grams."""
     seed: int = 1
     jobs: int = 1
-    """Number of threads. The result with several threads is not reproducible."""
+    """Number of threads. Results with several threads are not reproducible."""
     sample: float = 1e-4
-    """Frequency above which words are randomly dropped, 0 for none."""
+    """Threshold of subsampling of frequent words, 0 for no subsampling."""
 
 
 def train_vectors(
@@ -225,22 +227,21 @@ def train_vectors(
 ) -> Signature:
     """Train skip-gram vectors with character n-grams (Bojanowski et al., 2017).
 
-    The text is read once to count words and once in each epoch, and is never in memory as a whole.
-    The counts of words are written to `output` with ``.counts`` appended, the signature to `output`
-    with ``.json`` appended.
+    The text is streamed, once to count words and once per epoch. Word counts are written to a file
+    with ``.counts`` appended to the name of `output`, the signature to one with ``.json`` appended.
 
     Args:
-        texts: text files, one sentence a line
-        output: file of the vectors: .vec or .vec.gz for words, .bin for n-grams too
-        training: hyper-parameters
-        tokenize: tokenizer of sacreBLEU, or none if spaces separate words
-        progress: reports lines
+        texts: text files, one sentence per line
+        output: ``.vec`` or ``.vec.gz`` file for word vectors, ``.bin`` file to include n-grams
+        training: hyper-parameters (default: `VectorTraining()`)
+        tokenize: tokenizer of sacreBLEU, or ``none`` for tokens separated by spaces
+        progress: called with the number of lines done
 
     Returns:
-        the signature, with the number of words
+        The signature, with the number of words.
     """
     if not output.name.endswith(VECTOR_SUFFIXES):
-        raise UsageError(f"{output} is not a vector file. Expected .vec, .vec.gz or .bin.")
+        raise UsageError(f"{output} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
     training = training or VectorTraining()
     rewrite = bleu_words(tokenize)
     gensim = import_optional("gensim.models.fasttext", "Training word vectors", "wmt")
@@ -261,8 +262,8 @@ def train_vectors(
     model.build_vocab(sentences)
     if not len(model.wv):
         raise DataError(
-            f"No word of {', '.join(map(str, texts))} occurs {training.min_count} times. Provide "
-            "more text with spaces between words, or set `min_count` to a smaller number."
+            f"No word of {', '.join(map(str, texts))} occurs {training.min_count} times or more. "
+            "Provide more text with spaces between words, or set `min_count` to a smaller number."
         )
     model.train(sentences, total_examples=model.corpus_count, epochs=training.epochs)
     counts = {word: model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key}
@@ -277,14 +278,14 @@ def train_vectors(
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """The words of each line of files, for any number of iterations."""
+    """Iterable over the words of each line of files, which gensim iterates once per epoch."""
 
     paths: Sequence[Path]
     rewrite: LineRewriter = str
     progress: ProgressFactory = silent_progress
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Yield the words of each line."""
+        """Yield the words of each line. Report progress."""
         advance = self.progress("rerank vectors", "lines")
         for path in self.paths:
             for line in read_lines(path):

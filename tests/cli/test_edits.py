@@ -289,7 +289,11 @@ def test_of_no_insertion_there_is_no_share(
         ),
         (["apply", "source", "target", "-o", "x"], 1, "target:1: 'Bolt' is not a label"),
         (["apply", "source", "labels", "-o", "x"], 1, "labels:3: There are 2 labels for 0 tokens"),
-        (["apply", "source", "unfit", "-o", "x"], 1, "unfit:2: The label SUFFIX_-s cannot change the token"),
+        (
+            ["apply", "source", "unfit", "-o", "x"],
+            1,
+            "unfit:2: The label SUFFIX_-s cannot change the token",
+        ),
         (
             ["apply", "source", "unfit", "-o", "x", "--dictionary", "edits"],
             1,

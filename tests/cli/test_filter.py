@@ -326,7 +326,11 @@ def test_nothing_may_be_left(text: None) -> None:
             2,
             "for example 500M or 4G",
         ),
-        (["en", "--filter", "duplicates", "--memory", "9", "-o", "x"], 2, "9 bytes, which is too small"),
+        (
+            ["en", "--filter", "duplicates", "--memory", "9", "-o", "x"],
+            2,
+            "9 bytes, which is too small",
+        ),
         (["en", "--filter", "duplicates,duplicates", "-o", "x"], 2, "listed twice"),
         (["en", "--config", "bad.yaml", "-o", "x"], 1, "bad.yaml:1 is not valid YAML"),
         (["en", "--config", "shape.yaml", "-o", "x"], 2, "shape.yaml has no key"),

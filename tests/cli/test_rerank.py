@@ -171,7 +171,7 @@ def test_only_what_every_candidate_has_is_weighed(
     assert main(["rerank", *words, "--restarts", "0"]) == 0
     done = capsys.readouterr()
     assert list(json.loads(done.out)["weights"]) == ["good", "bad", "noise"]
-    assert "left out, as not every candidate has it: l2r" in done.err
+    assert "ignored scores that some candidates do not have: l2r" in done.err
 
 
 def test_tune_writes_a_file(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,20 +297,28 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["merge", "={}/l"], 2, "is not NAME=LIST"),
         (["merge", "{}/l", "-o", "{}/l"], 2, "is read from"),
         (["merge", "{}/empty"], 1, "empty is empty"),
-        (["merge", "{}/ref"], 1, "ref has neither lines of an n-best list"),
+        (["merge", "{}/ref"], 1, "ref is not an n-best list"),
         (["merge", "{}/l", "{}/gap"], 1, "Sentence 1 is not in gap"),
         (["apply", "{}/l"], 2, "either --weights or --weight"),
         (["apply", "{}/l", "--weight", "s"], 2, "--weight is 's'; expected NAME=W"),
-        (["apply", "{}/l", "--weight", "s=-1"], 2, "expected numbers of 0 or more"),
+        (["apply", "{}/l", "--weight", "s=-1"], 2, "Expected numbers of 0 or more"),
         (["apply", "{}/l", "--weight", "s=0"], 2, "no weight above 0"),
         (["apply", "{}/l", "--weight", "s=1", "--weight", "s=1"], 2, "--weight s is given twice"),
         (["apply", "{}/l", "--weight", "s=1"], 1, "l:2 has no score 's'"),
         (["apply", "{}/l", "--weights", "{}/ref"], 1, "ref does not contain weights"),
-        (["apply", "{}/gap", "--weight", "s=1"], 1, "has sentence 2 where 1 was expected"),
+        (["apply", "{}/gap", "--weight", "s=1"], 1, "has sentence 2. Expected sentence 1"),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "s"], 1, "l:2 has no score 's'"),
-        (["tune", "{}/l", "--reference", "{}/one", "--features", "t"], 1, "one has 1 lines and"),
+        (
+            ["tune", "{}/l", "--reference", "{}/one", "--features", "t"],
+            1,
+            "one, but 2 sentences in",
+        ),
         (["tune", "{}/l", "--reference", "{}/ref", "--features", "u"], 2, "l:1 has no score 'u'"),
-        (["tune", "{}/l", "--reference", "{}/ref", "--features", "t"], 1, "2 sentences cannot"),
+        (
+            ["tune", "{}/l", "--reference", "{}/ref", "--features", "t"],
+            1,
+            "There are 2 sentences for 5 folds",
+        ),
         (["tune", "{}/l", "--reference", "{}/ref", "--folds", "1"], 2, "--folds is 1"),
         (["tune", "{}/l", "--reference", "{}/ref", "--step", "0.3"], 2, "--step is 0.3"),
         (["tune", "{}/l", "--reference", "{}/ref", "--step", "0"], 2, "--step is 0.0"),
@@ -319,12 +327,12 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (
             ["tune", "{}/l", "--reference", "{}/ref", "--metric", "chrf", "--tokenize", "zh"],
             2,
-            "--tokenize is for bleu, not for chrf",
+            "--tokenize is an option of bleu",
         ),
         (["tune", "{}/nan", "--reference", "{}/one"], 1, "nan:1 has nan as the score 's'"),
         (["tune", "{}/bare", "--reference", "{}/one"], 1, "bare:1 has no score"),
         (["report", "{}/l", "--reference", "{}/ref", "--figure", "{}/f.doc"], 2, "in .pdf, .png"),
-        (["post-ensemble", "{}/ref", "--vectors", "{}/v.vec"], 2, "two outputs or more"),
+        (["post-ensemble", "{}/ref", "--vectors", "{}/v.vec"], 2, "two or more systems"),
         (
             ["post-ensemble", "{}/ref", "{}/one", "--vectors", "{}/v.vec"],
             1,
@@ -348,12 +356,12 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (
             ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/v", "--weight", "1"],
             2,
-            "2 outputs and 1 weights. Set --weight",
+            "2 outputs, but 1 weights. Expected one --weight",
         ),
         (
             ["post-ensemble", "{}/ref", "{}/ref", "--vectors", "{}/odd.vec"],
             1,
-            "odd.vec:2 has 'a",
+            "odd.vec:2 is 'a",
         ),
         (["vectors", "-", "-o", "{}/v.vec"], 2, "cannot be stdin"),
     ],

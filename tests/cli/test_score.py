@@ -79,7 +79,7 @@ def test_stdin_is_scored(
             2,
             "'--source' is not understood here",
         ),
-        (["rouge", "{}/out", "--reference", "{}/short"], 1, "short has 1 lines and"),
+        (["rouge", "{}/out", "--reference", "{}/short"], 1, "There are 1 lines in"),
         (["rouge", "{}/out", "--reference", "{}/none"], 1, "none"),
         (["rouge", "{}/empty", "--reference", "{}/empty"], 1, "empty is empty"),
         (["rouge", "{}", "--reference", "{}/ref"], 1, "is a folder. Expected a file."),

@@ -166,7 +166,7 @@ def test_errant_takes_edits_of_a_file(files: Path, capsys: pytest.CaptureFixture
     assert (content["Precision"], content["Recall"]) == pytest.approx((75, 75))
     assert "edits:from m2|version" in str(content["signature"])
     assert main(["score", "errant", "other.m2", "--gold", "gold.m2"]) == 1
-    assert "other.m2:5 is not the sentence of gold.m2" in capsys.readouterr().err
+    assert "other.m2:5 has a different sentence than gold.m2" in capsys.readouterr().err
 
 
 def test_levels_and_shares(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,11 +264,11 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
             "'--tokenize' is not understood here",
         ),
         (["m2", "right"], 2, "required: --gold"),
-        (["m2", "short", "--gold", "gold.m2"], 1, "gold.m2 has 4 lines and short 2"),
+        (["m2", "short", "--gold", "gold.m2"], 1, "There are 4 lines in gold.m2, but 2 in short"),
         (["m2", "right", "--gold", "bad.m2"], 1, "bad.m2:6 has the span 3 44"),
         (["m2", "right", "--gold", "none.m2"], 1, "none.m2 does not exist"),
         (["m2", "right", "right", "--gold", "gold.m2"], 2, "right is given twice"),
-        (["m2", "right", "--gold", "gold.m2", "--beta", "0"], 2, "--beta is 0.0; expected"),
+        (["m2", "right", "--gold", "gold.m2", "--beta", "0"], 2, "--beta is 0.0. Expected"),
         (["m2", "right", "--gold", "gold.m2", "--jobs", "0"], 2, "--jobs: 0 is out of range"),
         (
             ["m2", "right", "--gold", "gold.m2", "--model", "m"],
@@ -280,17 +280,17 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
         (
             ["m2", "right", "--gold", "gold.m2", "--by", "level", "--sections", "A=3"],
             2,
-            "--sections has 3 sentences in all, but the output has 4",
+            "--sections has 3 sentences in total, but the output has 4",
         ),
         (
             ["m2", "right", "--gold", "gold.m2", "--by", "level", "--sections", "A=4,A=1"],
             2,
-            "--sections has 'A=1'; expected levels, each once",
+            "--sections has 'A=1'. Expected different levels",
         ),
         (
             ["m2", "right", "--gold", "gold.m2", "--by", "level", "--levels", "short"],
             1,
-            "short has 2 lines and the output 4",
+            "There are 2 lines in short, but 4 in the output",
         ),
         (["m2", "right", "--gold", "gold.m2", "--levels", "levels"], 2, "need --by level"),
         (["m2", "right", "--gold", "gold.m2", "--figure", "f.png"], 2, "--figure needs --by"),

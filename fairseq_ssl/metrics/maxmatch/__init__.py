@@ -1,1 +1,1 @@
-"""MaxMatch: the lattice of edits between two sentences, and the path that agrees best with gold."""
+"""MaxMatch (M2): lattice of edits between two sentences, and the path with the most gold edits."""

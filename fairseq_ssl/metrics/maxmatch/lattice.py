@@ -1,8 +1,8 @@
-"""The lattice of all minimal edit scripts between two sentences.
+"""Lattice of all minimal edit scripts between two sentences.
 
-As in the authors' script, there are two edit distances: a substitution costs 1, or 2 as a deletion
-with an insertion. Each column of their tables is one number of bits (Hyyrö, 2003), so that only
-cells on a minimal path are visited one by one.
+As in the authors' script, the lattice joins the minimal scripts of two edit distances, in which a
+substitution costs 1 or 2. Each column of a distance table is a bit vector in one integer (Hyyrö,
+2003), so Python only visits cells on minimal paths.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Cell = int
-"""Position in the source times the width of the table, plus position in the output."""
+"""Source position times the width of the lattice, plus output position."""
 Tables = tuple[list[int], list[int], list[int]]
-"""For each column, one bit a row: whether a minimal path can pair words, delete, insert."""
+"""Bit vectors by column, with one bit per row: minimal paths that pair words, delete, insert."""
 
 MAX_CELLS = 1_000_000
-"""Maximum number of cells of a lattice."""
+"""Max number of cells of a lattice."""
 
 
 class TooWideError(Exception):
@@ -26,23 +26,23 @@ class TooWideError(Exception):
 
 @dataclass(frozen=True)
 class Lattice:
-    """Cells in order, and the steps between them."""
+    """Cells on minimal paths in order, and the steps between them."""
 
     source: Sequence[str]
     output: Sequence[str]
     cells: list[Cell]
     steps: dict[Cell, dict[Cell, int]]
-    """By target cell, then by start cell: the number of tables, 1 or 2, that have the step."""
+    """Steps by end cell and start cell, with the number of distances (1 or 2) that allow them."""
     left_out: tuple[int, int] = (0, 0)
-    """Numbers of words at either end that every path keeps, which have no cells."""
+    """Numbers of words at the start and at the end without cells, because all paths keep them."""
 
     @cached_property
     def width(self) -> int:
-        """Return the number of cells of a row."""
+        """Number of cells per row."""
         return len(self.output) + 1
 
     def is_same(self, before: Cell, after: Cell) -> bool:
-        """Return True if a step keeps a word."""
+        """Return True if the step between two cells keeps a word."""
         row, column = divmod(before, self.width)
         if after - before != self.width + 1 or column == len(self.output):
             return False
@@ -60,15 +60,15 @@ def lattice(
     Args:
         source: words of the source
         output: words of the output
-        max_cells: maximum number of cells
-        kept: include at most this many of the words that every path keeps at either end
-            (default: all)
+        max_cells: max number of cells
+        kept: max number of words at each end, of those that all paths keep, to include (default:
+            all)
 
     Raises:
-        TooWideError: if the lattice has more cells
+        TooWideError: if the lattice has more than `max_cells` cells
     """
-    lead = _surely_kept(source, output)
-    rest = _surely_kept(source[lead:][::-1], output[lead:][::-1])
+    lead = _count_kept_prefix(source, output)
+    rest = _count_kept_prefix(source[lead:][::-1], output[lead:][::-1])
     end, width = len(source) - rest, len(output) + 1
     rows_of: dict[str, int] = {}
     for number, word in enumerate(source[lead:end], 1):
@@ -88,11 +88,11 @@ def lattice(
     return Lattice(source, output, sorted(steps), steps, left_out)
 
 
-def _surely_kept(source: Sequence[str], output: Sequence[str]) -> int:
-    """Return how many of the first words every minimal path keeps.
+def _count_kept_prefix(source: Sequence[str], output: Sequence[str]) -> int:
+    """Return the number of words at the start that all minimal paths keep.
 
-    A word that occurs once in both sentences, after the same words, is kept by all paths. A path
-    without it needs one more edit on either side of the word.
+    A word of the common prefix that occurs once in each sentence is kept by all minimal paths,
+    because another path needs an additional edit before and after the word.
     """
     alike = 0
     for one, other in zip(source, output, strict=False):
@@ -109,9 +109,14 @@ def _steps(
 ) -> dict[Cell, dict[Cell, int]]:
     """Collect the steps of all minimal paths, backward from the last cell.
 
-    The tables cover a part of the lattice. `at` has the first row and column of this part, and the
-    width of the lattice. Both tables are read at once, the second one above the first one, so two
-    bits show in which table a minimal path reaches a cell.
+    Args:
+        first: tables of the first distance, which cover a part of the lattice
+        second: tables of the second distance
+        length: number of source words of this part
+        at: first row and first column of this part, and the width of the lattice
+        max_cells: max number of cells
+
+    The bits of `second` are shifted above those of `first`, so that one operation reads both.
     """
     above = length + 1
     pairs, deletes, inserts = (
@@ -150,13 +155,13 @@ def _steps(
 
 
 def _unit_cost_tables(matches: list[int], length: int) -> Tables:
-    """Return the tables of the Levenshtein distance, from bit vectors of differences."""
+    """Return the tables of the Levenshtein distance, from bit vectors of vertical differences."""
     every = (2 << length) - 2
-    more, less = every, 0  # distances above or below that of the cell above
+    more, less = every, 0  # distance is higher, or lower, than in the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
         found = match | less
-        same = ((((found & more) + more) ^ more) | found) & every  # as in the cell above and before
+        same = ((((found & more) + more) ^ more) | found) & every  # same as in the diagonal cell
         right_more = less | every & ~(same | more)
         right_less = same & more
         shifted = (right_more << 1 | 2) & every
@@ -169,14 +174,14 @@ def _unit_cost_tables(matches: list[int], length: int) -> Tables:
 
 
 def _double_cost_tables(matches: list[int], length: int) -> Tables:
-    """Return the tables of the longest common subsequence, in the same way."""
+    """Return the tables of the longest common subsequence, from bit vectors of differences."""
     every = (2 << length) - 2
-    level = every  # where the length is that of the cell above
+    level = every  # length is the same as in the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
         moved = level & match
         now = (level + moved | level - moved) & every
-        longer = level ^ now  # prefix sums of these bits: longer than in the cell before
+        longer = level ^ now  # prefix parity of these bits: length is higher than to the left
         level = now
         shift = 1
         while shift <= length:

@@ -1,9 +1,9 @@
 """Steps of a lattice merged into edits, and the path with the most gold edits.
 
-Every detail of the authors' script that can change a score is kept: the length of an edit, the
-number of its copies in the list of arcs, and which one of several shortest paths is taken. So the
-arcs are those of the script's Floyd-Warshall, and the path is that of its Bellman-Ford. Since the
-lattice is ordered, an arc grows only by one step at its end, and few sweeps find the path.
+Scores equal those of the authors' script, including its details: the lengths of edits, duplicate
+arcs, and ties between shortest paths. The arcs are those of the script's Floyd-Warshall algorithm,
+and the path is that of its Bellman-Ford algorithm. Because the cells are in topological order, arcs
+grow by one step at their end, and few sweeps find the shortest path.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ SMALL = 0.001
 """Cost of an edit in addition to the number of its steps."""
 
 Arc = tuple[int, int]
-"""Indices of the first and the last cell."""
+"""Indices of the first and the last cell of an edit."""
 ArcEdit = tuple[int, int, str, str]
-"""Start and end in the source, the source words, and the output words."""
+"""Start and end in the source, source words, output words."""
 
 
 Merged = tuple[int, int]
-"""One or more steps as one edit: their number, and the number of steps that keep a word."""
+"""Number of steps merged into an edit, and number of these steps that keep a word."""
 
 
 class GoldEdit(NamedTuple):
-    """An edit of an annotator."""
+    """An edit of an annotator, with its alternative corrections."""
 
     start: int
     end: int
@@ -37,28 +37,28 @@ class GoldEdit(NamedTuple):
     alternatives: tuple[str, ...]
 
     def fits(self, edit: ArcEdit) -> bool:
-        """Return True if an edit of a system matches."""
+        """Return True if a system's edit matches one of the alternatives."""
         return edit[:3] == self[:3] and edit[3] in self.alternatives
 
 
 @dataclass(frozen=True)
 class Arcs:
-    """All edits of a lattice."""
+    """All edits of a lattice, as in the list of arcs of the authors' script."""
 
     lattice: Lattice
     into: list[dict[int, Merged]]
-    """By last cell, then by first cell."""
+    """Edits by last cell and first cell."""
     order: list[Arc]
-    """The arcs in the order of the script. Copies in succession are listed once."""
+    """Arcs in the order of the script. Adjacent copies are listed once."""
     copies: dict[Arc, int]
-    """Number of copies of an arc in the list of the script, if more than one."""
+    """Number of copies of an arc in the script's list, if there are several."""
     count: int
-    """Length of the list of the script."""
+    """Length of the script's list."""
     before: float = 0.0
-    """Number of words before the first cell, which the lattice omits."""
+    """Number of words before the first cell, which the lattice leaves out."""
 
     def edit(self, arc: Arc) -> ArcEdit:
-        """Return the edit of an arc."""
+        """Return the words and positions of an arc."""
         cells = self.lattice.cells
         return edit_between(self.lattice, cells[arc[0]], cells[arc[1]])
 
@@ -78,10 +78,10 @@ def edit_between(lattice: Lattice, before: Cell, after: Cell) -> ArcEdit:
 def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
     """Merge steps into edits with at most `unchanged` kept words.
 
-    Return None if there are more than `max_arcs` edits.
+    Return None if there are more than `max_arcs` arcs.
     """
     lead, rest = lattice.left_out
-    into, steps, order, copies = _single(lattice)
+    into, steps, order, copies = _single_steps(lattice)
     count = sum(copies.values()) + len(order) - len(copies)
     first = len(order)
     for middle, onward in enumerate(steps):
@@ -103,10 +103,10 @@ def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
     return Arcs(lattice, into, order[:first] + longer, copies, count, float(lead))
 
 
-def _single(
+def _single_steps(
     lattice: Lattice,
 ) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
-    """Return the steps by last cell, by first cell, in order, and their numbers of copies."""
+    """Return the steps by last cell, by first cell, as a list, and the copies of each step."""
     cells, source, output = lattice.cells, lattice.source, lattice.output
     number = {cell: index for index, cell in enumerate(cells)}
     into: list[dict[int, Merged]] = [{} for _ in cells]
@@ -132,10 +132,10 @@ def _single(
 def _without_kept(
     into: list[dict[int, Merged]], order: list[Arc], looked_at: bool
 ) -> tuple[list[Arc], bool]:
-    """Remove arcs that keep several words, except those after a removed arc, as in the script.
+    """Remove arcs that only keep words, except an arc after a removed one.
 
-    The script removes from a list while it iterates over it, so it skips the next arc. Return the
-    remaining arcs, and whether the script would look at another arc.
+    The authors' script removes items from a list while iterating over it, which skips the next
+    item. Return the remaining arcs, and True if the script would not skip the next arc.
     """
     left: list[Arc] = []
     for arc in order:
@@ -150,7 +150,7 @@ def _without_kept(
 
 
 class ArcPaths:
-    """Search of the best path for each annotator, with all arcs listed."""
+    """Search for the best path of each annotator over all arcs of a lattice."""
 
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
@@ -166,7 +166,9 @@ class ArcPaths:
             steps, kept = into[arc[1]][arc[0]]
             if kept < steps:
                 dearer[arc] = steps + SMALL
-                for _ in range(times - 1):  # one by one, since a product rounds differently
+                for _ in range(
+                    times - 1
+                ):  # repeated addition, because a product rounds differently
                     dearer[arc] += SMALL
         if dearer:
             self._plain = self._weighed(dearer)
@@ -178,15 +180,15 @@ class ArcPaths:
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path with the most gold edits."""
-        favored = self._favored(gold)
+        favored = self._gold_weights(gold)
         key = frozenset(favored.items())
         if key not in self._found:
             self._found[key] = self._path(self._shortest(favored))
         return self._found[key]
 
     def _weighed(self, weights: dict[Arc, float]) -> list[tuple[int, int, float]]:
-        """Return all arcs with their weights, some of them replaced."""
-        if len(self._index) < len(self._plain):  # some arc is listed twice
+        """Return all arcs with their weights, replaced by `weights` where it has the arc."""
+        if len(self._index) < len(self._plain):  # some arcs are listed twice
             return [(t, h, weights.get((t, h), weight)) for t, h, weight in self._plain]
         arcs = self._plain.copy()
         for arc, weight in weights.items():
@@ -203,7 +205,7 @@ class ArcPaths:
         return path[::-1]
 
     def _at(self, start: int, end: int) -> list[Arc]:
-        """Return the arcs of a span."""
+        """Return the arcs of a source span."""
         lattice, into = self.arcs.lattice, self.arcs.into
         found = [
             (tail, head)
@@ -213,8 +215,8 @@ class ArcPaths:
         ]
         return sorted(found)
 
-    def _favored(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
-        """Return the weights of arcs in spans of gold edits, far below zero for matches."""
+    def _gold_weights(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
+        """Return the weights of arcs in the spans of gold edits, large negative for matches."""
         found: dict[Arc, float] = {}
         low = -self.arcs.count
         for span in {edit[:2] for edit in gold}:
@@ -226,14 +228,14 @@ class ArcPaths:
                 continue
             lengths = {count_words(text) for edit in gold_edits for text in edit.alternatives}
             for arc in here:
-                if self._written(arc, span) not in lengths:
+                if self._output_length(arc, span) not in lengths:
                     continue
-                done = self.arcs.edit(arc)
-                if any(each.fits(done) for each in gold_edits):
+                edit = self.arcs.edit(arc)
+                if any(each.fits(edit) for each in gold_edits):
                     found[arc] = low
         return found
 
-    def _written(self, arc: Arc, span: tuple[int, int]) -> int:
+    def _output_length(self, arc: Arc, span: tuple[int, int]) -> int:
         """Return the number of output words of an arc."""
         lattice = self.arcs.lattice
         distance = lattice.cells[arc[1]] - lattice.cells[arc[0]]
@@ -242,7 +244,7 @@ class ArcPaths:
     def _insertions(
         self, edits: dict[Arc, ArcEdit], gold_edits: Sequence[GoldEdit], low: int
     ) -> dict[Arc, float]:
-        """Return the weights of insertions at one position."""
+        """Return the weights of the insertions at one source position."""
         arcs = self.arcs
         here = [arc for arc in edits for _ in range(arcs.copies.get(arc, 1))]
         favored, passed = match_insertions(here, edits, gold_edits)
@@ -254,10 +256,10 @@ class ArcPaths:
         return found
 
     def _shortest(self, favored: dict[Arc, float]) -> list[int]:
-        """Return the predecessor of each cell on its shortest path.
+        """Return the predecessor of each cell on its shortest path (Bellman-Ford).
 
-        Of equal paths, the first one found is taken, with the rounding of the script. Sweeps end
-        when nothing changes, which is soon because the list is ordered.
+        Ties are broken by the order of the arcs, with the rounding of the script. Because the arcs
+        are ordered, few sweeps change a distance.
         """
         arcs = self._weighed(favored) if favored else self._plain
         distances = [self.arcs.before] + [inf] * (len(self.arcs.into) - 1)
@@ -275,17 +277,17 @@ class ArcPaths:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of a text with single spaces."""
+    """Return the number of words of a text whose words are separated by single spaces."""
     return text.count(" ") + 1 if text else 0
 
 
 def match_insertions(
     here: Sequence[Arc], edits: dict[Arc, ArcEdit], gold_edits: Sequence[GoldEdit]
 ) -> tuple[set[Arc], list[Arc]]:
-    """Match insertions at one position with gold edits, one to one.
+    """Match insertions at one position with gold edits, one to one, as in the authors' script.
 
-    The script alternates between both ends of both lists. Return the matches, and the insertions
-    that the script skips, each as often as it skips them.
+    The script alternates between both ends of both lists. Return the matched insertions, and the
+    skipped insertions, repeated as often as the script skips them.
     """
     favored: set[Arc] = set()
     passed: list[Arc] = []

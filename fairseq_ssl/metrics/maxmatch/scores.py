@@ -1,7 +1,7 @@
-"""MaxMatch (M2): F of the edits of a system that agree best with the edits of annotators.
+"""MaxMatch (M2): F score of the system edits that match the annotators' edits best.
 
-Dahlmeier and Ng (2012), Better Evaluation for Grammatical Error Correction. Edits are
-extracted, weighted and counted as in the authors' script, m2scorer, in its version of 2016.
+Dahlmeier and Ng (2012), Better Evaluation for Grammatical Error Correction. Edits are extracted,
+weighted and counted as in the authors' script, m2scorer, in the 2016 version.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from fairseq_ssl.metrics.metric import (
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 UNCHANGED = 2
-"""Default number of unchanged words in an edit."""
+"""Default max number of unchanged words in an edit."""
 
 MAX_ARCS = 100_000
-"""Maximum number of edits of a lattice that are listed. Larger lattices use `WidePaths`."""
+"""Max number of arcs for `ArcPaths`. Larger lattices use `WidePaths`."""
 
 
 class MatchCounts(NamedTuple):
-    """Numbers of edits of a sentence or of a corpus."""
+    """Counts of edits of a sentence or of a corpus."""
 
     correct: int
     proposed: int
     gold: int
 
     def __add__(self, other: object) -> MatchCounts:
-        """Return the sum of two counts."""
+        """Add elementwise."""
         assert isinstance(other, MatchCounts)
         return MatchCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class MatchScores(NamedTuple):
-    """Scores between 0 and 1."""
+    """Precision, recall and F, 0 to 1."""
 
     precision: float
     recall: float
@@ -59,28 +59,29 @@ class MatchScores(NamedTuple):
 
 @dataclass(frozen=True)
 class MaxMatch:
-    """Extraction of edits from hypotheses."""
+    """Extraction of the edits of hypotheses, and their comparison with gold edits."""
 
     unchanged: int = UNCHANGED
-    """Maximum number of unchanged words in an edit."""
+    """Max number of unchanged words in an edit."""
     beta: float = 0.5
-    """Weight of recall against precision."""
+    """Weight of recall relative to precision."""
     ignore_case: bool = False
     """Ignore edits that only change case or spaces."""
     max_arcs: int = MAX_ARCS
+    """Max number of arcs for `ArcPaths`."""
 
     def __call__(self, pairs: Sequence[tuple[M2Sentence, str]]) -> list[Sequence[MatchCounts]]:
-        """Return the counts of each sentence against each annotator, sorted by annotator."""
+        """Return the counts of each hypothesis, one per annotator in sorted order."""
         return [self.counts(sentence, output) for sentence, output in pairs]
 
     def counts(self, sentence: M2Sentence, output: str) -> list[MatchCounts]:
-        """Return the counts of a hypothesis against each annotator."""
+        """Return the counts of a hypothesis, one per annotator in sorted order."""
         gold = _gold(sentence)
         proposed = self._propose(sentence, output, gold)
         return [self._against(path, edits) for path, edits in zip(proposed, gold, strict=True)]
 
     def edits(self, sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-        """Return the edits of a hypothesis that agree best with each annotator."""
+        """Return the edits of a hypothesis that match each annotator best."""
         return self._propose(sentence, output, _gold(sentence))
 
     def _propose(
@@ -93,9 +94,9 @@ class MaxMatch:
         return [paths.best(edits) for edits in gold]
 
     def _kept(self, gold: Sequence[Sequence[GoldEdit]]) -> int | None:
-        """Return how many of the unchanged words at either end an edit can include.
+        """Return the max number of unchanged words at each end that an edit can include.
 
-        None if all of them can matter, because a gold edit has unchanged words too.
+        None means no limit, which is necessary if a gold edit has unchanged words.
         """
         keeping = any(edit.words in edit.alternatives for edits in gold for edit in edits)
         return None if keeping or self.unchanged != UNCHANGED else UNCHANGED
@@ -108,7 +109,7 @@ class MaxMatch:
                 f"The hypothesis for the sentence in line {sentence.line} of the M2 file has "
                 f"{len(words)} words and differs too much from its source of "
                 f"{len(sentence.words)} words: the lattice has more than {MAX_CELLS} cells. "
-                "Expected one sentence a line."
+                "Expected one sentence per line."
             ) from None
         arcs = merged_arcs(cells, self.unchanged, self.max_arcs)
         return ArcPaths(arcs) if arcs else WidePaths(cells, self.unchanged)
@@ -120,7 +121,7 @@ class MaxMatch:
 
 
 class AnyPaths(Protocol):
-    """Search of the best path through a lattice."""
+    """Search for the best path of each annotator through a lattice."""
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
         """Return the edits of the path with the most gold edits."""
@@ -134,16 +135,16 @@ def _gold(sentence: M2Sentence) -> list[list[GoldEdit]]:
 
 
 def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:
-    """Return the fields of an edit that are compared."""
+    """Convert an M2 edit to the form that is compared with system edits."""
     words = " ".join(sentence.words[edit.start : edit.end])
     return GoldEdit(edit.start, edit.end, words, edit.alternatives)
 
 
 def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
-    """Count the gold edits in the path, both in their order.
+    """Count the matches of system edits and gold edits, both in order.
 
-    As in the authors' script, an edit counts for every matching gold edit after the last match. So
-    an edit that an annotator wrote twice is correct twice.
+    As in the authors' script, a system edit counts once per matching gold edit after the last
+    match. An edit that an annotator listed twice is therefore correct twice.
     """
     count = first = 0
     for edit in path:
@@ -154,9 +155,10 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Choose the annotator of each sentence that maximizes F of all sentences so far.
+    """Choose the annotator of each sentence that maximizes F over all sentences so far.
 
-    Ties go to more correct edits, then to fewer other edits, then to the first annotator.
+    Ties are broken by more correct edits, then a lower sum of proposed and beta^2 gold edits, then
+    the order of the annotators.
     """
     total, counts = MatchCounts(0, 0, 0), []
     for choices in counts_of:
@@ -173,7 +175,7 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
 
 
 def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
-    """Return precision, recall and F of numbers of correct, proposed and gold edits."""
+    """Return precision, recall and F, 0 to 1, of counts of correct, proposed and gold edits."""
     correct, proposed, gold = counts
     precision = correct / proposed if proposed else 1.0
     recall = correct / gold if gold else 1.0
@@ -184,7 +186,7 @@ def match_scores(counts: Iterable[float], beta: float = 0.5) -> MatchScores:
 
 
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Return F for the choice of an annotator: 1 if there are no edits."""
+    """Return F for choosing an annotator. It is 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
@@ -194,15 +196,15 @@ def _letters(text: str) -> str:
 
 
 class M2(EditMetric):
-    """F of edits by MaxMatch, the M2 score (Dahlmeier and Ng, 2012).
+    """F score of MaxMatch, the M2 score (Dahlmeier and Ng, 2012).
 
     Args:
-        gold: the path of an M2 file, or its sentences
-        beta: weight of recall against precision, above 0
-        max_unchanged_words: maximum number of unchanged words in an edit, 0 or more
+        gold: path of an M2 file, or its sentences
+        beta: weight of recall relative to precision, above 0
+        max_unchanged_words: max number of unchanged words in an edit, 0 or more
         ignore_case: ignore edits that only change case or spaces
         jobs: number of processes, 1 or more
-        progress: reports scored sentences
+        progress: called with the number of sentences done
 
     Example:
         >>> from fairseq_ssl.text.m2 import M2Edit, M2Sentence
@@ -228,23 +230,23 @@ class M2(EditMetric):
         self._match = MaxMatch(max_unchanged_words, beta, ignore_case)
 
     def sentence_score(self, hypothesis: str, index: int = 0) -> MetricScore:
-        """Return the score of the hypothesis for the gold sentence `index`."""
+        """Score a hypothesis against the gold sentence at `index`."""
         counts = choose_gold([self._match.counts(self.gold[index], hypothesis)], self.beta)
         return MetricScore(self.name, self.values(np.array(counts, dtype=np.float64)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the numbers of correct, proposed and gold edits of each hypothesis."""
+        """Count correct, proposed and gold edits of each hypothesis, [sentences, 3]."""
         check_lengths(self._label, len(self.gold), label, len(hypotheses))
         pairs = list(zip(self.gold, hypotheses, strict=True))
         counts = choose_gold(self._map(self._match, pairs, label), self.beta)
         return np.array(counts, dtype=np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return precision, recall and F."""
+        """Return precision, recall and F in percent."""
         return self._named(match_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the number of annotators, and the options of the extraction of edits."""
+        """Return beta, the number of annotators, and the options of edit extraction."""
         return {
             **super().parameters(),
             "annotators": max(len(sentence.annotators) for sentence in self.gold),

@@ -1,10 +1,10 @@
-"""The best path through a lattice with too many edits to list.
+"""The best path through a lattice with too many arcs for `ArcPaths`.
 
-Sentences with little in common have so many edits between them that the authors' script takes
-minutes. Here, dynamic programming keeps the best path to each cell for each state: between edits,
-or inside an edit with a number of kept words. The time is linear in the number of cells. As in the
-script, the path has the most gold edits, then the fewest steps, then the fewest edits. Only ties
-in all three can be resolved differently.
+For sentences with little in common, the authors' script takes minutes. This dynamic program keeps
+the best path to each cell for each state: between edits, or inside an edit with a number of kept
+words. Its time is linear in the number of cells. As in the script, the path has the most gold
+edits, then the fewest steps, then the fewest edits. Only ties in all three can be broken
+differently.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ STEP = 1 << 20
 GOLD = 1 << 42
 FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
-"""Maximum number of arcs in the rectangle of one gold edit."""
+"""Max number of arcs in the rectangle of one gold edit."""
 SHORT = 100
-"""Rows of fewer cells list all insertions, longer rows only those as long as a gold edit."""
+"""Number of cells from which on a row lists only insertions of up to a gold edit's length."""
 
 
 class WidePaths:
-    """Search of the best path for each annotator, without a list of arcs."""
+    """Search for the best path of each annotator, without a list of arcs."""
 
     def __init__(self, lattice: Lattice, unchanged: int) -> None:
         self._lattice = lattice
@@ -50,7 +50,7 @@ class WidePaths:
         node, state, end, path = len(self._number) - 1, 0, 0, []
         while node or state:
             before, before_state = divmod(parents[state][node], states)
-            if state == 0 and before_state:  # an edit ends here
+            if state == 0 and before_state:  # end of an edit
                 end = node
             elif state == 0 and not self._is_same(before, node):
                 path.append(self._edit(before, node))
@@ -69,7 +69,7 @@ class WidePaths:
         return edit_between(self._lattice, cells[before], cells[after])
 
     def _parents(self, favored: dict[int, set[int]]) -> list[list[int]]:
-        """Return the predecessor of each state and cell, its cell and state in one number."""
+        """Return the predecessor of each state and cell, encoded as cell * states + state."""
         lattice, count = self._lattice, self._unchanged + 2
         costs = [[FAR] * len(self._number) for _ in range(count)]
         parents = [[0] * len(self._number) for _ in range(count)]
@@ -117,12 +117,12 @@ class WidePaths:
                         yield self._number[cell], self._number[end]
 
     def _row(self, number: int) -> list[Cell]:
-        """Return the cells of a row, after `number` words of the source."""
+        """Return the cells of the row after `number` source words."""
         cells, begin = self._lattice.cells, number * self._lattice.width
         return cells[bisect_left(cells, begin) : bisect_left(cells, begin + self._lattice.width)]
 
     def _insertions(self, row: list[Cell], gold: list[GoldEdit]) -> set[Arc]:
-        """Match the insertions of a row with gold edits, one to one."""
+        """Return the insertions of a row that match gold edits, one to one."""
         longest = max(len(text.split()) for edit in gold for text in edit.alternatives) + 1
         while longest > 2 and longest * len(row) > MAX_SPAN_ARCS:
             longest -= 1
@@ -139,7 +139,7 @@ class WidePaths:
         return match_insertions(here, edits, gold)[0]
 
     def _is_edit(self, begin: int, end: int, gold_edit: GoldEdit) -> bool:
-        """Return True if there is an edit between two cells with few enough kept words."""
+        """Return True if the gold edit is an arc between two cells with few enough kept words."""
         lattice = self._lattice
         (row, column), (end_row, end_column) = (
             divmod(cell, lattice.width) for cell in (begin, end)
@@ -163,7 +163,7 @@ class WidePaths:
 
 
 def _onward(costs: list[list[int]], cell: int, same: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield the states after a step, their costs, and the states before."""
+    """Yield (state after the step, cost, state before the step) for each possible state."""
     for state, of_state in enumerate(costs):
         cost = of_state[cell] + STEP
         if not same:

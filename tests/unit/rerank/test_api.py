@@ -53,9 +53,11 @@ def test_wrong_requests_are_rejected() -> None:
     nbest = rerank.NBest.parse(LINES)
     with pytest.raises(UsageError, match="`weight` has no weight above 0"):
         rerank.apply(nbest, {"good": 0})
-    with pytest.raises(UsageError, match=r"`step` is 0\.3; expected 1 / N"):
+    with pytest.raises(UsageError, match=r"`step` is 0\.3. Expected 1 / N"):
         rerank.WeightSearch("grid", step=0.3)
-    with pytest.raises(DataError, match="reference 0 has 1 lines and the list 2 sentences"):
+    with pytest.raises(
+        DataError, match="There are 1 lines in reference 0, but 2 sentences in the list"
+    ):
         rerank.tune(nbest, [REFERENCE[:1]])
     with pytest.raises(UsageError, match="`best` is 0"):
         rerank.merge({"a": nbest}, best=0)

@@ -75,7 +75,7 @@ def test_features_are_taken_by_name() -> None:
     ("lists", "message"),
     [
         ([[{"a": 1.0}, {"a": 1.0}], [{"ab": 1.0}]], "list:9 has no score 'a'"),
-        ([[{"a": 1.0}, {"a": float("nan")}]], "list:8 has a= nan; expected a finite"),
+        ([[{"a": 1.0}, {"a": float("nan")}]], "list:8 has a= nan. Expected a finite"),
         ([[{}]], "list:7 has no score. Expected one or more"),
         (
             [[{"a": 1e-4, "b": 1.0, "c": 0.0}], [{"a": 0.0, "b": -1e9, "c": 0.0}]],

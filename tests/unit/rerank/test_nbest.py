@@ -60,11 +60,11 @@ def test_lines_of_other_tools() -> None:
         ("1 ||| a ||| b ||| c ||| s= 1 ||| 1 ||| 2", "list:2 is not a line"),
         ("0 ||| a ||| s= 1 ||| 1", "list:2 has sentence 0 after 1. Sort"),
         ("1 ||| a ||| s= 1 s= 2 ||| 1", "list:2 has the score 's' twice"),
-        ("1 ||| a ||| -1 s= 2 ||| 1", "list:2 has '-1' before any name"),
+        ("1 ||| a ||| -1 s= 2 ||| 1", "list:2 has '-1' before a name"),
         ("1 ||| a ||| s= t= 2 ||| 1", "list:2 has no number after s="),
-        ("1 ||| a ||| s= one ||| 1", "list:2 has 'one' as the score 's'; expected a number"),
-        ("1 ||| a ||| s= nan ||| 1", "list:2 has nan as the score 's'; expected a finite"),
-        ("1 ||| a ||| s= 1 ||| inf", "list:2 has inf as the total; expected a finite"),
+        ("1 ||| a ||| s= one ||| 1", "list:2 has 'one' as the score 's'. Expected a number"),
+        ("1 ||| a ||| s= nan ||| 1", "list:2 has nan as the score 's'. Expected a finite"),
+        ("1 ||| a ||| s= 1 ||| inf", "list:2 has inf as the total. Expected a finite"),
     ],
 )
 def test_wrong_lines_are_told(line: str, message: str) -> None:
@@ -79,7 +79,7 @@ def test_nothing_is_told() -> None:
         list(parse_nbest([], "list"))
     with pytest.raises(DataError, match="list is empty"):
         list(parse_list([], "list", "s", str))
-    with pytest.raises(DataError, match="list has neither"):
+    with pytest.raises(DataError, match="list is not an n-best list"):
         list(parse_list(["S-0\ta"], "list", "s", str))
 
 
@@ -163,7 +163,7 @@ def test_lists_that_do_not_fit_are_told() -> None:
     other = [one(0, ("a", {"s": -1.5}))]
     with pytest.raises(DataError, match=r"with s= -1 in L and -1\.5 in R"):
         list(merge_sentences([left[:1], other], ["L", "R"]))
-    with pytest.raises(DataError, match=r"sentence 7 has \|\|\| within its text"):
+    with pytest.raises(DataError, match=r"sentence 7 contains"):
         list(format_nbest([one(7, ("a ||| b", {}))]))
 
 

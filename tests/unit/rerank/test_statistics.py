@@ -85,5 +85,5 @@ def test_a_wrong_tokenizer_is_told() -> None:
 
 def test_a_tokenizer_that_can_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", None)
-    with pytest.raises(UsageError, match="tokenizer ja-mecab cannot start: "):
+    with pytest.raises(UsageError, match="tokenizer ja-mecab cannot be created: "):
         BleuSums("ja-mecab")
