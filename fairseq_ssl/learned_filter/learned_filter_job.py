@@ -109,13 +109,9 @@ def train_filter(
         progress: called with the number of blocks done
     """
     if output.exists() and not overwrite:
-        raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose another folder."
-        )
+        raise UsageError(f"{output} exists. Set `overwrite` to replace it.")
     if not features.names:
-        raise UsageError(
-            "The filter has no features. Set `vectors`, `masked_models` or a `translation` model."
-        )
+        raise UsageError("There are no features. Set `vectors`, `masked_models` or `translation`.")
     for config in (*(features.masked or ()), features.translation):
         if config is not None:
             scorer_loader(config)  # check the models before hours of counting

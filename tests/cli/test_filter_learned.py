@@ -147,7 +147,7 @@ def test_a_run_that_broke_off_goes_on(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        ((*FIT, "-o", "made"), 2, "Set --vectors, --masked-models or a --translation model"),
+        ((*FIT, "-o", "made"), 2, "Set --vectors, --masked-models or --translation"),
         ((*FIT, *VECTORS, "-o", "made", "--reverse"), 2, "--reverse needs --translation"),
         ((*FIT, *VECTORS, "-o", "made", "--penalty", "0"), 2, "Expected above 0"),
         ((*FIT, *VECTORS, "-o", "s.vec"), 2, "s.vec exists. Set --force"),

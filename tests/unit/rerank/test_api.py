@@ -61,5 +61,5 @@ def test_wrong_requests_are_rejected() -> None:
         rerank.tune(nbest, [REFERENCE[:1]])
     with pytest.raises(UsageError, match="`best` is 0"):
         rerank.merge({"a": nbest}, best=0)
-    with pytest.raises(UsageError, match="two outputs or more"):
+    with pytest.raises(UsageError, match="two or more systems"):
         rerank.post_ensemble([REFERENCE], Path("x.vec"))
