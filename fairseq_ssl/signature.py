@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.io.atomic import atomic_path
+from fairseq_ssl.io.outputs import atomic_path
+from fairseq_ssl.io.text_files import json_text
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,6 @@ class Signature:
         with atomic_path(beside) as temporary:
             temporary.write_text(f"{json_text(content)}\n", encoding="utf-8", newline="\n")
         return beside
-
-
-def json_text(content: Any, indent: int | None = 2) -> str:
-    """Return JSON that can be encoded as UTF-8, whatever bytes its file names have."""
-    text = json.dumps(content, indent=indent, ensure_ascii=False)
-    return decode_file_name(text).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def decode_file_name(name: str) -> str:
-    """Decode the surrogate escapes in a file name that are valid UTF-8.
-
-    They occur if the locale is not UTF-8.
-    """
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
 def _is_short(value: Any) -> bool:

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError
-from fairseq_ssl.io.atomic import atomic_path
+from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import read_lines
 
 

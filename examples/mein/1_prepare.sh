@@ -28,7 +28,7 @@ prepare() { # TASK
   if [[ "$1" == pros ]]; then labels="${LABELS:-1000}"; fi
   if [[ -n "$labels" ]]; then more+=(--train-lines "$labels"); fi
   quietly "$WORK/prepare.log" run fairseq-ssl classify prepare "$text/train.tsv" "${more[@]}" \
-    --pieces "$PIECES" --min-count "$LEAST_COUNT" --lower --train-test-overlap drop --force -o "$(data "$1")"
+    --subword-vocab-size "$PIECES" --min-count "$LEAST_COUNT" --lower --train-test-overlap drop --force -o "$(data "$1")"
 }
 
 headline "1/5 preparing: $TASKS"

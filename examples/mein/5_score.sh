@@ -19,7 +19,7 @@ score() { # TASK EXPERT
     for seed in $SEEDS; do systems+=("$kind=$(run_of "$1" "$2" "$seed" "$kind")/test.txt"); done
   done
   into "$WORK/scores/$1.$2.json" fairseq-ssl classify score "$(data "$1")/text/test.tsv" \
-    "${systems[@]}" --baseline alone --samples "$SAMPLES" --format json
+    "${systems[@]}" --baseline alone --resamples "$SAMPLES" --format json
 }
 
 headline "5/5 scoring"

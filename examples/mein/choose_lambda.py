@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairseq_ssl.checkpoints.files import read_checkpoint
 from fairseq_ssl.errors import FairseqSslError
-from fairseq_ssl.io.atomic import atomic_lines, atomic_path
+from fairseq_ssl.io.outputs import atomic_lines, atomic_path
 
 
 def choose(folder: Path, starts: list[str]) -> None:

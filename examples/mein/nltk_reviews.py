@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
-from fairseq_ssl.io.atomic import atomic_folder
+from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.text.labeled_text import LabeledText, duplicate_key
 
 PACKAGES = "sentence_polarity movie_reviews pros_cons"

@@ -84,7 +84,7 @@ criterion_of() { # EXPERT: the loss it is trained by, of each stage; it sets CRI
   case "$1" in
     adv) CRITERION=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
     vat) CRITERION=(--criterion virtual_adversarial_cross_entropy --adversarial-epsilon "$EPSILON"
-      --unlabeled-per-labeled 1) ;;
+      --classification-unlabeled-per-labeled 1) ;;
   esac
   if [[ "$1" == adv || "$1" == vat ]]; then CRITERION+=(--ddp-backend legacy_ddp); fi
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_ssl.io.atomic import atomic_path
+from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.noise.batch import Random
 
 BLOCK = 1 << 20

@@ -26,7 +26,7 @@ from fairseq_ssl.data.two_view_dataset import (
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 from fairseq_ssl.inference.loading import load_models
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
-from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.modules.window_classifiers import Imitators
 from fairseq_ssl.signature import Signature
@@ -37,7 +37,7 @@ BATCH = 64
 """Texts of a batch."""
 BLOCK = 4096
 """Lines that are read, sorted by length and written at a time."""
-SETTINGS = {"cut": str, "lower": bool, "drop_unknown": bool}
+SETTINGS = {"tokenizer": str, "lower": bool, "drop_unknown": bool}
 """The tokenization of the texts, as written by `prepare_folder`."""
 
 
@@ -112,7 +112,7 @@ class TextClassifierPipeline:
         if settings["lower"]:
             lines = [line.lower() for line in lines]
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        words = word_view(lines, load_segmenter(settings["cut"]), known)
+        words = word_view(lines, load_segmenter(settings["tokenizer"]), known)
         found = _Ids(self.task.source_dictionary, list(words))
         if not self.has_imitators:
             return self.task.inference_dataset(found, None)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.atomic import atomic_path
+from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.metrics.tables import ScoreBreakdown
 from fairseq_ssl.rerank.tuning import FeatureAnalysis
 

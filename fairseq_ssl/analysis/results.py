@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.signature import Signature
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional
-from fairseq_ssl.io.atomic import atomic_folder, system_error
+from fairseq_ssl.io.outputs import atomic_folder, system_error
 from fairseq_ssl.io.text_files import parse_json
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import torch
 from fairseq_ssl.checkpoints.options import check_options
 from fairseq_ssl.checkpoints.safe_values import allow_plain_globals
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, UsageError
-from fairseq_ssl.io.atomic import atomic_path
-from fairseq_ssl.signature import decode_file_name
+from fairseq_ssl.io.outputs import atomic_path
+from fairseq_ssl.io.text_files import decode_file_name
 
 State = dict[str, Any]
 """A checkpoint as fairseq writes it: model, cfg, extra_state and more."""

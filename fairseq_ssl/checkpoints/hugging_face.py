@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairseq_ssl.checkpoints.files import rejection_reason
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import parse_json, read_lines
 from fairseq_ssl.text.vocabulary import RESERVED
 

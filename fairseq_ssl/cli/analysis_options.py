@@ -23,7 +23,7 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool 
         "--checkpoint",
         action="append",
         required=True,
-        metavar="NAME=PATH",
+        metavar="[NAME=]FILE",
         help="checkpoint and name of its model; the first name is the baseline; repeat a name for "
         "runs with other seeds, which are averaged",
     )
@@ -35,14 +35,7 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool 
         if several
         else "split of the data (default: %(default)s)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="PREFIX",
-        help="write PREFIX.json and the figure PREFIX.FORMAT",
-    )
+    options.add_output(parser, "write PREFIX.json and the figure PREFIX.FORMAT", "PREFIX")
     parser.add_argument(
         "--format",
         choices=("png", "svg", "pdf"),
@@ -50,28 +43,16 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool 
         help="format of the figure (default: %(default)s)",
     )
     options.add_one_device(parser)
-    parser.add_argument(
-        "--max-tokens",
-        type=options.integer(1),
-        default=4000,
-        metavar="N",
-        help="source tokens of a batch, padding included, 1 or more (default: %(default)s)",
-    )
+    options.add_integer(parser, "--max-tokens", "source tokens of a batch, padding included", 4000)
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     """Declare the search options and those of BLEU."""
     decoding = parser.add_argument_group("decoding and scoring")
-    decoding.add_argument(
-        "--beam",
-        type=options.integer(1),
-        default=4,
-        metavar="N",
-        help="beam size, 1 or more (default: %(default)s)",
-    )
+    options.add_integer(decoding, "--beam", "beam size", 4)
     decoding.add_argument(
         "--lenpen",
-        type=options.number(-options.LENGTH_PENALTY, options.LENGTH_PENALTY),
+        type=options.number(-options.MAX_LENGTH_PENALTY, options.MAX_LENGTH_PENALTY),
         default=1.0,
         metavar="X",
         help="length penalty, -20 to 20 (default: %(default)s)",
@@ -89,18 +70,10 @@ def integers(words: str) -> list[int]:
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments that all analyses have. Register the models, choose the device."""
-    checkpoints: dict[str, list[Path]] = {}
-    for word in args.checkpoint:
-        name, equals, path = word.partition("=")
-        if not (name and equals and path):
-            raise UsageError(
-                f"--checkpoint {word!r} is not NAME=PATH, for example shifted=run/best.pt."
-            )
-        checkpoints.setdefault(name, []).append(Path(path))
     device = options.one_device(args.device)
     fairseq_ssl.register()
     return {
-        "checkpoints": checkpoints,
+        "checkpoints": options.named_files(args.checkpoint),
         "data": args.data,
         "device": device,
         "progress": progress,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from fairseq_ssl.cli.options import one_writer
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 
-SUMMARY = "average checkpoints of a run, or extract its moving average"
 EXAMPLES = """\
   fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
   fairseq-ssl average checkpoints --last 5 --upto 20 -o averaged.pt
@@ -28,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECKPOINT",
         help="checkpoints, or with --last or --best the folder of a run",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="averaged checkpoint"
-    )
+    options.add_output(parser, "averaged checkpoint")
     parser.add_argument(
         "--ema",
         action="store_true",
@@ -55,16 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--upto", type=int, metavar="N", help="with --last: up to epoch or update N")
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Average the selected checkpoints, and write the result and its signature."""
     _check(args)
     from fairseq_ssl.checkpoints import average, write_checkpoint
 
     paths = _select(args)
-    print(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", file=sys.stderr)
-    for path in paths:
-        print(f"  {path}", file=sys.stderr)
+    shown = (f"  {path}" for path in paths)
+    print_lines(f"averaging {len(paths)} checkpoint{'s'[: len(paths) > 1]}", *shown)
     write_checkpoint(average(paths, moving=args.ema), args.output)
     how = "last" if args.last else "best" if args.best else "named"
     signature = Signature(
@@ -78,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
         },
     )
     signature.write_beside(args.output)
-    print(f"{signature}\nwrote {args.output}", file=sys.stderr)
-    return 0
+    print_lines(signature, f"wrote {args.output}")
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -18,10 +18,9 @@ from fairseq_ssl.inference.back_translation import (
     back_translate_file,
     needs_fairseq,
 )
-from fairseq_ssl.inference.translation import DecodingConfig, check_positive
+from fairseq_ssl.inference.translation import DecodingConfig
 from fairseq_ssl.io.executors import Executor, RayExecutor
 
-SUMMARY = "translate monolingual text into synthetic pairs, on all cores, GPUs or machines"
 EXAMPLES = """\
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en \\
       --source-output bt.de
@@ -47,14 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "text in the model's source language, tokens or subwords separated by spaces, as in its "
         "training data",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="translations, .gz by suffix (default: stdout); an interrupted run resumes when the "
-        "same command is run again",
-    )
+    options.add_resumable_output(parser, "translations")
     parser.add_argument(
         "--source-output",
         type=Path,
@@ -66,11 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_work(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Translate the text and print a summary."""
-    options.check_block(args.block)
     engine, is_cluster = _engine(args)
-    check_positive("threads", args.threads)
     config = _config(args, engine)
     initializer = fairseq_ssl.register if engine == "fairseq" else None
     executor: Executor
@@ -89,14 +79,13 @@ def run(args: argparse.Namespace) -> int:
         engine=engine,
         source_output=args.source_output,
         block=args.block,
-        shard=options.parse_shard(args.shard),
+        shard=args.shard,
         executor=executor,
         overwrite=args.overwrite,
         progress=progress,
     )
     if summary:
         _print(summary)
-    return 0
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -122,15 +111,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--beam", type=int, default=6, help="beam size, 1 or more (default: %(default)s)"
-    )
+    options.add_integer(search, "--beam", "beam size", 6)
     search.add_argument(
         "--lenpen", type=float, default=1.0, help="length penalty, -20 to 20 (default: %(default)s)"
     )
-    search.add_argument(
-        "--nbest", type=int, default=1, help="hypotheses of each line, 1 or more (default: 1)"
-    )
+    options.add_integer(search, "--nbest", "hypotheses of each line", 1)
     search.add_argument(
         "--sampling", action="store_true", help="sample each token instead of a beam search"
     )
@@ -162,12 +147,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="max tokens of a translation (default: %(default)s)",
     )
-    search.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        help="random seed of sampling and noise, 0 or more (default: 1)",
-    )
+    options.add_seed(search, "random seed of sampling and noise")
     search.add_argument(
         "--fairseq-options",
         default="",
@@ -224,13 +204,8 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "%(default)s)",
     )
     options.add_device(work)
-    work.add_argument(
-        "--block",
-        type=int,
-        metavar="KIB",
-        help="chunk size in KiB: text sorted by length and translated at a time, and work lost "
-        "per process if interrupted (default: {cpu} on a CPU, {cuda} on a GPU)".format(**BLOCK_KIB),
-    )
+    what = "text sorted by length and translated at a time"
+    options.add_block(work, None, what, "{cpu} on a CPU, {cuda} on a GPU".format(**BLOCK_KIB))
     options.add_shard(work)
     options.add_address(work)
     options.add_overwrite(work)
@@ -258,7 +233,7 @@ def _config(args: argparse.Namespace, engine: str) -> DecodingConfig:
     )
     return DecodingConfig(
         model=tuple(args.model),
-        max_tokens=options.check_batch_tokens(args, gpus),
+        max_tokens=options.batch_tokens(args, gpus),
         fairseq_options=tuple(shlex.split(args.fairseq_options)),
         device=options.chosen_device(args, gpus),
         **{name: getattr(args, name) for name in same},

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fairseq_ssl
 from fairseq_ssl.cli import classify_prepare, options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
 from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
 from fairseq_ssl.signature import Signature
@@ -28,14 +27,11 @@ def add_predict(steps: Steps) -> None:
         _label,
     )
     _add_model(label)
-    label.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="folder for SPLIT.npy, class probabilities in half precision, a row a line; an "
+    options.add_output(
+        label,
+        "folder for SPLIT.npy, class probabilities in half precision, one row a line; an "
         "interrupted run resumes when the same command is run again",
+        "FOLDER",
     )
     label.add_argument(
         "--split", default="unlabeled", help="split of the data folder (default: %(default)s)"
@@ -53,21 +49,20 @@ def add_predict(steps: Steps) -> None:
         _predict,
     )
     _add_model(predict)
-    options.add_file(predict, "texts, one a line")
+    options.add_input(predict, "texts, one a line", "file")
     predict.add_argument(
         "--labeled",
         action="store_true",
         help="each line is a label, a tab and a text",
     )
-    predict.add_argument(
+    options.add_integer(
+        predict,
         "--windows",
-        type=options.integer(0),
-        default=0,
-        metavar="N",
-        help="for models with imitators: print the N windows that the label depends on most, 0 or "
-        "more (default: %(default)s)",
+        "for models with imitators: print the N windows that the label depends on most",
+        0,
+        minimum=0,
     )
-    options.add_output(predict)
+    options.add_output_or_stdout(predict)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -85,13 +80,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="data folder of `classify prepare`",
     )
-    parser.add_argument(
-        "--batch-size",
-        type=options.integer(1),
-        default=64,
-        metavar="N",
-        help="texts of a batch, 1 or more (default: %(default)s)",
-    )
+    options.add_batch_size(parser)
     options.add_one_device(parser)
 
 
@@ -103,10 +92,10 @@ def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
     return TextClassifierPipeline.load(args.model, args.data_dir, device)
 
 
-def _label(args: argparse.Namespace) -> int:
+def _label(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.classification import label_split
 
-    shard = options.parse_shard(args.shard)
+    shard = args.shard
     summary = label_split(
         _classifier(args),
         args.model,
@@ -119,10 +108,9 @@ def _label(args: argparse.Namespace) -> int:
     )
     if summary:
         print_lines(summary.signature, f"wrote {summary.lines} lines to {summary.path}")
-    return 0
 
 
-def _predict(args: argparse.Namespace) -> int:
+def _predict(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.classification import predict_lines
 
     options.check_output(args.output, args.file, args.model)
@@ -138,7 +126,6 @@ def _predict(args: argparse.Namespace) -> int:
         name=str(args.file or "stdin"),
     )
     options.write_lines(lines, args.output, signature)
-    return 0
 
 
 def add_score(steps: Steps) -> None:
@@ -153,7 +140,7 @@ def add_score(steps: Steps) -> None:
         "gold", type=Path, metavar="GOLD", help="gold labels, each line a label, a tab and a text"
     )
     parser.add_argument(
-        "output",
+        "systems",
         nargs="+",
         metavar="[NAME=]FILE",
         help="output of `predict`, or labels, one a line; repeat a NAME for runs with other seeds, "
@@ -164,34 +151,19 @@ def add_score(steps: Steps) -> None:
         metavar="NAME",
         help="compare the error rates of the other systems with this system",
     )
-    parser.add_argument(
-        "--samples",
-        type=options.integer(1),
-        default=SAMPLES,
-        metavar="N",
-        help="samples of the paired bootstrap, 1 or more (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="output format (default: %(default)s)",
-    )
+    options.add_integer(parser, "--resamples", "samples of the paired bootstrap", SAMPLES)
+    options.add_format(parser)
 
 
-def _score_predictions(args: argparse.Namespace) -> int:
+def _score_predictions(args: argparse.Namespace) -> None:
     """Score the predictions and print the report."""
-    systems: dict[str, list[Path]] = defaultdict(list)
-    for word in args.output:
-        name, equals, path = word.partition("=")
-        systems[name].append(Path(path if equals else word))
-    report = score_predictions(args.gold, systems, args.baseline, args.samples)
+    systems = options.named_files(args.systems)
+    report = score_predictions(args.gold, systems, args.baseline, args.resamples)
     if args.format == "json":
         content = {"signature": str(report.signature), "classes": report.classes}
         print(json.dumps({**content, "systems": report.systems}, indent=2))
     else:
         _print(report)
-    return 0
 
 
 def _print(report: ClassificationReport) -> None:
@@ -217,7 +189,6 @@ def _print(report: ClassificationReport) -> None:
     print(report.signature)
 
 
-SUMMARY = "make data for classifiers of texts, label texts for imitators, and classify texts"
 EXAMPLES = """\
   fairseq-ssl classify prepare train.tsv --valid dev.tsv --test-share 0.1 \\
       --unlabeled reviews.txt.gz -o data
@@ -234,8 +205,3 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     classify_prepare.add(steps)
     add_predict(steps)
     add_score(steps)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do the step."""
-    return run_step(args)

@@ -5,29 +5,28 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.options import add_replace, check_new, one_writer
 from fairseq_ssl.cli.sub_verbs import Steps
 
 HELD_OUT = ("valid", "test")
-SUMMARY = (
-    "prepare the data folder of --task semi_supervised_classification from labeled and unlabeled "
-    "texts"
-)
 
 
 def add(steps: Steps) -> None:
     """Declare the options."""
-    parser = steps.add("prepare", SUMMARY, run)
+    parser = steps.add(
+        "prepare",
+        "prepare the data folder of --task semi_supervised_classification from labeled and "
+        "unlabeled texts",
+        run,
+    )
     parser.add_argument(
         "labeled",
         type=Path,
         metavar="LABELED",
         help="training texts, each line a label, a tab and a text; .gz by suffix",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="data folder"
-    )
+    options.add_output(parser, "data folder", "FOLDER")
     parser.add_argument(
         "--unlabeled",
         type=Path,
@@ -64,7 +63,7 @@ def add(steps: Steps) -> None:
         help="what to do with unlabeled or training texts that are also valid or test texts, up to "
         "case, spaces and punctuation (default: %(default)s)",
     )
-    add_replace(parser, "FOLDER")
+    options.add_replace(parser, "FOLDER")
 
 
 def _add_held_out(parser: argparse.ArgumentParser) -> None:
@@ -90,9 +89,9 @@ def _add_held_out(parser: argparse.ArgumentParser) -> None:
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--cut",
+        "--tokenizer",
         default="words",
-        metavar="HOW",
+        metavar="NAME",
         help="tokenization for the expert: words: sequences of letters and digits, and single "
         "marks; spaces: split at spaces; bert:FOLDER: tokens of a BERT or RoBERTa, for --arch "
         "bert_classifier (default: %(default)s)",
@@ -103,13 +102,13 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="min count of a word in labeled and unlabeled texts; rarer words are unknown; 1 or "
-        "more (default: 2, as in the thesis; 1 with --cut bert:)",
+        "more (default: 2, as in the thesis; 1 with --tokenizer bert:)",
     )
     parser.add_argument(
         "--drop-unknown", action="store_true", help="remove unknown words from the texts"
     )
     parser.add_argument(
-        "--pieces",
+        "--subword-vocab-size",
         type=int,
         default=20000,
         metavar="N",
@@ -119,14 +118,13 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Prepare the folder and print its signature."""
-    check_new(args.output, args.overwrite)
+    options.check_new(args.output, args.overwrite)
     from fairseq_ssl.data.classification_preparation import PreparationConfig, prepare_folder
 
     names = PreparationConfig.__dataclass_fields__
     config = PreparationConfig(**{name: getattr(args, name) for name in names})
     signature = prepare_folder(config, args.output, progress)
     print_lines(signature, f"wrote {args.output}")
-    return 0

@@ -8,11 +8,10 @@ from pathlib import Path
 from fairseq_ssl.cli.main import VERBS, Parser, load_verb
 from fairseq_ssl.errors import import_optional
 
-SUMMARY = "print the script that completes verbs, flags and file names in bash or zsh"
 EXAMPLES = """\
   source <(fairseq-ssl completion bash)
   fairseq-ssl completion zsh > ~/.zfunc/_fairseq-ssl      (a folder in $fpath)"""
-PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE")  # in metavars
+PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE", "TARGET")  # in metavars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +19,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh"), help="shell that reads the script")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Print the script. It is static: completing a word starts no Python."""
     shtab = import_optional("shtab", "Completion")
     parser = Parser(prog="fairseq-ssl")
     verbs = parser.add_subparsers()
     for name in VERBS:
-        verb, module = name.split(), load_verb(name)
+        verb = name.split()
         parent = verbs if len(verb) == 1 else verbs.choices[verb[0]].add_subparsers()
-        module.add_arguments(parent.add_parser(verb[-1], help=module.SUMMARY))
+        load_verb(name).add_arguments(parent.add_parser(verb[-1], help=VERBS[name]))
     _complete_paths(parser, shtab.FILE)
     print(shtab.complete(parser, args.shell))
-    return 0
 
 
 def _complete_paths(parser: argparse.ArgumentParser, files: object) -> None:

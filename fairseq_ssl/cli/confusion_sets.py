@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.options import add_jobs, add_replace, integer, local_executor
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.noise.confusion_sets import build_confusion_sets_file
 
-SUMMARY = "find the words that each word of a text can be mistaken for, with a spell checker"
 EXAMPLES = """\
   fairseq-ssl confusion-sets clean.en -o sets.tsv
   fairseq-ssl confusion-sets news.*.gz -o sets.tsv --min-count 5 --jobs 8
@@ -34,14 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="words with their counts, as in fairseq's dict.txt, instead of TEXT",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="lines of a word, a tab, and confusable words separated by spaces; .gz by suffix",
-    )
+    options.add_output(parser, "lines of a word, a tab, and its confusable words; .gz by suffix")
     parser.add_argument(
         "--checker",
         choices=("symspell", "aspell"),
@@ -53,26 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--oov", action="store_true", help="for aspell: keep suggestions that are not in TEXT"
     )
-    parser.add_argument(
-        "--max-candidates",
-        type=integer(1),
-        default=20,
-        metavar="N",
-        help="max words of a set, 1 or more (default: %(default)s)",
-    )
-    parser.add_argument(
+    options.add_integer(parser, "--max-candidates", "max words of a set", 20)
+    options.add_integer(
+        parser,
         "--min-count",
-        type=integer(1),
-        default=1,
-        metavar="N",
-        help="skip words that occur less often, which cost time and memory (symspell: about 2 kB a "
-        "word in each process), 1 or more (default: %(default)s)",
+        "skip words that occur less often, which cost time and memory (symspell: about 2 kB "
+        "a word in each process)",
+        1,
     )
-    add_jobs(parser)
-    add_replace(parser)
+    options.add_jobs(parser)
+    options.add_replace(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Write the confusion sets and print their counts."""
     if args.checker == "symspell" and (args.lang or args.oov):
         raise UsageError("--lang and --oov need --checker aspell.")
@@ -85,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         min_count=args.min_count,
         keep_unknown=args.oov,
         overwrite=args.overwrite,
-        executor=local_executor(args),
+        executor=options.local_executor(args),
         progress=progress,
     )
     print_lines(
@@ -93,4 +78,3 @@ def run(args: argparse.Namespace) -> int:
         summary.signature,
         f"wrote {args.output}",
     )
-    return 0

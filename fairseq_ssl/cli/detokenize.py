@@ -5,19 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from fairseq_ssl.cli.options import (
-    add_file,
-    add_output,
-    add_rewriting,
-    check_output,
-    input_lines,
-    write_lines,
-)
+from fairseq_ssl.cli import options
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.postprocessing import read_generated_lines
 from fairseq_ssl.text.tokenization import moses_detokenizer
 
-SUMMARY = "join subwords, undo Moses' tokenization, take lines out of fairseq-generate's output"
 EXAMPLES = """\
   fairseq-ssl detokenize < test.bpe.de > test.de
   fairseq-ssl detokenize generate.txt --field H --subwords subword-nmt --moses de > test.de"""
@@ -25,9 +17,9 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the input and what to undo."""
-    add_file(parser, "tokenized lines, or what fairseq-generate printed")
-    add_output(parser)
-    add_rewriting(parser)
+    options.add_input(parser, "tokenized lines, or what fairseq-generate printed", "file")
+    options.add_output_or_stdout(parser)
+    options.add_rewriting(parser)
     parser.add_argument(
         "--drop", metavar="TOKEN", help="leave this token out, as the <sep> of joined sentences"
     )
@@ -39,19 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Rewrite each line."""
-    check_output(args.output, args.file)
+    options.check_output(args.output, args.file)
     named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
     named["subwords"] = args.subwords or "sentencepiece"
-    write_lines(
+    options.write_lines(
         _plain(args), args.output, Signature("detokenize", {"input": str(args.file), **named})
     )
-    return 0
 
 
 def _plain(args: argparse.Namespace) -> Iterator[str]:
     plain = moses_detokenizer(args.subwords, args.moses)
-    lines = input_lines(args.file)
+    lines = options.input_lines(args.file)
     for line in read_generated_lines(lines, args.field) if args.field else lines:
         yield plain(" ".join(token for token in line.split() if token != args.drop))

@@ -6,7 +6,8 @@ import argparse
 import json
 from dataclasses import asdict
 
-SUMMARY = "check the installation and print what a bug report needs"
+from fairseq_ssl.cli import options
+
 EXAMPLES = """\
   fairseq-ssl doctor
   fairseq-ssl doctor --format json"""
@@ -14,12 +15,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the output format."""
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="output format (default: %(default)s)",
-    )
+    options.add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:

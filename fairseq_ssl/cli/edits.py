@@ -7,19 +7,12 @@ import json
 from pathlib import Path
 
 import fairseq_ssl
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.options import (
-    add_jobs,
-    add_one_device,
-    integer,
-    local_executor,
-    one_device,
-)
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
     SIZE,
-    EditLabelSummary,
     apply_file,
     build_dictionary_file,
     label_file,
@@ -27,7 +20,6 @@ from fairseq_ssl.edits.edits_job import (
 )
 from fairseq_ssl.errors import flag
 
-SUMMARY = "turn corrected text into edit labels of its tokens, and labels into corrected text"
 EXAMPLES = """\
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt
   fairseq-ssl edits dictionary train.src train.trg -o edits.txt --size 5000 --case
@@ -36,6 +28,7 @@ EXAMPLES = """\
   fairseq-ssl edits label train.src.gz train.trg.gz --dictionary edits.txt -o train.labels.gz
   fairseq-ssl edits apply test.src test.labels -o test.out
   fairseq-ssl edits tune valid.src valid.trg --model run/checkpoint_best.pt --data-dir data-bin"""
+DICTIONARY = "output of edits dictionary"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "label", "write the labels of each pair: of the start and of each token of SOURCE", _label
     )
     _add_files(label)
+    options.add_output(label)
+    label.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
     label.add_argument(
         "--strict",
         action="store_true",
@@ -56,63 +51,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     label.add_argument(
         "--exact", action="store_true", help="drop pairs whose labels do not restore TARGET"
     )
+    options.add_jobs(label)
     apply = steps.add("apply", "edit SOURCE by labels", _apply)
-    _add_files(
-        apply, "labels", "a line of labels for each line, empty to leave the line unchanged", False
+    options.add_files(
+        apply,
+        source="text to edit, as given to label",
+        labels="one line of labels for each line; a line without labels is not edited",
     )
-    stats = steps.add(
-        "stats", "print which edits a dictionary has labels for, and the scores they allow", _stats
-    )
-    _add_files(stats, output=False)
-    stats.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
-    _add_tune(steps)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the sub-verb."""
-    return run_step(args)
-
-
-def _add_files(
-    step: argparse.ArgumentParser,
-    target: str = "target",
-    target_help: str = "the corrected lines",
-    needs_dictionary: bool = True,
-    output: bool = True,
-) -> None:
-    """Declare the two files, the output and the dictionary."""
-    _add_pair(step, target, target_help)
-    if output:
-        _add_output(step)
-    step.add_argument(
+    options.add_output(apply)
+    apply.add_argument(
         "--dictionary",
         type=Path,
         metavar="FILE",
-        required=needs_dictionary,
-        help="a file of edits dictionary"
-        + ("" if needs_dictionary else ": reject labels that are not in it"),
+        help=f"{DICTIONARY}; reject labels that are not in it",
     )
-    add_jobs(step)
-
-
-def _add_pair(
-    step: argparse.ArgumentParser, target: str = "target", target_help: str = "the corrected lines"
-) -> None:
-    step.add_argument(
-        "source",
-        type=Path,
-        metavar="SOURCE",
-        help="text to edit, one sentence a line, tokens (words, subwords or characters) separated "
-        "by spaces; .gz by suffix",
+    options.add_jobs(apply)
+    stats = steps.add(
+        "stats", "print which edits a dictionary has labels for, and the scores they allow", _stats
     )
-    step.add_argument(target, type=Path, metavar=target.upper(), help=target_help)
+    _add_files(stats)
+    stats.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
+    options.add_format(stats)
+    options.add_jobs(stats)
+    _add_tune(steps)
 
 
-def _add_output(step: argparse.ArgumentParser) -> None:
-    step.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="output; .gz by suffix"
+def _add_files(step: argparse.ArgumentParser) -> None:
+    options.add_files(
+        step,
+        source="text to edit, one sentence a line, tokens (words, subwords or characters) "
+        "separated by spaces",
+        target="corrected text, line by line",
     )
 
 
@@ -120,23 +89,11 @@ def _add_dictionary(steps: Steps) -> None:
     step = steps.add(
         "dictionary", "count insertions, and write the edits that a model chooses from", _dictionary
     )
-    _add_pair(step)
-    _add_output(step)
-    step.add_argument(
-        "--size",
-        type=integer(0),
-        default=SIZE,
-        metavar="M",
-        help="q-grams to append or to replace by, the most frequent, 0 or more (default: "
-        "%(default)s, as in the paper)",
-    )
-    step.add_argument(
-        "--max-ngram",
-        type=integer(1),
-        default=MAX_NGRAM,
-        metavar="Q",
-        help="max tokens of a q-gram, 1 or more (default: %(default)s)",
-    )
+    _add_files(step)
+    options.add_output(step)
+    what = "number of the most frequent q-grams to append or to replace by, 1,000 in the paper"
+    options.add_integer(step, "--size", what, SIZE, minimum=0)
+    options.add_integer(step, "--max-ngram", "max tokens of a q-gram", MAX_NGRAM)
     step.add_argument(
         "--transforms",
         default="english",
@@ -157,14 +114,14 @@ def _add_dictionary(steps: Steps) -> None:
         help="also write the labels as a dictionary of fairseq, to binarize the output of edits "
         "label: fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
-    add_jobs(step)
+    options.add_jobs(step)
 
 
 def _add_tune(steps: Steps) -> None:
     step = steps.add(
         "tune", "print the decoding options with which a model corrects SOURCE best", _tune
     )
-    _add_pair(step)
+    _add_files(step)
     step.add_argument(
         "--model",
         required=True,
@@ -185,24 +142,12 @@ def _add_tune(steps: Steps) -> None:
         help="f0.5 of the edits against those from SOURCE to TARGET, or exact, the percentage of "
         "correct lines (default: %(default)s)",
     )
-    step.add_argument(
-        "--iterations",
-        type=integer(1),
-        default=4,
-        metavar="N",
-        help="rounds of editing, 1 or more (default: %(default)s)",
-    )
-    step.add_argument(
-        "--batch-size",
-        type=integer(1),
-        default=64,
-        metavar="N",
-        help="sentences of a batch, 1 or more (default: %(default)s)",
-    )
-    add_one_device(step)
+    options.add_integer(step, "--iterations", "rounds of editing", 4)
+    options.add_batch_size(step)
+    options.add_one_device(step)
 
 
-def _dictionary(args: argparse.Namespace) -> int:
+def _dictionary(args: argparse.Namespace) -> None:
     summary = build_dictionary_file(
         args.source,
         args.target,
@@ -212,7 +157,7 @@ def _dictionary(args: argparse.Namespace) -> int:
         transforms=args.transforms,
         case=args.case,
         label_dict=args.label_dict,
-        executor=local_executor(args),
+        executor=options.local_executor(args),
         progress=progress,
     )
     made, counts, insertions = summary.dictionary, summary.counts, summary.insertions
@@ -227,10 +172,9 @@ def _dictionary(args: argparse.Namespace) -> int:
         summary.signature,
         f"wrote {args.output}",
     )
-    return 0
 
 
-def _label(args: argparse.Namespace) -> int:
+def _label(args: argparse.Namespace) -> None:
     summary = label_file(
         args.source,
         args.target,
@@ -238,45 +182,39 @@ def _label(args: argparse.Namespace) -> int:
         args.dictionary,
         strict=args.strict,
         exact=args.exact,
-        executor=local_executor(args),
+        executor=options.local_executor(args),
         progress=progress,
     )
     coverage = summary.coverage
     share = _percent(coverage.kept.total(), coverage.edits)
-    return _finish(
-        args,
-        summary,
+    print_lines(
         f"{summary.lines} pairs, {summary.without_labels} dropped; {coverage.edits} edits"
         f"{f', {share} with a label' if coverage.edits else ''}"
         f"{_incomparable(coverage.incomparable)}",
+        summary.signature,
+        f"wrote {args.output}",
     )
 
 
-def _apply(args: argparse.Namespace) -> int:
+def _apply(args: argparse.Namespace) -> None:
     summary = apply_file(
         args.source,
         args.labels,
         args.output,
         args.dictionary,
-        executor=local_executor(args),
+        executor=options.local_executor(args),
         progress=progress,
     )
-    return _finish(
-        args, summary, f"{summary.lines} lines, {summary.without_labels} without labels unchanged"
-    )
-
-
-def _finish(args: argparse.Namespace, summary: EditLabelSummary, counts: str) -> int:
+    counts = f"{summary.lines} lines, {summary.without_labels} without labels unchanged"
     print_lines(counts, summary.signature, f"wrote {args.output}")
-    return 0
 
 
-def _stats(args: argparse.Namespace) -> int:
+def _stats(args: argparse.Namespace) -> None:
     summary = measure_coverage(
         args.source,
         args.target,
         args.dictionary,
-        executor=local_executor(args),
+        executor=options.local_executor(args),
         progress=progress,
     )
     if args.format == "json":
@@ -286,10 +224,9 @@ def _stats(args: argparse.Namespace) -> int:
     else:
         print("\n".join(summary.coverage.lines()))
         print_lines(summary.signature)
-    return 0
 
 
-def _tune(args: argparse.Namespace) -> int:
+def _tune(args: argparse.Namespace) -> None:
     from fairseq_ssl.analysis.edit_tuning import tune_edit_confidence
 
     fairseq_ssl.register()
@@ -301,7 +238,7 @@ def _tune(args: argparse.Namespace) -> int:
         metric=args.metric,
         iterations=args.iterations,
         batch_size=args.batch_size,
-        device=one_device(args.device),
+        device=options.one_device(args.device),
         progress=progress,
     )
     print(" ".join(f"{flag(name)} {value}" for name, value in result.best.options.items() if value))
@@ -309,7 +246,6 @@ def _tune(args: argparse.Namespace) -> int:
         shown = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
         print_lines(f"{name}: {shown}")
     print_lines(result.signature)
-    return 0
 
 
 def _percent(part: int, whole: int) -> str:

@@ -6,10 +6,9 @@ import argparse
 from pathlib import Path
 
 import fairseq_ssl
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
-from fairseq_ssl.cli.options import QUANTIZATIONS, add_data, add_replace, check_new, one_writer
 
-SUMMARY = "convert a checkpoint to fairseq's architecture, one direction, or a CTranslate2 model"
 EXAMPLES = """\
   fairseq-ssl export checkpoint_best.pt --to fairseq -o plain.pt
   fairseq-ssl export checkpoint_best.pt --to ctranslate2 --data-dir data-bin -o ct2
@@ -34,24 +33,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "decoding; translation: a checkpoint of one of two directions, selected by -s and -t, of "
         "any architecture",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="PATH", help="the converted model"
-    )
-    add_replace(parser)
+    options.add_output(parser, "the converted model", "PATH")
+    options.add_replace(parser)
     fast = parser.add_argument_group("with --to ctranslate2")
-    add_data(fast)
+    options.add_data(fast)
     fast.add_argument(
         "--quantization",
-        choices=QUANTIZATIONS,
+        choices=options.QUANTIZATIONS,
         default="float32",
         help="data type of the weights; int8 has a quarter of the size (default: %(default)s)",
     )
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Convert the checkpoint and print the signature."""
-    check_new(args.output, args.overwrite)
+    options.check_new(args.output, args.overwrite)
     fairseq_ssl.register()
     from fairseq_ssl.checkpoints import export
 
@@ -65,4 +62,3 @@ def run(args: argparse.Namespace) -> int:
         quantization=args.quantization,
     )
     print_lines(signature, f"wrote {args.output}")
-    return 0

@@ -15,7 +15,6 @@ from fairseq_ssl.filters.block_filter import DroppedRow
 from fairseq_ssl.filters.chain import describe_filters, parse_filters, read_filters
 from fairseq_ssl.filters.filter_job import FilterSummary, filter_files
 
-SUMMARY = "drop bad lines or pairs: other languages, lengths, duplicates, copies, bad encodings"
 EXAMPLES = """\
   fairseq-ssl filter raw.en raw.de --filter langid:source=en:target=de,clean -o good.en good.de
   fairseq-ssl filter raw.en.gz raw.ja.gz --filter encoding --filter langid:source=en:target=ja \\
@@ -84,16 +83,16 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "are enough. When it is full, later lines are compared with the lines in it only "
         "(default: 1G)",
     )
-    group.add_argument(
+    options.add_integer(
+        group,
         "--examples",
-        type=int,
-        default=3,
-        metavar="N",
-        help="dropped lines of each filter in OUTPUT.json, 0 or more (default: %(default)s)",
+        "dropped lines of each filter in OUTPUT.json",
+        3,
+        minimum=0,
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Filter the text and print what was dropped."""
     filters = (
         read_filters(args.config)
@@ -113,7 +112,6 @@ def run(args: argparse.Namespace) -> int:
     if summary:
         wrote = (f"wrote {path}" for path in summary.outputs)
         print_lines(*_table(summary), summary.signature, *wrote)
-    return 0
 
 
 def _parse_size(text: str) -> int:

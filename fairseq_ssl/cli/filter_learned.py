@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.cli import options
-from fairseq_ssl.cli import options as scorer_options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.options import add_data, integer, number
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 
-SUMMARY = "train a classifier of clean and noisy pairs, and keep the best pairs of a corpus"
 EXAMPLES = """\
   fairseq-ssl filter learned fit bitext.en bitext.de --clean newstest.en newstest.de \\
       --vectors en.vec de.vec --translation en-de.pt --subwords bpe.en bpe.de -o clean.filter
@@ -34,11 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_apply(steps)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the step."""
-    return run_step(args)
-
-
 def _add_fit(steps: Steps) -> None:
     fit = steps.add(
         "fit",
@@ -46,7 +38,7 @@ def _add_fit(steps: Steps) -> None:
         "(thesis, 5.5.1)",
         _fit,
     )
-    _add_pairs(fit, "of the bitext")
+    options.add_files(fit, source="source side of the bitext", target="target side")
     fit.add_argument(
         "--clean",
         type=Path,
@@ -55,28 +47,19 @@ def _add_fit(steps: Steps) -> None:
         metavar=BOTH,
         help="clean pairs, some thousands, such as the test sets of earlier years",
     )
-    fit.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILTER", help="folder to write"
-    )
+    options.add_output(fit, "folder to write", "FILTER")
     _add_measures(fit)
-    fit.add_argument(
-        "--copies",
-        type=integer(1),
-        default=1,
-        metavar="N",
-        help="noisy copies of each clean pair, 1 or more (default: 1)",
-    )
+    options.add_integer(fit, "--copies", "noisy copies of each clean pair", 1)
     fit.add_argument(
         "--penalty",
-        type=number(0, 1e9, exclusive=True),
+        type=options.number(0, 1e9, exclusive=True),
         default=1.0,
         metavar="C",
         help="C of the SVM, above 0 (default: 1)",
     )
-    fit.add_argument(
-        "--seed", type=integer(0), default=1, help="random seed, 0 or more (default: 1)"
-    )
-    scorer_options.add_scorer_device(fit)
+    options.add_seed(fit)
+    options.add_device(fit)
+    options.add_precision(fit)
     options.add_overwrite(fit)
 
 
@@ -87,10 +70,10 @@ def _add_apply(steps: Steps) -> None:
         _apply,
     )
     apply.add_argument("filter", type=Path, metavar="FILTER", help="a folder of fit")
-    _add_pairs(apply, "to filter")
+    options.add_files(apply, source="source side to filter", target="target side")
     apply.add_argument(
         "--keep",
-        type=number(0, 100, exclusive=True),
+        type=options.number(0, 100, exclusive=True),
         required=True,
         metavar="R",
         help="percentage of the pairs to keep, r in the thesis, above 0, to 100",
@@ -111,15 +94,9 @@ def _add_apply(steps: Steps) -> None:
         help="the score of each pair, one a line, above 0 for clean pairs; reused if complete "
         "(default: OUTPUT.scores)",
     )
-    scorer_options.add_scorer_device(apply)
+    options.add_device(apply)
+    options.add_precision(apply)
     options.add_overwrite(apply)
-
-
-def _add_pairs(parser: argparse.ArgumentParser, what: str) -> None:
-    for name in ("source", "target"):
-        parser.add_argument(
-            name, type=Path, metavar=name.upper(), help=f"{name} sentences {what}; .gz by suffix"
-        )
 
 
 def _add_measures(fit: argparse.ArgumentParser) -> None:
@@ -143,7 +120,7 @@ def _add_measures(fit: argparse.ArgumentParser) -> None:
     )
     measures.add_argument(
         "--sif",
-        type=number(0, 1e9, exclusive=True),
+        type=options.number(0, 1e9, exclusive=True),
         default=1e-3,
         metavar="A",
         help="a of SIF, where a word w has the weight a / (a + p(w)), above 0 (default: "
@@ -197,10 +174,10 @@ def _add_models(measures: argparse._ArgumentGroup) -> None:
         help="subword models for --translation and --masked-models (default: tokens separated by "
         "spaces)",
     )
-    add_data(measures)
+    options.add_data(measures)
 
 
-def _fit(args: argparse.Namespace) -> int:
+def _fit(args: argparse.Namespace) -> None:
     from fairseq_ssl.learned_filter.features import FeatureExtractor
     from fairseq_ssl.learned_filter.learned_filter_job import train_filter
 
@@ -235,7 +212,7 @@ def _fit(args: argparse.Namespace) -> int:
         penalty=args.penalty,
         seed=args.seed,
         overwrite=args.overwrite,
-        executor=scorer_options.scorer_executor(args),
+        executor=options.model_executor(args),
         progress=progress,
     )
     print_lines(
@@ -248,10 +225,9 @@ def _fit(args: argparse.Namespace) -> int:
         "in cross-validation",
         f"wrote {args.output}",
     )
-    return 0
 
 
-def _apply(args: argparse.Namespace) -> int:
+def _apply(args: argparse.Namespace) -> None:
     from fairseq_ssl.learned_filter.learned_filter_job import keep_best, score_pairs
 
     scores = args.scores or args.output[0].with_name(f"{args.output[0].name}.scores")
@@ -265,7 +241,7 @@ def _apply(args: argparse.Namespace) -> int:
         scores,
         computing=_computing(args),
         overwrite=args.overwrite,
-        executor=scorer_options.scorer_executor(args),
+        executor=options.model_executor(args),
         progress=progress,
     )
     summary = keep_best(pairs, scores, outputs, args.keep, overwrite=args.overwrite)
@@ -274,7 +250,6 @@ def _apply(args: argparse.Namespace) -> int:
             f"kept {summary.kept} of {summary.pairs} pairs, with a score of "
             f"{summary.threshold:.6g} or more"
         )
-    return 0
 
 
 def _scoring(
@@ -293,11 +268,10 @@ def _scoring(
 
 def _computing(args: argparse.Namespace) -> dict[str, Any]:
     """Return how models compute, as fields of a `ScoringConfig`."""
-    scorer_options.check_numbers(args)
     return {
-        "max_tokens": scorer_options.scorer_batch_tokens(args),
+        "max_tokens": options.batch_tokens(args),
         "fp16": args.fp16,
-        "device": scorer_options.scorer_device(args),
+        "device": options.chosen_device(args),
         "threads": args.threads,
     }
 

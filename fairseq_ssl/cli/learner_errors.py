@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.options import integer
 from fairseq_ssl.noise.learner_errors import (
     ERROR_KINDS,
     MAX_GRAM_TOKENS,
@@ -14,7 +13,6 @@ from fairseq_ssl.noise.learner_errors import (
     count_learner_errors_file,
 )
 
-SUMMARY = "count in corrected text which words learners add, omit and confuse"
 EXAMPLES = """\
   fairseq-ssl learner-errors train.src train.trg -o words.json
   fairseq-ssl learner-errors lang8.src.gz lang8.trg.gz -o words.json --min-count 10
@@ -23,33 +21,23 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "source",
-        type=Path,
-        metavar="SOURCE",
-        help="text as written, one sentence a line, tokens separated by spaces, .gz by suffix",
+    options.add_files(
+        parser,
+        source="uncorrected text, one sentence a line, tokens separated by spaces",
+        target="corrected text, line by line",
     )
-    parser.add_argument("target", type=Path, metavar="TARGET", help="the corrected lines")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="the counts, a JSON file"
-    )
-    parser.add_argument(
-        "--min-count",
-        type=integer(1),
-        default=2,
-        metavar="N",
-        help="leave out rarer words, and rarer pairs of words, 1 or more; the numbers of errors "
-        "are of all words (default: %(default)s)",
+    options.add_output(parser, "the counts, a JSON file")
+    options.add_integer(
+        parser, "--min-count", "min count of a word, and of a pair of confused words, to list", 2
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Count the errors and print a summary."""
     summary = count_learner_errors_file(
         args.source, args.target, args.output, min_count=args.min_count, progress=progress
     )
     print_lines(_counts(summary), summary.signature, f"wrote {args.output}")
-    return 0
 
 
 def _counts(summary: LearnerErrorsSummary) -> str:

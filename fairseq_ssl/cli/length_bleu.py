@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from fairseq_ssl.cli import analysis_options as analysis
-from fairseq_ssl.cli.options import one_writer
+from fairseq_ssl.cli import options
 
-SUMMARY = "BLEU by the length of the source, and its gain over the first checkpoint"
 EXAMPLES = """\
   fairseq-ssl length-bleu data-bin/extrapolate -o lengths --subset valid,test \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt -c relative=runs/relative.pt
@@ -34,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     analysis.add_decoding(parser)
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Translate with each checkpoint, score each bucket and print the gains."""
     subsets = analysis.subsets(args)
     arguments = analysis.arguments(args)
@@ -45,4 +44,3 @@ def run(args: argparse.Namespace) -> int:
     analysis.publish(
         args, score_by_length(ends=args.ends, subsets=subsets, **arguments, **decoding)
     )
-    return 0

@@ -19,50 +19,50 @@ from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs
 from fairseq_ssl.io.executors import silence_library_warnings
 
 VERBS = {
-    "average": "fairseq_ssl.cli.average",
-    "back-translate": "fairseq_ssl.cli.back_translate",
-    "classify": "fairseq_ssl.cli.classify",
-    "completion": "fairseq_ssl.cli.completion",
-    "confusion-sets": "fairseq_ssl.cli.confusion_sets",
-    "detokenize": "fairseq_ssl.cli.detokenize",
-    "doctor": "fairseq_ssl.cli.doctor",
-    "edits": "fairseq_ssl.cli.edits",
-    "export": "fairseq_ssl.cli.export",
-    "filter": "fairseq_ssl.cli.filter",
-    "filter learned": "fairseq_ssl.cli.filter_learned",
-    "learner-errors": "fairseq_ssl.cli.learner_errors",
-    "length-bleu": "fairseq_ssl.cli.length_bleu",
-    "noise": "fairseq_ssl.cli.noise",
-    "papers": "fairseq_ssl.cli.papers",
-    "position-data": "fairseq_ssl.cli.position_data",
-    "postprocess": "fairseq_ssl.cli.postprocess",
-    "report": "fairseq_ssl.cli.report",
-    "rerank": "fairseq_ssl.cli.rerank",
-    "score": "fairseq_ssl.cli.score",
-    "shift-similarity": "fairseq_ssl.cli.shift_similarity",
-    "subwords": "fairseq_ssl.cli.subwords",
-    "swapped-bleu": "fairseq_ssl.cli.swapped_bleu",
-    "tag": "fairseq_ssl.cli.tag",
-    "token-wins": "fairseq_ssl.cli.token_wins",
-    "tokenize": "fairseq_ssl.cli.tokenize",
-    "truecase": "fairseq_ssl.cli.truecase",
-    "user-dir": "fairseq_ssl.cli.user_dir",
+    "average": "average checkpoints of a run, or extract its moving average",
+    "back-translate": "translate monolingual text into synthetic pairs",
+    "classify": "prepare data for text classifiers, label, predict and score",
+    "completion": "print a completion script for bash or zsh",
+    "confusion-sets": "find the words that each word can be mistaken for, with a spell checker",
+    "detokenize": "join subwords, undo Moses tokenization, read output of fairseq-generate",
+    "doctor": "check the installation and print what a bug report needs",
+    "edits": "convert corrected text to edit labels of its tokens, and back",
+    "export": "convert a checkpoint to fairseq's architecture, one direction, or CTranslate2",
+    "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
+    "filter learned": "train a classifier of clean and noisy pairs, and keep the best pairs",
+    "learner-errors": "count the words that learners add, omit and confuse",
+    "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
+    "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
+    "papers": "list the papers and the --task, --arch and --criterion names of each",
+    "position-data": "create data sets that compare positions: short, joined, swapped",
+    "postprocess": "copy unknown words, join subwords, detruecase, fix Japanese punctuation",
+    "report": "write a page of scores, figures and sentences, to view in a browser",
+    "rerank": "rerank n-best lists by weighted scores, and combine systems",
+    "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
+    "shift-similarity": "cosine similarity of encoder states under shifted positions",
+    "subwords": "train a subword model, encode, decode, and create its dictionary",
+    "swapped-bleu": "BLEU of the first of joined sentences, in place and moved to the end",
+    "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",
+    "token-wins": "share of gold tokens that score higher than with a baseline checkpoint",
+    "tokenize": "tokenize text as Moses does",
+    "truecase": "truecase text as Moses does, and undo it",
+    "user-dir": "print the path to pass to fairseq's --user-dir",
 }
+"""The verbs and their summaries. The module of a verb has its name."""
 
 OUTPUT_OPTIONS = ("output", "clean", "source_output", "changed_positions", "label_dict", "figure")
 
 
 class Verb(Protocol):
-    """What a module of this package holds."""
+    """The module of a verb."""
 
-    SUMMARY: str
     EXAMPLES: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the verb's options."""
 
-    def run(self, args: argparse.Namespace) -> int:
-        """Do the work and return the exit code."""
+    def run(self, args: argparse.Namespace) -> int | None:
+        """Do the work. Return an exit code other than 0, or None. Verbs with steps lack `run`."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -140,24 +140,18 @@ def _run(words: list[str]) -> int:
 
 
 def _run_verb(name: str, words: Sequence[str]) -> int:
-    verb = load_verb(name)
-    parser = Parser(
-        prog=f"fairseq-ssl {name}",
-        description=verb.SUMMARY,
-        epilog=f"examples:\n{verb.EXAMPLES}",
-    )
-    verb.add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    verb, parser = load_verb(name), verb_parser(name)
     args, unknown = parser.parse_known_args(words)
     parser.refuse_unknown(unknown)
     silence_library_warnings()
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
         _check_named(args)
+        run = getattr(args, "run_step", None) or verb.run
         with _notices(args), needs_torch(called):
-            code = verb.run(args)
+            code = run(args)
         flush_stdout()
-        return code
+        return code or 0
     except FairseqSslError as error:
         if args.debug:
             raise
@@ -232,17 +226,28 @@ def _check_named(args: argparse.Namespace) -> None:
 
 def load_verb(name: str) -> Verb:
     """Import the module of a verb."""
-    return cast(Verb, importlib.import_module(VERBS[name]))
+    module = re.sub("[- ]", "_", name)
+    return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{module}"))
+
+
+def verb_parser(name: str) -> Parser:
+    """Return the parser of a verb."""
+    verb = load_verb(name)
+    epilog = f"examples:\n{verb.EXAMPLES}"
+    parser = Parser(prog=f"fairseq-ssl {name}", description=VERBS[name], epilog=epilog)
+    verb.add_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser
 
 
 def _top_parser() -> Parser:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {name:{width}}  {load_verb(name).SUMMARY}" for name in VERBS)
+    verbs = "\n".join(f"  {name:{width}}  {summary}" for name, summary in VERBS.items())
     parser = Parser(
         prog="fairseq-ssl",
         usage="fairseq-ssl VERB [options]",
-        description=f"The tools around the fairseq plug-in fairseq_ssl.\n\nverbs:\n{verbs}",
-        epilog="fairseq-ssl VERB --help tells all about one of them.",
+        description=f"Tools of the fairseq plug-in fairseq_ssl.\n\nverbs:\n{verbs}",
+        epilog="fairseq-ssl VERB --help lists the options of a verb.",
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
     return parser

@@ -12,7 +12,6 @@ from fairseq_ssl.io.executors import Executor, RayExecutor
 from fairseq_ssl.noise.block_noise import MAX_TOKENS, describe_noises
 from fairseq_ssl.noise.noise_job import NoiseResources, noise_file
 
-SUMMARY = "add noise to clean text: masks, deletions, misspellings, learners' errors, ..."
 EXAMPLES = """\
   fairseq-ssl noise clean.en --method direct --seed 1 -o noisy.en
   fairseq-ssl noise news.en.gz --method direct,spelling:rate=0.01 -o noisy.en.gz --clean clean.en.gz
@@ -24,14 +23,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     options.add_input(parser, "clean text, tokens separated by spaces")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="noisy text, .gz by suffix (default: stdout); an interrupted run resumes when the "
-        "same command is run again",
-    )
+    options.add_resumable_output(parser, "noisy text")
     parser.add_argument(
         "--clean", type=Path, metavar="FILE", help="clean text, aligned with the noisy text"
     )
@@ -64,12 +56,7 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
         help="a noise, or several that are applied in this order",
     )
-    noise.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        help="random seed, 0 or more; the output does not depend on --jobs (default: 1)",
-    )
+    options.add_seed(noise)
     noise.add_argument(
         "--counts",
         type=Path,
@@ -101,7 +88,7 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Noise the text and print a summary."""
     executor: Executor
     if args.engine == "local":
@@ -120,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             args.counts, args.confusion_sets, args.learner_errors, args.mask_token
         ),
         skip_bad_lines=args.skip_bad_lines,
-        shard=options.parse_shard(args.shard),
+        shard=args.shard,
         executor=executor,
         overwrite=args.overwrite,
         progress=progress,
@@ -133,4 +120,3 @@ def run(args: argparse.Namespace) -> int:
             f"{summary.lines} lines, {summary.tokens} tokens, {share:.1%} changed{skipped}",
             *(f"wrote {path}" for path in summary.outputs),
         )
-    return 0

@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 from fairseq_ssl.papers import PAPERS, Paper, markdown_table
 
-SUMMARY = "list the papers and the --task, --arch and --criterion names of each"
 EXAMPLES = """\
   fairseq-ssl papers
   fairseq-ssl papers --format json"""
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Print all papers in the format asked for."""
     if args.format == "json":
         print(json.dumps([asdict(paper) for paper in PAPERS], indent=2))
@@ -32,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
         print(markdown_table())
     else:
         print("\n\n".join(map(_text, PAPERS)))
-    return 0
 
 
 def _text(paper: Paper) -> str:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.options import add_replace, integer, one_writer
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.text.parallel_folder import ParallelFolder, TextFolder
 from fairseq_ssl.text.position_data import (
     EXTRAPOLATE,
@@ -19,7 +19,6 @@ from fairseq_ssl.text.position_data import (
     write_position_data,
 )
 
-SUMMARY = "create data sets to compare positions on: without long pairs, joined, swapped"
 EXAMPLES = """\
   fairseq-ssl position-data extrapolate data-bin data-bin-extrapolate
   fairseq-ssl position-data interpolate text text-joined --sentences 10 --separator '<sep>'
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare a step for each kind."""
     steps = Steps(parser, "KIND", "kinds of data")
     for kind, summary in KINDS.items():
-        step = steps.add(kind, summary, one_writer(_write))
+        step = steps.add(kind, summary, options.one_writer(_write))
         step.set_defaults(kind=kind)
         step.add_argument(
             "input",
@@ -55,21 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 help=f"{side} language, needed if INPUT has several language pairs",
             )
         if kind == EXTRAPOLATE:
-            step.add_argument(
+            options.add_integer(
+                step,
                 "--limit",
-                type=integer(1),
-                default=50,
-                metavar="N",
-                help="maximum tokens of a side of a training pair, without the end of sentence, 1 "
-                "or more (default: %(default)s)",
+                "maximum tokens of a side of a training pair, without the end of sentence",
+                50,
             )
         if kind == INTERPOLATE:
-            step.add_argument(
+            options.add_integer(
+                step,
                 "--sentences",
-                type=integer(2),
-                default=10,
-                metavar="N",
-                help="number of neighboring sentences to join, 2 or more (default: %(default)s)",
+                "number of neighboring sentences to join",
+                10,
+                minimum=2,
             )
         if kind in (INTERPOLATE, SWAPPED):
             step.add_argument(
@@ -79,15 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 help="token between joined sentences; added to a dictionary that lacks it "
                 "(default: %(default)s)",
             )
-        add_replace(step, "an OUTPUT of this command")
+        options.add_replace(step, "an OUTPUT of this command")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the step of the kind."""
-    return run_step(args)
-
-
-def _write(args: argparse.Namespace) -> int:
+def _write(args: argparse.Namespace) -> None:
     names = ("limit", "sentences", "separator", "overwrite")
     summary = write_position_data(
         _open(args),
@@ -105,7 +97,6 @@ def _write(args: argparse.Namespace) -> int:
             note = f" (longer than {args.limit}: {read - written})"
         print_lines(f"{split}: {read} pairs -> {written}{note}")
     print_lines(*summary.notes, summary.signature, f"wrote {args.output}")
-    return 0
 
 
 def _open(args: argparse.Namespace) -> ParallelFolder[Any]:

@@ -7,22 +7,13 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
-from fairseq_ssl.cli.options import (
-    STDIN,
-    add_file,
-    add_output,
-    add_rewriting,
-    check_output,
-    input_lines,
-    write_lines,
-)
 from fairseq_ssl.errors import DataError, UsageError, flag
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.postprocessing import UnknownCopies, postprocessor
 from fairseq_ssl.text.vocabulary import read_counts
 
-SUMMARY = "put translations right: unknown words, subwords, case, tokens, Japanese punctuation"
 EXAMPLES = """\
   fairseq-ssl detokenize generate.txt --field H --subwords none > hyp.bpe.de
   fairseq-ssl postprocess hyp.bpe.de --copy-unknown --source test.bpe.en \\
@@ -42,8 +33,8 @@ ORDER = " ".join(flag(step) for step in STEPS)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the output of a model and what to do to it."""
-    add_file(parser, "what a model wrote, in tokens, one sentence a line")
-    add_output(parser)
+    options.add_input(parser, "what a model wrote, in tokens, one sentence a line", "file")
+    options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
         "steps", f"one or more; whatever the order of the flags, they are done in this:\n{ORDER}"
     )
@@ -54,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "has: the first <unk> the first such token, and so on; an <unk> for which none is left "
         "stays, and is counted on stderr (thesis, En-De)",
     )
-    add_rewriting(steps, "none")
+    options.add_rewriting(steps, "none")
     steps.add_argument(
         "--unknown-to",
         metavar="TEXT",
@@ -91,20 +82,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Do the steps to each line."""
     chosen = _chosen(args)
-    check_output(args.output, args.file, *(getattr(args, name) for name in COPYING))
+    options.check_output(args.output, args.file, *(getattr(args, name) for name in COPYING))
     steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
     process = postprocessor(**steps)
     copies = _copies(args) if args.copy_unknown else None
     signature = Signature("postprocess", chosen)
 
-    lines = _copied(args, copies) if copies else input_lines(args.file)
-    write_lines(map(process, lines), args.output, signature)
+    lines = _copied(args, copies) if copies else options.input_lines(args.file)
+    options.write_lines(map(process, lines), args.output, signature)
     if copies:
         print_lines(f"{copies.copied} <unk> became source tokens, {copies.left} found none")
-    return 0
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
@@ -133,9 +123,9 @@ def _copies(args: argparse.Namespace) -> UnknownCopies:
 
 def _copied(args: argparse.Namespace, copies: UnknownCopies) -> Iterator[str]:
     """Read output and source side by side."""
-    name = "stdin" if args.file is None or str(args.file) == STDIN else args.file
+    name = "stdin" if args.file is None or str(args.file) == options.STDIN else args.file
     for number, (line, source) in enumerate(
-        zip_longest(input_lines(args.file), input_lines(args.source))
+        zip_longest(options.input_lines(args.file), options.input_lines(args.source))
     ):
         if line is None or source is None:
             ended, longer = (name, args.source) if line is None else (args.source, name)

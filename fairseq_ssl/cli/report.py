@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from fairseq_ssl.cli.options import one_writer
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines
 
-SUMMARY = "write a page of scores, figures and sentences, to view in a browser"
 EXAMPLES = """\
   fairseq-ssl report work/wmt20/small/runs -o report.html --test-set test \\
       --source test.en --reference test.de --baseline base
@@ -29,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(other .json files); or the output of a system, one line a sentence; several files of "
         "one NAME are its seeds",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="page, such as report.html"
-    )
+    options.add_output(parser, "page, such as report.html")
     parser.add_argument(
         "--title", default="Systems side by side", help="title of the page (default: %(default)s)"
     )
@@ -46,14 +42,7 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
         help="test set of the sentences shown, SET of the outputs (default: test, or the only one)",
     )
     group.add_argument("--source", type=Path, metavar="FILE", help="source text")
-    group.add_argument(
-        "--reference",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="references, one line a sentence; repeat for more references",
-    )
+    options.add_references(group, required=False)
     group.add_argument(
         "--gold",
         type=Path,
@@ -89,22 +78,14 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
         )
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Write the page."""
     from fairseq_ssl.report import Comparison, write_report
 
-    folders: list[Path] = []
-    systems: dict[str, list[Path]] = {}
-    for word in args.inputs:
-        name, equals, file = word.partition("=")
-        if not (name and equals and file) or Path(word).exists():
-            folders.append(Path(word))
-            continue
-        paths = systems.setdefault(name, [])
-        if Path(file) in paths:
-            raise UsageError(f"{file} is given twice.")
-        paths.append(Path(file))
+    named = {word: options.split_name(word) for word in args.inputs}
+    folders = [path for name, path in named.values() if name is None]
+    systems = options.named_files(word for word, (name, _) in named.items() if name)
     comparison = Comparison(
         args.source, args.reference, args.gold, args.metric, args.tokenize, args.baseline
     )
@@ -117,5 +98,4 @@ def run(args: argparse.Namespace) -> int:
         comparison=comparison,
         languages=(args.source_lang, args.target_lang),
     )
-    print(f"{signature}\nwrote {args.output}", file=sys.stderr)
-    return 0
+    print_lines(signature, f"wrote {args.output}")

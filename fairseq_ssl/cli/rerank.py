@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_ssl.cli import rerank_features, rerank_tune
-from fairseq_ssl.cli.console import progress
-from fairseq_ssl.cli.options import (
-    add_output,
-    add_rewriting,
-    check_output,
-    input_lines,
-    integer,
-    one_writer,
-    write_lines,
-)
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli import options, rerank_features, rerank_tune
+from fairseq_ssl.cli.console import print_lines, progress
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError, flag, nearest
 from fairseq_ssl.signature import Signature
 
@@ -81,14 +71,14 @@ def add_post_ensemble(steps: Steps) -> None:
         help="weight of a system, 0 or more; repeat for each system, in their order (default: 1)",
     )
     _add_tokenize(step)
-    add_output(step)
+    options.add_output_or_stdout(step)
 
 
-@one_writer
-def _post_ensemble(args: argparse.Namespace) -> int:
+@options.one_writer
+def _post_ensemble(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank import post_ensemble
 
-    check_output(args.output, args.vectors, *args.outputs)
+    options.check_output(args.output, args.vectors, *args.outputs)
     if args.concentration is not None and args.kernel != "von-mises-fisher":
         raise UsageError("--concentration needs --kernel von-mises-fisher.")
     if args.kernel == "von-mises-fisher" and args.concentration is None:
@@ -110,15 +100,14 @@ def _post_ensemble(args: argparse.Namespace) -> int:
         "outputs": [str(path) for path in args.outputs],
         "weights": args.weight,
     }
-    write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters))
+    options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters))
     counts = Counter(chosen.systems)
     taken = ", ".join(f"{path} {counts[index]}" for index, path in enumerate(args.outputs))
     known = "the outputs were equal everywhere"
     if chosen.words:
         share = chosen.known / chosen.words
         known = f"{share:.1%} of the words of lines that differ have a vector"
-    print(f"taken: {taken}; {known}", file=sys.stderr)
-    return 0
+    print_lines(f"taken: {taken}; {known}")
 
 
 def add_vectors(steps: Steps) -> None:
@@ -132,36 +121,20 @@ def add_vectors(steps: Steps) -> None:
     step.add_argument(
         "text", type=Path, nargs="+", metavar="TEXT", help="one sentence a line; .gz by suffix"
     )
-    step.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="vectors: .vec or .vec.gz for words, .bin for character n-grams too",
-    )
+    options.add_output(step, "vectors: .vec or .vec.gz for words, .bin for character n-grams too")
     for name, (default, maximum, what) in NUMBERS.items():
-        text = f"{what}, 1 to {maximum:,} (default: {default:,})"
-        step.add_argument(
-            flag(name), type=integer(1, maximum), default=default, metavar="N", help=text
-        )
-    step.add_argument(
-        "--seed",
-        type=integer(0, 2**32 - 1),
-        default=1,
-        metavar="N",
-        help=f"random seed, 0 to {2**32 - 1:,} (default: 1)",
-    )
+        options.add_integer(step, flag(name), what, default, 1, maximum)
+    options.add_integer(step, "--seed", "random seed", 1, 0, 2**32 - 1)
     _add_tokenize(step)
 
 
-@one_writer
-def _vectors(args: argparse.Namespace) -> int:
+@options.one_writer
+def _vectors(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank import VectorTraining, train_vectors
 
     if Path("-") in args.text:
         raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
-    check_output(args.output, *args.text)
+    options.check_output(args.output, *args.text)
     training = VectorTraining(
         args.dimensions,
         args.epochs,
@@ -173,8 +146,7 @@ def _vectors(args: argparse.Namespace) -> int:
     )
     signature = train_vectors(args.text, args.output, training, args.tokenize, progress)
     words = signature.parameters["words"]
-    print(f"{signature}\nwrote {words} vectors to {args.output}", file=sys.stderr)
-    return 0
+    print_lines(signature, f"wrote {words} vectors to {args.output}")
 
 
 def _add_tokenize(step: argparse.ArgumentParser) -> None:
@@ -188,7 +160,6 @@ def _add_tokenize(step: argparse.ArgumentParser) -> None:
     )
 
 
-SUMMARY = "choose among n-best candidates by weighted scores, and among systems by similarity"
 EXAMPLES = """\
   fairseq-generate data-bin ... --nbest 10 > l2r.txt
   fairseq-ssl rerank merge l2r=l2r.txt r2l=r2l.txt --right-to-left r2l -o dev.nbest
@@ -221,11 +192,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_vectors(steps)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the step."""
-    return run_step(args)
-
-
 def _add_merge(steps: Steps) -> None:
     merge = steps.add(
         "merge",
@@ -243,7 +209,7 @@ def _add_merge(steps: Steps) -> None:
     )
     merge.add_argument(
         "--best",
-        type=integer(1),
+        type=options.integer(1),
         metavar="N",
         help="number of candidates of each list and sentence, n of 2n in the thesis, 1 or more "
         "(default: all)",
@@ -256,18 +222,18 @@ def _add_merge(steps: Steps) -> None:
         help="name of a list of fairseq-generate whose model generates the last token first; "
         "repeat for more lists",
     )
-    add_rewriting(merge)
-    add_output(merge)
+    options.add_rewriting(merge)
+    options.add_output_or_stdout(merge)
 
 
-@one_writer
-def _merge(args: argparse.Namespace) -> int:
+@options.one_writer
+def _merge(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank.nbest import MergedLines, parse_list
     from fairseq_ssl.signature import Signature
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
     paths = _named_lists(args.list)
-    check_output(args.output, *paths.values())
+    options.check_output(args.output, *paths.values())
     for name in args.right_to_left:
         if name not in paths:
             raise UsageError(f"--right-to-left {name} is not a list.{nearest(name, paths)}")
@@ -275,20 +241,18 @@ def _merge(args: argparse.Namespace) -> int:
     merged = MergedLines(
         {
             name: parse_list(
-                input_lines(path), str(path), name, rewrite, name in args.right_to_left
+                options.input_lines(path), str(path), name, rewrite, name in args.right_to_left
             )
             for name, path in paths.items()
         },
         args.best,
     )
     parameters = {"lists": {name: str(path) for name, path in paths.items()}, "best": args.best}
-    write_lines(merged, args.output, Signature("rerank-merge", parameters))
-    print(
+    options.write_lines(merged, args.output, Signature("rerank-merge", parameters))
+    print_lines(
         f"merged {len(paths)} lists: {merged.sentences} sentences, {merged.candidates} candidates, "
-        f"{merged.candidates / merged.sentences:.1f} each",
-        file=sys.stderr,
+        f"{merged.candidates / merged.sentences:.1f} each"
     )
-    return 0
 
 
 def _named_lists(words: Sequence[str]) -> dict[str, Path]:
@@ -325,15 +289,15 @@ def _add_apply(steps: Steps) -> None:
         action="store_true",
         help="write all candidates, best first, with their weighted sums as totals",
     )
-    add_output(apply)
+    options.add_output_or_stdout(apply)
 
 
-@one_writer
-def _apply(args: argparse.Namespace) -> int:
+@options.one_writer
+def _apply(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank.weights import apply_to_lines, check_weights
     from fairseq_ssl.signature import Signature
 
-    check_output(args.output, args.nbest_list, args.weights)
+    options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
         raise UsageError("apply needs either --weights or --weight.")
     if args.weights:
@@ -342,9 +306,8 @@ def _apply(args: argparse.Namespace) -> int:
         weights = check_weights(_parse_weights(args.weight))
     name = str(args.nbest_list)
     signature = Signature("rerank-apply", {"list": name, "weights": weights})
-    lines = apply_to_lines(input_lines(args.nbest_list), weights, name, args.nbest)
-    write_lines(lines, args.output, signature)
-    return 0
+    lines = apply_to_lines(options.input_lines(args.nbest_list), weights, name, args.nbest)
+    options.write_lines(lines, args.output, signature)
 
 
 def _parse_weights(words: Sequence[str]) -> dict[str, float]:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from fairseq_ssl.cli import options
-from fairseq_ssl.cli import options as scorer_options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError, flag
@@ -36,14 +35,7 @@ def add_features(steps: Steps) -> None:
         metavar="LIST",
         help="n-best list, as written by merge; .gz by suffix; - for stdin",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="list with the scores, .gz by suffix (default: stdout); an interrupted run resumes "
-        "when the same command is run again",
-    )
+    options.add_resumable_output(parser, "n-best list with the scores")
     _add_models(parser)
     _add_text(parser)
     _add_scores(parser)
@@ -153,23 +145,18 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("parallelism")
-    scorer_options.add_scorer_device(work)
-    work.add_argument(
-        "--block",
-        type=int,
-        default=blocks.BLOCK_SIZE // 1024,
-        metavar="KIB",
-        help="chunk size in KiB: part of the list sorted by length and scored at a time, and work "
-        "lost per process if interrupted (default: %(default)s)",
+    options.add_device(work)
+    options.add_precision(work)
+    size = blocks.BLOCK_SIZE // 1024
+    options.add_block(
+        work, size, "part of the list sorted by length and scored at a time", str(size)
     )
     options.add_overwrite(work)
 
 
-def _features(args: argparse.Namespace) -> int:
+def _features(args: argparse.Namespace) -> None:
     path = None if str(args.nbest_list) == options.STDIN else args.nbest_list
     options.check_output(args.output, path, args.source)
-    options.check_block(args.block)
-    scorer_options.check_numbers(args)
     config = _config(args)
     summary = score_nbest_file(
         path,
@@ -179,7 +166,7 @@ def _features(args: argparse.Namespace) -> int:
         source_subwords=args.source_subwords,
         subwords=args.subwords,
         block=args.block,
-        executor=scorer_options.scorer_executor(args),
+        executor=options.model_executor(args),
         overwrite=args.overwrite,
         progress=progress,
     )
@@ -191,7 +178,6 @@ def _features(args: argparse.Namespace) -> int:
         if summary.cut:
             print_lines(f"{summary.cut} were longer than the model's maximum, and truncated")
         print_lines(summary.signature)
-    return 0
 
 
 def _config(args: argparse.Namespace) -> ScoringConfig:
@@ -216,9 +202,9 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
         alpha=args.alpha,
         logits=args.masked_scores == "logits",
         unigrams=args.unigrams,
-        max_tokens=scorer_options.scorer_batch_tokens(args),
+        max_tokens=options.batch_tokens(args),
         fp16=args.fp16,
-        device=scorer_options.scorer_device(args),
+        device=options.chosen_device(args),
         threads=args.threads,
     )
 

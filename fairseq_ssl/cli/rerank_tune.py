@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ssl.cli.console import progress
-from fairseq_ssl.cli.options import (
-    add_jobs,
-    add_rewriting,
-    check_output,
-    input_lines,
-    integer,
-    local_executor,
-    one_writer,
-)
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError
 
@@ -44,7 +35,7 @@ def weights_of_file(path: Path) -> dict[str, float]:
     """Read the output of tune, from a file or stdin."""
     from fairseq_ssl.rerank.weights import parse_weights
 
-    return parse_weights("\n".join(input_lines(path)), str(path))
+    return parse_weights("\n".join(options.input_lines(path)), str(path))
 
 
 def add_tune(steps: Steps) -> None:
@@ -63,9 +54,7 @@ def add_tune(steps: Steps) -> None:
         help="number of folds of cross-validation, which shows the gain on unseen sentences, 2 or "
         "more, or 0 for none (default: 5)",
     )
-    tune.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="weights as JSON (default: stdout)"
-    )
+    options.add_output_or_stdout(tune, "weights as JSON")
 
 
 def add_report(steps: Steps) -> None:
@@ -89,22 +78,13 @@ def add_report(steps: Steps) -> None:
         metavar="FILE",
         help="figure of the features; .pdf, .png or .svg by suffix",
     )
-    report.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    options.add_format(report)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     """Declare the list, its references, and the search for weights."""
     add_nbest(parser)
-    parser.add_argument(
-        "--reference",
-        type=Path,
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="references, one line a sentence; repeat for more references; .gz by suffix",
-    )
+    options.add_references(parser)
     parser.add_argument(
         "--metric",
         choices=("bleu", "chrf", "chrf++"),
@@ -117,14 +97,14 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="tokenizer of sacreBLEU, such as ja-mecab, zh or none, for bleu (default: 13a)",
     )
-    add_rewriting(parser, "none")
+    options.add_rewriting(parser, "none")
     parser.add_argument(
         "--features",
         metavar="NAME,NAME,...",
         help="scores to weight (default: all scores that every candidate has)",
     )
     _add_method(parser)
-    add_jobs(parser)
+    options.add_jobs(parser)
 
 
 def _add_method(parser: argparse.ArgumentParser) -> None:
@@ -144,27 +124,16 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
         help="step of the grid, 1 / N for an integer N, 0.001 to 1; J features have (1/S + 1)^J "
         "points, 1.8 million for 6 features (default: 0.1)",
     )
-    parser.add_argument(
-        "--restarts",
-        type=integer(0, MAX_RESTARTS),
-        default=20,
-        metavar="N",
-        help="random points that lines start from, in addition to equal weights and each feature "
-        f"alone, 0 to {MAX_RESTARTS:,} (default: 20)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=integer(0),
-        default=1,
-        metavar="N",
-        help="seed of random points and folds, 0 or more (default: 1)",
-    )
+    what = "random points that lines start from, besides equal weights and each feature alone"
+    options.add_integer(parser, "--restarts", what, 20, 0, MAX_RESTARTS)
+    options.add_seed(parser, "seed of random points and folds")
 
 
 def _search(args: argparse.Namespace) -> WeightSearch:
     from fairseq_ssl.rerank import WeightSearch
 
-    return WeightSearch(args.method, args.step, args.restarts, args.seed, local_executor(args))
+    executor = options.local_executor(args)
+    return WeightSearch(args.method, args.step, args.restarts, args.seed, executor)
 
 
 def _data(args: argparse.Namespace) -> dict[str, Any]:
@@ -173,7 +142,7 @@ def _data(args: argparse.Namespace) -> dict[str, Any]:
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
     return {
-        "nbest": NBest.parse(input_lines(args.nbest_list), str(args.nbest_list)),
+        "nbest": NBest.parse(options.input_lines(args.nbest_list), str(args.nbest_list)),
         "references": args.reference,
         "metric": args.metric,
         "tokenize": args.tokenize,
@@ -183,12 +152,12 @@ def _data(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-@one_writer
-def _tune(args: argparse.Namespace) -> int:
-    from fairseq_ssl.io.atomic import atomic_lines
+@options.one_writer
+def _tune(args: argparse.Namespace) -> None:
+    from fairseq_ssl.io.outputs import atomic_lines
     from fairseq_ssl.rerank import tune
 
-    check_output(args.output, args.nbest_list, *args.reference)
+    options.check_output(args.output, args.nbest_list, *args.reference)
     tuned = tune(**_data(args), search=_search(args), folds=args.folds)
     text = json.dumps(tuned.content(), indent=2, ensure_ascii=False)
     if args.output is None:
@@ -196,16 +165,14 @@ def _tune(args: argparse.Namespace) -> int:
     else:
         with atomic_lines(args.output) as file:
             file.write(f"{text}\n")
-    for name, score in tuned.content()["scores"].items():
-        print(f"{name}: {score:.2f}", file=sys.stderr)
-    print(tuned, file=sys.stderr)
-    return 0
+    scores = tuned.content()["scores"].items()
+    print_lines(*(f"{name}: {score:.2f}" for name, score in scores), tuned)
 
 
-def _report(args: argparse.Namespace) -> int:
+def _report(args: argparse.Namespace) -> None:
     from fairseq_ssl.rerank import analyze
 
-    check_output(args.figure, args.nbest_list, args.weights, *args.reference)
+    options.check_output(args.figure, args.nbest_list, args.weights, *args.reference)
     search = _search(args)
     if args.figure and args.figure.suffix not in FIGURES:
         raise UsageError(f"--figure is {args.figure}; expected a name in .pdf, .png or .svg.")
@@ -219,7 +186,6 @@ def _report(args: argparse.Namespace) -> int:
         print(json.dumps(analysis.content(), indent=2, ensure_ascii=False))
     else:
         _print_analysis(analysis)
-    return 0
 
 
 def _print_analysis(analysis: FeatureAnalysis) -> None:

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
-from fairseq_ssl.cli.options import MAX_JOBS, integer
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import UsageError, flag
 
 if TYPE_CHECKING:
     from fairseq_ssl.metrics.metric import Metric
     from fairseq_ssl.metrics.tables import ScoreBreakdown, SystemScores
 
-SUMMARY = "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy"
 EXAMPLES = """\
   fairseq-ssl score m2 corrected.txt --gold conll14.m2 --jobs 8
   fairseq-ssl score errant ours=seed1.txt ours=seed2.txt theirs=other.txt --gold ABCN.dev.gold.m2 \\
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_errant(metrics)
     _add_gleu(metrics)
     step = _add(metrics, "bleu", "BLEU by sacreBLEU", _bleu)
-    _add_references(step)
+    options.add_references(step)
     step.add_argument(
         "--tokenize", default="13a", metavar="NAME", help="tokenizer of sacreBLEU (default: 13a)"
     )
@@ -51,15 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("chrf", "chrF2 by sacreBLEU (Popovic, 2015)"),
         ("chrf++", "chrF2++ by sacreBLEU (Popovic, 2017)"),
     ):
-        _add_references(_add(metrics, name, summary, _chrf))
+        options.add_references(_add(metrics, name, summary, _chrf))
     _add_rouge(metrics)
     summary = "percentage of lines that are equal to one of their references"
-    _add_references(_add(metrics, "accuracy", summary, _accuracy))
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the metric."""
-    return run_step(args)
+    options.add_references(_add(metrics, "accuracy", summary, _accuracy))
 
 
 def _add(
@@ -76,9 +70,7 @@ def _add(
         help=f"hypotheses, one line a sentence, - for stdin{more}; several files are several "
         "systems; several files of one NAME are its seeds, shown as mean and standard deviation",
     )
-    step.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    options.add_format(step)
     group = step.add_argument_group("comparisons")
     group.add_argument(
         "--baseline",
@@ -91,13 +83,13 @@ def _add(
     )
     group.add_argument(
         "--resamples",
-        type=integer(1),
+        type=options.integer(1),
         metavar="N",
         help="number of bootstrap samples, 1 or more (default: 1000)",
     )
     group.add_argument(
         "--seed",
-        type=integer(0),
+        type=options.integer(0),
         metavar="N",
         help="seed of the bootstrap, 0 or more (default: 12345)",
     )
@@ -131,17 +123,6 @@ def _add_analyses(group: argparse._ArgumentGroup, analyses: Sequence[str]) -> No
     )
 
 
-def _add_references(step: argparse.ArgumentParser, required: bool = True) -> None:
-    step.add_argument(
-        "--reference",
-        type=Path,
-        action="append",
-        required=required,
-        metavar="FILE",
-        help="references, one line a sentence; repeat for more references",
-    )
-
-
 def _add_edit_options(step: argparse.ArgumentParser) -> None:
     step.add_argument(
         "--beta",
@@ -150,13 +131,7 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
         metavar="X",
         help="weight of recall against precision in F, above 0 (default: 0.5)",
     )
-    step.add_argument(
-        "--jobs",
-        type=integer(1, MAX_JOBS),
-        default=1,
-        metavar="N",
-        help="number of processes, 1 or more; does not change the result (default: 1)",
-    )
+    options.add_line_jobs(step)
 
 
 def _add_m2(metrics: Steps) -> None:
@@ -170,12 +145,12 @@ def _add_m2(metrics: Steps) -> None:
         help="M2 file with the sources and the edits of one or more annotators",
     )
     _add_edit_options(step)
-    step.add_argument(
+    options.add_integer(
+        step,
         "--max-unchanged-words",
-        type=integer(0),
-        default=2,
-        metavar="N",
-        help="maximum number of unchanged words in an edit, 0 or more (default: 2)",
+        "maximum number of unchanged words in an edit",
+        2,
+        minimum=0,
     )
     step.add_argument(
         "--ignore-case",
@@ -202,7 +177,7 @@ def _add_errant(metrics: Steps) -> None:
         "the edits from --source and --reference)",
     )
     step.add_argument("--source", type=Path, metavar="FILE", help="uncorrected text")
-    _add_references(step, required=False)
+    options.add_references(step, required=False)
     _add_edit_options(step)
     step.add_argument(
         "--model", metavar="NAME", help=f"name or folder of a spaCy pipeline (default: {MODEL})"
@@ -244,14 +219,12 @@ def _add_gleu(metrics: Steps) -> None:
     )
     step = _add(metrics, "gleu", summary, _gleu)
     step.add_argument("--source", type=Path, required=True, metavar="FILE", help="uncorrected text")
-    _add_references(step)
-    step.add_argument(
+    options.add_references(step)
+    options.add_integer(
+        step,
         "--samples",
-        type=integer(1),
-        default=500,
-        metavar="N",
-        help="number of rounds that draw one of several references for each sentence, 1 or more "
-        "(default: 500)",
+        "number of rounds that draw one of several references for each sentence",
+        500,
     )
 
 
@@ -276,7 +249,7 @@ def _chrf(args: argparse.Namespace) -> Metric:
 def _add_rouge(metrics: Steps) -> None:
     summary = "F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L, and ROUGE-Lsum sentence by sentence"
     step = _add(metrics, "rouge", summary, _rouge)
-    _add_references(step)
+    options.add_references(step)
     step.add_argument("--stem", action="store_true", help="compare stems, by Porter's stemmer")
     step.add_argument(
         "--sentence-mark",
@@ -297,13 +270,13 @@ def _accuracy(args: argparse.Namespace) -> Metric:
     return Accuracy(args.reference)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> None:
     """Score all systems, analyze and print."""
     from fairseq_ssl.metrics import score_systems
     from fairseq_ssl.metrics.tables import parse_sections, read_levels
 
     _check(args)
-    systems = _systems(args.systems)
+    systems = options.named_files(args.systems)
     metric = args.build(args)
     scores = score_systems(metric, systems, args.baseline, args.resamples, args.seed)
     if args.by:
@@ -321,21 +294,6 @@ def _run(args: argparse.Namespace) -> int:
         print(json.dumps(scores.content(), indent=2, ensure_ascii=False))
     else:
         _print(scores)
-    return 0
-
-
-def _systems(words: Sequence[str]) -> dict[str, list[Path]]:
-    """Return the files of each system. A file without a name is its own system."""
-    systems: dict[str, list[Path]] = {}
-    for word in words:
-        name, equals, file = word.partition("=")
-        if not (name and equals and file) or Path(word).exists():
-            name, file = word, word
-        path = Path(file)
-        if path in systems.get(name, ()):
-            raise UsageError(f"{file} is given twice.")
-        systems.setdefault(name, []).append(path)
-    return systems
 
 
 def _check(args: argparse.Namespace) -> None:

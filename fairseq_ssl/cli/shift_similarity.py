@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from fairseq_ssl.cli import analysis_options as analysis
-from fairseq_ssl.cli.options import one_writer
+from fairseq_ssl.cli import options
 
-SUMMARY = "cosine similarity of encoder states under shifted positions"
 EXAMPLES = """\
   fairseq-ssl shift-similarity data-bin -o similarity \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt
@@ -26,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Compare the states of each checkpoint under the shifts."""
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
@@ -36,4 +35,3 @@ def run(args: argparse.Namespace) -> int:
         offsets=args.offsets, subset=args.subset, max_tokens=args.max_tokens, **arguments
     )
     analysis.publish(args, result)
-    return 0

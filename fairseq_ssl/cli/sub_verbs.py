@@ -8,7 +8,7 @@ from typing import Any
 
 from fairseq_ssl.cli.main import Parser
 
-Run = Callable[[argparse.Namespace], int]
+Run = Callable[[argparse.Namespace], None]
 
 
 class StepParser(Parser):
@@ -44,8 +44,3 @@ class Steps:
         )
         step.set_defaults(run_step=run, step_name=name)
         return step
-
-
-def run_step(args: argparse.Namespace) -> int:
-    """Run the step that was asked for."""
-    return int(args.run_step(args))

@@ -6,22 +6,10 @@ import argparse
 from itertools import chain
 from pathlib import Path
 
+from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
-from fairseq_ssl.cli.options import (
-    add_file,
-    add_line_jobs,
-    add_output,
-    add_replace,
-    check_jobs,
-    check_output,
-    input_lines,
-    integer,
-    number,
-    one_writer,
-    write_lines,
-)
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
-from fairseq_ssl.errors import UsageError
+from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.subwords.model import (
@@ -34,7 +22,6 @@ from fairseq_ssl.text.subwords.model import (
 from fairseq_ssl.text.tokenization import subword_joiner
 from fairseq_ssl.text.vocabulary import check_tag
 
-SUMMARY = "train sentencepiece or subword-nmt, cut text into subwords, and make a dictionary"
 EXAMPLES = """\
   fairseq-ssl subwords train europarl.en news.en rapid.en -o bpe.en --size 32000 \\
       --tags '<BT>' '<FT>'
@@ -53,20 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_train(steps)
     encode = steps.add("encode", "cut lines into subwords, with spaces between", _encode)
     _add_model(encode)
-    add_file(encode, "text, as the model was trained on")
+    options.add_input(encode, "text, as the model was trained on", "file")
     _add_tags(encode)
-    add_output(encode)
-    add_line_jobs(encode)
+    options.add_output_or_stdout(encode)
+    options.add_line_jobs(encode)
     decode = steps.add(
         "decode", "join subwords to words; fairseq-ssl detokenize does more", _decode
     )
-    add_file(decode, "subwords")
+    options.add_input(decode, "subwords", "file")
     decode.add_argument(
         "--subwords",
         choices=SUBWORD_KINDS,
         help=f"of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
     )
-    add_output(decode)
+    options.add_output_or_stdout(decode)
     entries = steps.add(
         "dictionary",
         "print all pieces and tags for fairseq-preprocess --srcdict or --tgtdict, so that none is "
@@ -75,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_model(entries)
     _add_tags(entries)
-    add_output(entries)
+    options.add_output_or_stdout(entries)
 
 
 def _add_train(steps: Steps) -> None:
@@ -88,15 +75,8 @@ def _add_train(steps: Steps) -> None:
         help="text to train on: in the thesis, 5.2.1, only the cleaner corpora; for subword-nmt "
         "in tokens; .gz by suffix; - for stdin",
     )
-    train.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="PREFIX",
-        help="write PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt), PREFIX.vocab, and "
-        "the signature, which keeps the tags",
-    )
+    what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
+    options.add_output(train, what, "PREFIX")
     train.add_argument(
         "--kind",
         choices=SUBWORD_KINDS,
@@ -105,7 +85,7 @@ def _add_train(steps: Steps) -> None:
     )
     train.add_argument(
         "--size",
-        type=integer(1),
+        type=options.integer(1),
         required=True,
         metavar="N",
         help="sentencepiece: pieces of the vocabulary, tags among them; subword-nmt: merges; 1 or "
@@ -113,7 +93,7 @@ def _add_train(steps: Steps) -> None:
     )
     train.add_argument(
         "--character-coverage",
-        type=number(0, 1, exclusive=True),
+        type=options.number(0, 1, exclusive=True),
         metavar="SHARE",
         help="sentencepiece: share of the text's characters that the pieces cover, the others are "
         "unknown; above 0, up to 1; 1.0 for English and 0.9998 for Japanese in the thesis "
@@ -127,15 +107,13 @@ def _add_train(steps: Steps) -> None:
     )
     train.add_argument(
         "--sample-lines",
-        type=integer(1),
+        type=options.integer(1),
         metavar="N",
         help="train on so many lines drawn from the text; 1 or more (default: all)",
     )
-    train.add_argument(
-        "--seed", type=int, default=1, help="of the drawn lines (default: %(default)s)"
-    )
+    options.add_seed(train, "seed of the sampled lines")
     _add_tags(train)
-    add_replace(train, "the model")
+    options.add_replace(train, "the model")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -147,6 +125,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def _add_tags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tags",
+        type=_tag,
         nargs="+",
         default=[],
         metavar="TAG",
@@ -156,21 +135,22 @@ def _add_tags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do the step."""
-    for tag in getattr(args, "tags", []):
-        check_tag(tag)
-        if Path(tag).is_file():
-            raise UsageError(f"{tag}, among the tags, is a file. Name files before --tags.")
-    return run_step(args)
+def _tag(word: str) -> str:
+    try:
+        check_tag(word)
+    except FairseqSslError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if Path(word).is_file():
+        raise argparse.ArgumentTypeError(f"{word} is a file. Name files before --tags.")
+    return word
 
 
-@one_writer
-def _train(args: argparse.Namespace) -> int:
+@options.one_writer
+def _train(args: argparse.Namespace) -> None:
     for path in args.text:
         if path.name in [f"{args.output.name}{end}" for end in (".model", ".codes", ".vocab")]:
-            check_output(args.output.with_name(path.name), path)
-    lines = chain.from_iterable(map(input_lines, args.text))
+            options.check_output(args.output.with_name(path.name), path)
+    lines = chain.from_iterable(map(options.input_lines, args.text))
     trained, signature = train_subwords(
         watched(lines, "subwords train", "lines"),
         args.output,
@@ -185,31 +165,26 @@ def _train(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
     )
     print_lines(signature, *trained.notes, f"wrote {trained.pieces} subwords to {trained.model}")
-    return 0
 
 
-def _encode(args: argparse.Namespace) -> int:
-    check_output(args.output, args.file, args.model)
-    check_jobs(args.jobs)
+def _encode(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.file, args.model)
     lines = parallel_map(
-        input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
+        options.input_lines(args.file), args.jobs, subword_encoder, args.model, tuple(args.tags)
     )
     parameters = {"model": str(args.model), "tags": args.tags}
-    write_lines(lines, args.output, Signature("subwords-encode", parameters))
-    return 0
+    options.write_lines(lines, args.output, Signature("subwords-encode", parameters))
 
 
-def _decode(args: argparse.Namespace) -> int:
-    check_output(args.output, args.file)
-    lines = map(subword_joiner(args.subwords), input_lines(args.file))
+def _decode(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.file)
+    lines = map(subword_joiner(args.subwords), options.input_lines(args.file))
     kind = args.subwords or SENTENCEPIECE
-    write_lines(lines, args.output, Signature("subwords-decode", {"kind": kind}))
-    return 0
+    options.write_lines(lines, args.output, Signature("subwords-decode", {"kind": kind}))
 
 
-def _dictionary(args: argparse.Namespace) -> int:
-    check_output(args.output, args.model)
+def _dictionary(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.model)
     parameters = {"model": str(args.model), "tags": args.tags}
     lines = subword_dictionary(args.model, args.tags)
-    write_lines(lines, args.output, Signature("subwords-dictionary", parameters))
-    return 0
+    options.write_lines(lines, args.output, Signature("subwords-dictionary", parameters))

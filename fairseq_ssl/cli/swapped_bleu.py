@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from fairseq_ssl.cli import analysis_options as analysis
-from fairseq_ssl.cli.options import integer, one_writer
+from fairseq_ssl.cli import options
 
-SUMMARY = "BLEU of the first of joined sentences, in place and moved to the end"
 EXAMPLES = """\
   fairseq-ssl swapped-bleu data-bin/interpolate -o swapped \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt
@@ -26,17 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lines of the split, drawn at random, 1 or more (default: %(default)s, as in the "
         "thesis)",
     )
-    parser.add_argument(
-        "--seed", type=integer(0), default=1, help="random seed, 0 or more (default: %(default)s)"
-    )
+    options.add_seed(parser)
     parser.add_argument(
         "--separator", default="<sep>", help="token between sentences (default: %(default)s)"
     )
     analysis.add_decoding(parser)
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Translate both orders with each checkpoint and compare."""
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.swapped_bleu import score_swapped
@@ -49,4 +46,3 @@ def run(args: argparse.Namespace) -> int:
         **analysis.decoding_arguments(args),
     )
     analysis.publish(args, result)
-    return 0

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_ssl.cli.options import add_file, add_output, check_output, input_lines, write_lines
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import add_tag, add_tag_to_dictionary, check_tag, remove_tag
 
-SUMMARY = "put a tag such as <BT> before each line, and into fairseq's dictionaries"
 EXAMPLES = """\
   fairseq-ssl tag '<BT>' < back-translated.en > tagged.en
   fairseq-ssl tag '<FT>' forward.en.gz -o tagged.en.gz
@@ -28,10 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a word without spaces: <BT> for back-translated sources and <FT> for forward-"
         "translated ones (thesis, 5.3.3 and 5.5.2), or any that is not fairseq's own",
     )
-    add_file(
+    options.add_input(
         parser,
-        "lines to tag, in tokens; cut into subwords before, or afterwards by a model that knows "
-        "the tag (fairseq-ssl subwords --tags)",
+        "lines to tag, in subwords, or in words if the subword model knows the tag (fairseq-ssl "
+        "subwords train --tags)",
+        "file",
     )
     parser.add_argument(
         "--undo", action="store_true", help="take the tag away from the lines that begin with it"
@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lack it: before training, and to both where source and target share embeddings; without "
         "FILE, only this is done and stdin is not read",
     )
-    add_output(parser)
+    options.add_output_or_stdout(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Add the tag to the dictionaries, then to the lines."""
     check_tag(args.tag)
     only_dictionaries = bool(args.dictionary) and args.file is None
@@ -60,14 +60,13 @@ def run(args: argparse.Namespace) -> int:
         )
     if only_dictionaries and args.output:
         raise UsageError("--output goes with FILE; - as FILE is stdin.")
-    check_output(args.output, args.file, *args.dictionary)
+    options.check_output(args.output, args.file, *args.dictionary)
     for path in args.dictionary:
         line = add_tag_to_dictionary(path, args.tag)
         found = f"has {args.tag} already" if line is None else f"has {args.tag} now, in line {line}"
-        print(f"{path} {found}", file=sys.stderr)
+        print_lines(f"{path} {found}")
     if not only_dictionaries:
         _rewrite(args)
-    return 0
 
 
 def _rewrite(args: argparse.Namespace) -> None:
@@ -76,15 +75,15 @@ def _rewrite(args: argparse.Namespace) -> None:
 
     def lines() -> Iterator[str]:
         nonlocal had
-        for line in input_lines(args.file):
+        for line in options.input_lines(args.file):
             plain = remove_tag(line, args.tag)
             had += plain != line
             yield plain if args.undo else add_tag(line, args.tag)
 
-    count = write_lines(
+    count = options.write_lines(
         lines(), args.output, Signature("tag", {"tag": args.tag, "undo": args.undo})
     )
     if args.undo and had < count:
-        print(f"{count - had} of {count} lines did not begin with {args.tag}", file=sys.stderr)
+        print_lines(f"{count - had} of {count} lines did not begin with {args.tag}")
     if had and not args.undo:
-        print(f"{had} of {count} lines began with {args.tag} before", file=sys.stderr)
+        print_lines(f"{had} of {count} lines began with {args.tag} before")

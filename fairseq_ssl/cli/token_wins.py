@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from fairseq_ssl.cli import analysis_options as analysis
-from fairseq_ssl.cli.options import one_writer
+from fairseq_ssl.cli import options
 
-SUMMARY = "share of gold tokens scored higher than by the first checkpoint, by rank and position"
 EXAMPLES = """\
   fairseq-ssl token-wins data-bin/extrapolate -o wins \\
       -c absolute=runs/absolute.pt -c shifted=runs/shifted.pt
@@ -36,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@one_writer
-def run(args: argparse.Namespace) -> int:
+@options.one_writer
+def run(args: argparse.Namespace) -> None:
     """Score the gold tokens with each checkpoint and compare with the first name."""
     subsets = analysis.subsets(args)
     arguments = analysis.arguments(args)
@@ -51,4 +50,3 @@ def run(args: argparse.Namespace) -> int:
         **arguments,
     )
     analysis.publish(args, result)
-    return 0

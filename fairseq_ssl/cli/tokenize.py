@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_ssl.cli.options import (
-    add_file,
-    add_line_jobs,
-    add_output,
-    check_jobs,
-    check_output,
-    input_lines,
-    write_lines,
-)
+from fairseq_ssl.cli import options
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import moses_tokenizer
 
-SUMMARY = "cut text into Moses' tokens"
 EXAMPLES = """\
   fairseq-ssl tokenize --moses de < train.de > train.tok.de
   fairseq-ssl tokenize train.en.gz --moses en --normalize --jobs 8 -o train.tok.en.gz"""
@@ -25,7 +16,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the text and the rules."""
-    add_file(parser, "plain text")
+    options.add_input(parser, "plain text", "file")
     parser.add_argument(
         "--moses",
         required=True,
@@ -48,14 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="first make quotes, dashes and spaces alike, by Moses' punctuation normalizer",
     )
-    add_output(parser)
-    add_line_jobs(parser)
+    options.add_output_or_stdout(parser)
+    options.add_line_jobs(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Tokenize each line."""
-    check_output(args.output, args.file)
-    options = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalize)
+    options.check_output(args.output, args.file)
+    rules = (args.moses, args.aggressive_dash_splits, not args.no_escape, args.normalize)
     signature = Signature(
         "tokenize",
         {
@@ -65,10 +56,8 @@ def run(args: argparse.Namespace) -> int:
             "normalize": args.normalize,
         },
     )
-    check_jobs(args.jobs)
-    write_lines(
-        parallel_map(input_lines(args.file), args.jobs, moses_tokenizer, *options),
+    options.write_lines(
+        parallel_map(options.input_lines(args.file), args.jobs, moses_tokenizer, *rules),
         args.output,
         signature,
     )
-    return 0

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from itertools import chain
 from pathlib import Path
 
-from fairseq_ssl.cli.console import watched
-from fairseq_ssl.cli.options import (
-    add_file,
-    add_line_jobs,
-    add_output,
-    check_jobs,
-    check_output,
-    input_lines,
-    one_writer,
-    write_lines,
-)
-from fairseq_ssl.cli.sub_verbs import Steps, run_step
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines, watched
+from fairseq_ssl.cli.sub_verbs import Steps
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import CaseCounts, detruecaser, truecaser
 
-SUMMARY = "write words in their usual case, as Moses' truecaser, and undo it"
 EXAMPLES = """\
   fairseq-ssl tokenize train.de --moses de -o train.tok.de
   fairseq-ssl truecase train train.tok.de news.tok.de.gz -o case.de
@@ -43,15 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="text in Moses' tokens; .gz by suffix; - for stdin",
     )
-    train.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="MODEL",
-        help="where to write the counts, as Moses' truecaser has them: it reads this file, and "
-        "this command its",
-    )
+    options.add_output(train, "case counts, in the format of Moses' truecaser", "MODEL")
     apply = steps.add(
         "apply",
         "write the first word of each sentence as it is written elsewhere, and words in a case "
@@ -59,26 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _apply,
     )
     apply.add_argument("model", type=Path, metavar="MODEL", help="what train, or Moses, wrote")
-    add_file(apply, "text in Moses' tokens")
-    add_output(apply)
-    add_line_jobs(apply)
+    options.add_input(apply, "text in Moses' tokens", "file")
+    options.add_output_or_stdout(apply)
+    options.add_line_jobs(apply)
     undo = steps.add("undo", "write the first word of each sentence with a capital", _undo)
-    add_file(undo, "truecased text in Moses' tokens")
-    add_output(undo)
+    options.add_input(undo, "truecased text in Moses' tokens", "file")
+    options.add_output_or_stdout(undo)
     undo.set_defaults(jobs=1)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do the step."""
-    return run_step(args)
-
-
-@one_writer
-def _train(args: argparse.Namespace) -> int:
-    check_output(args.output, *args.text)
+@options.one_writer
+def _train(args: argparse.Namespace) -> None:
+    options.check_output(args.output, *args.text)
     counts = CaseCounts()
     number = 0
-    lines = chain.from_iterable(map(input_lines, args.text))
+    lines = chain.from_iterable(map(options.input_lines, args.text))
     for line in watched(lines, "truecase train", "lines"):
         counts.add(line)
         number += 1
@@ -92,21 +68,16 @@ def _train(args: argparse.Namespace) -> int:
         "truecase", {"lines": number, "words": words, "text": [str(path) for path in args.text]}
     )
     signature.write_beside(args.output)
-    print(f"{signature}\nwrote {words} words to {args.output}", file=sys.stderr)
-    return 0
+    print_lines(signature, f"wrote {words} words to {args.output}")
 
 
-def _apply(args: argparse.Namespace) -> int:
-    check_output(args.output, args.file, args.model)
-    check_jobs(args.jobs)
-    lines = parallel_map(input_lines(args.file), args.jobs, truecaser, args.model)
-    write_lines(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
-    return 0
+def _apply(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.file, args.model)
+    lines = parallel_map(options.input_lines(args.file), args.jobs, truecaser, args.model)
+    options.write_lines(lines, args.output, Signature("truecase-apply", {"model": str(args.model)}))
 
 
-def _undo(args: argparse.Namespace) -> int:
-    check_output(args.output, args.file)
-    check_jobs(args.jobs)
-    lines = parallel_map(input_lines(args.file), args.jobs, detruecaser)
-    write_lines(lines, args.output, Signature("truecase-undo"))
-    return 0
+def _undo(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.file)
+    lines = parallel_map(options.input_lines(args.file), args.jobs, detruecaser)
+    options.write_lines(lines, args.output, Signature("truecase-undo"))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import fairseq_ssl
 
-SUMMARY = "print the path to give to fairseq's --user-dir"
 EXAMPLES = """\
   fairseq-train data-bin --user-dir "$(fairseq-ssl user-dir)" --arch shape_transformer ..."""
 
@@ -16,7 +15,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare nothing: the verb has no options."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Print the absolute path of the package."""
     print(Path(fairseq_ssl.__file__).resolve().parent)
-    return 0

@@ -222,8 +222,8 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy plus KL(p(y|e) || p(y|e + r)), which needs no labels (Miyato et al., 2017).
 
     r is the direction of steepest divergence, approximated in one step from a random direction.
-    The divergence is computed on the texts of --unlabeled-per-labeled, or else on the labeled
-    texts.
+    The divergence is computed on the texts of --classification-unlabeled-per-labeled, or else on
+    the labeled texts.
     """
 
     def __init__(

@@ -12,8 +12,8 @@ from typing import Any
 
 from fairseq_ssl.data import two_view_dataset as views
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import atomic_folder, atomic_lines
 from fairseq_ssl.io.jobs import Progress, ProgressFactory, silent_progress
+from fairseq_ssl.io.outputs import atomic_folder, atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import (
@@ -51,13 +51,13 @@ class PreparationConfig:
     """Number of texts that keep their labels. The others become unlabeled."""
     text_first: bool = False
     """Each line is a text, a tab and a label."""
-    cut: str = "words"
+    tokenizer: str = "words"
     """Tokenization of the words: ``words``, ``spaces`` or ``bert:FOLDER``."""
     lower: bool = False
     min_count: int | None = None
     """Rarer words are unknown (default: 2, or 1 for ``bert:``)."""
     drop_unknown: bool = False
-    pieces: int = 20_000
+    subword_vocab_size: int = 20_000
     """Size of the subword vocabulary."""
     train_test_overlap: str = REJECT
     """``reject``, ``drop`` or ``keep`` training texts that are in the valid or test texts."""
@@ -65,7 +65,7 @@ class PreparationConfig:
     @property
     def minimum(self) -> int:
         """The minimum count of a word."""
-        default = 1 if self.cut.startswith("bert:") else 2
+        default = 1 if self.tokenizer.startswith("bert:") else 2
         return default if self.min_count is None else self.min_count
 
 
@@ -99,7 +99,7 @@ def prepare_folder(
             **counts,
             "unlabeled": len(unlabeled),
             **({"extra": len(extra)} if extra else {}),
-            "cut": config.cut,
+            "tokenizer": config.tokenizer,
             "lower": config.lower,
             "min_count": config.minimum,
             "drop_unknown": config.drop_unknown,
@@ -113,7 +113,7 @@ def prepare_folder(
 
 
 def _check(config: PreparationConfig) -> None:
-    for name in ("pieces", "min_count", "train_lines", "valid_lines", "test_lines"):
+    for name in ("subword_vocab_size", "min_count", "train_lines", "valid_lines", "test_lines"):
         value = getattr(config, name)
         if value is not None and value < 1:
             raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
@@ -223,7 +223,7 @@ def _write(
     progress: ProgressFactory,
 ) -> dict[str, Any]:
     """Write all views. Return their part of the signature."""
-    cut = views.load_segmenter(config.cut)
+    cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
         name: [_cased(one.text, config.lower) for one in found] for name, found in splits.items()
     }
@@ -234,7 +234,7 @@ def _write(
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
     known = set(words.dictionary.symbols) if config.drop_unknown else None
     trained = sentencepiece_model.train(
-        iter(learned), folder / "pieces", config.pieces, size_name="pieces"
+        iter(learned), folder / "pieces", config.subword_vocab_size, size_name="subword_vocab_size"
     )
     model = SentencepieceModel(trained.model)
     pieces = views.ViewWriter(
@@ -274,7 +274,11 @@ def _write_text(
     for name, found in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{one.label}\t{one.text}\n" for one in found)
-    settings = {"cut": config.cut, "lower": config.lower, "drop_unknown": config.drop_unknown}
+    settings = {
+        "tokenizer": config.tokenizer,
+        "lower": config.lower,
+        "drop_unknown": config.drop_unknown,
+    }
     (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 

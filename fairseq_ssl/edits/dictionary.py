@@ -20,7 +20,7 @@ from fairseq_ssl.edits.labels import (
     parse_label,
 )
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 

@@ -18,10 +18,10 @@ from fairseq_ssl.edits.coverage import Coverage
 from fairseq_ssl.edits.dictionary import EditDictionary
 from fairseq_ssl.edits.labels import Transforms, english_suffixes, read_suffixes
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.signature import Signature
 
 SIZE, MAX_NGRAM, ENGLISH = 1000, 2, "english"

@@ -27,7 +27,7 @@ from fairseq_ssl.filters.deduplication import BoundedHashSet, memory_for
 from fairseq_ssl.io.blocks import RowBlock, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
-from fairseq_ssl.io.resumable import file_fingerprint, temporary_path
+from fairseq_ssl.io.outputs import file_fingerprint, temporary_path
 from fairseq_ssl.io.text_files import compress_chunk, open_bytes, open_text, stdin_text
 from fairseq_ssl.signature import Signature
 

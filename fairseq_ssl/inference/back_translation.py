@@ -32,7 +32,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.outputs import file_fingerprint
 from fairseq_ssl.signature import Signature
 
 DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {

@@ -12,8 +12,7 @@ from typing import Any
 from fairseq_ssl.errors import ConfigurationError, DataError, UsageError, import_optional
 from fairseq_ssl.inference.loading import gpu_count, padded_batches, torch_device
 from fairseq_ssl.inference.translation import DecodingConfig, Hypotheses
-from fairseq_ssl.io.atomic import build_once
-from fairseq_ssl.io.resumable import file_fingerprint, is_done
+from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
 
 MODEL_FILE = "model.bin"

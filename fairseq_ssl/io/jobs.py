@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import exclusive, is_device
 from fairseq_ssl.io.blocks import ByteBlock, byte_blocks, seek_block, shard_bounds, share_read
 from fairseq_ssl.io.executors import Executor, LocalExecutor
-from fairseq_ssl.io.resumable import (
+from fairseq_ssl.io.outputs import (
     ResumableFiles,
     complete,
+    exclusive,
     file_fingerprint,
+    is_device,
     is_done,
     journal,
     write_chunk,

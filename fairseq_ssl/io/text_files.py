@@ -254,6 +254,20 @@ MAX_BITS = 1000
 """Size of an integer; a float can hold those of 1023 bits."""
 
 
+def json_text(content: Any, indent: int | None = 2) -> str:
+    """Return JSON that can be encoded as UTF-8, whatever bytes its file names have."""
+    text = json.dumps(content, indent=indent, ensure_ascii=False)
+    return decode_file_name(text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def decode_file_name(name: str) -> str:
+    """Decode the surrogate escapes in a file name that are valid UTF-8.
+
+    They occur if the locale is not UTF-8.
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
 def parse_json(text: str | bytes) -> Any:
     """Return the content of JSON; raise a ValueError for anything wrong with it.
 

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import scorer_loader
-from fairseq_ssl.io.atomic import atomic_folder, exclusive
 from fairseq_ssl.io.blocks import PairBlock, pair_blocks, row_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import Chunks, JobState, ProgressFactory, run_job, silent_progress
-from fairseq_ssl.io.resumable import file_fingerprint
+from fairseq_ssl.io.outputs import atomic_folder, exclusive, file_fingerprint
 from fairseq_ssl.io.text_files import compress_chunk, open_text, parse_json, read_parallel
 from fairseq_ssl.learned_filter.classifier import (
     SVM_FOLDS,

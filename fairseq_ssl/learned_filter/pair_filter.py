@@ -11,12 +11,11 @@ from typing import Any
 from fairseq_ssl.errors import DataError, UsageError
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.blocks import PairBlock
-from fairseq_ssl.io.text_files import parse_json
+from fairseq_ssl.io.text_files import json_text, parse_json
 from fairseq_ssl.learned_filter.classifier import PairClassifier, Phsic, Values
 from fairseq_ssl.learned_filter.features import FeatureExtractor, Pairs
 from fairseq_ssl.noise.batch import Random, TokenBatch
 from fairseq_ssl.noise.tokens import FilteringNoise, Unigrams
-from fairseq_ssl.signature import json_text
 
 BytePair = tuple[str, str]
 

@@ -42,7 +42,7 @@ class BertClassifier(TextClassifier):
     """An encoder of transformers with classification layers.
 
     The texts have to be tokenized by the encoder's own tokenizer, as `fairseq-ssl classify prepare
-    --cut bert:FOLDER` does. The model prepends the start token.
+    --tokenizer bert:FOLDER` does. The model prepends the start token.
     """
 
     def __init__(self, cfg: BertClassifierConfig, encoder: Any, symbols: int, classes: int) -> None:
@@ -132,7 +132,7 @@ def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> 
         raise DataError(
             f"{len(missing)} of the dictionary's {len(symbols)} symbols are not in the vocabulary "
             f"of the encoder in {folder}, such as {examples}. Prepare the data with `fairseq-ssl "
-            f"classify prepare --cut bert:{folder}`."
+            f"classify prepare --tokenizer bert:{folder}`."
         )
     unknown = special["<unk>"]
     return [unknown if row is None else row for row in rows]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairseq_ssl.errors import DataError, MissingPackageError, UsageError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import match_case

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.jobs import ProgressFactory, check_distinct, silent_progress
-from fairseq_ssl.io.text_files import parse_json, read_parallel
-from fairseq_ssl.signature import Signature, json_text
+from fairseq_ssl.io.outputs import atomic_lines, exclusive
+from fairseq_ssl.io.text_files import json_text, parse_json, read_parallel
+from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.tokenization import match_case
 
 MAX_FORMS = 1_000_000

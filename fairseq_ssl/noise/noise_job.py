@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import build_once
 from fairseq_ssl.io.blocks import BLOCK_SIZE, byte_blocks
 from fairseq_ssl.io.executors import Executor, LocalExecutor
 from fairseq_ssl.io.jobs import (
@@ -29,7 +28,7 @@ from fairseq_ssl.io.jobs import (
     run_job,
     silent_progress,
 )
-from fairseq_ssl.io.resumable import is_done
+from fairseq_ssl.io.outputs import build_once, is_done
 from fairseq_ssl.io.text_files import open_bytes, open_text
 from fairseq_ssl.noise.block_noise import (
     BadLine,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.metrics import M2, Accuracy, Bleu, Chrf, Gleu
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.report.page import Page

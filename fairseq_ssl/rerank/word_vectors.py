@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_ssl.errors import DataError, UsageError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.text_files import open_bytes, open_text, read_lines
 from fairseq_ssl.metrics.bleu import bleu_words
 from fairseq_ssl.signature import Signature

@@ -86,7 +86,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
             "with all lines (imitate only)"
         },
     )
-    unlabeled_per_labeled: int = field(
+    classification_unlabeled_per_labeled: int = field(
         default=0,
         metadata={
             "help": "number of texts, unlabeled or labeled, to sample for each labeled text for "
@@ -209,7 +209,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
             return
         views = self._views(split, [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES])
         unlabeled = None
-        if is_training and self.cfg.unlabeled_per_labeled:
+        if is_training and self.cfg.classification_unlabeled_per_labeled:
             unlabeled = self._load_unlabeled(split)
         self.datasets[split] = TwoViewDataset(
             views,
@@ -218,7 +218,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
             shuffle=is_training,
             seed=self.cfg.seed,
             unlabeled=unlabeled,
-            unlabeled_per_text=self.cfg.unlabeled_per_labeled,
+            unlabeled_per_text=self.cfg.classification_unlabeled_per_labeled,
         )
 
     def unlabeled(self, split: str, view_names: list[str]) -> TwoViewDataset:
@@ -387,9 +387,10 @@ def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
         value = getattr(cfg, name)
         if value is not None and value < 1:
             raise ConfigurationError(f"{flag(name)} is {value}; expected 1 or more.")
-    if cfg.unlabeled_per_labeled < 0:
+    ratio = cfg.classification_unlabeled_per_labeled
+    if ratio < 0:
         raise ConfigurationError(
-            f"--unlabeled-per-labeled is {cfg.unlabeled_per_labeled}; expected 0 or more."
+            f"--classification-unlabeled-per-labeled is {ratio}. Expected 0 or more."
         )
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import atomic_folder
 from fairseq_ssl.io.jobs import ProgressFactory, counted, silent_progress
+from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.parallel_folder import (
     PairReader,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.outputs import atomic_lines
 from fairseq_ssl.io.text_files import read_lines
 
 

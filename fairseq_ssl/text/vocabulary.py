@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io.atomic import atomic_lines, exclusive
 from fairseq_ssl.io.blocks import ByteBlock
+from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 

@@ -148,7 +148,8 @@ MODEL_TARGETS = {
         },
     ),
     "classify.prepare.bert": Target(
-        "classify prepare {one} --valid-share 0.2 --pieces 60 --cut bert:{folder} -o {out}",
+        "classify prepare {one} --valid-share 0.2 --subword-vocab-size 60 "
+        "--tokenizer bert:{folder} -o {out}",
         {"one": LABELED, **{f"folder/{name}": f"bert/{name}" for name in BERT}},
     ),
     "shift-similarity": Target(

@@ -57,7 +57,15 @@ def _classifier(made: Path) -> None:
     labeled = [f"{label}\ta {label} film {n}\n" for n in range(20) for label in ("good", "bad")]
     (made / "labeled").write_text("".join(labeled))
     words = ("classify", "prepare", str(made / "labeled"), "--valid-share", "0.2")
-    _run(*words, "--train-test-overlap", "keep", "--pieces", "60", "-o", str(made / "texts"))
+    _run(
+        *words,
+        "--train-test-overlap",
+        "keep",
+        "--subword-vocab-size",
+        "60",
+        "-o",
+        str(made / "texts"),
+    )
     random_models.classifier(made / "classifier.pt", made / "texts")
 
 

@@ -181,13 +181,13 @@ TARGETS |= {
     ),
     "classify.prepare": Target(
         "classify prepare {one} --unlabeled {two} --valid-share 0.2 --test-share 0.2 "
-        "--pieces 60 -o {out}",
+        "--subword-vocab-size 60 -o {out}",
         {"one": LABELED, "two": TEXT},
         ("--min-count", "--train-lines", "--valid-share"),
         ("--train-test-overlap=drop", "--lower", "--drop-unknown"),
     ),
     "classify.score": Target(
-        "classify score {one} {two}", {"one": LABELED, "two": LABELED}, ("--samples",)
+        "classify score {one} {two}", {"one": LABELED, "two": LABELED}, ("--resamples",)
     ),
     "subwords.dictionary": Target(
         "subwords dictionary {model.model}", {"model.model": "pieces.model"}

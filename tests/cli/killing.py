@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-EAGER = "from fairseq_ssl.io import resumable; resumable.PAUSE = 0.0; "
+EAGER = "from fairseq_ssl.io import outputs; outputs.PAUSE = 0.0; "
 """Lets a verb note after each block how far it is."""
 
 

@@ -98,8 +98,8 @@ WITH_CHECKPOINT = {
     "edits tune": "edits tune {text} {other} --model {a.pt} --data-dir {models}/data --device cpu",
 }
 WITH_BERT = {
-    "classify prepare": "classify prepare {labeled} --valid-share 0.2 --pieces 60 "
-    "--cut bert:{folder} -o {out}",
+    "classify prepare": "classify prepare {labeled} --valid-share 0.2 --subword-vocab-size 60 "
+    "--tokenizer bert:{folder} -o {out}",
     "rerank, masked model": "rerank features {list} --masked-model {folder} --device cpu -o {out}",
 }
 

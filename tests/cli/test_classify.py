@@ -23,7 +23,14 @@ def text(tmp_path: Path) -> Path:
 
 
 def prepare(folder: Path, *words: str) -> int:
-    files = ["--unlabeled", str(folder / "more"), "-o", str(folder / "data"), "--pieces", "60"]
+    files = [
+        "--unlabeled",
+        str(folder / "more"),
+        "-o",
+        str(folder / "data"),
+        "--subword-vocab-size",
+        "60",
+    ]
     return main(["classify", "prepare", str(folder / "train"), *files, *words])
 
 
@@ -142,9 +149,17 @@ def test_extra_texts_that_are_valid_texts_are_refused(
         (("--valid-lines", "40"), 1, "has 40 texts for training and valid, and --valid-lines is"),
         (("--test-share", "0.1", "--test-lines", "4"), 2, "--test-share and --test-lines select"),
         (("--test-share", "1"), 2, "--test-share is 1.0. Expected above 0 and below 1"),
-        (("--pieces", "0"), 2, "--pieces is 0"),
-        (("--pieces", "20000"), 1, "--pieces is 20000, and the text has not so many different"),
-        (("--pieces", "20"), 1, "--pieces is 20, fewer than the different characters"),
+        (("--subword-vocab-size", "0"), 2, "--subword-vocab-size is 0"),
+        (
+            ("--subword-vocab-size", "20000"),
+            1,
+            "--subword-vocab-size is 20000, and the text has not so many different",
+        ),
+        (
+            ("--subword-vocab-size", "20"),
+            1,
+            "--subword-vocab-size is 20, fewer than the different characters",
+        ),
         (("--valid", "x", "--valid-share", "0.1"), 2, "--valid and --valid-share select"),
         (("--valid-share", "0.6", "--test-share", "0.6"), 2, "leave no training texts"),
         (("--valid", "nowhere"), 1, "nowhere does not exist"),

@@ -103,7 +103,7 @@ def test_predictions_are_printed_and_scored(
         assert len(windows.split(" | ")) <= 2
     capsys.readouterr()
     given = [f"one={tmp_path / 'expert.txt'}", f"two={tmp_path / 'mixture.txt'}"]
-    flags = ["--baseline", "one", "--format", "json", "--samples", "50"]
+    flags = ["--baseline", "one", "--format", "json", "--resamples", "50"]
     assert main(["classify", "score", str(gold), *given, *flags]) == 0
     told = json.loads(capsys.readouterr().out)["systems"]
     wrong = sum(row[0] != label for row, label in zip(rows, wanted, strict=True))

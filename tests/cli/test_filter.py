@@ -16,7 +16,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.filters import block_filter
-from fairseq_ssl.io import blocks, resumable
+from fairseq_ssl.io import blocks
 from fairseq_ssl.io.blocks import RowBlock
 
 CHAIN = "encoding,duplicates,clean:max=9,max-length:source=8:target=12,identical"
@@ -79,7 +79,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
-    monkeypatch.setattr(resumable, "PAUSE", 0.0)
+    monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)
 
 
 def write(source: str, target: str, pairs: Pairs) -> None:
@@ -239,7 +239,7 @@ def test_a_killed_run_goes_on(text: None) -> None:
     write("en", "de", drawn(25_000))
     base = ["filter", "en", "de", "--filter", CHAIN, "--jobs", "2", "-o"]
     eager = (
-        "from fairseq_ssl.io import blocks, resumable; resumable.PAUSE = 0.0; "
+        "from fairseq_ssl.io import blocks, outputs; outputs.PAUSE = 0.0; "
         "blocks.BLOCK_SIZE = 2**14; from fairseq_ssl.cli.main import main; "
     )
     assert main([*base, "whole", "there"]) == 0
@@ -380,7 +380,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on(text: None) -> None:
     assert main([*command, "whole", "there"]) == 0
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, -1)); "
-        "from fairseq_ssl.io import blocks, resumable; resumable.PAUSE = 0.0; "
+        "from fairseq_ssl.io import blocks, outputs; outputs.PAUSE = 0.0; "
         "blocks.BLOCK_SIZE = 4096; from fairseq_ssl.cli.main import main; "
         f"sys.exit(main({[*command, 'x', 'y']}))"
     )

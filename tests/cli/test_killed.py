@@ -28,8 +28,8 @@ COMMANDS = {
     "learner-errors": "learner-errors {wrong} {right} -o {out}",
     "merge": "rerank merge l2r={list} --subwords none -o {out}",
     "position-data": "position-data interpolate {folder} {out} --sentences 2",
-    "prepare": "classify prepare {classes} --pieces 500 --valid-share 0.2 --test-share 0.2 "
-    "-o {out}",
+    "prepare": "classify prepare {classes} --subword-vocab-size 500 --valid-share 0.2 "
+    "--test-share 0.2 -o {out}",
 }
 
 

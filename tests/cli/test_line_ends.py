@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.io import blocks, resumable
+from fairseq_ssl.io import blocks
 from fairseq_ssl.noise.block_noise import CorpusNoise
 from tests.cli.rewriting import given, refused, shown
 from tests.conftest import ROOT
@@ -96,7 +96,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A text of several small blocks, and a copy with Windows line ends."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
-    monkeypatch.setattr(resumable, "PAUSE", 0.0)
+    monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)
     data = "".join(f"w{n % 7} b{n % 11} c\rd x{n % 1000} .\n" for n in range(2000)).encode()
     Path("unix").write_bytes(data)
     Path("windows").write_bytes(windows(data))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import main
-from fairseq_ssl.io import blocks, resumable
+from fairseq_ssl.io import blocks
 from fairseq_ssl.noise import block_noise
 from fairseq_ssl.noise.block_noise import CorpusNoise
 from tests.cli.killing import kill
@@ -32,7 +32,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
-    monkeypatch.setattr(resumable, "PAUSE", 0.0)
+    monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)
 
 
 def noise(*words: str) -> int:
@@ -155,7 +155,7 @@ def test_a_run_stopped_after_its_last_block_only_takes_its_names(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(resumable.ResumableFiles, "finish", stopped)
+        patch.setattr("fairseq_ssl.io.outputs.ResumableFiles.finish", stopped)
         assert noise(*command, "-o", "late") == 130
     assert noise(*command, "-o", "late") == 0
     assert Path("late").read_bytes() == Path("whole").read_bytes()
@@ -276,7 +276,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on(text: Path, jobs: str) -> None:
     assert main([*command, "whole"]) == 0
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, -1)); "
-        "from fairseq_ssl.io import resumable; resumable.PAUSE = 0.0; "
+        "from fairseq_ssl.io import outputs; outputs.PAUSE = 0.0; "
         f"from fairseq_ssl.cli.main import main; sys.exit(main({[*command, 'part']}))"
     )
     done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)

@@ -32,7 +32,7 @@ def test_imitators_lower_the_error_and_random_vectors_do_not(run: Run, tmp_path:
     maker = ROOT / "examples/mein/toy_reviews.py"
     run(sys.executable, maker, text, "--train", "200", "--unlabeled", "4000")
     files = ["--valid", text / "dev.tsv", "--test", text / "test.tsv"]
-    files += ["--unlabeled", text / "unlabelled.txt", "--pieces", "800", "-o", data]
+    files += ["--unlabeled", text / "unlabelled.txt", "--subword-vocab-size", "800", "-o", data]
     assert main(["classify", "prepare", *map(str, [text / "train.tsv", *files])]) == 0
     expert = made.expert(data, tmp_path / "expert", *EXPERT, epochs=4)
     batches = ("--batch-size", "32")

@@ -40,7 +40,14 @@ def data_folder(folder: Path, *flags: str) -> Path:
     texts = [f"this film {number} was {kind}\n" for number in range(15) for kind in kinds]
     (folder / "unlabelled.txt").write_text("".join(texts))
     words = ["classify", "prepare", folder / "train.tsv", "--valid", folder / "valid.tsv"]
-    words += ["--unlabeled", folder / "unlabelled.txt", "--pieces", "60", "-o", folder / "data"]
+    words += [
+        "--unlabeled",
+        folder / "unlabelled.txt",
+        "--subword-vocab-size",
+        "60",
+        "-o",
+        folder / "data",
+    ]
     assert main([*map(str, words), "--train-test-overlap", "keep", *flags]) == 0
     return folder / "data"
 

@@ -192,7 +192,7 @@ def test_an_expert_starts_from_a_language_model_by_the_names_of_words(
 @pytest.mark.parametrize("criterion", ["adversarial", "virtual_adversarial"])
 def test_adversarial_trainings_learn(data: Path, criterion: str, tmp_path: Path) -> None:
     flags = ("--criterion", f"{criterion}_cross_entropy", "--recurrent-normalize-embeddings")
-    more = ("--unlabeled-per-labeled", "2", "--clip-norm", "5", "--lr", "0.03")
+    more = ("--classification-unlabeled-per-labeled", "2", "--clip-norm", "5", "--lr", "0.03")
     found = made.expert(data, tmp_path / "run", *flags, *more, epochs=20)
     model, task = made.loaded(found, data)
     task.load_dataset("valid")
@@ -220,7 +220,14 @@ def test_a_mixture_trains_adversarially_and_asks_its_imitators_once_of_each_text
 
     monkeypatch.setattr(ExpertAndImitators, "alphas", counted)
     flags = ("--mixture-imitators", imitators, "--criterion", f"{criterion}_cross_entropy")
-    more = ("--adversarial-epsilon", "1", "--unlabeled-per-labeled", "2", "--max-update", "3")
+    more = (
+        "--adversarial-epsilon",
+        "1",
+        "--classification-unlabeled-per-labeled",
+        "2",
+        "--max-update",
+        "3",
+    )
     found = weights(made.mixture(data, tmp_path / "run", expert, *flags, *more))
     assert len(calls) == 3 * asked
     for name, weight in weights(expert).items():

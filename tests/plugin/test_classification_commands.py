@@ -28,7 +28,12 @@ def expert(data: Path) -> Path:
 
 def test_a_resumed_training_is_the_unbroken_one(data: Path, expert: Path, tmp_path: Path) -> None:
     """Of each step; texts are shuffled anew in each epoch, and other ones drawn for VAT."""
-    vat = ("--criterion", "virtual_adversarial_cross_entropy", "--unlabeled-per-labeled", "2")
+    vat = (
+        "--criterion",
+        "virtual_adversarial_cross_entropy",
+        "--classification-unlabeled-per-labeled",
+        "2",
+    )
 
     def steps(folder: Path, updates: str) -> list[Path]:
         """Train all until so many updates; what they start from does not change."""

@@ -123,7 +123,7 @@ FLAGS = {
         "--classification-unlabeled": "default: unlabeled",
         "--classification-unlabeled-lines": "default: all",
         "--classification-full-epochs": "has as many updates",
-        "--unlabeled-per-labeled": "default: 0",
+        "--classification-unlabeled-per-labeled": "default: 0",
         "--imitator-teacher": "expert to imitate",
     },
     "adversarial_cross_entropy": {

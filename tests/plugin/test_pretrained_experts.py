@@ -206,7 +206,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[name] = kind(folder / name)
         (folder / f"{name}-text").mkdir()
         found[f"{name}-data"] = made.data_folder(
-            folder / f"{name}-text", "--cut", f"bert:{found[name]}"
+            folder / f"{name}-text", "--tokenizer", f"bert:{found[name]}"
         )
     return found
 
@@ -263,5 +263,5 @@ def test_a_bert_has_imitators_and_predicts_from_plain_text(
 def test_tokens_of_another_tokenizer_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
     more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
-    with pytest.raises(DataError, match="--cut bert:"):
+    with pytest.raises(DataError, match="--tokenizer bert:"):
         made.train(folders["roberta-data"], tmp_path, *flags, *more)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_ssl
-from fairseq_ssl.cli.main import VERBS, Parser
+from fairseq_ssl.cli.main import VERBS, verb_parser
 from tests.conftest import ROOT
 from tests.plugin.test_flags import ARCHS, CRITERIONS, TASKS
 
@@ -33,9 +32,7 @@ def known() -> set[str]:
         words += ["--criterion", criterion or CRITERIONS[0]]
         parsers.append(options.get_training_parser(task or TASKS[0]))
         options.parse_args_and_arch(parsers[-1], ["data-bin", *words])
-    for module in VERBS.values():
-        parsers.append(Parser())
-        importlib.import_module(module).add_arguments(parsers[-1])
+    parsers += map(verb_parser, VERBS)
     return {flag for parser in parsers for flag in flags_of(parser)}
 
 

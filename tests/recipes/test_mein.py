@@ -76,7 +76,7 @@ def test_the_paper_scale_is_that_of_table_3_2() -> None:
         assert (args.batch_size, args.max_epoch) == (32, 30)
         assert hasattr(args, "classifier_lm") == (args is not experts[0])
     assert experts[2].adversarial_epsilon == 5
-    assert experts[3].unlabeled_per_labeled == 1
+    assert experts[3].classification_unlabeled_per_labeled == 1
 
 
 def test_imitators_and_mixtures_of_the_paper_scale() -> None:

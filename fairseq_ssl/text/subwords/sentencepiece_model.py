@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, FairseqSslError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines, atomic_path, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, atomic_path, exclusive
 from fairseq_ssl.io.text_files import open_bytes
 from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, with_suffix
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ssl.errors import DataError, import_optional
-from fairseq_ssl.io.atomic import atomic_lines, exclusive
+from fairseq_ssl.io.outputs import atomic_lines, exclusive
 from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, with_suffix
 from fairseq_ssl.text.vocabulary import read_counts, write_counts

@@ -19,7 +19,7 @@ from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters import Filter, filter_files, filter_job, filter_pairs, option
 from fairseq_ssl.filters.rules import Row
-from fairseq_ssl.io import blocks, resumable
+from fairseq_ssl.io import blocks
 from fairseq_ssl.io.executors import LocalExecutor
 from tests.conftest import environment
 
@@ -184,7 +184,7 @@ def test_an_interrupted_run_resumes_unless_the_class_has_changed(
     own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 2048)
-    monkeypatch.setattr(resumable, "PAUSE", 0.0)
+    monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)
     words = ["filter", "s", "t", "--filter", "own_filters:Plain", "--jobs", "1", "-o"]
     assert main([*words, "whole", "there"]) == 0
     (own / "stop").touch()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.atomic import atomic_folder
+from fairseq_ssl.io.outputs import atomic_folder
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io.atomic import atomic_lines
+from fairseq_ssl.io.outputs import atomic_lines
 
 
 @pytest.mark.parametrize("name", ["deep/lines.tsv", "lines.tsv.gz"])

@@ -12,13 +12,18 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import OutputError, UsageError
-from fairseq_ssl.io.atomic import atomic_folder, atomic_path, build_once, exclusive, output_error
+from fairseq_ssl.io.outputs import (
+    atomic_folder,
+    atomic_path,
+    build_once,
+    exclusive,
+    output_error,
+)
 
 WRITER = """
 import sys
 from pathlib import Path
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.io.atomic import atomic_lines
 
 output, text = Path(sys.argv[1]), sys.argv[2]
 for _ in range(40):
@@ -50,7 +55,7 @@ def test_the_file_of_many_runs_is_always_that_of_one(tmp_path: Path) -> None:
 def test_what_a_killed_run_left_blocks_nobody_and_is_removed(tmp_path: Path) -> None:
     code = (
         "import os, signal; from pathlib import Path; "
-        "from fairseq_ssl.io.atomic import atomic_path; "
+        "from fairseq_ssl.io.outputs import atomic_path; "
         f"opened = atomic_path(Path({str(tmp_path / 'out')!r})); "
         "opened.__enter__().write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -64,7 +69,7 @@ def test_another_process_is_rejected_by_each_kind_of_output(tmp_path: Path) -> N
     kinds = ("atomic_path", "atomic_folder")
     for kind in kinds:
         code = (
-            f"from fairseq_ssl.io.atomic import {kind} as writer; from pathlib import Path; "
+            f"from fairseq_ssl.io.outputs import {kind} as writer; from pathlib import Path; "
             f"writer(Path({str(tmp_path / 'out')!r})).__enter__()"
         )
         with atomic_folder(tmp_path / "out"):

@@ -13,7 +13,6 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.io import resumable
 from fairseq_ssl.io.executors import RayExecutor
 
 ray = pytest.importorskip("ray")
@@ -105,7 +104,7 @@ def test_back_translation_survives_a_lost_node(
 ) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(resumable, "PAUSE", 0.0)
+    monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)
     Path("model.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
     Path("mono").write_bytes((toy_text / "valid.words").read_bytes() * 40)
     base = ["back-translate", "mono", "--model", "model.pt", "--block", "1"]

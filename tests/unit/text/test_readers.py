@@ -32,9 +32,8 @@ REVIEWED = {
     # files of the package's own, written by the same process or an interrupted run
     "filters/filter_job.py": {"open_bytes"},
     "text/position_data.py": {"read_text"},
-    "io/resumable.py": {"open", "read_text"},
+    "io/outputs.py": {"open", "read_text"},
     # not text of users: devices, pictures, the page's parts, fairseq's source, ids, models
-    "io/atomic.py": {"open"},  # of os
     "cli/console.py": {"open"},  # of os
     "text/subwords/sentencepiece_model.py": {"open_bytes"},
     "plugin/installation.py": {"read_text"},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError, UsageError
-from fairseq_ssl.io import resumable
-from fairseq_ssl.io.resumable import ResumableFiles, complete, is_done, temporary_path
+from fairseq_ssl.io import outputs
+from fairseq_ssl.io.outputs import ResumableFiles, complete, is_done, temporary_path
 from fairseq_ssl.signature import Signature
 
 TASK = {"seed": 1, "shard": (1, 2)}
@@ -78,14 +78,14 @@ def test_lost_bytes_and_broken_notes_are_told(paths: list[Path]) -> None:
     temporary_path(paths[1]).write_bytes(b"")
     with pytest.raises(DataError, match=r"b\.tmp has lost its end"):
         ResumableFiles(paths, TASK, afresh=False)
-    resumable.journal(paths[0]).write_text("{")
+    outputs.journal(paths[0]).write_text("{")
     with pytest.raises(DataError, match=r"a\.progress cannot be read"):
         ResumableFiles(paths, TASK, afresh=False)
 
 
 def test_two_runs_do_not_write_the_same_file(paths: list[Path]) -> None:
     second = (
-        "from pathlib import Path; from fairseq_ssl.io.resumable import ResumableFiles; "
+        "from pathlib import Path; from fairseq_ssl.io.outputs import ResumableFiles; "
         f"ResumableFiles([Path({str(paths[0])!r})], {{}}, afresh=True)"
     )
     with ResumableFiles(paths, TASK, afresh=False):
@@ -95,7 +95,7 @@ def test_two_runs_do_not_write_the_same_file(paths: list[Path]) -> None:
 
 def test_a_run_killed_between_two_names_is_completed(paths: list[Path]) -> None:
     stopped(paths)
-    note = resumable.journal(paths[0])
+    note = outputs.journal(paths[0])
     note.write_text(json.dumps({**json.loads(note.read_text()), "finished": True}))
     temporary_path(paths[1]).replace(paths[1])
     complete(paths)
