@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import re
 from collections.abc import Iterator
 
-from fairseq_ssl.cli.main import VERBS, Parser
+from fairseq_ssl.cli.main import VERBS, load_verb, verb_parser
 
 USAGE_WIDTH = 88
 GUIDES = {
@@ -79,25 +78,21 @@ def page_name(verb: str) -> str:
 def index_page() -> str:
     """Return the list of commands."""
     rows = ["| command | description |", "| --- | --- |"]
-    for verb in VERBS:
-        summary = escape(importlib.import_module(VERBS[verb]).SUMMARY)
-        rows.append(f"| [`fairseq-ssl {verb}`]({page_name(verb)}) | {summary} |")
+    for verb, summary in VERBS.items():
+        rows.append(f"| [`fairseq-ssl {verb}`]({page_name(verb)}) | {escape(summary)} |")
     return INTRODUCTION + "\n".join(rows) + "\n" + CONVENTIONS
 
 
 def verb_page(verb: str) -> str:
     """Return the page of a verb, with a section for each step."""
-    module = importlib.import_module(VERBS[verb])
-    parser = Parser(prog=f"fairseq-ssl {verb}", description=module.SUMMARY)
-    module.add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parts = [f"# fairseq-ssl {verb}", sentence(module.SUMMARY), usage(parser)]
+    parser = verb_parser(verb)
+    parts = [f"# fairseq-ssl {verb}", sentence(VERBS[verb]), usage(parser)]
     steps = list(steps_of(parser))
     if steps:
         parts.append(table_of_steps(parser, steps))
     else:
         parts += options(parser, is_page=True)
-    parts.append(f"## Examples\n\n```bash\n{dedent(module.EXAMPLES)}\n```")
+    parts.append(f"## Examples\n\n```bash\n{dedent(load_verb(verb).EXAMPLES)}\n```")
     for name, summary, step in steps:
         parts += [f"## fairseq-ssl {verb} {name}", sentence(summary), usage(step)]
         parts += options(step, is_page=False)

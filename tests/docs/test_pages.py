@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import re
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.cli.main import VERBS, Parser
+from fairseq_ssl.cli.main import VERBS, verb_parser
 from tests.conftest import ROOT
 from tests.docs.page_blocks import (
     NEEDS,
@@ -132,8 +131,7 @@ def fault_of_verb(words: list[str]) -> str:
     name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in VERBS), "")
     if not name:
         return f"no verb {' '.join(words[:1])}"
-    parser = Parser()
-    importlib.import_module(VERBS[name]).add_arguments(parser)
+    parser = verb_parser(name)
     rest = words[len(name.split()) :]
     printed = io.StringIO()
     try:
