@@ -36,11 +36,10 @@ def add_predict(steps: Steps) -> None:
     label.add_argument(
         "--split", default="unlabeled", help="split of the data folder (default: %(default)s)"
     )
-    label.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="label the I-th of N parts of the lines, I from 1, and write SPLIT.I-of-N.npy; a "
-        "teacher's folder may consist of such parts",
+    options.add_shard(
+        label,
+        "label the I-th of N parts of the lines, I from 1, and write SPLIT.I-of-N.npy; a teacher's "
+        "folder may consist of such parts (default: 1/1)",
     )
     options.add_overwrite(label)
     predict = steps.add(

@@ -94,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(words)
         finally:
             flush_stdout()
+    except SystemExit as ended:  # by argparse
+        return int(ended.code or 0)
     except KeyboardInterrupt:
         return 130
     except OSError as error:

@@ -139,14 +139,13 @@ def test_several_splits_are_pooled(
     ("words", "message", "code"),
     [
         (["token-wins", "DATA", *TOKENS, "-c", "a=CKPT"], "Expected 2 names", 2),
-        (["token-wins", "DATA", "-c", "CKPT", "-c", "b=CKPT"], "is not NAME=PATH", 2),
         (
             ["token-wins", "DATA", "--ranks", "5,3", "-c", "a=CKPT", "-c", "b=CKPT"],
             "Expected increasing numbers",
             2,
         ),
         (
-            ["token-wins", "DATA", "-c", "a=CKPT", "-c", "b=CKPT", "-c", "b=CKPT"],
+            ["token-wins", "DATA", "-c", "a=CKPT", "-c", "b=CKPT", "-c", "b=other.pt"],
             "equally many of each name",
             2,
         ),

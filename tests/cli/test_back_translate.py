@@ -218,8 +218,8 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         ((*CTRANSLATE2, "--noisy-beam-beta", "6"), 2, "--noisy-beam-beta needs the engine fairseq"),
         (("--beam", "2", "--nbest", "3"), 2, "--nbest is 3, more than --beam"),
         (("--sampling-topk", "3"), 2, "--sampling-topk needs --sampling"),
-        (("--block", "0"), 2, "--block is 0; expected 1 to 1048576"),
-        (("--seed", "-1"), 2, "--seed is -1. Expected 0 or more"),
+        (("--block", "0"), 2, "--block: 0 is out of range. Expected 1 to 1048576"),
+        (("--seed", "-1"), 2, "--seed: -1 is out of range. Expected 0 or more"),
         (("--sampling", "--temperature", "nan"), 2, "--temperature is nan. Expected 0.01 to 100"),
         (("--lenpen", "1e30"), 2, "--lenpen is 1e+30. Expected -20 to 20"),
         (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0. Expected 0 to 1000"),
@@ -238,7 +238,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         (("-s", "en"), 1, "dict.en.txt does not exist"),
         (("--device", "cuda"), 2, "no CUDA device"),
         (("--source-output", "mono"), 2, "must be different files"),
-        (("--shard", "4/3"), 2, "expected I/N"),
+        (("--shard", "4/3"), 2, "is not I/N"),
     ],
 )
 def test_wrong_input_is_told(

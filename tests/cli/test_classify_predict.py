@@ -143,7 +143,7 @@ def test_a_windows_weight_is_what_the_lead_loses_without_it() -> None:
 @pytest.mark.parametrize(
     ("step", "model", "words", "code", "told"),
     [
-        ("label", "expert", ("--shard", "4/3"), 2, "--shard is '4/3'; expected I/N"),
+        ("label", "expert", ("--shard", "4/3"), 2, "--shard: '4/3' is not I/N"),
         ("label", "expert", ("--split", "nowhere"), 1, "nowhere.idx is missing"),
         ("label", "imitators", (), 1, "is not a text classifier"),
         ("predict", "expert", ("--windows", "2"), 2, "--windows needs a model with imitators"),

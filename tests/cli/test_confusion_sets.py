@@ -134,7 +134,7 @@ def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
         (["{text}", "--counts", "{text}"], 2, "Expected either text files"),
         (["{text}", "--max-candidates", "0"], 2, "Expected 1 or more"),
         (["{text}", "--min-count", "0"], 2, "Expected 1 or more"),
-        (["{text}", "--jobs", "-1"], 2, "--jobs is -1; expected 1 to 1000"),
+        (["{text}", "--jobs", "-1"], 2, "--jobs: -1 is out of range. Expected 1 to 1000"),
         (["{text}", "--oov"], 2, "need --checker aspell"),
         (["{text}", "--lang", "de"], 2, "need --checker aspell"),
         (["{text}", "--min-count", "99"], 1, "no word of two letters or more with a count of 99"),

@@ -314,7 +314,7 @@ def test_nothing_may_be_left(text: None) -> None:
         (
             ["en", "--filter", "clean", "--examples", "-1", "-o", "x"],
             2,
-            "--examples is -1. Expected 0",
+            "--examples: -1 is out of range. Expected 0 or more",
         ),
         (
             ["en", "--filter", "clean", "--memory", "1G", "-o", "x"],
@@ -371,8 +371,7 @@ def test_wrong_input(
 
 @pytest.mark.parametrize("words", [[], ["--filter", "clean", "--config", "x"]])
 def test_filters_come_from_one_place(text: None, words: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        filtered("en", *words)
+    assert filtered("en", *words) == 2
 
 
 def test_a_full_disk_is_told_and_the_run_goes_on(text: None) -> None:
@@ -402,8 +401,7 @@ def test_lines_with_nothing_wrong_keep_their_bytes(
 
 
 def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        filtered("--help")
+    assert filtered("--help") == 0
     shown = capsys.readouterr().out
     for words in ("clean ", "ratio=3.0", "langid ", "by=pair", "source-unit=tokens", "--memory"):
         assert words in shown

@@ -215,13 +215,13 @@ def test_bad_lines_are_told_or_skipped(
         (["clean", "--method", "direct:keep=0.9"], 2, "a sum of 1 or less"),
         (["clean", "--method", "spell"], 2, "fairseq-ssl confusion-sets"),
         (["clean", "--method", "spelling", "--seed", "-1"], 2, "Expected 0 or more"),
-        (["clean", "--method", "spelling", "--jobs", "0"], 2, "expected 1 to 1000"),
+        (["clean", "--method", "spelling", "--jobs", "0"], 2, "Expected 1 to 1000"),
         (["clean", "--method", "spelling", "--shard", "4/3", "-o", "x"], 2, "I from 1 to N"),
         (["clean", "--method", "spelling", "--shard", "1/3"], 2, "--shard needs an -o file"),
         (["x.gz", "--method", "spelling", "--shard", "1/3", "-o", "x"], 2, "not compressed"),
         (["clean", "--method", "spelling", "-o", "clean"], 2, "must be different files"),
         (["clean", "--method", "spelling", "--changed-positions", "x"], 2, "need an -o file"),
-        (["clean", "--method", "spelling", "--address", "x"], 2, "goes with --engine ray"),
+        (["clean", "--method", "spelling", "--address", "x"], 2, "--address needs --engine ray"),
         (["clean", "--method", "spelling", "--engine", "ray", "--jobs", "2"], 2, "Ray uses all"),
         (["gone", "--method", "spelling", "-o", "x"], 1, "gone does not exist"),
         (["empty", "--method", "spelling", "-o", "x"], 1, "empty is empty"),
@@ -296,8 +296,7 @@ def test_stdin_needs_counts_for_noise_that_draws_words(
 
 
 def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        noise("--help")
+    assert noise("--help") == 0
     shown = capsys.readouterr().out
     for words in (
         "direct ",

@@ -295,7 +295,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["merge", "x={}/l", "x={}/l"], 2, "Two lists have the name 'x'"),
         (["merge", "x={}/l", "--right-to-left", "y"], 2, "--right-to-left y is not a list"),
         (["merge", "={}/l"], 2, "is not NAME=LIST"),
-        (["merge", "{}/l", "-o", "{}/l"], 2, "is read from"),
+        (["merge", "{}/l", "-o", "{}/l"], 2, "is an input"),
         (["merge", "{}/empty"], 1, "empty is empty"),
         (["merge", "{}/ref"], 1, "ref is not an n-best list"),
         (["merge", "{}/l", "{}/gap"], 1, "Sentence 1 is not in gap"),
@@ -322,7 +322,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["tune", "{}/l", "--reference", "{}/ref", "--folds", "1"], 2, "--folds is 1"),
         (["tune", "{}/l", "--reference", "{}/ref", "--step", "0.3"], 2, "--step is 0.3"),
         (["tune", "{}/l", "--reference", "{}/ref", "--step", "0"], 2, "--step is 0.0"),
-        (["tune", "{}/l", "--reference", "{}/ref", "--jobs", "0"], 2, "--jobs is 0"),
+        (["tune", "{}/l", "--reference", "{}/ref", "--jobs", "0"], 2, "--jobs: 0 is out of range"),
         (["tune", "{}/l", "--reference", "{}/ref", "--tokenize", "moses"], 2, "no tokenizer"),
         (
             ["tune", "{}/l", "--reference", "{}/ref", "--metric", "chrf", "--tokenize", "zh"],

@@ -129,7 +129,7 @@ def test_wrong_options(
 
 def test_wrong_files(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(capsys, 2, "subwords", "encode", tmp_path / "bpe", "--tags", "<BT>", text)
-    assert "among the tags, is a file" in message
+    assert "is a file. Name files before --tags" in message
     message = refused(capsys, 1, "subwords", "encode", tmp_path / "bpe", text)
     assert "nor does bpe.model or bpe.codes" in message
     (tmp_path / "bad").write_bytes(b"a\n\xff\n")

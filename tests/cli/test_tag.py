@@ -77,4 +77,4 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "--output goes with FILE" in message
     message = refused(capsys, 1, "tag", "<BT>", "--dictionary", file)
     assert "dict.txt:1 is 'no count'" in message
-    assert "is read from" in refused(capsys, 2, "tag", "<BT>", file, "-o", file)
+    assert "is an input" in refused(capsys, 2, "tag", "<BT>", file, "-o", file)

@@ -50,7 +50,7 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     file.write_text("a\n", encoding="utf-8")
     words = ("tokenize", file, "--moses", "en")
     assert "--moses" in refused(capsys, 2, "tokenize", file)
-    assert "--jobs is 0" in refused(capsys, 2, *words, "--jobs", "0")
-    assert "is read from" in refused(capsys, 2, *words, "-o", file)
+    assert "--jobs: 0 is out of range" in refused(capsys, 2, *words, "--jobs", "0")
+    assert "is an input" in refused(capsys, 2, *words, "-o", file)
     assert "does not exist" in refused(capsys, 1, "tokenize", tmp_path / "x", "--moses", "en")
     assert file.read_text(encoding="utf-8") == "a\n"

@@ -61,7 +61,7 @@ def test_wrong_words(
     assert not (tmp_path / "new").exists()
     given(monkeypatch, "a\n")
     assert "heads:1 is 'The'" in refused(capsys, 1, "truecase", "apply", tmp_path / "heads")
-    assert "is read from" in refused(capsys, 2, "truecase", "train", model, "-o", model)
+    assert "is an input" in refused(capsys, 2, "truecase", "train", model, "-o", model)
 
 
 def test_debug_goes_after_a_step(
