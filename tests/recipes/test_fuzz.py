@@ -8,7 +8,7 @@ import sys
 from fairseq_ssl.cli.main import VERBS
 from tests.conftest import ROOT, environment
 
-WITHOUT_FILES = {"papers", "doctor", "user-dir"}
+WITHOUT_FILES = {"completion", "papers", "doctor", "user-dir"}
 SCRIPT = ROOT / "scripts/fuzz/fuzz.py"
 
 

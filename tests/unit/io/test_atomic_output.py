@@ -24,6 +24,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from fairseq_ssl.errors import UsageError
+from fairseq_ssl.io.outputs import atomic_lines
 
 output, text = Path(sys.argv[1]), sys.argv[2]
 for _ in range(40):
