@@ -1,4 +1,4 @@
-"""Print a table of BLEU, mean and deviation over the seeds, as Markdown."""
+"""Print a table of BLEU, mean and standard deviation over seeds, as Markdown."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairseq_ssl.metrics.metric import cell
 PARTS = ("valid", "test")
 
 Scores = dict[tuple[str, str], list[float]]
-"""By row and part."""
+"""BLEU of each seed, by row and part."""
 
 
 def collect(runs: Path) -> tuple[Scores, set[str]]:
-    """Read RUNS/ROW.SEED/SET.bleu.json; a seed's score is the mean over its sets of a part."""
+    """Read RUNS/ROW.SEED/SET.bleu.json. The score of a seed is the mean over the sets of a part."""
     scores: Scores = defaultdict(list)
     signatures = set()
     for run in sorted(runs.iterdir()):
@@ -31,15 +31,24 @@ def collect(runs: Path) -> tuple[Scores, set[str]]:
 
 
 def main() -> None:
-    """Print a row for each kind of run that has a score, ours or published, and the signature."""
+    """Print a row for each kind of run with our or published scores, and the signature."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("runs", type=Path, help="WORK/runs")
-    parser.add_argument("--heads", nargs="+", required=True, help="of the columns that name a row")
+    parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs")
     parser.add_argument(
-        "--rows", nargs="+", required=True, help="in their order; a column's part ends at a dot"
+        "--heads", nargs="+", required=True, help="headers of the columns with the name of a row"
     )
     parser.add_argument(
-        "--published", nargs="+", default=[], metavar="ROW=BLEU", help="of others, on test"
+        "--rows",
+        nargs="+",
+        required=True,
+        help="names of the rows in order, with dots between columns",
+    )
+    parser.add_argument(
+        "--published",
+        nargs="+",
+        default=[],
+        metavar="ROW=BLEU",
+        help="published BLEU on the test set, by row",
     )
     args = parser.parse_args()
     scores, signatures = collect(args.runs)
@@ -51,7 +60,7 @@ def main() -> None:
         if set(shown) != {"not run"} or row in published:
             shown += [published.get(row, "")] * bool(published)
             print(f"| {' | '.join([*row.split('.'), *shown])} |")
-    print(f"\nmean ± sample deviation (seeds); {', '.join(sorted(signatures))}")
+    print(f"\nmean ± sample standard deviation (seeds); {', '.join(sorted(signatures))}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Records of what the targets of a recipe were built from, for `build` in recipe.sh.
+"""Records of the commands and inputs of a recipe's targets, for `build` in recipe.sh.
 
 The record of a target is the JSON file WORK/records/TARGET.json. It holds the commands that build
-the target, as a dry run prints them, the settings of the recipe, and fingerprints of the input
-files that the commands name. A target is reused only where all of these are the same as today.
+the target, as printed by a dry run, the settings of the recipe, and fingerprints of the input files
+that the commands name. A target is reused only if all of these are unchanged.
 
-    build_record.py check TARGET    exit 0: reuse the target; 3: build it; 2: something differs
-    build_record.py finish TARGET   the target is complete
+    build_record.py check TARGET    exit with 0: reuse the target; 3: build it; 2: it has changed
+    build_record.py finish TARGET   mark the target as complete
 
-Standard input holds the settings and then the commands: items NAME=VALUE, each ended by a NUL
-byte, then the lines of the dry run.
+Standard input has the settings as items NAME=VALUE, each terminated by a NUL byte, then the lines
+of the dry run.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ REUSE, DIFFERS, BUILD = 0, 2, 3
 OUTPUTS = frozenset(
     {">", "-o", "--output", "--destdir", "--save-dir", "--source-output", "--scores"}
 )
-"""Options whose values are written, not read."""
+"""Options that name outputs."""
 
 RESOURCES = frozenset({"--workers", "--num-workers", "--jobs", "--shard", "--distributed-port"})
-"""Options with one value that spread the work and never change the result."""
+"""Options of parallelism, with one value each, which do not change the result."""
 
 SAMPLES, SAMPLE_BYTES = 64, 1 << 20
-"""A file larger than all samples together is hashed by samples, a smaller one as a whole."""
+"""Number and size of hashed samples. Files smaller than all samples are hashed completely."""
 
 Commands = list[list[str]]
 
 
 @dataclass
 class Record:
-    """What a target was built from."""
+    """Commands, settings and inputs of a target."""
 
     step: str
     finished: bool
@@ -53,19 +53,19 @@ class Record:
 
     @property
     def words(self) -> list[str]:
-        """All words of all commands."""
+        """The words of all commands, concatenated."""
         return [word for command in self.commands for word in command]
 
     def used_settings(self, own: str, others: str) -> dict[str, str]:
         """Return the settings whose values occur in the commands.
 
-        Two settings may have one value, and one or two characters may occur by chance. So a
-        setting is not used where other scripts name it and the `own` ones do not, and a short value
-        has to be named.
+        Two settings may have the same value, and a value of one or two characters may occur by
+        chance. So a setting counts as unused if only `others` name it, and a short value counts
+        only if `own` names its setting.
 
         Args:
-            own: text of the step's script and of what it may source, without settings.sh
-            others: text of the other steps' scripts
+            own: text of the step's script and of its helpers, without settings.sh
+            others: text of the scripts of the other steps
         """
         text = " ".join(self.words)
         used = {}
@@ -81,10 +81,10 @@ class Record:
 
 
 class Recipe:
-    """The settings of a recipe, and the records in its WORK."""
+    """The settings of a recipe and the records in its WORK."""
 
     def __init__(self, settings: dict[str, str]) -> None:
-        """Paths below WORK, DATA_DIR, HERE and USER_DIR are stored with the name of the folder."""
+        """Split the settings into options, folders and values."""
         self.step = settings.pop("STEP")
         self.force = bool(settings.pop("FORCE", ""))
         choices = settings.pop("CHOICES", "").split()
@@ -104,18 +104,18 @@ class Recipe:
         }
 
     def shorten(self, text: str) -> str:
-        """Write names in the place of folders: a copy of WORK or DATA_DIR is not a change."""
+        """Replace folders by their names, so that moving WORK or DATA_DIR is not a change."""
         for folder in sorted(self.names, key=len, reverse=True):
             text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w.-])", self.names[folder], text)
         return text
 
     def path(self, name: str) -> Path:
-        """Return the file that a stored path stands for."""
+        """Return the file of a stored path."""
         first, _, rest = name.partition("/")
         return self.folders[first] / rest if first in self.folders else Path(name)
 
     def scripts(self, step: str) -> tuple[str, str]:
-        """Return the text of a step's script and its helpers, and that of the other steps."""
+        """Return the text of a step's script with its helpers, and of the other steps."""
         own, others = "", ""
         for script in [*self.path("$HERE").glob("*.sh"), *Path(__file__).parent.glob("*.sh")]:
             if script.name == step or not script.name[0].isdigit():
@@ -125,11 +125,11 @@ class Recipe:
         return own, others
 
     def record_path(self, target: str) -> Path:
-        """Return the file of a target's record."""
+        """Return the path of the record of a target."""
         return self.path(f"$WORK/records/{target.removeprefix('$WORK/')}.json")
 
     def read(self, target: str) -> Record | None:
-        """Return the record of a target, or None where it has none."""
+        """Return the record of a target, or None if it does not exist."""
         path = self.record_path(target)
         try:
             return Record(**json.loads(path.read_text("utf-8")))
@@ -140,7 +140,7 @@ class Recipe:
             sys.exit(DIFFERS)
 
     def write(self, target: str, record: Record) -> None:
-        """Write a record in one move: jobs of an array may write it at the same time."""
+        """Write a record atomically: jobs of an array may write it at the same time."""
         path = self.record_path(target)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")
@@ -148,7 +148,7 @@ class Recipe:
         temporary.replace(path)
 
     def owner(self, name: str) -> str | None:
-        """Return the target that a stored path is, or is part of."""
+        """Return the target that is, or contains, a stored path."""
         while name.startswith("$WORK/"):
             if self.record_path(name).exists():
                 return name
@@ -156,7 +156,7 @@ class Recipe:
         return None
 
     def fingerprint(self, name: str) -> str | None:
-        """Return the state of an input: the record of a target, the contents of other files."""
+        """Return a hash of an input: of the record of a target, or of the content of a file."""
         target = self.owner(name)
         record = self.read(target) if target else None
         if record is not None:
@@ -167,11 +167,12 @@ class Recipe:
         return _file_digest(path) if path.is_file() else None
 
     def inputs(self, target: str, commands: Commands) -> dict[str, str]:
-        """Return the fingerprints of the targets and files that commands name, without the code."""
+        """Return the fingerprints of targets and files in the commands, except code."""
         outside = (f"{target}/", "$HERE/", "$USER_DIR")
         written = {target, *(name for words in commands for name in _outputs(words))}
         names = {name for words in commands for name in self._files(words, written)}
-        # Without the folders around the target, but with their files, such as the decoded model.
+        # Parent folders of the target are not inputs, but other files in them are, such as the
+        # model.
         read = {
             self.owner(name) or name
             for name in names
@@ -181,9 +182,9 @@ class Recipe:
         return {name: value for name, value in found.items() if value}
 
     def _files(self, words: list[str], written: set[str]) -> Iterator[str]:
-        """Yield each word, or part of one, that is a file, a folder or a prefix of files.
+        """Yield words, and parts of words, that are a file, a folder or a prefix of files.
 
-        What is `written` is no prefix: runs/a would stand for runs/a.b too.
+        Paths in `written` are not prefixes: runs/a would include runs/a.b.
         """
         folders = [word for word in words if "/" in word and self.path(word).is_dir()]
         for word in words:
@@ -191,7 +192,7 @@ class Recipe:
                 if "/" not in part or part in written:
                     continue
                 places = [part]
-                if part.startswith("../"):  # splits that fairseq reads beside its data folder
+                if part.startswith("../"):  # splits relative to fairseq's data folder
                     places = [os.path.normpath(f"{folder}/{part}") for folder in folders]
                 for place in places:
                     path = self.path(place)
@@ -203,7 +204,7 @@ class Recipe:
 
 
 def check(recipe: Recipe, target: str, dry_run: str) -> int:
-    """Compare a target with its record; begin a new record where the target is to be built."""
+    """Compare a target with its record. Write a new record if the target must be built."""
     commands = parse_commands(dry_run, recipe)
     inputs = recipe.inputs(target, commands)
     today = Record(recipe.step, False, commands, recipe.settings, inputs)
@@ -226,7 +227,7 @@ def check(recipe: Recipe, target: str, dry_run: str) -> int:
 
 
 def finish(recipe: Recipe, target: str) -> None:
-    """Note that a target is complete. A file that changed meanwhile was an output."""
+    """Mark a target as complete. Inputs that have changed since `check` were outputs."""
     record = recipe.read(target)
     assert record is not None, target
     record.inputs = {
@@ -237,13 +238,13 @@ def finish(recipe: Recipe, target: str) -> None:
 
 
 def parse_commands(dry_run: str, recipe: Recipe) -> Commands:
-    """Return the words of each command, without those that never change the result."""
+    """Return the words of each command, without options that do not change the result."""
     lines = [line for line in dry_run.splitlines() if line and not line.startswith("#")]
     return [_without_resources(shlex.split(recipe.shorten(line))) for line in lines]
 
 
 def _without_resources(words: list[str]) -> list[str]:
-    """Drop options of resources, and count the update frequency of all GPUs together."""
+    """Remove options of parallelism, and multiply the update frequency by the number of GPUs."""
     kept: list[str] = []
     gpus, rest = "1", iter(words)
     for word in rest:
@@ -260,7 +261,7 @@ def _without_resources(words: list[str]) -> list[str]:
 
 
 def _outputs(words: list[str]) -> Iterator[str]:
-    """Yield the paths that a command writes."""
+    """Yield the output paths of a command."""
     writes = False
     for word in words:
         if word in OUTPUTS or word.startswith("-"):
@@ -270,7 +271,7 @@ def _outputs(words: list[str]) -> Iterator[str]:
 
 
 def _changes(recipe: Recipe, record: Record, today: Record) -> Iterator[str]:
-    """Yield what differs between a record and today: settings, commands, inputs."""
+    """Yield the differences between two records: settings, commands, inputs."""
     if record.commands != today.commands:
         changed = set(record.words) ^ set(today.words)
         names = {**record.settings, **today.settings}
@@ -292,7 +293,7 @@ def _changes(recipe: Recipe, record: Record, today: Record) -> Iterator[str]:
 
 
 def _changed_words(before: list[str], now: list[str], most: int = 3) -> list[str]:
-    """Return the first words that differ, each with the option before it."""
+    """Return the first differing words, each with the option before it."""
     lines = []
     for kind, i, j, k, end in difflib.SequenceMatcher(None, before, now, False).get_opcodes():
         if kind != "equal":
@@ -303,7 +304,7 @@ def _changed_words(before: list[str], now: list[str], most: int = 3) -> list[str
 
 
 def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
-    """Yield the settings of today that the targets behind some inputs were not built with."""
+    """Yield current settings that differ from those of the targets that the inputs depend on."""
     seen: set[str | None] = {None}
     waiting = list(inputs)
     while waiting:
@@ -315,7 +316,7 @@ def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
         waiting += record.inputs
         own, others = recipe.scripts(record.step)
         for name, value in record.used_settings(own, others).items():
-            # A variable of the other step alone is no setting, unless it is one without a default.
+            # A variable that only that step sets is not a setting, unless it has no default.
             is_optional = re.search(rf"\$\{{{name}:?[-+]", own)
             now = recipe.settings.get(name, "" if is_optional else value)
             if now != value:
@@ -323,13 +324,13 @@ def _stale(recipe: Recipe, inputs: Iterable[str]) -> Iterator[str]:
 
 
 def _stop(problem: str, lines: list[str]) -> int:
-    advice = "Use another WORK, or FORCE=1 to build again, in the order of the steps."
+    advice = "Set another WORK, or set FORCE=1 and run the steps again in order."
     _report("\n".join([problem, *(f"  {line}" for line in lines), advice]))
     return DIFFERS
 
 
 def _report(text: str) -> None:
-    """Write lines in one call, so that those of parallel jobs do not mix."""
+    """Write lines in one call, so that lines of parallel jobs are not interleaved."""
     sys.stderr.write(f"{text}\n")
 
 
@@ -338,7 +339,7 @@ def _digest(text: str) -> str:
 
 
 def _folder_digest(path: Path, most: int = 100) -> str:
-    """Hash the names of all files, and their contents, or only their sizes in a large folder."""
+    """Hash the names and contents of all files, or names and sizes for more than `most` files."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
     few = len(files) <= most
     states = (_file_digest(file) if few else file.stat().st_size for file in files)
@@ -364,7 +365,7 @@ def _literal(name: str) -> str:
 
 
 def main() -> int:
-    """Check or finish one target."""
+    """Run the action on a target. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["check", "finish"])
     parser.add_argument("target")

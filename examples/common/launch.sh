@@ -1,31 +1,31 @@
 # shellcheck shell=bash
-# Start fairseq-train on whatever there is: one process, all GPUs of a node, several nodes,
-# or several processes on a CPU. To be sourced.
+# Start fairseq-train in one process, on all GPUs of a node, on several nodes, or in several processes
+# on a CPU. To be sourced.
 #
-#   launch_train ARGUMENTS...      the arguments of fairseq-train
-#   gpus NUMBER                    sets GPUS, where it is not given, to the paper's number; and LAUNCH
-#   divided BATCH SETTING...       the paper's batch through the product of these settings, for
-#                                  --update-freq; an error where that is no whole number
+#   launch_train ARGUMENTS...      run fairseq-train with these arguments
+#   gpus NUMBER                    set unset GPUS to the number in the paper, and unset LAUNCH
+#   divided BATCH SETTING...       print the paper's batch size divided by the product of these settings,
+#                                  for --update-freq; an error if the result is not an integer
 #
-# GPUS        how many on all nodes together               (default: as many as the paper took)
-# LAUNCH      single    one process, on the first GPU or the CPU      (default, unless GPUS > 1)
-#             node      all GPUs of this machine, or GPUS; fairseq starts a process for each
-#             cpu       PROCESSES processes on this machine's CPU, with gloo
-#             torchrun  this node's part of NODES nodes; run it on each of them with its
-#                       NODE_RANK, and MASTER_ADDR and MASTER_PORT of the first
-#             slurm     inside sbatch or salloc, one task a node; fairseq reads Slurm's variables
-# PROCESSES   processes on this node, with cpu and torchrun          (default: 2, or the GPUs)
-# DRY_RUN=1   print the command instead of running it
+# GPUS        number of GPUs on all nodes                  (default: the number in the paper)
+# LAUNCH      single    one process, on the first GPU or the CPU      (default if GPUS is 1)
+#             node      GPUS, or all GPUs of this machine, one process each (default if GPUS > 1)
+#             cpu       PROCESSES processes on the CPU of this machine, with gloo
+#             torchrun  one of NODES nodes: run it on each node with its NODE_RANK, and with the
+#                       MASTER_ADDR and MASTER_PORT of the first node
+#             slurm     inside sbatch or salloc, one task per node; fairseq reads Slurm's variables
+# PROCESSES   processes on this node, for cpu and torchrun  (default: 2 for cpu, or one per GPU)
+# DRY_RUN=1   print the command and do not run it
 
 gpus() {
   if [[ "${LAUNCH:-}" == single ]]; then GPUS="${GPUS:-1}"; else GPUS="${GPUS:-$1}"; fi
   if [[ ! "$GPUS" =~ ^[1-9][0-9]{0,3}$ ]]; then
-    echo "GPUS is '$GPUS'; expected a number from 1 on." >&2
+    echo "GPUS is '$GPUS'. Expected a number, 1 or more." >&2
     exit 2
   fi
   if ((GPUS == 1)); then LAUNCH="${LAUNCH:-single}"; else LAUNCH="${LAUNCH:-node}"; fi
   if [[ "$LAUNCH" == single ]] && ((GPUS > 1)); then
-    echo "GPUS is $GPUS, but LAUNCH=single takes one; expected another LAUNCH, or GPUS=1." >&2
+    echo "GPUS is $GPUS, but LAUNCH=single uses one GPU. Set another LAUNCH, or GPUS=1." >&2
     exit 2
   fi
 }
@@ -37,14 +37,14 @@ divided() {
     given+=("$setting=${!setting}")
   done
   if ((parts < 1 || $1 % parts)); then
-    echo "${given[*]}: a batch of $1 cannot be divided by $parts." >&2
+    echo "${given[*]}: a batch size of $1 is not divisible by $parts." >&2
     return 2
   fi
   echo "$(($1 / parts))"
 }
 
 launch_train() {
-  if [[ -n "${RECORDING:-}" ]]; then # for `build`: how it is started does not matter
+  if [[ -n "${RECORDING:-}" ]]; then # for `build`: the launcher does not affect the result
     _print_command fairseq-train "$@" --distributed-world-size "$(_world_size)"
     return
   fi
@@ -74,7 +74,7 @@ launch_train() {
         --distributed-port "${MASTER_PORT:-29500}"
       ;;
     *)
-      echo "LAUNCH is '${LAUNCH}'; expected single, node, cpu, torchrun or slurm." >&2
+      echo "LAUNCH is '${LAUNCH}'. Expected single, node, cpu, torchrun or slurm." >&2
       return 2
       ;;
   esac
@@ -89,10 +89,10 @@ _world_size() {
   esac
 }
 
-# What torchrun starts as each process. fairseq would derive the device from torchrun's
-# variables by dividing through the number of GPUs, which may be zero: so it is told all.
+# Print the command of each torchrun process. The distributed options are explicit, because fairseq
+# would derive the device from a division by the number of GPUs, which may be zero.
 _one_rank() {
-  # shellcheck disable=SC2016  # for the process to expand
+  # shellcheck disable=SC2016  # expanded by the process
   echo 'exec fairseq-train "$@" --distributed-world-size "$WORLD_SIZE" --distributed-rank "$RANK" \
     --device-id "$LOCAL_RANK" --distributed-init-method env:// --distributed-no-spawn'
 }

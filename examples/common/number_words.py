@@ -1,11 +1,11 @@
-"""Make a toy parallel corpus: spoken lists of numbers, and the same in digits.
+"""Generate a toy parallel corpus: lists of numbers in words, and in digits.
 
     well thirty-two and er seven nineteen    ->    32 7 19
 
-The numbers of a line differ, so that each can be found again by its content; words of
-hesitation stand between them, so that the n-th word is seldom the n-th number. A model that
-knows a word only by its distance from the start fails on lists longer than any it was
-trained on; one that goes on from the last number it wrote need not.
+The numbers of a line are distinct, so a model can find each one by its content. Hesitations between
+them shift the positions, so the n-th word is rarely the n-th number. A model that relies on
+absolute positions fails on lists longer than in training. A model that continues from the last
+number does not need them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HESITATION_RATE = 0.3
 
 
 def in_words(number: int) -> str:
-    """Return a number below 100 as one English word: ``thirty-two``."""
+    """Return a number below 100 as an English word, such as ``thirty-two``."""
     if number < len(UNITS):
         return UNITS[number]
     tens, units = divmod(number, 10)
@@ -35,7 +35,7 @@ def in_words(number: int) -> str:
 
 
 def spoken(numbers: list[int], generator: random.Random) -> str:
-    """Say the numbers, hesitating before some of them, and sometimes more than once."""
+    """Return the numbers in words, with one or more hesitations before some of them."""
     words = []
     for number in numbers:
         while generator.random() < HESITATION_RATE:
@@ -47,7 +47,7 @@ def spoken(numbers: list[int], generator: random.Random) -> str:
 def pairs(
     count: int, shortest: int, longest: int, numbers: int, seed: int
 ) -> Iterator[tuple[str, str]]:
-    """Draw `count` lists of different numbers below `numbers`, in words and in digits."""
+    """Draw `count` lists of distinct numbers below `numbers`, in words and in digits."""
     generator = random.Random(seed)
     for _ in range(count):
         drawn = generator.sample(range(numbers), generator.randint(shortest, longest))
@@ -55,27 +55,47 @@ def pairs(
 
 
 def write(folder: Path, split: str, lines: list[tuple[str, str]]) -> None:
-    """Write one split as ``SPLIT.words`` and ``SPLIT.digits``."""
+    """Write a split as ``SPLIT.words`` and ``SPLIT.digits``."""
     for language, texts in zip(("words", "digits"), zip(*lines, strict=True), strict=True):
         (folder / f"{split}.{language}").write_text("\n".join(texts) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    """Write train, valid and test; test holds as many lines of each length."""
+    """Write train, valid and test. The test set has equally many lines of each length."""
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").splitlines()[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("folder", type=Path, help="where to write the corpus")
+    parser.add_argument("folder", type=Path, help="folder for the corpus")
     parser.add_argument("--train-lines", type=int, default=10000, metavar="N")
     parser.add_argument("--valid-lines", type=int, default=200, metavar="N")
-    parser.add_argument("--test-lines", type=int, default=50, metavar="N", help="of each length")
     parser.add_argument(
-        "--trained-length", type=int, default=8, metavar="N", help="most numbers in train and valid"
+        "--test-lines",
+        type=int,
+        default=50,
+        metavar="N",
+        help="number of test lines of each length (default: %(default)s)",
     )
-    parser.add_argument("--longest", type=int, default=16, metavar="N", help="most numbers in test")
     parser.add_argument(
-        "--numbers", type=int, default=40, metavar="N", help="drawn from 0 to N - 1"
+        "--trained-length",
+        type=int,
+        default=8,
+        metavar="N",
+        help="max numbers of a line in train and valid (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--longest",
+        type=int,
+        default=16,
+        metavar="N",
+        help="max numbers of a line in test (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--numbers",
+        type=int,
+        default=40,
+        metavar="N",
+        help="numbers are below N (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

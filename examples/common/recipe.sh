@@ -1,37 +1,37 @@
 # shellcheck shell=bash
-# What every step of every recipe starts with: strict mode, the plug-in's path, and the few
-# words below. To be sourced.
+# Helpers for the steps of all recipes: strict mode, the plug-in's path and the functions below. To be
+# sourced.
 #
-#   expect NAME "A B" WORD... end with an error where a word of the setting NAME is not A or B
-#   data_dir WHAT FILE...     end with an error unless DATA_DIR is set, a folder with WHAT, and has FILEs
-#   prepared                  end with an error where a later step runs before there is a WORK
-#   headline TEXT             say what comes
-#   build TARGET COMMAND...   run COMMAND, a function too, which builds the file or folder TARGET in WORK;
-#                             reuse TARGET where it is complete and was built by the same commands from
-#                             the same inputs; stop, naming the setting, where it was built otherwise
-#   run COMMAND...            run it
-#   into FILE COMMAND...      run it; its stdout becomes FILE once it has ended well
-#   joined FILE               FILE of its parts FILE.I-of-N, where a Slurm array has made all of them
-#   quietly LOG COMMAND...    run it with all it says in LOG; its last lines are shown on failure
-#   spawn COMMAND...          run it beside others, at most JOBS at a time, each on a GPU of its own as
-#                             far as there are so many; a failure ends the step
-#   settle                    wait for all that was spawned
+#   expect NAME "A B" WORD... exit with an error if a word of the setting NAME is not A or B
+#   data_dir WHAT FILE...     exit with an error unless DATA_DIR is a folder with all FILEs
+#   prepared                  exit with an error if a step after the first runs without WORK
+#   headline TEXT             print a heading
+#   build TARGET COMMAND...   build the file or folder TARGET in WORK with COMMAND, which may be a function.
+#                             A complete TARGET is reused if its commands and inputs are unchanged. If
+#                             they have changed, the step exits with the names of the settings.
+#   run COMMAND...            run a command
+#   into FILE COMMAND...      run a command and write its stdout to FILE if it succeeds
+#   joined FILE               concatenate the parts FILE.I-of-N of a Slurm array, if all exist
+#   quietly LOG COMMAND...    run a command with its output in LOG; print the last lines on failure
+#   spawn COMMAND...          run a command in the background, at most JOBS at a time, on separate GPUs if
+#                             there are enough; a failure ends the step
+#   settle                    wait for all spawned commands
 #
-# DRY_RUN=1  print commands, one a line, instead of running them
-# FORCE=1    delete and build again what is there
-# CHOICES    names of the settings that only choose among targets, as SEEDS does; set by settings.sh
-# JOBS       how many trainings or decodings at a time                              (default: 1)
+# DRY_RUN=1  print the commands, one per line, and do not run them
+# FORCE=1    delete existing targets and build them again
+# CHOICES    names of settings that only select targets, such as SEEDS; set by settings.sh
+# JOBS       number of parallel trainings or decodings                              (default: 1)
 set -euo pipefail
 
 JOBS="${JOBS:-1}"
 if [[ ! "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]]; then
-  echo "JOBS is '$JOBS'; expected a number from 1 on." >&2
+  echo "JOBS is '$JOBS'. Expected a number, 1 or more." >&2
   exit 2
 fi
 [[ -n "${DRY_RUN:-}" ]] && JOBS=1
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 
-# In a dry run nothing needs to be installed, fairseq-ssl neither.
+# A dry run needs no installed packages, not even fairseq-ssl.
 if [[ -n "${DRY_RUN:-}" ]]; then USER_DIR=fairseq_ssl; else USER_DIR="$(fairseq-ssl user-dir)"; fi
 export USER_DIR
 COMMON_FOLDER="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -40,7 +40,7 @@ expect() {
   local word
   for word in "${@:3}"; do
     if [[ " $2 " != *" $word "* ]]; then
-      echo "$1 has '$word'; expected ${2// /, }." >&2
+      echo "$1 has '$word'. Expected ${2// /, }." >&2
       exit 2
     fi
   done
@@ -49,13 +49,13 @@ expect() {
 data_dir() {
   local file
   if [[ -z "${DATA_DIR:-}" ]]; then
-    echo "DATA_DIR is not set; expected a folder with $1." >&2
+    echo "DATA_DIR is not set. Expected a folder with $1." >&2
     exit 2
   fi
   [[ -z "${DRY_RUN:-}" ]] || return 0
   for file in "${@:2}"; do
     if [[ ! -e "$DATA_DIR/$file" ]]; then
-      echo "DATA_DIR: $DATA_DIR/$file is not there; expected a folder with $1." >&2
+      echo "DATA_DIR: $DATA_DIR/$file does not exist. Expected a folder with $1." >&2
       exit 2
     fi
   done
@@ -64,7 +64,7 @@ data_dir() {
 prepared() {
   local step="${0##*/}"
   if [[ "$step" == [2-9]_*.sh && -z "${DRY_RUN:-}" && ! -d "$WORK" ]]; then
-    echo "$step: there is no $WORK; run the steps before it first, with the same SCALE and WORK." >&2
+    echo "$step: $WORK does not exist. Run the previous steps first, with the same SCALE and WORK." >&2
     exit 2
   fi
 }
@@ -74,9 +74,9 @@ headline() {
   if [[ -n "${DRY_RUN:-}" ]]; then echo "# $*"; else printf '==> %s\n' "$*" >&2; fi
 }
 
-# What a target was built from is in WORK/records (build_record.py). A function is run twice: first
-# as in a dry run, for the commands in the record; so it must not change anything outside of run,
-# into, quietly and launch_train, and print the same commands before and after it has built TARGET.
+# WORK/records has the commands and inputs of each target (build_record.py). A function is run twice,
+# first in a dry run that lists its commands. So it must not change files except by run, into,
+# quietly and launch_train, and must print the same commands before and after TARGET is built.
 build() { # TARGET COMMAND...
   if [[ -n "${DRY_RUN:-}" ]]; then
     "${@:2}"
@@ -89,14 +89,14 @@ build() { # TARGET COMMAND...
   ((status == 3)) || exit "$status"
   [[ -z "${FORCE:-}" ]] || rm -rf "$1"
   mkdir -p "$(dirname "$1")"
-  "${@:2}" # not within a condition, where set -e would be off
+  "${@:2}" # not in a condition, which would disable set -e
   record finish "$1" </dev/null
 }
 
 in_dry_run() { # COMMAND...
-  # shellcheck disable=SC2034  # launch_train asks for RECORDING
+  # shellcheck disable=SC2034  # read by launch_train
   local DRY_RUN=1 FORCE='' RECORDING=1 JOBS=1
-  set -e # off in $(...)
+  set -e # disabled in $(...)
   "$@"
 }
 
@@ -109,8 +109,8 @@ record() { # check|finish TARGET
   } | python "$COMMON_FOLDER/build_record.py" "$@"
 }
 
-# The settings that SETTINGS_FILES name (all scripts of the recipe, unless a script sets it), NAME to
-# value, as they are before a step changes any for its own use.
+# Values by name of the settings in SETTINGS_FILES (default: all scripts of the recipe), before a step
+# changes them.
 declare -A SETTINGS=()
 keep_settings() {
   local name
@@ -142,17 +142,17 @@ into() {
     printf '%s> %q\n' "$(print_command "${@:2}" | tr -d '\n')" "$file"
     return
   fi
-  local aside="$file.$HOSTNAME.$BASHPID.tmp" # tasks of a Slurm array may make it at once
+  local temporary="$file.$HOSTNAME.$BASHPID.tmp" # tasks of a Slurm array may write the same file
   mkdir -p "$(dirname "$file")"
-  "${@:2}" >"$aside" || { rm -f "$aside"; return 1; } # said aloud, for where set -e is off
-  mv "$aside" "$file"
+  "${@:2}" >"$temporary" || { rm -f "$temporary"; return 1; } # explicit, since set -e may be disabled
+  mv "$temporary" "$file"
 }
 
 joined() {
   local parts=("$1".*-of-*[0-9])
   [[ -e "${parts[0]}" && ! -e "$1" ]] || return 0
   ((${#parts[@]} == 10#${parts[0]##*-of-})) || {
-    echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of $(basename "$1") are there." >&2
+    echo "$(dirname "$1"): found ${#parts[@]} of ${parts[0]##*-of-} parts of $(basename "$1")." >&2
     return 1
   }
   into "$1" cat "${parts[@]}"
@@ -167,7 +167,7 @@ quietly() {
   mkdir -p "$(dirname "$log")"
   if ! "${@:2}" >>"$log" 2>&1; then
     tail -n 5 "$log" >&2
-    echo "recipe: that failed; all of it is in $log" >&2
+    echo "recipe: the last command failed. Its full output is in $log" >&2
     return 1
   fi
 }
@@ -188,7 +188,7 @@ spawn() {
   fi
   SPAWNED[place]=$!
 }
-SPAWNED=() # the process in each of the JOBS places
+SPAWNED=() # process ids by slot, from 0 to JOBS - 1
 
 all_gpus() { # 0,1,...
   if [[ -n "${CUDA_VISIBLE_DEVICES+set}" ]]; then

@@ -1,4 +1,4 @@
-"""Print the share of words that are right, mean and deviation over the folds, as Markdown."""
+"""Print a table of accuracy on words, mean and standard deviation over folds, as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 
 
 def right(made: Path, wanted: Path) -> float:
-    """Return in percent how many lines are as they should be."""
+    """Return the percentage of lines that equal the reference."""
     first, second = (
         [line.split() for line in path.read_text("utf-8").splitlines()] for path in (made, wanted)
     )
@@ -24,20 +24,20 @@ def right(made: Path, wanted: Path) -> float:
 
 
 def ceiling(stats: Path) -> float:
-    """Return in percent how many words of the dev set the edits can make right."""
+    """Return the percentage of words in the dev set that the edits can correct."""
     found = json.loads(stats.read_text("utf-8"))
     return float(100 * found["exact_pairs"] / found["pairs"])
 
 
 def speed(decoded: Path) -> list[float]:
-    """Return the words per second that fairseq-generate told the last time, without its start."""
+    """Return the last words/s in the log of fairseq-generate, without the time to start."""
     paths = [decoded.with_suffix(suffix) for suffix in (".generate", ".log")]
     texts = [path.read_text("utf-8") for path in paths if path.exists()]
     return [float(found) for found in SPEED.findall("".join(texts))[-1:]]
 
 
 def scores(work: Path, row: str, name: str, part: str) -> list[float]:
-    """Return the score of a row for a set of one fold, if there is one."""
+    """Return the accuracy of a row on a set of a fold, if available."""
     text = work / "text" / name
     if row == CEILING:
         stats = work / "stats" / f"{name}.json"
@@ -48,7 +48,7 @@ def scores(work: Path, row: str, name: str, part: str) -> list[float]:
 
 
 def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
-    """Make the rows of a task; speeds beside the first model's are shown as multiples of it."""
+    """Return the rows of a task, with speeds relative to the first model."""
     names = [f"{task}.{fold}" for fold in args.folds]
     lines = []
     first = None
@@ -72,23 +72,25 @@ def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
 
 
 def main() -> None:
-    """Print a row for each task and model."""
+    """Print a row for each task and model, with the notes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("work", type=Path, help="with text, stats and runs in it")
+    parser.add_argument("work", type=Path, help="folder with text, stats and runs")
     parser.add_argument("--tasks", nargs="+", required=True)
     parser.add_argument("--folds", nargs="+", required=True)
-    parser.add_argument("--sets", nargs="+", required=True, help="valid, test or both")
     parser.add_argument(
-        "--models", nargs="+", required=True, help="as in WORK/runs/TASK.FOLD.MODEL"
+        "--sets", nargs="+", required=True, help="sets to score, valid or test or both"
     )
-    parser.add_argument("--measured", required=True, help="set whose words per second are shown")
+    parser.add_argument(
+        "--models", nargs="+", required=True, help="models, as in WORK/runs/TASK.FOLD.MODEL"
+    )
+    parser.add_argument("--measured", required=True, help="set on which speed was measured")
     args = parser.parse_args()
     print(f"| task | model | {' | '.join(args.sets)} | words/s |")
     print("| --- " * (3 + len(args.sets)) + "|")
     for task in args.tasks:
         print("\n".join(rows(args.work, task, args)))
-    print("\nwords right in percent, mean ± sample deviation (folds)")
-    print("words/s are those of this machine, and hold only if nothing else ran on it")
+    print("\ncorrect words in percent, mean ± sample standard deviation (folds)")
+    print("words/s are measured on this machine, and comparable only without other load")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Put English sentences of three small corpora together: lower case, tokenized, each once."""
+"""Write the sentences of three small English corpora: lowercase, tokenized, without duplicates."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from sacremoses import MosesTokenizer
 
 TEXTS = {"phrases": "small_parallel_enja/train.en", "films": "rotten_tomatoes/unlabelled.txt"}
-"""Short sentences of a phrase book, and sentences of film reviews."""
+"""Corpora: short sentences of a phrase book, and sentences of film reviews."""
 
 
 def captions(folder: Path) -> Iterator[str]:
-    """Yield the captions of Multi30k, tokenized."""
+    """Yield the tokenized captions of Multi30k."""
     tokenizer = MosesTokenizer(lang="en")
     with gzip.open(folder / "multi30k/train.en.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -22,7 +22,7 @@ def captions(folder: Path) -> Iterator[str]:
 
 
 def corpora(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name and the sentences of each, none of which was in one before."""
+    """Yield the name and the sentences of each corpus, without sentences of the previous ones."""
     seen = {""}
     for name in ("captions", *TEXTS):
         if name in TEXTS:
@@ -35,10 +35,10 @@ def corpora(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def main() -> None:
-    """Write one file, or one for each corpus."""
+    """Write all sentences to one file, or each corpus to a file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("output", type=Path, help="a file; with --apart, a folder")
+    parser.add_argument("output", type=Path, help="output file, or folder with --apart")
     parser.add_argument(
         "--apart", action="store_true", help="write captions.txt, phrases.txt and films.txt"
     )

@@ -1,7 +1,7 @@
-"""Write more pairs to train on: right words, with errors as they are in the pairs given.
+"""Generate synthetic pairs of wrong and correct words with the error distribution of given pairs.
 
-Each run of characters that was read as others is counted, and divided by how often it is in the
-right words; a new error is drawn at that rate, each place of each copy apart.
+The error rate of a character n-gram is the number of its errors divided by its count in the correct
+words. New errors are drawn at these rates, independently at each position.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from rapidfuzz.distance import Levenshtein
 
 LONGEST = 3
-"""The most characters of a right word that are read as others at once."""
+"""Maximum length of a replaced character n-gram."""
 MOST_WRONG = 4
-"""A pair with more errors, and more than it has letters, is of two words that are not the same."""
+"""Maximum errors of a pair, or its length if larger. Other pairs are different words."""
 START = "<s>"
 
 Word = tuple[str, ...]
@@ -25,24 +25,24 @@ Word = tuple[str, ...]
 
 @dataclass
 class Readings:
-    """What a run of characters is read as, and how often it is misread."""
+    """Error rate of a character n-gram, and the counts of its replacements."""
 
     rate: float
     as_what: list[Word]
     times: list[int]
 
     def draw(self, draw: random.Random) -> Word | None:
-        """Return what it is read as this time, if it is misread."""
+        """Draw a replacement, or None for no error."""
         if draw.random() >= self.rate:
             return None
         return draw.choices(self.as_what, self.times)[0]
 
 
 class ErrorModel:
-    """How right words become wrong."""
+    """Error rates of character n-grams."""
 
     def __init__(self, pairs: list[tuple[Word, Word]]) -> None:
-        """Count the errors of pairs of a wrong and a right word."""
+        """Count the errors in pairs of a wrong and a correct word."""
         seen: Counter[Word] = Counter()
         replaced: defaultdict[Word, Counter[Word]] = defaultdict(Counter)
         inserted: defaultdict[Word, Counter[Word]] = defaultdict(Counter)
@@ -59,7 +59,7 @@ class ErrorModel:
         self.inserted = {run: _readings(found, seen[run]) for run, found in inserted.items()}
 
     def misread(self, word: Word, draw: random.Random) -> Word:
-        """Return a word as it may come out; never nothing."""
+        """Return a word with random errors, which is never empty."""
         out: list[str] = list(self._after((START,), draw))
         place = 0
         while place < len(word):
@@ -77,13 +77,13 @@ class ErrorModel:
         return tuple(out) or word
 
     def _after(self, character: Word, draw: random.Random) -> Word:
-        """Return what is read after a character where there is nothing."""
+        """Draw the insertion after a character, often empty."""
         readings = self.inserted.get(character)
         return (None if readings is None else readings.draw(draw)) or ()
 
 
 def errors(wrong: Word, right: Word) -> list[tuple[int, int, Word]]:
-    """Return begin and end in `right`, and what is in their place in `wrong`, of each error."""
+    """Return start and end in `right`, and the replacement in `wrong`, of each error."""
     steps = Levenshtein.opcodes(right, wrong)
     found: list[tuple[int, int, Word]] = []
     for step in steps:
@@ -104,25 +104,27 @@ def _readings(found: Counter[Word], seen: int) -> Readings:
 
 
 def read(path: Path) -> list[Word]:
-    """Return the words of a file, characters with spaces between."""
+    """Read words with spaces between characters."""
     return [tuple(line.split()) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def write(words: list[Word], path: Path) -> None:
-    """Write words, whole or not at all."""
-    aside = path.with_name(f"{path.name}.tmp")
-    aside.write_text("".join(f"{' '.join(word)}\n" for word in words), encoding="utf-8")
-    aside.replace(path)
+    """Write words atomically, with spaces between characters."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text("".join(f"{' '.join(word)}\n" for word in words), encoding="utf-8")
+    temporary.replace(path)
 
 
 def main() -> None:
-    """Write the pairs given, and copies of them with new errors."""
+    """Write the input pairs and synthetic pairs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("wrong", type=Path, help="words as they were read, a word a line")
-    parser.add_argument("right", type=Path, help="the same words as they should be")
-    parser.add_argument("to_wrong", type=Path, help="where to write all wrong words")
-    parser.add_argument("to_right", type=Path, help="where to write all right words")
-    parser.add_argument("--copies", type=int, default=5, help="new errors for each word")
+    parser.add_argument("wrong", type=Path, help="words with errors, one per line")
+    parser.add_argument("right", type=Path, help="corrected words, one per line")
+    parser.add_argument("to_wrong", type=Path, help="output file of the words with errors")
+    parser.add_argument("to_right", type=Path, help="output file of the corrected words")
+    parser.add_argument(
+        "--copies", type=int, default=5, help="synthetic pairs for each word (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     wrong, right = read(args.wrong), read(args.right)

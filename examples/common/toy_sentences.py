@@ -1,4 +1,4 @@
-"""Make toy sentences of a small grammar, some with a name that is seldom seen twice."""
+"""Generate toy sentences from a small grammar, some with a random rare name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYLLABLES = ("ka", "lo", "mi", "ru", "ten", "sa", "vor", "ne")
 
 
 def phrase(draw: random.Random, many: bool) -> str:
-    """Make up who or what."""
+    """Generate a noun phrase."""
     words = [draw.choice(MANY if many else ONE)]
     if draw.random() < 0.5:
         words.append(draw.choice(QUALITIES))
@@ -23,7 +23,7 @@ def phrase(draw: random.Random, many: bool) -> str:
 
 
 def sentence(draw: random.Random, names: float) -> str:
-    """Make up a sentence whose verb agrees with its subject, which may be a name."""
+    """Generate a sentence with subject-verb agreement. The subject is sometimes a name."""
     many = draw.random() < 0.5
     if draw.random() < names:
         many, subject = False, "".join(draw.choice(SYLLABLES) for _ in range(4))
@@ -36,12 +36,17 @@ def sentence(draw: random.Random, names: float) -> str:
 
 
 def main() -> None:
-    """Write one file."""
+    """Write the sentences to a file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("output", type=Path)
     parser.add_argument("--lines", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--names", type=float, default=0.2, help="share of sentences with one")
+    parser.add_argument(
+        "--names",
+        type=float,
+        default=0.2,
+        help="share of sentences with a name, 0 to 1 (default: %(default)s)",
+    )
     args = parser.parse_args()
     draw = random.Random(args.seed)
     lines = (sentence(draw, args.names) + "\n" for _ in range(args.lines))

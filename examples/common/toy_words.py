@@ -1,7 +1,8 @@
-"""Make toy words with the errors of a reading machine, in the three files of ocrpp.
+"""Generate toy words with OCR errors in the file formats of ocrpp.
 
-Words are syllables of a consonant and a vowel. Some letters are read as others that no word has,
-one as two or two as one, and an a is lost: all of it can be undone by looking at the neighbours.
+Words are sequences of syllables of a consonant and a vowel. Some letters are misread as letters
+that no word has, one as two or two as one, and some letters a are lost. All errors can be corrected
+from the context.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ READINGS = {
     "o": (('"0"', "o"),),
     "a": (("0", "a"),),
 }
-"""How a letter comes out, as ocrpp's aligned pairs: what was read, what it should be."""
+"""Errors by letter, as aligned pairs of ocrpp: misread character, correct character."""
 RATE = 0.25
 
 Pairs = list[tuple[str, str]]
 
 
 def word(draw: random.Random) -> Pairs:
-    """Draw a word and misread some of its letters."""
+    """Draw a word with errors in some letters."""
     letters = (
         draw.choice(kind) for _ in range(draw.randint(1, 4)) for kind in (CONSONANTS, VOWELS)
     )
@@ -38,12 +39,12 @@ def word(draw: random.Random) -> Pairs:
 
 
 def aligned(words: list[Pairs]) -> str:
-    """Write words as in .train and .dev."""
+    """Format words as in .train and .dev."""
     return "".join("".join(f"{a} : {b}\n" for a, b in pairs) + "\n" for pairs in words)
 
 
 def side_by_side(words: list[Pairs]) -> str:
-    """Write words as in .test."""
+    """Format words as in .test."""
     lines = []
     for pairs in words:
         sides = zip(*pairs, strict=True)
@@ -55,9 +56,15 @@ def side_by_side(words: list[Pairs]) -> str:
 def main() -> None:
     """Write PREFIX.train, PREFIX.dev and PREFIX.test."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("prefix", type=Path, help="where to write, as in folder/klk.0")
+    parser.add_argument("prefix", type=Path, help="prefix of the outputs, such as folder/klk.0")
     parser.add_argument("--train-words", type=int, default=2000, metavar="N")
-    parser.add_argument("--other-words", type=int, default=200, metavar="N", help="in dev and test")
+    parser.add_argument(
+        "--other-words",
+        type=int,
+        default=200,
+        metavar="N",
+        help="number of words in dev and in test (default: %(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     draw = random.Random(args.seed)

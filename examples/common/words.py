@@ -1,7 +1,8 @@
-"""Turn the words of ocrpp (Silfverberg et al., 2016) into two files, characters with spaces.
+"""Convert words of ocrpp (Silfverberg et al., 2016) to two files with spaces between characters.
 
-Its .train and .dev hold an aligned pair of characters a line, `in : out`, and a blank line after
-each word; `0` alone is no character, `"0"` the digit. Its .test holds a word a line: in, tab, out.
+.train and .dev of ocrpp have an aligned pair of characters on each line, `in : out`, and a blank
+line after each word. `0` is an empty character and `"0"` is the digit. .test has a word on each
+line: in, tab, out.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 Pair = tuple[str, str]
-"""A word as it was read, and as it should be; characters with spaces between."""
+"""A misread word and the correct word, with spaces between characters."""
 NOTHING, ZERO = "0", '"0"'
 
 
 def aligned(lines: Iterator[str]) -> Iterator[Pair]:
-    """Yield the words of .train or .dev."""
+    """Parse the words of .train or .dev."""
     sides: tuple[list[str], list[str]] = ([], [])
     for number, line in enumerate(lines, 1):
         if line:
             pair = line.split(" : ")
             if len(pair) != 2:
-                raise ValueError(f"line {number} is {line!r}; expected as in: a : ä")
+                raise ValueError(
+                    f"line {number} is {line!r}. Expected two characters, such as: a : ä"
+                )
             for side, text in zip(sides, pair, strict=True):
                 side += "" if text == NOTHING else text.replace(ZERO, NOTHING)
         elif any(sides):
@@ -34,20 +37,20 @@ def aligned(lines: Iterator[str]) -> Iterator[Pair]:
 
 
 def side_by_side(lines: Iterator[str]) -> Iterator[Pair]:
-    """Yield the words of .test."""
+    """Parse the words of .test."""
     for number, line in enumerate(lines, 1):
         pair = line.split("\t")
         if len(pair) != 2:
-            raise ValueError(f"line {number} is {line!r}; expected a word, a tab, and a word")
+            raise ValueError(f"line {number} is {line!r}. Expected a word, a tab, and a word.")
         yield pair[0], pair[1]
 
 
 def main() -> None:
-    """Read one file and write two."""
+    """Read a file of ocrpp and write two files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("words", type=Path, help="a file such as klk.0.train or klk.0.test")
-    parser.add_argument("source", type=Path, help="where to write the words as they were read")
-    parser.add_argument("target", type=Path, help="where to write them as they should be")
+    parser.add_argument("words", type=Path, help="file of ocrpp, such as klk.0.train or klk.0.test")
+    parser.add_argument("source", type=Path, help="output file of the misread words")
+    parser.add_argument("target", type=Path, help="output file of the correct words")
     args = parser.parse_args()
     lines = iter(args.words.read_text("utf-8").removesuffix("\n").split("\n"))
     read = side_by_side if args.words.suffix == ".test" else aligned

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# The words of OCR and spelling that several papers correct, as two files a split. To be sourced,
-# after recipe.sh, by a recipe with the settings SCALE, WORK and DATA_DIR.
+# Data of word correction (OCR and spelling), with two files per split. To be sourced after recipe.sh
+# by a recipe with the settings SCALE, WORK and DATA_DIR.
 #
-#   word_text TASK FOLD       build WORK/text/TASK.FOLD/{train,valid,test}.{src,trg}: toy words at
-#                             SCALE=tiny, else ocrpp's in DATA_DIR, for ocr or spell
+#   word_text TASK FOLD       build WORK/text/TASK.FOLD/{train,valid,test}.{src,trg} for ocr or spell, from
+#                             toy words at SCALE=tiny, else from ocrpp in DATA_DIR
 #   more_words TASK FOLD COPIES SEED
-#                             build WORK/text/TASK.FOLD.augmented: the same words, and copies of the
-#                             training words with new errors, drawn as those counted in them
-#   score_words MODEL...      shows how many words of TASKS, SETS and FOLDS are right, by WORK and by
-#                             the times in MEASURED
+#                             build WORK/text/TASK.FOLD.augmented: the same words, and COPIES copies of
+#                             the training words with new errors of the same distribution
+#   score_words MODEL...      print the accuracy on words of TASKS, SETS and FOLDS, and the speed on the
+#                             set MEASURED
 WORDS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 word_text() { build "$WORK/text/$1.$2" build_words "$@"; } # TASK FOLD
@@ -46,7 +46,7 @@ score_words() { # MODEL...
     if [[ "$task" != gec ]]; then named+=("$task"); fi
   done
   ((${#named[@]})) || return 0
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   run python "$WORDS/right_words.py" "$WORK" --tasks "${named[@]}" --folds $FOLDS --sets $SETS \
     --models "$@" --measured "$MEASURED"
 }

@@ -50,8 +50,8 @@ def test_the_words_of_ocrpp_become_two_sides(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("suffix", "text", "told"),
     [
-        ("dev", "a : b\na b\n", "line 2 is 'a b'; expected as in: a : ä"),
-        ("test", "a b\tc\na b\n", "line 2 is 'a b'; expected a word, a tab, and a word"),
+        ("dev", "a : b\na b\n", "line 2 is 'a b'. Expected two characters, such as: a : ä"),
+        ("test", "a b\tc\na b\n", "line 2 is 'a b'. Expected a word, a tab, and a word."),
     ],
 )
 def test_a_line_that_is_no_pair_is_told(

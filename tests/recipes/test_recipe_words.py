@@ -32,7 +32,7 @@ def test_a_wrong_number_of_jobs_is_refused(jobs: str) -> None:
     done = shell("echo began", JOBS=jobs)
     if jobs:
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"JOBS is '{jobs}'; expected a number from 1 on.\n"
+        assert done.stderr == f"JOBS is '{jobs}'. Expected a number, 1 or more.\n"
     else:
         assert done.stdout == "began\n"
 
@@ -70,11 +70,11 @@ def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"GPUS": "5"}, "GPUS=5 SIZE=4: a batch of 64 cannot be divided by 20."),
-        ({"GPUS": "32"}, "GPUS=32 SIZE=4: a batch of 64 cannot be divided by 128."),
-        ({"GPUS": "0"}, "GPUS is '0'; expected a number from 1 on."),
-        ({"GPUS": "all"}, "GPUS is 'all'; expected a number from 1 on."),
-        ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single takes one;"),
+        ({"GPUS": "5"}, "GPUS=5 SIZE=4: a batch size of 64 is not divisible by 20."),
+        ({"GPUS": "32"}, "GPUS=32 SIZE=4: a batch size of 64 is not divisible by 128."),
+        ({"GPUS": "0"}, "GPUS is '0'. Expected a number, 1 or more."),
+        ({"GPUS": "all"}, "GPUS is 'all'. Expected a number, 1 or more."),
+        ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single uses one GPU."),
     ],
 )
 def test_a_batch_is_never_made_smaller(settings: dict[str, str], message: str) -> None:
@@ -94,7 +94,7 @@ def test_a_node_gives_as_many_gpus_as_are_asked_for() -> None:
 def test_a_step_before_the_first_says_so(path: Path, tmp_path: Path) -> None:
     work = tmp_path / "none"
     shown = step(path, {"WORK": str(work)}, 2).stderr
-    assert shown.startswith(f"{path.name}: there is no {work}; run the steps before it first")
+    assert shown.startswith(f"{path.name}: {work} does not exist. Run the previous steps first")
     assert not work.exists()
 
 
@@ -105,5 +105,5 @@ def test_a_wrong_folder_of_data_is_named_at_once(path: Path, tmp_path: Path) -> 
         settings["TASKS"] = "text"
     shown = step(path, settings, 2).stderr
     assert f"DATA_DIR: {tmp_path}/data/" in shown
-    assert " is not there; expected a folder with " in shown
+    assert " does not exist. Expected a folder with " in shown
     assert "Traceback" not in shown

@@ -64,7 +64,7 @@ def test_setup_says_in_one_line_that_there_is_no_compiler(checkout: Path, tmp_pa
     path = tools(tmp_path / "bin")
     done = setup(checkout, PATH=path, PYTHON=sys.executable)
     assert done.returncode == 1
-    assert re.fullmatch(r"setup: no C\+\+ compiler found.*install g\+\+.*\n", done.stderr)
+    assert re.fullmatch(r"setup: no C\+\+ compiler found.*Install g\+\+.*\n", done.stderr)
 
 
 def test_setup_says_in_one_line_that_there_is_no_network(checkout: Path) -> None:
@@ -135,4 +135,4 @@ def test_a_demo_that_fails_says_where_to_look(made: tuple[Path, str], tmp_path: 
     (folder / "runs/tagger.1/checkpoint_last.pt").write_text("damaged")
     done = demo(folder)
     assert done.returncode == 1
-    assert f"all of it is in {folder}/runs/tagger.1/train.log" in done.stderr
+    assert f"Its full output is in {folder}/runs/tagger.1/train.log" in done.stderr
