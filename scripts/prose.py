@@ -86,7 +86,7 @@ RULES = [
     for pattern, instead in (*PHRASES.items(), (BRITISH, "American spelling"))
 ]
 CODE = re.compile(
-    r"``[^`]+``|`[^`\n]+`|\]\([^)]*\)|https?://\S+|\S*[\w.]/[\w./]+|\w+[._][a-z]\w*|--[a-z-]+|\$\w+"
+    r"``[^`]+``|`[^`\n]+`|\]\([^)]*\)|https?://\S+|\S*[\w.]/[\w./]+|\w+[._][a-z]\w*|--[a-z-]+|\$[\w.]+"
 )
 
 
@@ -226,6 +226,8 @@ def check_text(text: Text) -> Iterator[tuple[int, str, str]]:
     several_lines = text.kind in ("docstring", "page")
     for pattern, instead in RULES:
         for match in pattern.finditer(prose):
+            if match[0].isupper():  # a placeholder in the usage of a command
+                continue
             line = text.line + (prose.count("\n", 0, match.start()) if several_lines else 0)
             yield line, f"not {' '.join(match[0].split())!r} but {instead}", context(prose, match)
     first = text.text.strip().split("\n")[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Text in WORK/text, binarized with one dictionary for both languages in WORK/data; text without
-# translations in WORK/data/NAME.mono.AMOUNT or NAME/mono.
+# Write text to WORK/text and binarized text with a joined dictionary to WORK/data. Monolingual text is
+# in WORK/data/NAME.mono.AMOUNT or NAME/mono.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -36,9 +36,9 @@ digits_text() { # TEXT DESTINATION AMOUNT
   binarize_alone "$2" "$1/dict.txt" words "$1.mono.$3"
 }
 
-# Characters, _ between words.
+# Split text into characters, with _ between words.
 characters() { # FROM TO LINES
-  # shellcheck disable=SC2016  # for the shell that runs it
+  # shellcheck disable=SC2016  # expanded by the inner shell
   into "$2" bash -c 'gzip -dcf "$1" | head -n "$2" | tr " " "_" |
     LC_ALL=C.UTF-8 sed "s/./& /g; s/ $//"' characters "$1" "$3"
 }
@@ -56,7 +56,7 @@ memorise() {
     --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorise"
 }
 
-# Where the text is: pairs, and sentences whose translations are not looked at.
+# Print the file of a split. Monolingual text is taken from pairs whose other side is not used.
 text_file() { # SPLIT LANGUAGE
   if [[ "$SCALE" == paper ]]; then echo "$1.$2.gz" && return; fi
   case "$1" in
@@ -68,7 +68,7 @@ text_file() { # SPLIT LANGUAGE
 
 raw() {
   local raw="$WORK/raw" language split first most skip=1
-  if [[ "$SCALE" != paper ]]; then skip="$((PAIRS + 1))"; fi # what follows the pairs
+  if [[ "$SCALE" != paper ]]; then skip="$((PAIRS + 1))"; fi # the lines after the pairs
   for language in "$SOURCE" "$TARGET"; do
     for split in train valid test mono; do
       data_dir "multi30k; or train, mono, valid and test, each .$SOURCE.gz and .$TARGET.gz" \
@@ -105,7 +105,7 @@ text() {
   done
 }
 
-# The same text in characters, for ByteNet.
+# The same text as characters, for ByteNet.
 text_characters() {
   local out="$WORK/text/characters" language split
   for language in "$SOURCE" "$TARGET"; do

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Every model, in a folder of WORK/runs. Interrupted trainings resume.
+# Train all models, each in a folder of WORK/runs. Interrupted trainings resume.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 train() { # DATA FOLDER FLAGS...
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --save-dir "$2" \
     --optimizer adam "${@:3}" --no-epoch-checkpoints --log-format simple --log-interval 50 \
     ${FLAGS:-}
 }
 
-# Both directions learn, with text or without: what is compared differs in the text alone.
+# Train both directions, with or without monolingual text, so that runs differ only in this text.
 digits() { # ARCH LABELED UNLABELED WEIGHT SEED
   local data folder text=()
   data="$(digit_data "$2" "$5")" folder="$(digit_run "$@")"
@@ -41,7 +41,7 @@ COMMON=(--lr "$TEXT_LR" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP"
   --adam-betas "(0.9, 0.98)" --max-tokens "$MAX_TOKENS" --max-update "$UPDATES" --clip-norm 5
   --label-smoothing "$LABEL_SMOOTHING")
 
-# The author's training: the mean over sentences, no warm-up.
+# Training as in the author's code: loss averaged over sentences, no warm-up.
 bytenet() { # ARCH SEED
   local folder="$RUNS/text/$1.$2"
   # shellcheck disable=SC2086
@@ -85,7 +85,7 @@ backtranslated_text() { # SEED
     --destdir "$DATA/text.backtranslated.$1"
 }
 
-# Sentence means and the loss of a word to choose by, as in reconstruction_loss.
+# Loss averaged over sentences, and the best checkpoint by loss per token, as in reconstruction_loss.
 trained_on_backtranslated() { # SEED
   local folder="$RUNS/text/backtranslation.$1"
   # shellcheck disable=SC2086
@@ -118,7 +118,7 @@ for task in $TASKS; do
     text)
       for kind in $KINDS; do
         for seed in $SEEDS; do spawn train_text "$kind" "$seed"; done
-        settle # back-translation takes the supervised models
+        settle # back-translation uses the supervised models
       done
       ;;
   esac

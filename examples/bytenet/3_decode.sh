@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What every model makes of the test sets: SET.generate in its folder.
+# Decode the test sets with all models, to SET.generate in the folder of each model.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -8,7 +8,7 @@ decode() { # FOLDER DATA SPLIT NAME SOURCE TARGET FLAGS...
 }
 
 generate() {
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   quietly "$1/$4.log" into "$1/$4.generate" fairseq-generate "$2" --user-dir "$USER_DIR" \
     -s "$5" -t "$6" --path "$1/model.pt" --gen-subset "$3" "${@:7}" ${DECODING_FLAGS:-}
 }
@@ -25,8 +25,8 @@ for task in $TASKS; do
       done < <(digit_runs)
       ;;
     memorise)
-      # greedy: a beam ends as soon as so many candidates have, and to a model this sure all but
-      # the first are poor
+      # Greedy search: a beam search stops after as many finished hypotheses as the beam size, and
+      # with such a confident model all hypotheses but the first are poor.
       for arch in $MEMORISE_ARCHS; do
         decode "$RUNS/memorise/$arch" "$DATA/memorise" train train "$SOURCE" "$TARGET" \
           --beam 1 --batch-size 64 --max-len-a 2 --max-len-b 20
@@ -35,7 +35,7 @@ for task in $TASKS; do
     text)
       for kind in $KINDS; do
         data=text flags=(--max-tokens 4000)
-        if [[ "$kind" == bytenet ]]; then # of any length, which its training has not seen
+        if [[ "$kind" == bytenet ]]; then # sentences longer than in training too
           data=characters
           flags=(--batch-size 32 --max-len-a 2 --max-len-b 20 --max-source-positions 10000
             --max-target-positions 10000)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Digits: characters that are wrong, mean and deviation over the seeds. The others: BLEU. For each
-# task the learning curves in WORK/figures, and a table of the models' sizes and speeds.
+# Score digits by the character error rate, mean and standard deviation over seeds, and the other tasks
+# by BLEU. Plot learning curves in WORK/figures and print a table of sizes and speeds of the models.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Characters of a hypothesis or a reference, as words again.
+# Join the characters of hypotheses or references to words.
 words() { # LETTER GENERATED OUTPUT
-  # shellcheck disable=SC2016  # for the shell that runs it
+  # shellcheck disable=SC2016  # expanded by the inner shell
   into "$3" bash -c 'grep "^$1-" "$2" | LC_ALL=C sort -s -t- -k2n |
     sed -E "s/^H-[^\t]*\t[^\t]*\t//; s/^T-[^\t]*\t//; s/ //g; s/_/ /g"' words "$1" "$2"
 }
@@ -42,7 +42,7 @@ for task in $TASKS; do
           build "$out.json" into "$out.json" python "$HERE/misclassification.py" "$out.generate"
         done
       done < <(digit_runs)
-      # shellcheck disable=SC2086  # words apart
+      # shellcheck disable=SC2086  # split into words
       run python "$HERE/digits_table.py" "$RUNS/digits" --sets $SETS
       curves digits
       ;;

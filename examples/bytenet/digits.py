@@ -1,13 +1,13 @@
-"""Make the synthetic digits of the slides: numbers in words, and the same in digits.
+"""Generate the synthetic data of the slides: numbers in words, and in digits.
 
     z e r o _ t w o    ->    0 2
 
-Two or three digits each, drawn as the slides' author draws them, with his seeds: of run i, 10 i
-for the labeled pairs, 10 i + 1 for the unlabeled words, 10 i + 2 for the pairs of `test`, which
-he looked at in training. The numbers that he published are of `final`, one set for all runs, with
-the seed 2. There are but 1,100 strings, so that many of both are in training too. Therefore
-`unseen` holds all that are neither among the labeled ones nor among the first 1,024 unlabeled
-ones, however few of those are asked for.
+Numbers have two or three digits and are drawn as in the author's code, with the same seeds. Run i
+uses seed 10 i for labeled pairs, 10 i + 1 for unlabeled words, and 10 i + 2 for the pairs of
+`test`, which the author monitored in training. The published results are on `final`, one set for
+all runs, with seed 2. There are only 1,100 strings, so most strings of `test` and `final` also
+occur in training. `unseen` has all strings that are neither labeled nor among the first 1,024
+unlabeled strings, whatever number of unlabeled strings is used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SPACE = "_"
 SHORTEST, LONGEST = 2, 3
 FINAL_SEED = 2
 TEXT = 1024
-"""As many unlabeled strings are known in `unseen` at least: the author's largest text."""
+"""Number of unlabeled strings that `unseen` excludes: the author's maximum."""
 
 Digits = tuple[int, ...]
 
 
 def drawn(count: int, seed: int) -> list[Digits]:
-    """Draw `count` strings, as numpy's RandomState does with these types."""
+    """Draw `count` strings with numpy's RandomState, which depends on these dtypes."""
     state = np.random.RandomState(seed)
     strings = []
     for _ in range(count):
@@ -41,7 +41,7 @@ def drawn(count: int, seed: int) -> list[Digits]:
 
 
 def every_string() -> list[Digits]:
-    """Return all strings there are, the shorter ones first."""
+    """Return all strings, shorter strings first."""
     lengths = range(SHORTEST, LONGEST + 1)
     return [
         digits
@@ -51,12 +51,12 @@ def every_string() -> list[Digits]:
 
 
 def in_words(digits: Digits) -> str:
-    """Return the characters of the names, a space apart: ``t w o _ o n e``."""
+    """Return the characters of a number in words: ``t w o _ o n e``."""
     return " ".join(SPACE.join(NAMES[digit] for digit in digits))
 
 
 def write(folder: Path, split: str, strings: Iterable[Digits], sides: tuple[str, ...]) -> None:
-    """Write SPLIT.words, SPLIT.digits."""
+    """Write SPLIT.words and SPLIT.digits."""
     lines = {"words": [], "digits": []}  # type: dict[str, list[str]]
     for digits in strings:
         lines["words"].append(in_words(digits))
@@ -67,17 +67,29 @@ def write(folder: Path, split: str, strings: Iterable[Digits], sides: tuple[str,
 
 
 def main() -> None:
-    """Write all splits, and the dictionary."""
+    """Write all splits and the dictionary."""
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").strip(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--run", type=int, default=1, metavar="I", help="i above (default: 1)")
-    parser.add_argument("--labeled", type=int, default=128, metavar="N", help="(default: 128)")
-    parser.add_argument("--unlabeled", type=int, default=0, metavar="N", help="(default: 0)")
-    parser.add_argument("--valid", type=int, default=128, metavar="N", help="(default: 128)")
     parser.add_argument(
-        "--test", type=int, default=1024, metavar="N", help="and of final (default: 1024)"
+        "--run", type=int, default=1, metavar="I", help="number of the run, i above (default: 1)"
+    )
+    parser.add_argument(
+        "--labeled", type=int, default=128, metavar="N", help="labeled pairs (default: 128)"
+    )
+    parser.add_argument(
+        "--unlabeled", type=int, default=0, metavar="N", help="unlabeled strings (default: 0)"
+    )
+    parser.add_argument(
+        "--valid", type=int, default=128, metavar="N", help="validation pairs (default: 128)"
+    )
+    parser.add_argument(
+        "--test",
+        type=int,
+        default=1024,
+        metavar="N",
+        help="pairs of test and of final (default: 1024)",
     )
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Print how many characters are wrong, mean and deviation over the seeds, as Markdown."""
+"""Print a table of character error rates, mean and standard deviation over seeds, as Markdown."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BYTENET = {
     **{("256", "1024", "0.01"): 0.1338, ("256", "1024", "0.1"): 0.1038},
     **{("256", "1024", "0.2"): 0.0949},
 }
-"""The author's, from his results, by labeled, unlabeled and lambda: 5 runs each, on `final`."""
+"""Author's results by labeled, unlabeled and lambda: 5 runs each, on `final`."""
 
 ATTENTION = {"64": 0.5552, "128": 0.5102, "256": 0.3318}
-"""His recurrent model with attention, by labeled: one run of each, on `test` of seed 1."""
+"""Author's recurrent model with attention, by labeled: one run each, on `test` of seed 1."""
 
 Setting = tuple[str, str, str, str]
-"""Architecture, labeled, unlabeled, lambda."""
+"""Architecture, number of labeled pairs, number of unlabeled strings, lambda."""
 
 
 def collect(runs: Path, name: str) -> dict[Setting, list[float]]:
@@ -41,7 +41,7 @@ def collect(runs: Path, name: str) -> dict[Setting, list[float]]:
 
 
 def published(setting: Setting) -> str:
-    """Return the author's number of the same model, if he has one."""
+    """Return the author's result of the same model, if available."""
     arch, labeled, unlabeled, weight = setting
     found = None
     if arch == "bytenet_digits":
@@ -52,9 +52,9 @@ def published(setting: Setting) -> str:
 
 
 def main() -> None:
-    """Print a row for each setting that has a score."""
+    """Print a row for each setting with a score."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("runs", type=Path, help="WORK/runs/digits")
+    parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs/digits")
     parser.add_argument("--sets", nargs="+", required=True)
     args = parser.parse_args()
     scores = {name: collect(args.runs, name) for name in args.sets}
@@ -64,8 +64,8 @@ def main() -> None:
     for setting in sorted(settings, key=lambda one: (one[0], *map(float, one[1:]))):
         shown = [cell(scores[name].get(setting, []), 3) for name in args.sets]
         print(f"| {' | '.join([*setting, published(setting), *shown])} |")
-    print("\nmean ± sample deviation (seeds) of the share of characters that are wrong")
-    print("the author's: of ByteNet 5 runs on final; of attention one, on the test of seed 1")
+    print("\ncharacter error rate, mean ± sample standard deviation (seeds)")
+    print("author's results: ByteNet, 5 runs on final; attention, one run on test of seed 1")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw the learning curves of trainings, and print the size and speed of each model, from logs."""
+"""Plot learning curves and print the size and speed of each model, from training logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_ssl.analysis.figures import COLOURS, figure, legend_above
 from fairseq_ssl.metrics.metric import cell
 
 LOSSES = ("forward_loss", "nll_loss", "loss")
-"""In bits per token. `nll_loss` is there where `loss` is a mean over sentences or smoothed."""
+"""Names of losses in bits per token. `nll_loss` exists if `loss` is smoothed or per sentence."""
 HEADS = (
     "model",
     "weights",
@@ -33,19 +33,19 @@ Curve = dict[int, list[float]]
 
 @dataclass
 class Run:
-    """What a log has of a training."""
+    """Results of a training, parsed from its log."""
 
     weights: int = 0
     updates: dict[int, int] = field(default_factory=dict)
-    """By epoch; a resumed training has an epoch twice, and the later one counts."""
+    """Updates by epoch. If a resumed training logs an epoch twice, the later entry counts."""
     seconds: dict[int, float] = field(default_factory=dict)
-    """That an epoch took, without validation."""
+    """Times of epochs, without validation."""
     losses: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
-    """By split and updates."""
+    """Loss by split and number of updates."""
 
 
 def read_log(path: Path) -> Run:
-    """Read the lines that fairseq-train writes at the end of an epoch with --log-format simple."""
+    """Parse the end-of-epoch lines of fairseq-train with --log-format simple."""
     run = Run()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         size = re.search(r"num\. shared model params: ([\d,]+)", line)
@@ -67,7 +67,7 @@ def read_log(path: Path) -> Run:
 
 
 def _seconds(values: dict[str, str], updates: int) -> float:
-    """Return how long an epoch took: the log rounds seconds, and small numbers of updates."""
+    """Return the time of an epoch, as precise as the rounded numbers of the log allow."""
     speed = float(values.get("ups", 0))
     return updates / speed if speed > 1 else float(values.get("train_wall", 0))
 
@@ -78,7 +78,7 @@ def group_of(name: str) -> str:
 
 
 def curves(runs: Iterable[Run], split: str) -> Curve:
-    """Return the losses of a split at the updates that all runs have."""
+    """Return the losses of a split at the updates common to all runs."""
     found: Curve = defaultdict(list)
     count = 0
     for run in runs:
@@ -89,7 +89,7 @@ def curves(runs: Iterable[Run], split: str) -> Curve:
 
 
 def row(group: str, runs: list[Run], bleu: list[float]) -> list[str]:
-    """Return the cells of a kind of model."""
+    """Return the table cells of a kind of model."""
     epochs = [run for run in runs if run.seconds and sum(run.seconds.values())]
     speeds = [max(run.updates.values()) / sum(run.seconds.values()) for run in epochs]
     seconds = [statistics.fmean(run.seconds.values()) for run in epochs]
@@ -103,7 +103,7 @@ def row(group: str, runs: list[Run], bleu: list[float]) -> list[str]:
 
 
 def draw(path: Path, groups: dict[str, list[Run]]) -> None:
-    """Draw the mean loss of each kind of model, on training texts and on dev."""
+    """Plot the mean training and validation loss of each kind of model."""
     with figure(path) as (ax,):
         for place, (group, runs) in enumerate(groups.items()):
             for split, style in SPLITS.items():
@@ -116,16 +116,20 @@ def draw(path: Path, groups: dict[str, list[Run]]) -> None:
         ax.set(xlabel="updates", ylabel="bits per token (train -, valid --)", yscale="log")
         ax.xaxis.get_major_locator().set_params(integer=True)
         for axis_format in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
-            axis_format("{x:g}")  # not as powers of ten: a loss rarely spans a decade
+            axis_format("{x:g}")  # plain numbers, since losses rarely span a decade
         legend_above(ax)
 
 
 def main() -> None:
-    """Read all logs, write the figure and its numbers, and print the table."""
+    """Read all logs, write the figure and its data, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("runs", type=Path, help="folder of RUN/train.log")
-    parser.add_argument("output", type=Path, help="figure to draw; its numbers go beside it, .json")
-    parser.add_argument("--bleu", metavar="FILE", help="sacreBLEU's JSON in each RUN")
+    parser.add_argument("runs", type=Path, help="folder with RUN/train.log")
+    parser.add_argument(
+        "output", type=Path, help="output figure, with its data in a .json file of the same name"
+    )
+    parser.add_argument(
+        "--bleu", metavar="FILE", help="file name of sacreBLEU's JSON output in each RUN"
+    )
     args = parser.parse_args()
     groups: dict[str, list[Run]] = defaultdict(list)
     bleu: dict[str, list[float]] = defaultdict(list)
@@ -147,9 +151,7 @@ def main() -> None:
     print(f"| {' | '.join(HEADS[:count])} |\n|{' --- |' * count}")
     for group, runs in groups.items():
         print(f"| {' | '.join(row(group, runs, bleu[group])[:count])} |")
-    print(
-        "\nmean ± sample deviation (seeds); losses in bits per token, at the end and the best one"
-    )
+    print("\nmean ± sample standard deviation (seeds); last and best loss in bits per token")
 
 
 if __name__ == "__main__":

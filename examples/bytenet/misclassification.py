@@ -1,7 +1,8 @@
-"""Print how many characters are wrong in what fairseq-generate wrote, as the slides count them.
+"""Print the character error rate in output of fairseq-generate, as defined in the slides.
 
-Of each sentence, the share of its characters, the end counted, that are not those at the same
-place of the reference; then the mean over the sentences. With it, the share of sentences with any.
+The error rate of a sentence is the share of its characters, </s> included, that differ from the
+reference at the same position. The result is the mean over sentences, with the share of sentences
+that have an error.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ END = "</s>"
 
 
 def misclassified(written: list[str], reference: list[str]) -> float:
-    """Return the share of what is written, and its end, that is wrong."""
+    """Return the share of wrong characters, </s> included."""
     made, wanted = [*written, END], [*reference, END]
     right = sum(one == other for one, other in zip(made, wanted, strict=False))
     return 1 - right / len(made)
 
 
 def read(text: str) -> list[tuple[list[str], list[str]]]:
-    """Return what was written, and the reference, of each sentence."""
+    """Return hypothesis and reference of each sentence."""
     wanted = dict(re.findall(r"^T-(\d+)\t(.*)$", text, re.M))
     made = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", text, re.M))
     return [(made[number].split(), line.split()) for number, line in wanted.items()]
 
 
 def main() -> None:
-    """Print the shares as JSON, so that a table can be made of many."""
+    """Print the error rates as JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("generated", type=Path, help="what fairseq-generate printed")
+    parser.add_argument("generated", type=Path, help="output of fairseq-generate")
     args = parser.parse_args()
     pairs = read(args.generated.read_text(encoding="utf-8"))
     if not pairs:

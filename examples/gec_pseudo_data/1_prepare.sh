@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Genuine pairs, seed corpora in portions, held-out sets and their gold, subwords; the genuine pairs
-# binarized (4.4.1).
+# Prepare genuine pairs, portions of the seed corpora, held-out sets with gold edits and subwords.
+# Binarize the genuine pairs (4.4.1).
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 words="$WORK/words" # train.src and train.trg; at smaller scales also valid, test and CORPUS.txt
 corpora() { run python "$HERE/corpora.py" "$@"; }
 
-# Errors put into clean sentences stand for those of learners.
+# Add errors to clean sentences, in place of a learner corpus.
 errors() { # TEXT...
   local set seed=0
   corpora split "$@" --to "$words" --genuine "$GENUINE" --held-out "$HELD_OUT"
@@ -16,7 +16,7 @@ errors() { # TEXT...
     quietly "$WORK/prepare.log" run fairseq-ssl noise "$words/$set.clean" --method "$GENUINE_NOISE" \
       --learner-errors "$WORK/learner_errors.json" --seed "$seed" -o "$words/$set.all" --force
   done
-  # pairs of equal sides are left out of training (4.4.1)
+  # training excludes pairs with equal sides (4.4.1)
   quietly "$WORK/prepare.log" run fairseq-ssl filter "$words/train.all" "$words/train.clean" \
     --filter identical -o "$words/train.src" "$words/train.trg" --force
 }
@@ -39,7 +39,7 @@ paper() {
   corpora pairs "$DATA_DIR"/train/*.m2 --to "$words/train"
 }
 
-# The sets of DATA_DIR, as SET:FILE: edits of FILE.m2, or, of BLIND sets, sentences of FILE.src.
+# Print the sets in DATA_DIR as SET:FILE. FILE.m2 has edits, or for BLIND sets FILE.src has sentences.
 own_sets() {
   local set
   for set in $(held_out); do
@@ -73,7 +73,7 @@ set_of_data_dir() { # SET FILE
     into "$out.m2" cat "$DATA_DIR/$2.m2"
     corpora pairs "$out.m2" --to "$out" --held-out
   fi
-  if [[ "$SCALE-$1" == paper-valid ]]; then # sections of BEA-valid, by proficiency (4.5.1)
+  if [[ "$SCALE-$1" == paper-valid ]]; then # sections of BEA-valid by proficiency (4.5.1)
     into "$out.levels" awk 'BEGIN {
       split("A 1037 B 1290 C 1069 N 988", w); for (i = 1; i < 8; i += 2)
       for (n = 0; n < w[i + 1]; n++) print w[i] }'
@@ -98,7 +98,7 @@ set_of_errors() { # SET
   corpora gold "$out"
 }
 
-# The first MOST sentences of a seed corpus in portions.
+# Split the first MOST sentences of a seed corpus into portions.
 portions() { # CORPUS
   local out="$WORK/seeds/$1" text="$words/$1.txt"
   if [[ "$SCALE" == paper ]]; then
@@ -107,7 +107,7 @@ portions() { # CORPUS
   fi
   run rm -rf "$out.tmp" "$out"
   run mkdir -p "$out.tmp"
-  # shellcheck disable=SC2016  # for the other shell to expand
+  # shellcheck disable=SC2016  # expanded by the inner shell
   run bash -c 'head -n "$1" "$2" | split -l "$3" -d -a 5 --additional-suffix .txt - "$4"' \
     portions "$MOST" "$text" "$PORTION" "$out.tmp/"
   run mv "$out.tmp" "$out"
@@ -125,7 +125,7 @@ genuine() {
   run mv "$DATA/genuine.tmp" "$DATA/genuine"
 }
 
-decodable() { # SET: as text, for fairseq-generate
+decodable() { # SET: copy it as text, for fairseq-generate
   local folder="$DATA/held-out/$1" side
   run mkdir -p "$folder"
   for side in src trg; do run cp "$WORK/dict.txt" "$folder/dict.$side.txt"; done

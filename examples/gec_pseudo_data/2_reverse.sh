@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The model that makes errors: from corrected sentences to those of learners (4.3.1).
+# Train the reverse model, from corrected sentences to learner sentences (4.3.1).
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/gec_pseudo_data/training.sh

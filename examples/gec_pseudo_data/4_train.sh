@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A model for each system and seed, in WORK/runs/SYSTEM.SEED; and of FINAL, for each ensemble, one
-# from right to left for every one from left to right.
+# Train a model for each system and seed, WORK/runs/SYSTEM.SEED. For the ensembles of FINAL, also train
+# a right-to-left model for each left-to-right model.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/gec_pseudo_data/training.sh
 source "$HERE/training.sh"
 
 has() { [[ " ${*:2} " == *" $1 "* ]]; } # WORD WORDS...
-each_model() { # COMMAND...: called with SYSTEM SEED FLAGS... of every model, once
+each_model() { # COMMAND...: call it once for each model with SYSTEM SEED FLAGS...
   local seed system
   for seed in $SEEDS; do
-    # shellcheck disable=SC2086  # words apart
+    # shellcheck disable=SC2086  # split into words
     for system in $SYSTEMS; do "$@" "$system" "$seed"; done
   done
   [[ "$FINAL" != none ]] || return 0
@@ -22,7 +22,7 @@ each_model() { # COMMAND...: called with SYSTEM SEED FLAGS... of every model, on
 }
 
 declare -A pretrainings
-first_stage() { # SYSTEM SEED FLAGS...: systems that differ in their fine-tuning share the pretraining
+first_stage() { # SYSTEM SEED FLAGS...: systems that differ only in fine-tuning share a pretraining
   local folder
   if [[ "$1" != pretrain-* ]]; then
     spawn build "$RUNS/$1.$2" train "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Corrections of every set by every model, as text: RUNS/SYSTEM.SEED/SET.txt (tables 4.2 and 4.3).
+# Correct all sets with all models, to text RUNS/SYSTEM.SEED/SET.txt (tables 4.2 and 4.3).
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# FINAL's ensembles: the n best of its models together, and the best of these by the sum of their
-# score and that of the right-to-left models together (4.4.5). RUNS/ensembleN.SEEDS, RUNS/rerankedN.SEEDS
+# Decode n-best lists with the ensembles of FINAL, RUNS/ensembleN.SEEDS. Re-rank them by the sum of their
+# score and the score of the right-to-left ensemble (4.4.5), RUNS/rerankedN.SEEDS.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -39,7 +39,7 @@ each_set() { # SEEDS SET
 }
 
 [[ "$FINAL" == none ]] && exit
-((NBEST <= BEAM)) || { echo "NBEST is $NBEST; expected at most the BEAM, $BEAM." >&2; exit 2; }
+((NBEST <= BEAM)) || { echo "NBEST is $NBEST. Expected at most BEAM, $BEAM." >&2; exit 2; }
 headline "6/8 re-ranking the $NBEST best of $FINAL: $ENSEMBLES"
 for seeds in $ENSEMBLES; do
   for set in $SETS; do spawn each_set "$seeds" "$set"; done

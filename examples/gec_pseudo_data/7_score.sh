@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# MaxMatch and ERRANT of every set with edits, GLEU of JFLEG, and the table: mean and deviation over
-# the seeds. Of BLIND sets a file to submit, RUNS/SYSTEM.SEED/SET.zip.
+# Score sets with edits by MaxMatch and ERRANT, and JFLEG by GLEU, and print the table with mean and
+# standard deviation over seeds. Pack BLIND sets for submission, RUNS/SYSTEM.SEED/SET.zip.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -27,7 +27,7 @@ score() { # FOLDER SET
 headline "7/8 scoring"
 folders=("$RUNS/untouched.1")
 for seed in $SEEDS; do
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   for system in $SYSTEMS; do folders+=("$RUNS/$system.$seed"); done
 done
 if [[ "$FINAL" != none ]]; then
@@ -40,5 +40,5 @@ for folder in "${folders[@]}"; do
   for set in $SETS; do spawn score "$folder" "$set"; done
 done
 settle
-# shellcheck disable=SC2086  # words apart
+# shellcheck disable=SC2086  # split into words
 run python "$HERE/results.py" "$RUNS" --rows untouched $SYSTEMS --sets $SETS

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# The analyses of 4.5 and the curves of 4.4, of the validation set, as far as SYSTEMS has what they
-# compare: WORK/figures, each figure with its numbers beside it.
+# Plot the analyses of 4.5 and the curves of 4.4 on the validation set to WORK/figures, each with its
+# data as JSON. Figures without systems in SYSTEMS are skipped.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 figures="$WORK/figures"
 valid="$(held_out_set valid)"
 
-# Which systems a pattern matches, in the order of SYSTEMS.
+# Print the systems that match a pattern, in the order of SYSTEMS.
 matching() { # PATTERN
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   printf '%s\n' $SYSTEMS | grep -Ex -e "$1" || true
 }
 
-# F of systems, by error type or level.
+# Plot F of systems by error type or level.
 compare() { # NAME type|level SYSTEM...
   local system seed outputs=() levels=()
   (($# > 2)) || return 0
@@ -29,7 +29,7 @@ run mkdir -p "$figures"
 mapfile -t corpora < <(matching 'joint-direct-[^-]+-[0-9]+' | sort -t - -s -k 4,4n | awk -F - \
   'NR == 1 { least = $4 } $4 == least')
 mapfile -t amounts < <(matching baseline
-  matching 'pretrain-noisy-[^-]+-[0-9]+' | sort -t - -s -k 3,3 -k 4,4n) # few pairs first
+  matching 'pretrain-noisy-[^-]+-[0-9]+' | sort -t - -s -k 3,3 -k 4,4n) # sorted by amount
 mapfile -t strong < <(matching "(baseline|$FINAL|${FINAL%-sse})")
 if [[ "${ERRANT[0]}" != --untyped ]]; then
   compare types-of-corpora type "${corpora[@]}" # figure 4.5
@@ -40,6 +40,6 @@ if [[ "${ERRANT[0]}" != --untyped ]]; then
 fi
 compare levels-of-corpora level "${corpora[@]}" # figure 4.7
 compare levels-of-amounts level "${amounts[@]}" # figure 4.10
-# figures 4.2 to 4.4, and the search for the rate of up-sampling (4.4.4)
+# figures 4.2 to 4.4, and the search for the up-sampling rate (4.4.4)
 run python "$HERE/figures.py" "$RUNS" "$figures" --beta "$BETA" --mask "$MASK" --keep "$KEEP" \
   --upsample "$UPSAMPLE"

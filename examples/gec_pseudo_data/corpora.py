@@ -1,4 +1,4 @@
-"""The corpora of the recipe: m2 files to pairs and back, and small ones cut up."""
+"""Convert M2 files to pairs and back, and split small corpora."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, apply_m2_edits, format_m2, read_m2
 
 ERRORS = (20, 40, 25, 10, 5)
-"""Per cent of the sentences with 0, 1, 2, 3 and 4 errors of a learner."""
+"""Percentage of sentences with 0, 1, 2, 3 and 4 learner errors."""
 LEAST, MOST = 3, 25
-"""Words of a sentence."""
+"""Minimum and maximum sentence length in words."""
 
 
 def pairs(sources: Sequence[Path], prefix: Path, held_out: bool) -> None:
-    """Write PREFIX.src and PREFIX.trg from m2 files, by their first annotator.
+    """Write PREFIX.src and PREFIX.trg from M2 files, corrected by the first annotator.
 
-    Of training sets, pairs of equal or empty sides are left out (4.4.1). Held-out sets keep all
-    sentences, since what is written for them is compared with the m2 file sentence by sentence.
+    Training sets exclude pairs with equal or empty sides (4.4.1). Held-out sets keep all sentences,
+    because outputs are scored against the M2 file sentence by sentence.
     """
     sides: tuple[list[str], list[str]] = ([], [])
     read = 0
@@ -37,24 +37,24 @@ def pairs(sources: Sequence[Path], prefix: Path, held_out: bool) -> None:
             if held_out or (before and after and before != after):
                 sides[0].append(before)
                 sides[1].append(after)
-    print(f"{len(sides[0])} pairs of the {read} sentences of {len(sources)} files")
+    print(f"{len(sides[0])} pairs from {read} sentences of {len(sources)} files")
     for side, lines in zip(("src", "trg"), sides, strict=True):
         _write(prefix.with_name(f"{prefix.name}.{side}"), lines)
 
 
 def _target(sentence: M2Sentence, path: Path, held_out: bool) -> str:
-    """Correct a sentence; a held-out one whose edits do not fit each other stays as it is."""
+    """Correct a sentence. A held-out sentence with conflicting edits is returned unchanged."""
     try:
         return apply_m2_edits(sentence, 0, str(path))
     except DataError as error:
         if not held_out:
             raise
-        print(f"corpora.py: {error} It stays uncorrected in the target.", file=sys.stderr)
+        print(f"corpora.py: {error} The target has the uncorrected sentence.", file=sys.stderr)
         return " ".join(sentence.words)
 
 
 def gold(prefix: Path) -> None:
-    """Write PREFIX.m2 from PREFIX.src and PREFIX.trg; the edits have no types."""
+    """Write PREFIX.m2 from PREFIX.src and PREFIX.trg, with untyped edits."""
     find = Annotator(None)
     sides = (read_lines(prefix.with_name(f"{prefix.name}.{side}")) for side in ("src", "trg"))
     blocks = (format_m2(find.sentence(src, (trg,))) for src, trg in zip(*sides, strict=True))
@@ -62,19 +62,19 @@ def gold(prefix: Path) -> None:
 
 
 def learner_errors(path: Path) -> None:
-    """Write the list of learner words that genuine errors are made by."""
+    """Write the list of learner errors from which the errors of the genuine pairs are drawn."""
     words = replace(DEFAULT_ERRORS, errors=ERRORS)
     words.write(path, Signature("learner-errors", {"made": "by hand"}))
 
 
 def split(texts: Sequence[Path], folder: Path, genuine: int, held_out: int) -> None:
-    """Share out clean sentences: train, valid and test, in sections; what is left is a seed corpus.
+    """Split clean sentences into train, valid and test, in sections, and seed corpora.
 
     Args:
-        texts: the sections of train, valid and test, in this order
-        folder: gets SET.clean, SET.levels, NAME.txt for each text, and all.txt
-        genuine: sentences to train on of all texts together
-        held_out: sentences of valid, and as many of test
+        texts: files of the sections of train, valid and test, in this order
+        folder: output folder for SET.clean, SET.levels, NAME.txt for each text, and all.txt
+        genuine: number of training sentences from all texts
+        held_out: number of sentences in valid, and in test
     """
     sizes = {"train": genuine, "valid": held_out, "test": held_out}
     parts: dict[str, list[str]] = {name: [] for name in sizes}
@@ -110,13 +110,13 @@ def _ended(lines: list[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Do one of them."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     steps = parser.add_subparsers(dest="step", required=True)
     step = steps.add_parser("pairs", help=pairs.__doc__)
     step.add_argument("m2", type=Path, nargs="+")
     step.add_argument("--to", type=Path, required=True, metavar="PREFIX")
-    step.add_argument("--held-out", action="store_true", help="keep every sentence")
+    step.add_argument("--held-out", action="store_true", help="keep all sentences")
     step = steps.add_parser("gold", help=gold.__doc__)
     step.add_argument("prefix", type=Path)
     step = steps.add_parser("learner-errors", help=learner_errors.__doc__)

@@ -1,4 +1,4 @@
-"""Draw F on the validation set by amount and noise of the pseudo data and by up-sampling rate."""
+"""Plot F on the validation set by amount and noise of the pseudo data and by up-sampling rate."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ FIGURES = {
     "amounts": ("amount", "pseudo pairs", "log"),
     "beta_random": ("beta_random", "beta_random", "linear"),
     "mu_mask": ("mu_mask", "mu_mask", "linear"),
-    "upsampling": ("upsampling", "genuine pairs in an epoch, times", "log"),
+    "upsampling": ("upsampling", "up-sampling rate of genuine pairs", "log"),
 }
-"""By file: the setting of the x axis, its label and its scale (figures 4.2 to 4.4, and 4.4.4)."""
+"""Setting, label and scale of the x axis by file name (figures 4.2 to 4.4, and 4.4.4)."""
 Points = dict[str, dict[float, list[float]]]
-"""By line and x, F of each run."""
+"""F of each run, by line and x."""
 
 NAME = re.compile(
     r"(?P<kind>joint|upsample|pretrain)(@(?P<times>\d+))?-(?P<method>noisy|direct|spell)"
     r"(@(?P<value>[\d.]+)(_(?P<keep>[\d.]+))?)?-(?P<corpus>[^-]+)-(?P<amount>\d+)(?P<rest>.*)"
 )
-"""A system, as in settings.sh."""
+"""Name of a system, as in settings.sh."""
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """The settings of systems whose names have none."""
+    """Default settings, for systems whose names do not include them."""
 
     beta: float
     mask: float
@@ -42,7 +42,7 @@ class Defaults:
 
 
 def settings(system: str, defaults: Defaults) -> dict[str, str | float]:
-    """Return what a system was trained on, by name; nothing for the baseline and for ensembles."""
+    """Parse the settings in a system's name. The baseline and ensembles have none."""
     name = NAME.fullmatch(system)
     if not name:
         return {}
@@ -52,7 +52,7 @@ def settings(system: str, defaults: Defaults) -> dict[str, str | float]:
     if name["method"] == "direct":
         found["mu_mask"] = float(name["value"] or defaults.mask)
         found["mu_keep"] = float(name["keep"] or defaults.keep)
-    if name["kind"] != "pretrain":  # joint training is up-sampling once
+    if name["kind"] != "pretrain":  # joint training is up-sampling by 1
         found["kind"] = "joint"
         found["upsampling"] = float(name["times"] or 1)
         if name["kind"] == "upsample" and not name["times"]:
@@ -62,7 +62,7 @@ def settings(system: str, defaults: Defaults) -> dict[str, str | float]:
 
 
 def scores(runs: Path) -> dict[str, list[float]]:
-    """Read F of each system."""
+    """Read F of each run, by system."""
     found: dict[str, list[float]] = defaultdict(list)
     for path in sorted(runs.glob(f"*/{SCORE}")):
         value = float(json.loads(path.read_text(encoding="utf-8"))[F])
@@ -71,7 +71,7 @@ def scores(runs: Path) -> dict[str, list[float]]:
 
 
 def curves(found: dict[str, list[float]], x: str, defaults: Defaults) -> Points:
-    """Return a line for each group of systems that differ in the setting `x` alone."""
+    """Return a line for each group of systems that differ only in the setting `x`."""
     usual = {"beta_random": defaults.beta, "mu_mask": defaults.mask, "mu_keep": defaults.keep}
     usual["upsampling"] = 1.0
     points: Points = defaultdict(lambda: defaultdict(list))
@@ -91,7 +91,7 @@ def _shown(name: str, value: str | float) -> str:
 
 
 def draw(path: Path, points: Points, baseline: list[float], label: str, scale: str) -> None:
-    """Draw lines with bars of a deviation, and the baseline; nothing where there are no lines."""
+    """Plot the lines with standard deviations, and the baseline. Without lines plot nothing."""
     if not points:
         return
     with figure(path) as (ax,):
@@ -110,9 +110,9 @@ def draw(path: Path, points: Points, baseline: list[float], label: str, scale: s
 
 
 def main() -> None:
-    """Draw what there are numbers for."""
+    """Plot the figures with available scores."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("runs", type=Path, help="WORK/runs")
+    parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs")
     parser.add_argument("output", type=Path, help="folder for the figures")
     for name, shown in (
         ("beta", "beta_random"),
@@ -120,7 +120,7 @@ def main() -> None:
         ("keep", "mu_keep"),
         ("upsample", "up-sampling rate"),
     ):
-        words = f"{shown} of systems whose names have none"
+        words = f"{shown} of systems whose names do not include it"
         parser.add_argument(f"--{name}", type=float, required=True, help=words)
     args = parser.parse_args()
     defaults = Defaults(args.beta, args.mask, args.keep, args.upsample)

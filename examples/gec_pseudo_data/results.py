@@ -1,4 +1,4 @@
-"""Print a table of precision, recall and F, and of GLEU: mean and deviation over the seeds."""
+"""Print a table of precision, recall, F and GLEU, mean and standard deviation over seeds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from fairseq_ssl.metrics.metric import cell
 
 Scores = dict[str, dict[str, list[float]]]
-"""By system and column, a number for each seed."""
+"""Scores of all seeds, by system and column."""
 
 NAMES = {"m2": "M2", "errant": "ERRANT", "gleu": ""}
 
 
 def collect(runs: Path, sets: list[str]) -> tuple[Scores, list[str], set[str]]:
-    """Read RUNS/SYSTEM.SEED/SET.METRIC.json; returns also the columns and the signatures."""
+    """Read RUNS/SYSTEM.SEED/SET.METRIC.json. Return scores, columns and signatures."""
     scores: Scores = defaultdict(lambda: defaultdict(list))
     columns: dict[str, None] = {}
     signatures = set()
@@ -34,10 +34,10 @@ def collect(runs: Path, sets: list[str]) -> tuple[Scores, list[str], set[str]]:
 
 
 def main() -> None:
-    """Print a row for each system with a score; ensembles come last."""
+    """Print a row for each system with a score, ensembles last."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("runs", type=Path, help="WORK/runs")
-    parser.add_argument("--rows", nargs="+", required=True, help="systems, in their order")
+    parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs")
+    parser.add_argument("--rows", nargs="+", required=True, help="systems in the order of the rows")
     parser.add_argument("--sets", nargs="+", required=True)
     args = parser.parse_args()
     scores, columns, signatures = collect(args.runs, args.sets)

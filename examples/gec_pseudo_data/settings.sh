@@ -1,27 +1,27 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Sections and tables are those of the thesis, chapter 4.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Tables and sections refer to the thesis, chapter 4.
 #
-# SCALE     tiny   toy sentences, a CPU, two minutes: shows that all steps work
-#           small  sentences of DATA_DIR, 10,000 pairs genuine, a CPU, hours
+# SCALE     tiny   toy sentences: a smoke test of all steps, two minutes on a CPU
+#           small  sentences in DATA_DIR, 10,000 genuine pairs, hours on a CPU
 #           paper  BEA-2019 and Gigaword, 8 GPUs
 # SYSTEMS   rows of the tables: baseline, or KIND-PSEUDO
 #           KIND    joint; upsample (joint, genuine pairs repeated UPSAMPLE times) or upsample@4 (4
 #                   times); pretrain
-#           PSEUDO  METHOD-CORPUS-AMOUNT, with -sse at the end for spelling errors in the pseudo
-#                   sources (4.4.5); pretrain-PSEUDO+PSEUDO fine-tunes on genuine pairs and the
-#                   second pseudo data together (4.4.5)
+#           PSEUDO  METHOD-CORPUS-AMOUNT, with the suffix -sse for spelling errors in the pseudo
+#                   sources (4.4.5); pretrain-PSEUDO+PSEUDO fine-tunes on the genuine pairs and the
+#                   second pseudo data (4.4.5)
 #           METHOD  noisy (back-translation), direct, spell; noisy@3 has beta_random 3, direct@0.5
-#                   mu_mask 0.5, direct@0.1/0.8 also mu_keep 0.8 (figures 4.2 and 4.3). A slash is
-#                   an underscore in names of files
+#                   mu_mask 0.5, direct@0.1/0.8 also mu_keep 0.8 (figures 4.2 and 4.3). File names
+#                   have an underscore in place of the slash
 #           CORPUS  the seed corpus
-#           AMOUNT  its first sentences, up to MOST
-# FINAL     the system that has right-to-left models, ensembles and re-ranking; none: leave it out
-# SETS      held-out sets. valid, test and jfleg come with the SCALE; any other NAME is
-#           DATA_DIR/NAME.m2, or, if BLIND has it, DATA_DIR/NAME.src
+#           AMOUNT  number of its first sentences to use, up to MOST
+# FINAL     the system with right-to-left models, ensembles and re-ranking, or none
+# SETS      held-out sets. valid, test and jfleg are part of the SCALE; another NAME is
+#           DATA_DIR/NAME.m2, or for BLIND sets DATA_DIR/NAME.src
 # BLIND     the SETS without public references: step 7 writes a file to submit for each model
-# SYSTEMS SEEDS FINAL   narrow them to run one cell of a table, say in a Slurm array
-# SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, and end
+# SYSTEMS SEEDS FINAL   restrict them to run one cell of a table, for example in a Slurm array
+# SHARD=I/N        with 3_pseudo.sh: back-translate every N-th portion of the seed corpora, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -35,16 +35,16 @@ BEAM="${BEAM:-5}" LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}" # tables 4.2 and 4.3
 BETA="${BETA:-6}"                              # beta_random, figure 4.3
 [[ "$SCALE" == small ]] && MASK="${MASK:-0.1}" KEEP="${KEEP:-0.8}" # see the README's results
 MASK="${MASK:-0.3}" KEEP="${KEEP:-0.2}"        # mu_mask and mu_keep, 4.4.2
-SSE_RATE="${SSE_RATE:-0.003}"                  # slips per character, 4.4.5
+SSE_RATE="${SSE_RATE:-0.003}"                  # spelling errors per character, 4.4.5
 UPSAMPLE="${UPSAMPLE:-2}"                      # 4.4.4, the best of 1, 2, 4, 8, 16 and 25
-# The pairs to keep, as in fairseq-ssl filter; none: all. The thesis and the paper describe no filter
-# of pseudo pairs.
+# Filter of pseudo pairs, as in fairseq-ssl filter, or none. The thesis and the paper do not mention
+# one.
 PSEUDO_FILTER="${PSEUDO_FILTER:-clean:min=1:max=250:ratio=9.0}"
-METRICS="${METRICS:-m2 errant}"                # of the sets with edits
+METRICS="${METRICS:-m2 errant}"                # metrics of sets with edits
 BLIND="${BLIND:-bea}"
 NBEST="${NBEST:-5}"                            # n of re-ranking, 4.4.5
-[[ "$SCALE" == small ]] && DROPOUT="${DROPOUT:-0.1}" # 128 dimensions are few enough
-DROPOUT="${DROPOUT:-0.3}"                      # tables 4.2 and 4.3, as the next two
+[[ "$SCALE" == small ]] && DROPOUT="${DROPOUT:-0.1}" # the small network needs less
+DROPOUT="${DROPOUT:-0.3}"                      # tables 4.2 and 4.3, also the next two
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"
 CLIP_NORM="${CLIP_NORM:-1.0}"
 PAUSE=()                                       # validation after each epoch
@@ -52,7 +52,7 @@ GENUINE_NOISE="${GENUINE_NOISE:-learner:listed=true:measured=true,spelling:rate=
 
 expect SCALE "tiny small paper" "$SCALE"
 prepared
-# shellcheck disable=SC2086  # words apart
+# shellcheck disable=SC2086  # split into words
 expect METRICS "m2 errant" $METRICS
 case "$SCALE" in
   tiny)
@@ -85,7 +85,7 @@ case "$SCALE" in
       pretrain-noisy-all-100000 pretrain-direct-all-100000 pretrain-noisy-all-100000-sse}"
     FINAL="${FINAL:-pretrain-noisy-all-100000-sse}" ENSEMBLES="${ENSEMBLES:-1 2 3 1+2+3}"
     MERGES="${MERGES:-2000}"
-    UPDATES="${UPDATES:-4000}"                 # as many in all for each kind of system
+    UPDATES="${UPDATES:-4000}"                 # equal total updates for each kind of system
     PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-3000}" TUNING_UPDATES="${TUNING_UPDATES:-1000}"
     SIZE=(--arch transformer_tiny --share-all-embeddings
       --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
@@ -94,7 +94,7 @@ case "$SCALE" in
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --lr 0.005
       --lr-scheduler polynomial_decay --warmup-updates 400 --max-tokens 1000)
     JOINT=(--max-update "$UPDATES" --total-num-update "$UPDATES" --save-interval-updates 500)
-    CHOSEN="${CHOSEN:-best}"                   # a model soon overfits to few pairs
+    CHOSEN="${CHOSEN:-best}"                   # models overfit early on few pairs
     REVERSE_UPDATES="${REVERSE_UPDATES:-3000}"
     REVERSE=(--max-update "$REVERSE_UPDATES" --total-num-update "$REVERSE_UPDATES"
       --save-interval-updates 500)
@@ -108,7 +108,7 @@ case "$SCALE" in
     ;;
   paper)
     CORPORA="gigaword wikipedia simplewiki" MOST="${MOST:-70000000}" PORTION="${PORTION:-700000}"
-    GENUINE="${GENUINE:-561410}"               # table 4.1; in a dry run, otherwise counted
+    GENUINE="${GENUINE:-561410}"               # table 4.1, for dry runs; otherwise counted
     SEEDS="${SEEDS:-1 2 3 4 5}" SETS="${SETS:-valid test jfleg bea}" # 4.4.1
     SYSTEMS="${SYSTEMS:-$(bash "$HERE/systems.sh")}"
     FINAL="${FINAL:-pretrain-noisy-gigaword-70000000-sse}" ENSEMBLES="${ENSEMBLES:-1+2+3+4}" # 4.4.5
@@ -116,33 +116,33 @@ case "$SCALE" in
     CONFUSION_LINES="${CONFUSION_LINES:-1400000}"
     gpus 8
     MAX_TOKENS="${MAX_TOKENS:-4000}"
-    BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # the thesis does not tell
+    BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # not reported in the thesis
     UPDATE_FREQ="$(divided "$BATCH_TOKENS" GPUS MAX_TOKENS)"
     SIZE=(--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --fp16)
     batch=(--max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ")
-    # The rate is that of Vaswani et al. (2017), 5.3: (1024 x 4000)^-0.5 at its highest.
+    # The learning rate follows Vaswani et al. (2017), 5.3: its maximum is (1024 x 4000)^-0.5.
     ADAM=(--optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8 --lr 0.000494
       --lr-scheduler inverse_sqrt --warmup-updates 4000 "${batch[@]}")
     JOINT=(--max-epoch 40 --keep-last-epochs 20) CHOSEN="${CHOSEN:-20}" # table 4.2
     REVERSE=("${JOINT[@]}")
-    PRETRAINING=(--max-epoch 10)               # table 4.3, and the next
+    PRETRAINING=(--max-epoch 10)               # table 4.3, also the next
     TUNING=(--optimizer adafactor --lr 3e-5 --lr-scheduler fixed --max-epoch 30 "${batch[@]}")
     ERRANT=(--model "${SPACY_MODEL:-en_core_web_sm}")
     NOISY=(--beam "${NOISY_BEAM:-5}" --compute-type float16)
     ;;
 esac
-CONFUSION_LINES="${CONFUSION_LINES:-$MOST}"    # of a seed corpus; their words get confusion sets
+CONFUSION_LINES="${CONFUSION_LINES:-$MOST}"    # lines of a seed corpus whose words get confusion sets
 
 RUNS="$WORK/runs"                              # RUNS/SYSTEM.SEED
 DATA="$WORK/data"                              # DATA/genuine, DATA/PSEUDO, DATA/held-out
 held_out_set() { echo "$WORK/sets/$1/$1"; }    # SET: .src, .trg; .m2 or .ref0, .ref1, ...; .levels
 model() { echo "$RUNS/$1.$2/final.pt"; }       # SYSTEM SEED
-# shellcheck disable=SC2086  # words apart
-held_out() { printf '%s\n' valid $SETS | awk '!seen[$0]++'; } # all SETS; training needs valid
+# shellcheck disable=SC2086  # split into words
+held_out() { printf '%s\n' valid $SETS | awk '!seen[$0]++'; } # all SETS, and valid for training
 is_blind() { [[ " $BLIND " == *" $1 "* ]]; }   # SET
 
-# A system in parts: kind; how often it repeats the genuine pairs, times; its pseudo data, first;
-# that of its fine-tuning, second; and direction, -r2l or nothing.
+# Parse a system into kind, times (repetitions of the genuine pairs), first (its pseudo data), second
+# (pseudo data of fine-tuning) and direction (-r2l or empty).
 parts() { # SYSTEM
   direction="" second="" times=1
   IFS=- read -r kind first <<<"${1%-r2l}"
@@ -152,26 +152,26 @@ parts() { # SYSTEM
   [[ "$kind" == upsample@* ]] && times="${kind#*@}" kind=upsample
   return 0
 }
-# Pseudo data in parts: method with what follows @ as value, corpus, amount, and -sse or nothing.
+# Parse pseudo data into method, value (after @), corpus, amount and sse (-sse or empty).
 pseudo_parts() { # PSEUDO
   IFS=- read -r method corpus amount sse <<<"$1"
   value="" sse="${sse:+-$sse}"
   [[ "$method" == *@* ]] && value="${method#*@}" method="${method%%@*}"
   return 0
 }
-systems() { # all of which there are runs from left to right
-  # shellcheck disable=SC2086  # words apart
+systems() { # systems with left-to-right models
+  # shellcheck disable=SC2086  # split into words
   printf '%s\n' $SYSTEMS | grep -vxF "$FINAL" || true
   [[ "$FINAL" == none ]] || echo "$FINAL"
 }
-pseudo_data() { # of all systems, each once
+pseudo_data() { # pseudo data of all systems, without duplicates
   local system kind times first second direction
   for system in $(systems); do
     parts "$system"
     printf '%s\n' "$first" "$second"
   done | awk 'NF && !seen[$0]++'
 }
-seed_corpora() { # of all systems, each once
+seed_corpora() { # seed corpora of all systems, without duplicates
   local pseudo method value corpus amount sse
   for pseudo in $(pseudo_data); do
     pseudo_parts "$pseudo"
@@ -179,8 +179,8 @@ seed_corpora() { # of all systems, each once
   done | awk '!seen[$0]++'
 }
 
-refuse() { # WORD EXPECTED
-  echo "SYSTEMS has '$1'; expected $2." >&2
+reject() { # WORD EXPECTED
+  echo "SYSTEMS has '$1'. Expected $2." >&2
   exit 2
 }
 check_systems() {
@@ -189,10 +189,10 @@ check_systems() {
     [[ "$system" == baseline ]] && continue
     parts "$system"
     expect SYSTEMS "baseline joint upsample pretrain" "$kind"
-    [[ "$times" =~ ^[1-9][0-9]{0,2}$ ]] || refuse "$system" "upsample@NUMBER, 1 to 999"
+    [[ "$times" =~ ^[1-9][0-9]{0,2}$ ]] || reject "$system" "upsample@NUMBER, 1 to 999"
     check_pseudo "$system" "$first"
     [[ -z "$second" ]] && continue
-    [[ "$kind" == pretrain ]] || refuse "$system" "one kind of pseudo data; two go with pretrain"
+    [[ "$kind" == pretrain ]] || reject "$system" "one kind of pseudo data, since only pretrain takes two"
     check_pseudo "$system" "$second"
   done
 }
@@ -201,13 +201,13 @@ check_pseudo() { # SYSTEM PSEUDO
   pseudo_parts "$2"
   expect "SYSTEMS, in $1," "noisy direct spell" "$method"
   case "$method$value" in
-    noisy?*) [[ "$value" =~ ^[0-9]+(\.[0-9]+)?$ ]] || refuse "$1" "noisy@BETA" ;;
-    direct?*) [[ "$value" =~ ^$share(_$share)?$ ]] || refuse "$1" "direct@MASK or direct@MASK/KEEP" ;;
-    spell?*) refuse "$1" "spell without a value" ;;
+    noisy?*) [[ "$value" =~ ^[0-9]+(\.[0-9]+)?$ ]] || reject "$1" "noisy@BETA" ;;
+    direct?*) [[ "$value" =~ ^$share(_$share)?$ ]] || reject "$1" "direct@MASK or direct@MASK/KEEP" ;;
+    spell?*) reject "$1" "spell without a value" ;;
   esac
   expect "SYSTEMS, in $1," "$CORPORA" "$corpus"
   if [[ ! "$amount" =~ ^[1-9][0-9]*$ ]] || ((amount > MOST)); then
-    refuse "$1" "KIND-METHOD-CORPUS-AMOUNT, at most $MOST"
+    reject "$1" "KIND-METHOD-CORPUS-AMOUNT, at most $MOST"
   fi
   sse="${sse#-}"
   expect "SYSTEMS, in $1," "sse" "${sse:-sse}"

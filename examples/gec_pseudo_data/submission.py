@@ -1,4 +1,4 @@
-"""Pack corrected sentences as CodaLab takes them for BEA-test: a text file in a zip archive."""
+"""Pack corrected sentences for CodaLab's BEA-test: a text file in a zip archive."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fairseq_ssl.io.text_files import read_lines
 def pack(corrected: Path, source: Path, output: Path) -> int:
     """Write the archive. Return the number of sentences.
 
-    Each line is a sentence with spaces between its tokens, in the order of the source. Where the
-    model wrote nothing, the sentence stays as in the source, so that no line is empty.
+    Each line is a tokenized sentence, in the order of the source. An empty output is replaced by
+    the source sentence, since lines must not be empty.
     """
     sides = list(read_lines(corrected)), list(read_lines(source))
     if len(sides[0]) != len(sides[1]):
@@ -34,11 +34,11 @@ def pack(corrected: Path, source: Path, output: Path) -> int:
 
 
 def main() -> None:
-    """Read the options and pack."""
+    """Parse the command line and write the archive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("corrected", type=Path, help="tokenized text, a sentence a line")
-    parser.add_argument("--source", type=Path, required=True, help="the sentences to correct")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the zip archive")
+    parser.add_argument("corrected", type=Path, help="tokenized text, one sentence per line")
+    parser.add_argument("--source", type=Path, required=True, help="source sentences")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="output zip archive")
     args = parser.parse_args()
     try:
         count = pack(args.corrected, args.source, args.output)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The systems of the thesis' tables and figures, one a line; all their seed corpora.
+# Print the systems in the tables and figures of the thesis, one per line, with all seed corpora.
 set -euo pipefail
 {
   echo baseline

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2153  # settings.sh uses and sets them
-# Train the model of a system. To be sourced, after settings.sh.
+# Training of a system's model. To be sourced after settings.sh.
 
-lines_of() { # FILE NUMBER-IN-A-DRY-RUN
+lines_of() { # FILE NUMBER, which is printed in a dry run
   if [[ -n "${DRY_RUN:-}" ]]; then echo "$2"; else wc -l <"$1"; fi
 }
 
-# The pairs of an epoch, as flags: the genuine ones TIMES times (0: none), the pseudo ones once.
+# Print the flags of an epoch with the genuine pairs repeated TIMES times (0: none) and the pseudo pairs.
 mixture() { # TIMES PSEUDO
   local genuine="" method value corpus amount sse
   pseudo_parts "$2"
@@ -13,7 +13,7 @@ mixture() { # TIMES PSEUDO
   echo --mix-weights "${genuine}../$2/train=$(lines_of "$WORK/pseudo/$2.trg" "$amount")"
 }
 
-# fairseq-train on the genuine pairs, with what belongs to all models.
+# Run fairseq-train on the genuine pairs with the flags common to all models.
 fit() { # FOLDER SEED FLAGS...
   quietly "$1/train.log" launch_train "$DATA/genuine" --user-dir "$USER_DIR" \
     --task tagged_translation "${SIZE[@]}" --dropout "$DROPOUT" --clip-norm "$CLIP_NORM" \
@@ -22,8 +22,8 @@ fit() { # FOLDER SEED FLAGS...
     --log-format simple --log-interval 100 "${PAUSE[@]}" "${@:3}"
 }
 
-# The model of SYSTEM and SEED; interrupted trainings resume. FLAGS may be --right-to-left. A system
-# that is pretrained needs its pretraining.
+# Train the model of SYSTEM and SEED. Interrupted trainings resume. FLAGS may be --right-to-left. A
+# pretrained system needs its pretraining.
 train() { # SYSTEM SEED FLAGS...
   local folder="$RUNS/$1.$2" kind times first second direction flags=() languages=(-s src -t trg)
   local length=("${JOINT[@]}")
@@ -42,7 +42,7 @@ train() { # SYSTEM SEED FLAGS...
   choose "$folder" "$CHOSEN"
 }
 
-pretrained() { # SYSTEM SEED: the folder; systems that differ in the second pseudo data share it
+pretrained() { # SYSTEM SEED: print the folder, shared by systems that differ only in the second pseudo data
   local kind times first second direction
   parts "$1"
   echo "$RUNS/pretraining-$first$direction.$2"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The labeled and unlabeled texts of each task in both views, in WORK/data.
+# Write the labeled and unlabeled texts of each task in both views to WORK/data.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Table 3.1, where no file has them.
+# Sizes of held-out sets without a file, from table 3.1.
 held_out() { # TASK SPLIT
   case "$SCALE.$1.$2" in
     paper.elec.valid) echo --valid-lines 2500 ;;
@@ -19,7 +19,7 @@ held_out() { # TASK SPLIT
 prepare() { # TASK
   local text="$WORK/text" labels="$LABELS" more=()
   if [[ "$1" != toy ]]; then text="$DATA_DIR/$(folder "$1")"; fi
-  # shellcheck disable=SC2207  # words apart
+  # shellcheck disable=SC2207  # split into words
   if [[ -e "$text/dev.tsv" ]]; then more+=(--valid "$text/dev.tsv"); else more+=($(held_out "$1" valid)); fi
   # shellcheck disable=SC2207
   if [[ -e "$text/test.tsv" ]]; then more+=(--test "$text/test.tsv"); else more+=($(held_out "$1" test)); fi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Step 1 of algorithm 1: a language model of each task, if an expert starts from it, and all
-# experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Interrupted trainings resume.
+# Step 1 of algorithm 1: train a language model for each task, if an expert is initialized with it, and
+# all experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Interrupted trainings resume.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 language_model() { # TASK
   local folder="$RUNS/$1.lm"
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   quietly "$folder/train.log" launch_train "$(data "$1")/lm" --user-dir "$USER_DIR" \
     --task language_modeling --sample-break-mode none --tokens-per-sample "$LM_TOKENS" \
     --arch recurrent_lm "${SIZES[@]}" --criterion adaptive_loss --ddp-backend legacy_ddp \
@@ -22,7 +22,7 @@ expert() { # TASK EXPERT SEED
   [[ "$2" != lstm ]] && \
     start=(--classifier-lm "$RUNS/$1.lm/final.pt" --classifier-lm-dict "$(data "$1")/lm/dict.txt")
   criterion_of "$2"
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" "${BEST[@]}" \
     --classification-stage supervised --arch lstm_classifier "${SIZES[@]}" \
     --classifier-mlp-dim "$(mlp "$1")" "${start[@]}" "${CRITERION[@]}" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Step 2 of algorithm 1: each expert labels the unlabeled texts once, WORK/teachers, and
-# imitators learn that, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt.
+# Step 2 of algorithm 1: label the unlabeled texts with each expert, to WORK/teachers, and train
+# imitators on these labels, WORK/imitators/TASK.EXPERT.SEED.KIND/final.pt.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -24,7 +24,7 @@ imitators() { # TASK EXPERT SEED KIND
       --classification-unlabeled unlabeled:extra) ;;
   esac
   if [[ -n "$IMITATOR_UPDATES" ]]; then ends=(--max-update "$IMITATOR_UPDATES"); fi
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   quietly "$folder/train.log" launch_train "$(data "$1")" "${COMMON[@]}" \
     --classification-stage imitate --imitator-teacher "$(teacher_of "$1" "$2" "$3")" "${lines[@]}" \
     --arch imitators --imitator-windows "${windows//-/,}" \

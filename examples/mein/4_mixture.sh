@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Step 3 of algorithm 1: each expert is trained on with its imitators, with random vectors or
-# alone, by the loss it was trained with. With imitators or random vectors there is a training for
-# each initial lambda; the one with the best accuracy on dev becomes
-# RUNS/TASK.EXPERT.SEED.KIND/final.pt, and lambda.json beside it has the choice.
+# Step 3 of algorithm 1: continue the training of each expert with the same loss, with its imitators,
+# with random vectors, or alone. With imitators or random vectors, each initial lambda has a training.
+# The model with the best dev accuracy is copied to RUNS/TASK.EXPERT.SEED.KIND/final.pt, and
+# lambda.json in this folder has the selected lambda.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-fine() { # FOLDER TASK SEED FLAGS...: what all trainings of this step share
-  # shellcheck disable=SC2086  # words apart
+fine() { # FOLDER TASK SEED FLAGS...: training with the common flags of this step
+  # shellcheck disable=SC2086  # split into words
   quietly "$1/train.log" launch_train "$(data "$2")" "${COMMON[@]}" "${BEST[@]}" "${CRITERION[@]}" \
     --lr "$FINE_LR" --lr-decay "$DECAY" --max-epoch "$FINE_EPOCHS" --seed "$3" --save-dir "$1" \
     "${@:4}" ${MIXTURE_FLAGS:-}
@@ -31,7 +31,7 @@ with_imitators() { # TASK EXPERT SEED KIND
       --arch expert_and_imitators --mixture-expert "$(run_of "$1" "$2" "$3" alone)/final.pt" \
       "${parts[@]}" --mixture-lambda "$start" --mixture-lambda-rate "$LAMBDA_RATE"
   done
-  # shellcheck disable=SC2086  # words apart
+  # shellcheck disable=SC2086  # split into words
   run python "$HERE/choose_lambda.py" "$folder" $LAMBDA
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The test texts classified by every model, error rates over the seeds against the expert alone in
-# WORK/scores, the table of all, and figures 3.3 and 3.4 where there are models for them.
+# Classify the test texts with all models. Write error rates over seeds, compared with the expert
+# alone, to WORK/scores. Print the table, and plot figures 3.3 and 3.4 if their models exist.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,4 +1,4 @@
-"""Choose the initial lambda of a mixture by its accuracy on dev."""
+"""Select the initial lambda of a mixture by dev accuracy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_ssl.io.outputs import atomic_lines, atomic_path
 
 
 def choose(folder: Path, starts: list[str]) -> None:
-    """Write final.pt and lambda.json of FOLDER/lambda.START; of equal ones the first is chosen."""
+    """Copy the best model to final.pt and write lambda.json. The first of equal values wins."""
     paths = {start: folder / f"lambda.{start}" / "checkpoint_best.pt" for start in starts}
     accuracies = {
         start: float(read_checkpoint(path)["extra_state"]["best"]) for start, path in paths.items()
@@ -25,13 +25,13 @@ def choose(folder: Path, starts: list[str]) -> None:
     with atomic_path(folder / "final.pt") as temporary:
         shutil.copyfile(paths[best], temporary)
     shown = ", ".join(f"{start}: {accuracies[start]:.2f}" for start in starts)
-    print(f"{folder.name}: lambda {best}; accuracy on dev of {shown}", file=sys.stderr)
+    print(f"{folder.name}: lambda {best}, dev accuracy of {shown}", file=sys.stderr)
 
 
 def main() -> None:
-    """Read the arguments and choose."""
+    """Parse the command line and select."""
     options = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    options.add_argument("folder", type=Path, help="has lambda.START/checkpoint_best.pt of each")
+    options.add_argument("folder", type=Path, help="folder with lambda.START/checkpoint_best.pt")
     options.add_argument("starts", nargs="+", metavar="START", help="initial values of lambda")
     args = options.parse_args()
     try:

@@ -1,9 +1,8 @@
-"""The folders rotten_tomatoes and pros_cons of the small scale, from three corpora of nltk_data.
+"""Create the folders rotten_tomatoes and pros_cons of the small scale from corpora of nltk_data.
 
-The split is this script's own: drawn by --seed, with as many texts to train, validate and test
-on as the recipe's README tells. Films: no sentence of the long reviews that are the text without
-labels stands among the labeled ones, case, spaces and punctuation apart. Electronics: of equal
-texts one is kept, and none that is called both a pro and a con.
+The splits are drawn by --seed, with the sizes in the recipe's README. Films: sentences of the
+unlabeled long reviews that are also labeled are dropped, up to case, spaces and punctuation.
+Electronics: duplicates are dropped, and so are texts that are labeled both pro and con.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ PRO_OR_CON = re.compile(r"\s*<(Pros|Cons)>(.*)</(?:Pros|Cons)>\s*")
 
 
 def lines_of(path: Path) -> list[str]:
-    """Return the lines that are not blank."""
+    """Return the non-blank lines of a file."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(
-            f"{path} can not be read: {error.strerror}. Expected an unpacked folder of nltk_data; "
-            f"get it: python -m nltk.downloader -d FOLDER {PACKAGES}"
+            f"{path} cannot be read: {error.strerror}. Expected an unpacked folder of nltk_data. "
+            f"Download it with: python -m nltk.downloader -d FOLDER {PACKAGES}"
         ) from None
     return [" ".join(line.split()) for line in decoded(data).split("\n") if line.strip()]
 
 
 def decoded(data: bytes) -> str:
-    """Return a file as text: UTF-8 or, as it has quotation marks of Windows, cp1252 or Latin-1."""
+    """Decode a file as UTF-8 or else as cp1252 or Latin-1, for its Windows quotation marks."""
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):
             return data.decode(encoding)
@@ -46,7 +45,7 @@ def decoded(data: bytes) -> str:
 
 
 def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
-    """Return review snippets, 1 for a good one, and the sentences of other reviews."""
+    """Return review snippets, labeled 1 if positive, and unlabeled sentences of other reviews."""
     labeled = [
         LabeledText(label, line)
         for label, name in (("1", "rt-polarity.pos"), ("0", "rt-polarity.neg"))
@@ -65,7 +64,7 @@ def films(corpora: Path) -> tuple[list[LabeledText], list[str]]:
 
 
 def electronics(corpora: Path) -> list[LabeledText]:
-    """Return what customers like, 1, and what not, 0."""
+    """Return statements of customers, labeled 1 for pros and 0 for cons."""
     found: dict[bytes, LabeledText] = {}
     both: set[bytes] = set()
     for name in ("IntegratedPros.txt", "IntegratedCons.txt"):
@@ -79,59 +78,63 @@ def electronics(corpora: Path) -> list[LabeledText]:
     return [one for key, one in found.items() if key not in both]
 
 
-def cut(texts: Sequence[LabeledText], numbers: Iterable[int], seed: int) -> list[list[LabeledText]]:
-    """Return so many texts drawn for each held-out set, and then all others."""
+def split(texts: Sequence[LabeledText], sizes: Iterable[int], seed: int) -> list[list[LabeledText]]:
+    """Draw held-out sets of these sizes. Return them, then the other texts."""
     drawn = list(texts)
     random.Random(seed).shuffle(drawn)
     parts = []
-    for number in numbers:
-        parts.append(drawn[:number])
-        del drawn[:number]
+    for size in sizes:
+        parts.append(drawn[:size])
+        del drawn[:size]
     return [*parts, drawn]
 
 
 def write(
     folder: Path, splits: dict[str, list[LabeledText]], unlabeled: Sequence[str] | None = None
 ) -> None:
-    """Write SPLIT.tsv and unlabelled.txt, all of them or none."""
-    with atomic_folder(folder) as aside:
+    """Write SPLIT.tsv and unlabelled.txt, as an atomic folder."""
+    with atomic_folder(folder) as temporary:
         for name, texts in splits.items():
             rows = "".join(f"{one.label}\t{one.text}\n" for one in texts)
-            (aside / f"{name}.tsv").write_text(rows, encoding="utf-8")
+            (temporary / f"{name}.tsv").write_text(rows, encoding="utf-8")
         if unlabeled is not None:
             rows = "".join(f"{line}\n" for line in unlabeled)
-            (aside / "unlabelled.txt").write_text(rows, encoding="utf-8")
-    told = [f"{name} {len(texts)}" for name, texts in splits.items()]
-    told += [] if unlabeled is None else [f"unlabeled {len(unlabeled)}"]
-    print(f"wrote {folder}: {', '.join(told)}")
+            (temporary / "unlabelled.txt").write_text(rows, encoding="utf-8")
+    sizes = [f"{name} {len(texts)}" for name, texts in splits.items()]
+    sizes += [] if unlabeled is None else [f"unlabeled {len(unlabeled)}"]
+    print(f"wrote {folder}: {', '.join(sizes)}")
 
 
 def make(nltk_data: Path, data_dir: Path, seed: int) -> None:
-    """Make both folders: a tenth of the snippets for the test, of the others one to validate."""
+    """Create both folders. Of the snippets, 10% are for test and 10% of the others for dev."""
     for folder in (data_dir / "rotten_tomatoes", data_dir / "pros_cons"):
         if folder.exists():
-            raise UsageError(f"{folder} exists. Take it away, or name another DATA_DIR.")
+            raise UsageError(f"{folder} exists. Delete it, or set another DATA_DIR.")
     corpora = nltk_data / "corpora"
     snippets, sentences = films(corpora)
     tests = round(len(snippets) / 10)
     valid = round((len(snippets) - tests) / 10)
-    test, dev, train = cut(snippets, (tests, valid), seed)
+    test, dev, train = split(snippets, (tests, valid), seed)
     phrases = electronics(corpora)
-    held_out, rest = cut(phrases, (min(MOST_PROS_TESTS, len(phrases) // 8),), seed)
+    held_out, rest = split(phrases, (min(MOST_PROS_TESTS, len(phrases) // 8),), seed)
     write(data_dir / "rotten_tomatoes", {"train": train, "dev": dev, "test": test}, sentences)
     write(data_dir / "pros_cons", {"train": rest, "test": held_out})
 
 
 def main() -> None:
-    """Read the folder of nltk_data, and write those of DATA_DIR."""
+    """Read the folder of nltk_data and write the folders of DATA_DIR."""
     options = argparse.ArgumentParser(
         description=(__doc__ or "").splitlines()[0], allow_abbrev=False
     )
     options.add_argument(
-        "nltk_data", type=Path, help=f"has corpora/ with {PACKAGES.replace(' ', ', ')}, unpacked"
+        "nltk_data",
+        type=Path,
+        help=f"folder with corpora/, which has {PACKAGES.replace(' ', ', ')}, unpacked",
     )
-    options.add_argument("data_dir", type=Path, help="DATA_DIR of the recipe")
-    options.add_argument("--seed", type=int, default=1, help="of the split (default: %(default)s)")
+    options.add_argument("data_dir", type=Path, help="output folder, DATA_DIR of the recipe")
+    options.add_argument(
+        "--seed", type=int, default=1, help="random seed of the splits (default: %(default)s)"
+    )
     args = options.parse_args()
     try:
         make(args.nltk_data, args.data_dir, args.seed)

@@ -1,22 +1,23 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Tables and sections are those of the thesis, chapter 3.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Tables and sections refer to the thesis, chapter 3.
 #
-# SCALE     tiny   toy reviews, a CPU, minutes: shows that all steps work
-#           small  rotten and pros in DATA_DIR, two CPU cores, hours: smaller networks
-#           paper  elec, imdb, rotten and rcv1 in DATA_DIR at the sizes of table 3.2, a GPU each
-# TASKS     which of those. DATA_DIR has for each a folder with train.tsv (a label, a tab, a text),
-#           dev.tsv (or a part of train.tsv is taken), test.tsv (the same), unlabelled.txt and, for
+# SCALE     tiny   toy reviews: a smoke test of all steps, minutes on a CPU
+#           small  rotten and pros in DATA_DIR, smaller networks, hours on two CPU cores
+#           paper  elec, imdb, rotten and rcv1 in DATA_DIR, networks of table 3.2, one GPU per training
+# TASKS     names of the data sets above. DATA_DIR has a folder for each, with train.tsv (label, tab,
+#           text), dev.tsv (default: a part of train.tsv), test.tsv (the same), unlabelled.txt and, for
 #           extra.N below, extra.txt
-# EXPERTS   lstm; lm: from a language model; adv: with adversarial training too; vat: virtual
-# KINDS     alone: the expert; imitators: with those; random: with random vectors, table 3.3;
-#           lines.N: imitators of N unlabeled texts, figure 3.3; extra.N: of all unlabeled texts
-#           and texts of extra.txt, N together, with the expert unchanged; windows.1-2: of windows
-#           1 and 2, figure 3.4 and table 3.5; continued: the expert, trained on for as many
-#           updates without imitators, which is always among them
-# SEEDS     of all trainings but the language models
-# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   more flags of fairseq-train, which come
-#           last, so that they replace those set here
+# EXPERTS   lstm; lm: initialized with a language model; adv: lm with adversarial training; vat: lm with
+#           virtual adversarial training
+# KINDS     alone: the expert; imitators: the expert with imitators; random: the expert with random
+#           vectors, table 3.3; lines.N: imitators trained on N unlabeled texts, figure 3.3; extra.N:
+#           imitators trained on N texts, unlabeled.txt and extra.txt together, with the same expert;
+#           windows.1-2: imitators of windows 1 and 2, figure 3.4 and table 3.5; continued: the expert
+#           trained for as many updates without imitators, always included
+# SEEDS     random seeds of all trainings except language models
+# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   flags appended to fairseq-train, which
+#           override the flags set here
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -48,38 +49,38 @@ case "$SCALE" in
     ;;
 esac
 TASKS="${TASKS:-$KNOWN}"
-# shellcheck disable=SC2086  # words apart
+# shellcheck disable=SC2086  # split into words
 expect TASKS "$KNOWN" $TASKS
 # shellcheck disable=SC2086
 expect EXPERTS "lstm lm adv vat" $EXPERTS
-PIECES="${PIECES:-20000}"                     # 3.6.3, where they are merges
+PIECES="${PIECES:-20000}"                     # 3.6.3, where it is the number of merges
 LEAST_COUNT="${LEAST_COUNT:-2}"               # 3.6.3
 DIM="${DIM:-256}" HIDDEN="${HIDDEN:-1024}"    # table 3.2: D and H
 IMITATOR_DIM="${IMITATOR_DIM:-512}"           # table 3.2: embeddings and N
 DROPOUT="${DROPOUT:-0.5}"                     # table 3.2
 LR="${LR:-0.001}" FINE_LR="${FINE_LR:-0.0001}" DECAY="${DECAY:-0.9998}" BATCH="${BATCH:-32}" # table 3.2
-EPOCHS="${EPOCHS:-30}" FINE_EPOCHS="${FINE_EPOCHS:-30}" # table 3.2: at most, the best on dev is taken
+EPOCHS="${EPOCHS:-30}" FINE_EPOCHS="${FINE_EPOCHS:-30}" # table 3.2: maximum, the best on dev is used
 IMITATOR_LR="${IMITATOR_LR:-0.001}" IMITATOR_DECAY="${IMITATOR_DECAY:-$DECAY}" # table 3.2
-IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # of all unlabeled texts, of lines.N as many updates
-IMITATOR_UPDATES="${IMITATOR_UPDATES:-}"      # of all kinds, extra.N too, in place of epochs
-LM_LR="${LM_LR:-0.001}" LM_EPOCHS="${LM_EPOCHS:-10}" LM_TOKENS="${LM_TOKENS:-100}" # in a row
-LAMBDA="${LAMBDA:-0 1 3}"                     # initial values; the best on dev is chosen for each model
-LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda, as a multiple of the others'
-EPSILON="${EPSILON:-5}"                       # of adv and vat, Miyato et al. (2017)
-NORMALIZE="${NORMALIZE---recurrent-normalize-embeddings}" # of all experts alike; NORMALIZE= : off
-LONGEST="${LONGEST:-400}"                     # words of a text that an expert reads, the last ones
-LABELS="${LABELS:-}"                          # that are kept, the other training texts are then unlabeled;
-# without: 1,000 of pros, all of the other tasks
-TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # where there is no test.tsv, no dev.tsv,
-# at the small scale; the paper's scale takes as many texts as table 3.1 has
-SAMPLES="${SAMPLES:-1000}"                    # of the bootstrap
+IMITATOR_EPOCHS="${IMITATOR_EPOCHS:-1}"       # over all unlabeled texts; equally many updates for lines.N
+IMITATOR_UPDATES="${IMITATOR_UPDATES:-}"      # in place of epochs, for all kinds with extra.N
+LM_LR="${LM_LR:-0.001}" LM_EPOCHS="${LM_EPOCHS:-10}" LM_TOKENS="${LM_TOKENS:-100}" # tokens in a row
+LAMBDA="${LAMBDA:-0 1 3}"                     # initial values; the best on dev is selected for each model
+LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda relative to the other parameters
+EPSILON="${EPSILON:-5}"                       # perturbation norm of adv and vat, Miyato et al. (2017)
+NORMALIZE="${NORMALIZE---recurrent-normalize-embeddings}" # for all experts; NORMALIZE= to disable
+LONGEST="${LONGEST:-400}"                     # max words of a text for the expert; earlier words are truncated
+LABELS="${LABELS:-}"                          # number of labeled training texts; the others are unlabeled
+# (default: 1,000 for pros, all for other tasks)
+TEST_SHARE="${TEST_SHARE:-0.1}" DEV_SHARE="${DEV_SHARE:-0.1}" # without test.tsv or dev.tsv, at the
+# small scale; the paper's scale has the sizes of table 3.1
+SAMPLES="${SAMPLES:-1000}"                    # bootstrap samples
 
 RUNS="$WORK/runs" # RUNS/TASK.lm, RUNS/TASK.EXPERT.SEED.KIND
 imitators_of() { echo "$WORK/imitators/$1.$2.$3.$4"; } # TASK EXPERT SEED KIND
 teacher_of() { echo "$WORK/teachers/$1.$2.$3"; } # TASK EXPERT SEED
 data() { echo "$WORK/data/$1"; }              # TASK
 run_of() { echo "$RUNS/$1.$2.$3.$4"; }        # TASK EXPERT SEED KIND
-criterion_of() { # EXPERT: the loss it is trained by, of each stage; it sets CRITERION
+criterion_of() { # EXPERT: set CRITERION to the flags of its loss, the same in all stages
   CRITERION=(--criterion classification_cross_entropy)
   case "$1" in
     adv) CRITERION=(--criterion adversarial_cross_entropy --adversarial-epsilon "$EPSILON") ;;
@@ -91,7 +92,7 @@ criterion_of() { # EXPERT: the loss it is trained by, of each stage; it sets CRI
 SIZES=(--recurrent-embed-dim "$DIM" --recurrent-hidden-dim "$HIDDEN" --recurrent-dropout "$DROPOUT")
 [[ -n "$NORMALIZE" ]] && SIZES+=("$NORMALIZE")
 mlp() { if [[ "$1" == rcv1 ]]; then echo 128; else echo 30; fi; } # TASK: M of table 3.2
-kinds() { # TASK: figure 3.3 is drawn of pros at the small scale, of elec and rcv1 at the paper's
+kinds() { # TASK: figure 3.3 needs lines.N of pros at the small scale, of elec and rcv1 at the paper's
   local found="${KINDS:-}" default="alone continued random imitators"
   local windows="$default windows.1 windows.1-2 windows.1-2-3"
   if [[ -z "$found" ]]; then
@@ -114,32 +115,32 @@ kinds() { # TASK: figure 3.3 is drawn of pros at the small scale, of elec and rc
   fi
   echo "$found"
 }
-folder() { # TASK: in DATA_DIR
+folder() { # TASK: print its folder in DATA_DIR
   case "$1" in
     rotten) echo rotten_tomatoes ;;
     pros) echo pros_cons ;;
     *) echo "$1" ;;
   esac
 }
-has_extra() { # TASK: in a dry run without data elec has them
+has_extra() { # TASK: succeed if it has extra.txt; in a dry run without data, only elec has it
   [[ -e "${DATA_DIR:-}/$(folder "$1")/extra.txt" ||
     ("$1" == elec && -n "${DRY_RUN:-}" && -z "${RECORDING:-}") ]]
 }
 
-# shellcheck disable=SC2046  # words apart
+# shellcheck disable=SC2046  # split into words
 for kind in $(for task in $TASKS; do kinds "$task"; done); do
   [[ "$kind" =~ ^(alone|continued|imitators|random|(lines|extra)\.[0-9]+|windows\.[0-9]+(-[0-9]+)*)$ ]] ||
     expect KINDS "alone continued imitators random lines.N extra.N windows.1-2" "$kind"
 done
 
-# What all trainings of classifiers and imitators share; the data folder comes before it.
+# Flags of all trainings of classifiers and imitators, after the data folder.
 COMMON=(--user-dir "$USER_DIR" --task semi_supervised_classification
   --classification-max-length "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
   --lr-scheduler step --lr-deacy-period 1 --batch-size "$BATCH" --no-epoch-checkpoints
   --log-format simple --log-interval 100)
 BEST=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 
-each() { # FUNCTION: call it with each TASK EXPERT SEED
+each() { # FUNCTION: call it for each TASK EXPERT SEED
   local task expert seed
   for task in $TASKS; do
     for expert in $EXPERTS; do

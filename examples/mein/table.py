@@ -1,4 +1,4 @@
-"""The error rates of all models side by side, and figures 3.3 and 3.4 where there is something."""
+"""Print a table of the error rates of all models, and plot figures 3.3 and 3.4."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from fairseq_ssl.analysis.figures import figure, legend_above
 
 Systems = dict[str, Any]
-"""By kind: its error over the seeds, and how it compares with the expert alone."""
+"""Error over seeds and comparison with the expert alone, by kind."""
 Point = tuple[str, float, float]
-"""What differs, the mean of the errors and their standard deviation."""
+"""Amount of text or windows, mean error, standard deviation of the error."""
 
 LINES, EXTRA, WINDOWS = "lines.", "extra.", "windows."
 HEADS = ("task", "expert", "kind", "error (%)", "against alone (95 %)", "initial lambda", "seeds")
@@ -20,7 +20,7 @@ BASELINES = (("alone", "--", "expert alone"), ("continued", ":", "trained on wit
 
 
 def rows(name: str, systems: Systems, runs: Path) -> list[str]:
-    """Return a table's rows of one expert on one task."""
+    """Return the table rows of an expert on a task."""
     task, _, expert = name.partition(".")
     found = []
     for kind, told in systems.items():
@@ -37,7 +37,7 @@ def rows(name: str, systems: Systems, runs: Path) -> list[str]:
 
 
 def chosen(runs: Path, name: str, kind: str) -> str:
-    """Return the initial lambda that was chosen for each seed, in the order of the seeds."""
+    """Return the selected initial lambda of each seed, in the order of the seeds."""
     found = {}
     for path in runs.glob(f"{name}.*.{kind}/lambda.json"):
         seed = path.parent.name.removeprefix(f"{name}.").removesuffix(f".{kind}")
@@ -47,9 +47,9 @@ def chosen(runs: Path, name: str, kind: str) -> str:
 
 
 def points(systems: Systems, prefixes: tuple[str, ...], whole: str) -> list[Point]:
-    """Return the kinds that begin so, in their order, with means and deviations of their errors.
+    """Return the points of the kinds with one of the prefixes, sorted.
 
-    The kind `imitators` has the place of `whole`: its amount of text, or its windows.
+    `whole` is the amount of text, or the windows, of the kind `imitators`.
     """
     found = {
         kind.removeprefix(prefix): kind
@@ -64,12 +64,12 @@ def points(systems: Systems, prefixes: tuple[str, ...], whole: str) -> list[Poin
 
 
 def place(name: str) -> list[float]:
-    """Return what orders amounts, and windows as 1-2: their numbers."""
+    """Return the numbers in an amount or in windows such as 1-2, as a sort key."""
     return [float(one) for one in name.split("-")]
 
 
 def draw(path: Path, systems: Systems, found: list[Point], axis: str, is_amount: bool) -> None:
-    """Draw errors over what differs, amounts of text on a logarithmic axis, and the baselines."""
+    """Plot errors by amount of text (logarithmic) or by windows, with the baselines."""
     names, means, deviations = zip(*found, strict=True)
     with figure(path) as (ax,):
         at = [float(name) for name in names] if is_amount else names
@@ -87,19 +87,23 @@ def draw(path: Path, systems: Systems, found: list[Point], axis: str, is_amount:
 
 
 def unlabeled(data: Path, task: str) -> str:
-    """Return how many unlabeled texts a task has, without the extra ones."""
-    told = json.loads((data / f"{task}.json").read_text(encoding="utf-8"))
-    return str(told["unlabeled"])
+    """Return the number of unlabeled texts of a task, without extra texts."""
+    sizes = json.loads((data / f"{task}.json").read_text(encoding="utf-8"))
+    return str(sizes["unlabeled"])
 
 
 def main() -> None:
-    """Print the table and draw."""
+    """Print the table and plot the figures."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("scores", type=Path, help="folder of TASK.EXPERT.json")
-    options.add_argument("--data", type=Path, required=True, help="WORK/data, with TASK.json")
-    options.add_argument("--runs", type=Path, required=True, help="WORK/runs, with the lambdas")
-    options.add_argument("--figures", type=Path, required=True, help="folder to draw in")
-    options.add_argument("--windows", default="1,2,3,4", help="of the kind imitators")
+    options.add_argument("scores", type=Path, help="folder with TASK.EXPERT.json")
+    options.add_argument(
+        "--data", type=Path, required=True, help="folder with TASK.json, WORK/data"
+    )
+    options.add_argument("--runs", type=Path, required=True, help="folder of the runs, WORK/runs")
+    options.add_argument("--figures", type=Path, required=True, help="folder for the figures")
+    options.add_argument(
+        "--windows", default="1,2,3,4", help="windows of the kind imitators (default: %(default)s)"
+    )
     args = options.parse_args()
     print(f"| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}")
     for path in sorted(args.scores.glob("*.json")):

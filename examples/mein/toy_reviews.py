@@ -1,8 +1,8 @@
-"""Toy reviews: short phrases carry the label, each text has a few, and most are rare.
+"""Generate toy reviews whose label depends on short, mostly rare phrases.
 
-A text is what its phrases mostly are: of PHRASES invented ones, half good and half bad, it has
-5, most of them of its own kind, among words that say nothing. Few labeled texts show few
-of the phrases; the others stand beside them in unlabeled texts.
+There are PHRASES random phrases, half positive and half negative. A text has 5 of them among
+neutral words, and its label is that of the majority. A small labeled set has few of the phrases. In
+unlabeled texts they co-occur with the others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ FILLERS, LENGTH = 100, 12
 
 
 def word(draw: random.Random) -> str:
-    """Invent a word."""
+    """Generate a random word."""
     return "".join(draw.choice(SYLLABLES) for _ in range(3))
 
 
 def review(draw: random.Random, phrases: list[list[str]], fillers: list[str]) -> tuple[int, str]:
-    """Write a text; returns its label too."""
+    """Return the label and the text of a random review."""
     label = draw.randrange(2)
     kinds = [label if draw.random() < 0.8 else 1 - label for _ in range(5)]
     parts = [draw.choice(phrases[kind]) for kind in kinds]
@@ -31,11 +31,16 @@ def review(draw: random.Random, phrases: list[list[str]], fillers: list[str]) ->
 
 
 def main() -> None:
-    """Write train.tsv, dev.tsv, test.tsv and unlabelled.txt."""
+    """Write train.tsv, dev.tsv, test.tsv and unlabelled.txt to the folder."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("folder", type=Path)
     options.add_argument("--train", type=int, default=300)
-    options.add_argument("--held-out", type=int, default=500, help="texts of dev and of test")
+    options.add_argument(
+        "--held-out",
+        type=int,
+        default=500,
+        help="number of texts in dev and in test (default: %(default)s)",
+    )
     options.add_argument("--unlabeled", type=int, default=4000)
     options.add_argument("--phrases", type=int, default=300)
     options.add_argument("--seed", type=int, default=1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Text in WORK/text, its edits, what they cover of the dev set in WORK/stats, binarized in WORK/data.
+# Write text to WORK/text, extract edits, write their coverage of the dev set to WORK/stats, and binarize
+# to WORK/data.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -23,7 +24,7 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
     --srcdict "$edits/labels.txt" --trainpref "$text/train" --validpref "$text/valid" \
     --destdir "$data.tmp" --workers "$(nproc)"
   run cp "$edits/edits.txt" "$data.tmp"
-  # Text that fairseq finds beside what is binarized comes first. In it unknown tokens are not
+  # fairseq prefers raw text to binarized text in the same folder. In raw text unknown tokens are not
   # lost, so that the tagger can copy them.
   for split in valid test; do
     [[ "$split" == test && "$1" == gec* ]] && continue
@@ -37,7 +38,7 @@ build_data() { # NAME EDITS DICTIONARY-FLAGS...
   run mv "$data.tmp" "$data"
 }
 
-# The edits of WORK/text/NAME in WORK/edits/NAME, and what they cover of its dev set.
+# Extract the edits of WORK/text/NAME to WORK/edits/NAME, and write their coverage of the dev set.
 count_edits() { # NAME FLAGS...
   local text="$WORK/text/$1" edits="$WORK/edits/$1"
   build "$edits" run fairseq-ssl edits dictionary "$text/train.src" "$text/train.trg" \
@@ -63,7 +64,7 @@ pieces() { # INPUT OUTPUT
   into "$2" bash -c "$PIECES < $(printf %q "$1")"
 }
 
-real_text() { # WORK/text/gec; the text that WORK/text/gec/SET.src was split from is WORK/raw/SET.src
+real_text() { # Write WORK/text/gec in word pieces. WORK/raw/SET.src is the text of WORK/text/gec/SET.src.
   local text="$WORK/text/gec" raw="$WORK/raw" split side set
   for split in train valid; do
     for side in src trg; do pieces "$DATA_DIR/$split.$side" "$text/$split.$side"; done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A model for each task, fold and kind, in WORK/runs/TASK.FOLD.KIND: final.pt is the one to use.
-# An interrupted training resumes from its last checkpoint.
+# Train a model for each task, fold and kind, WORK/runs/TASK.FOLD.KIND/final.pt. Interrupted trainings
+# resume.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# The flags of a kind, in FLAGS.
+# Set FLAGS to the flags of a kind.
 words_flags() { # TASK KIND
   local updates
   if [[ "$2" != transformer ]]; then
@@ -39,7 +39,7 @@ words_flags() { # TASK KIND
   fi
 }
 
-# Train; the best checkpoint on the dev set is final.pt.
+# Train a model and copy the best checkpoint on the dev set to final.pt.
 train() { # TASK FOLD KIND
   local folder="$RUNS/$1.$2.$3" FLAGS
   if [[ "$1" == gec ]]; then
@@ -54,7 +54,7 @@ train() { # TASK FOLD KIND
   into "$(model "$@")" cat "$folder/checkpoint_best.pt"
 }
 
-# Grammar: BERT, then synthetic errors, then real ones: each stage starts the next.
+# Train on grammar in stages: BERT, synthetic errors, real errors.
 train_synthetic() { # MODEL
   local FLAGS
   starting_point "$1" synthetic
@@ -62,7 +62,7 @@ train_synthetic() { # MODEL
     "${FLAGS[@]}"
 }
 
-# The flags of what a stage starts from, in FLAGS.
+# Set FLAGS to the initialization of a stage.
 starting_point() { # MODEL synthetic|real
   FLAGS=()
   if [[ "$2" == real && -n "$SYNTHETIC" ]]; then

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Corrections of every held-out set by every model: SET.generate, and as text SET.txt; of grammar
-# SET.ROUNDS.txt.
-# Words per second count only where nothing else runs: then JOBS=1 and an idle machine.
+# Correct all held-out sets with all models, to SET.generate and as text to SET.txt, or SET.ROUNDS.txt
+# for grammar. Words/s are valid only with JOBS=1 on an idle machine.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Words that are right, mean and deviation over the folds, and words per second; of gec, F0.5 of its
-# edits by MaxMatch.
+# Print the percentage of correct words, mean and standard deviation over folds, and words/s. For gec
+# print F0.5 by MaxMatch.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Systems NAME=FILE of a set: each model after the last round, all together after each round.
+# Print systems NAME=FILE of a set: each model after the last round, and the ensemble after each round.
 systems() { # SET
   local model last="${GEC_ROUNDS##* }" rounds
   for model in $GEC_MODELS; do echo "$model=$(output gec "$model" tagger "$1" "$last").txt"; done
   for rounds in $GEC_ROUNDS; do echo "all@$rounds=$(output gec all tagger "$1" "$rounds").txt"; done
 }
 
-# How many sentences each round changed, as in the first row of table 4.
+# Print the number of sentences that each round changed, as in the first row of table 4.
 changed() { # SET
   local before="$WORK/raw/$1.src" rounds after
   for rounds in $GEC_ROUNDS; do
@@ -31,7 +31,7 @@ if [[ " $TASKS " == *" gec "* ]]; then
     references=("$DATA_DIR/$set".ref[0-9])
     if [[ -e "$DATA_DIR/$set.m2" || -n "${DRY_RUN:-}" ]]; then
       score_m2 "$DATA_DIR/$set.m2" "${named[@]}"
-    elif [[ -e "${references[0]}" ]]; then # GLEU, as JFLEG is scored
+    elif [[ -e "${references[0]}" ]]; then # JFLEG is scored by GLEU
       run fairseq-ssl score gleu "${named[@]}" --source "$DATA_DIR/$set.src" \
         "${references[@]/#/--reference=}"
     elif [[ "$set" == test ]]; then

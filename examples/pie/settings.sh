@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Sections and tables are those of the paper.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Sections and tables refer to the paper.
 #
-# SCALE     tiny   toy words, a CPU, a minute: shows that all steps work
-#           small  words of OCR or of Twitter in DATA_DIR, two CPU cores, hours
-#           paper  the same on all ten folds; grammar from 1.2 million sentences and BERT, GPUs
+# SCALE     tiny   toy words: a smoke test of all steps, a minute on a CPU
+#           small  OCR and Twitter words in DATA_DIR, hours on two CPU cores
+#           paper  the same on all ten folds; grammar with 1.2 million sentences and BERT, on GPUs
 # TASKS     ocr, spell, and at the paper scale gec
-# FOLDS     of ocr and spell: which of the splits; of gec: the models of the ensemble
-# KINDS     tagger: PIE; augmented: PIE that learns from new errors too; transformer: the
-#           sequence-to-sequence model beside it (of gec, PIE alone)
-# TAGGER_FLAGS, TRANSFORMER_FLAGS, DECODING_FLAGS   more flags of fairseq-train and, of the
-#           tagger, fairseq-generate; they come last, so that they replace those set here
+# FOLDS     splits of ocr and spell; models of the ensemble of gec
+# KINDS     tagger: PIE; augmented: PIE trained with additional synthetic errors; transformer: the
+#           sequence-to-sequence baseline (not for gec)
+# TAGGER_FLAGS, TRANSFORMER_FLAGS, DECODING_FLAGS   flags appended to fairseq-train and, for the
+#           tagger, to fairseq-generate, which override the flags set here
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -29,12 +29,12 @@ SETS="${SETS:-valid test}"
 SEED="${SEED:-1}"
 EDIT_SIZE="${EDIT_SIZE:-1000}"                # M, section 3.1; 3.2 has all characters of the data
 EDIT_LONGEST="${EDIT_LONGEST:-2}"             # q, as in the authors' code
-BEAM="${BEAM:-5}"                             # of the transformer; the paper does not tell
-LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # of words; the paper does not tell
-COPIES="${COPIES:-5}"                         # augmented: of each word with new errors
-DECODE_BATCH="${DECODE_BATCH:-128}"           # sentences decoded at once, of both kinds
-MEASURED="${MEASURED:-test}"                  # the set whose words per second are shown
-# A CPU multiplies matrices twice as fast in bfloat16, if it knows that type. AUTOCAST= : off.
+BEAM="${BEAM:-5}"                             # of the transformer; not in the paper
+LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # for words; not in the paper
+COPIES="${COPIES:-5}"                         # for augmented: copies of each word with new errors
+DECODE_BATCH="${DECODE_BATCH:-128}"           # decoding batch size in sentences, for both kinds
+MEASURED="${MEASURED:-test}"                  # set on which words/s are measured
+# bfloat16 doubles the speed of matrix products on CPUs with support. AUTOCAST= to disable.
 AUTOCAST="${AUTOCAST---edit-autocast}"
 
 expect SCALE "tiny small paper" "$SCALE"
@@ -65,71 +65,71 @@ LAYERS="${LAYERS:-4}" DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${H
 POSITIONS="${POSITIONS:-40}"                  # table 12
 COPY_WEIGHT="${COPY_WEIGHT:-1}"               # table 12
 DROPOUT="${DROPOUT:-0.1}"                     # table 12, of states and of attention
-LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"     # these and the next two: not in the paper
+LR="${LR:-0.001}" WARMUP="${WARMUP:-400}"     # not in the paper, also the next two
 MAX_TOKENS="${MAX_TOKENS:-2000}"
 ITERATIONS="${ITERATIONS:-1}"                 # rounds, section 3.2
 ENCODER_LAYERS="${ENCODER_LAYERS:-2}"         # table 13; DECODER_LAYERS: see layers below
-TRANSFORMER_DROPOUT="${TRANSFORMER_DROPOUT:-0.2}" # these and the next three: not in the paper
+TRANSFORMER_DROPOUT="${TRANSFORMER_DROPOUT:-0.2}" # not in the paper, also the next three
 TRANSFORMER_LR="${TRANSFORMER_LR:-0.001}" TRANSFORMER_WARMUP="${TRANSFORMER_WARMUP:-400}"
-# About 2,000 updates, of a task with a tenth of the words in smaller batches.
+# About 2,000 updates; smaller batches for the task with a tenth of the words.
 transformer_tokens() { # TASK
   echo "${TRANSFORMER_MAX_TOKENS:-$([[ "$1" == ocr ]] && echo 6000 || echo 2000)}"
 }
 transformer_epochs() { # TASK
   echo "${MAX_EPOCH:-$([[ "$1" == ocr ]] && echo 40 || echo 120)}"
 }
-decoder_layers() { # TASK: table 13 has one layer for OCR and two for spelling
+decoder_layers() { # TASK: table 13 has one layer for OCR and two layers for spelling
   echo "${DECODER_LAYERS:-$([[ "$1" == ocr ]] && echo 1 || echo 2)}"
 }
-updates() { # TASK KIND: of a tagger; not in the paper
+updates() { # TASK KIND: updates of a tagger; not in the paper
   case "$1.$2" in
     ocr.tagger) echo "${UPDATES:-2160}" ;;
     ocr.augmented) echo "${UPDATES:-4050}" ;;
-    # As many passes as the Transformer's: 120 over 4,049 words, or 31,172 (paper), of some 2,000 tokens.
+    # As many epochs as the Transformer: 120 over 4,049 words, or 31,172 (paper), in batches of about 2,000 tokens.
     *) echo "${UPDATES:-$([[ "$SCALE" == paper ]] && echo 15400 || echo 2000)}" ;;
   esac
 }
 
 # Text: gec.
-GEC_SETS="${GEC_SETS:-$SETS}"                 # valid and others, SET.src in DATA_DIR; jfleg too
+GEC_SETS="${GEC_SETS:-$SETS}"                 # valid and other sets, DATA_DIR/SET.src, such as jfleg
 TRANSFORMS="${TRANSFORMS:-english}"           # table 10; none: table 6, row 5
-SYNTHETIC="${SYNTHETIC-yes}"                  # empty: real errors alone, table 6, row 2
+SYNTHETIC="${SYNTHETIC-yes}"                  # empty: only real errors, table 6, row 2
 GEC_INIT="${GEC_INIT-bert}"                   # empty: random weights, table 6, row 6
-GEC_MODELS="${GEC_MODELS:-1 2 3 4 5}"         # of the ensemble, section 3.1.1
-NOISE="${NOISE:-learner}"                     # A.3; learner:measured has the numbers of the data
-CLEAN_LINES="${CLEAN_LINES:-8865347}"         # for each model, as many as the authors' first part
-CLEAN_STEP="${CLEAN_STEP:-5000000}"           # lines from where one model's begin to the next's
-REAL_LINES="${REAL_LINES:-1200000}"           # 3.1; in a dry run, otherwise they are counted
-GEC_EPOCHS="${GEC_EPOCHS:-2}"                 # 3.1, on synthetic and again on real errors
+GEC_MODELS="${GEC_MODELS:-1 2 3 4 5}"         # models of the ensemble, section 3.1.1
+NOISE="${NOISE:-learner}"                     # A.3; learner:measured uses statistics of the data
+CLEAN_LINES="${CLEAN_LINES:-8865347}"         # lines for each model, as in the authors' first part
+CLEAN_STEP="${CLEAN_STEP:-5000000}"           # offset in lines between the data of two models
+REAL_LINES="${REAL_LINES:-1200000}"           # 3.1, for dry runs; otherwise counted
+GEC_EPOCHS="${GEC_EPOCHS:-2}"                 # 3.1, on synthetic errors and on real errors
 GEC_BATCH="${GEC_BATCH:-64}"                  # 3.1, sentences
 gpus 1
-GEC_SHARE="$(divided "$GEC_BATCH" GPUS)"      # of the batch, on each GPU
+GEC_SHARE="$(divided "$GEC_BATCH" GPUS)"      # sentences of the batch on each GPU
 GEC_LR="${GEC_LR:-2e-5}"                      # 3.1
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
-GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 has edit_tagger_base as well
-GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # of correction; several, as in table 4: "1 2 3 4"
-SPELL_CHECK="${SPELL_CHECK:-}"                # command, from stdin to stdout; 3.1 does not name one
-# Commands that split text into BERT's word pieces, and join them into text, from stdin to stdout;
-# SOURCE is the text that was split.
+GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 also has edit_tagger_base
+GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as in table 4: "1 2 3 4"
+SPELL_CHECK="${SPELL_CHECK:-}"                # command from stdin to stdout; not in 3.1
+# Commands that split text into BERT's word pieces, and join them to text, from stdin to stdout. SOURCE
+# is the text before splitting.
 PIECES="${PIECES:-$(printf 'python %q split %q' "$HERE/wordpieces.py" "${BERT:-}")}"
 # shellcheck disable=SC2016  # SOURCE is for the shell that runs it
 JOIN="${JOIN:-$(printf 'python %q join %q --source "$SOURCE"' "$HERE/wordpieces.py" "${BERT:-}")}"
 
-# The models of a task, and of what each learns: its data in WORK/data.
+# Models of a task, and their training data in WORK/data.
 RUNS="$WORK/runs" # RUNS/TASK.FOLD.KIND
 folds() { if [[ "$1" == gec ]]; then echo "$GEC_MODELS"; else echo "$FOLDS"; fi; } # TASK
 kinds() { if [[ "$1" == gec ]]; then echo tagger; else echo "$KINDS"; fi; }        # TASK
 sets() { if [[ "$1" == gec ]]; then echo "$GEC_SETS"; else echo "$SETS"; fi; }      # TASK
 rounds() { if [[ "$1" == gec ]]; then echo "$GEC_ROUNDS"; else echo "$ITERATIONS"; fi; } # TASK
-output() { # TASK FOLD KIND SET ROUNDS: corrections, without .txt
+output() { # TASK FOLD KIND SET ROUNDS: path of the corrections, without .txt
   echo "$RUNS/$1.$2.$3/$4$([[ "$1" == gec ]] && echo ".$5")"
 }
-learned() { # TASK FOLD KIND: what it is trained on
+learned() { # TASK FOLD KIND: training data
   if [[ "$3" == augmented ]]; then echo "$WORK/data/$1.$2.augmented"; else data "$1" "$2"; fi
 }
-synthetic() { echo "$RUNS/gec.$1.synthetic"; } # MODEL: of grammar, what is trained on synthetic errors
+synthetic() { echo "$RUNS/gec.$1.synthetic"; } # MODEL: grammar model trained on synthetic errors
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
-model() { # TASK FOLD KIND; of gec, the fold all is the ensemble
+model() { # TASK FOLD KIND; for gec, the fold all is the ensemble
   local paths=() fold
   if [[ "$2" == all ]]; then
     for fold in $GEC_MODELS; do paths+=("$(model gec "$fold" "$3")"); done

@@ -1,11 +1,11 @@
-"""Split text into the word pieces of a BERT, and join edited word pieces into text again.
+"""Split text into BERT's word pieces, and join edited word pieces to text.
 
-    wordpieces.py split BERT < TEXT > PIECES            BERT's own tokens, with spaces between
-    wordpieces.py join BERT --source TEXT < PIECES      the text of edited PIECES of TEXT
-    wordpieces.py dictionary BERT --output DICTIONARY   fairseq's dictionary of all word pieces
+    wordpieces.py split BERT < TEXT > PIECES            word pieces with spaces between
+    wordpieces.py join BERT --source TEXT < PIECES      join edited PIECES of TEXT
+    wordpieces.py dictionary BERT --output DICTIONARY   write fairseq's dictionary of word pieces
 
-BERT is a folder as Hugging Face stores it. A part of a word that has no word pieces stays as it is:
-it is unknown to the model and can be copied, as in the authors' code.
+BERT is a model folder of Hugging Face. A part of a word without word pieces is kept unchanged. It
+is unknown to the model and can be copied, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ UNKNOWN = "[UNK]"
 
 @dataclass(frozen=True)
 class Piece:
-    """A word piece in a line."""
+    """A word piece of a line."""
 
     name: str
-    """The symbol in the vocabulary; text that has none stays as it is."""
+    """Symbol in the vocabulary, or the text itself if it has no symbol."""
     surface: str
-    """The characters that it stands for in the text."""
+    """Characters of the word piece in the text."""
     starts_word: bool
 
 
 class WordPieces:
-    """The tokenization of a BERT."""
+    """Tokenizer of a BERT model."""
 
     def __init__(self, bert: Path) -> None:
         vocabulary = read_vocabulary(bert)
@@ -66,10 +66,10 @@ class WordPieces:
         return tuple(found) or (Piece(word, word, True),)
 
     def join(self, edited: str, source: str) -> str:
-        """Return the text of edited pieces, with the spaces and letters of the source.
+        """Join edited word pieces to text, with the spaces and the case of the source.
 
-        Pieces that the source has side by side in a word stay in one word. A piece without a
-        counterpart in the source joins the piece before it where it begins with ##.
+        Word pieces that are adjacent in a word of the source are joined. A word piece without a
+        counterpart in the source is joined to the previous one if it starts with ##.
         """
         pieces, names = self.split(source), edited.split()
         counterparts = _counterparts([piece.name for piece in pieces], names)
@@ -87,7 +87,7 @@ class WordPieces:
 
 
 def _counterparts(source: list[str], edited: list[str]) -> list[int | None]:
-    """Return the place in the source of each edited piece that is equal or a substitution."""
+    """Return the source index of each edited word piece that is equal or a substitution."""
     places: list[int | None] = [None] * len(edited)
     matcher = difflib.SequenceMatcher(None, source, edited, autojunk=False)
     for kind, start, end, first, last in matcher.get_opcodes():
@@ -97,18 +97,18 @@ def _counterparts(source: list[str], edited: list[str]) -> list[int | None]:
 
 
 def _is_uncased(bert: Path) -> bool:
-    """Return whether the tokenizer's settings ask for lower case."""
+    """Return True if the tokenizer converts text to lowercase."""
     settings = bert / "tokenizer_config.json"
     return settings.is_file() and bool(json.loads(settings.read_text("utf-8")).get("do_lower_case"))
 
 
 def main() -> None:
-    """Read stdin and write stdout, or write the dictionary."""
+    """Convert stdin to stdout, or write the dictionary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("action", choices=("split", "join", "dictionary"))
-    parser.add_argument("bert", type=Path, metavar="BERT", help="folder of a BERT")
-    parser.add_argument("--source", type=Path, metavar="TEXT", help="join: text before `split`")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="dictionary: file to write")
+    parser.add_argument("bert", type=Path, metavar="BERT", help="folder of a BERT model")
+    parser.add_argument("--source", type=Path, metavar="TEXT", help="for join: text before `split`")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="for dictionary: output file")
     args = parser.parse_args()
     needed = {"join": "source", "dictionary": "output"}.get(args.action)
     if needed and getattr(args, needed) is None:

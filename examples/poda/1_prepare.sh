@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Text in WORK/text; binarized with all its words to pre-train on in WORK/data/pretrain; and pairs as
-# they are, for each task and amount, in WORK/data/TASK.AMOUNT; held-out sets in WORK/held-out/TASK.SET.
+# Write text to WORK/text, binarized text with all words for pre-training to WORK/data/pretrain, raw
+# pairs for each task and amount to WORK/data/TASK.AMOUNT, and held-out sets to WORK/held-out/TASK.SET.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 DICTIONARY="$WORK/dictionary/dict.en.txt"
 
-# Clean sentences to pre-train on, to put errors into, and to hold out.
+# Clean sentences for pre-training, for training pairs, and for held-out sets.
 sentences() {
   local clean="$WORK/text/clean"
   run mkdir -p "$clean"
@@ -21,7 +21,7 @@ sentences() {
     --lines "train=$TUNING_LINES" "valid=$HELD_OUT" "test=$HELD_OUT"
 }
 
-# Pairs of the task learner: noise on the clean sentences.
+# Pairs of the task learner: noised and clean sentences.
 learner() {
   local clean="$WORK/text/clean" pairs split number
   pairs="$(text learner)"
@@ -44,7 +44,7 @@ lower() { # TEXT OUTPUT
   into "$2" bash -c "tr '[:upper:]' '[:lower:]' < $(printf %q "$1")"
 }
 
-# Pairs that the user brings.
+# Pairs in DATA_DIR.
 brought() { # TASK
   local pairs
   pairs="$(text "$1")"
@@ -53,7 +53,7 @@ brought() { # TASK
   run cp -r "$DATA_DIR/$1/." "$pairs"
 }
 
-# One dictionary of all words; its beginning is the vocabulary.
+# Joined dictionary of all words. Its first entries are the vocabulary.
 dictionary() {
   local task all=()
   if [[ "$SCALE" == paper ]]; then
@@ -88,7 +88,7 @@ pretraining() {
   run mv "$data.tmp" "$data"
 }
 
-# Pairs to train on, the first so many of them, and all to validate.
+# The first AMOUNT training pairs, and all validation pairs.
 pairs() { # TASK AMOUNT
   local data pairs side
   data="$(data "$@")" pairs="$(text "$1")"
@@ -106,7 +106,7 @@ pairs() { # TASK AMOUNT
   run mv "$data.tmp" "$data"
 }
 
-# Pairs to decode.
+# Pairs of a held-out set.
 held_out_pairs() { # TASK SET
   local folder side
   folder="$(held_out "$@")"

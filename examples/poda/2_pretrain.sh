@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A model that rebuilds text from what noise has left of it. PRETRAINED/start.1.pt has the averaged
-# weights of its best epoch; with more STARTS, start.N.pt those of the newest epochs.
+# Pre-train a denoising model. PRETRAINED/start.1.pt has the averaged weights of the best epoch. With more
+# STARTS, start.N.pt has those of the last epochs.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# The checkpoints of the newest epochs, the newest first; in a dry run, of those there would be.
+# Print the checkpoints of the last epochs, the last epoch first. In a dry run print all expected ones.
 newest() { # COUNT
   local epoch
   if [[ -n "${DRY_RUN:-}" ]]; then
@@ -32,8 +32,8 @@ pretrain() {
   fi
   mapfile -t checkpoints < <(newest "$STARTS")
   if ((${#checkpoints[@]} < STARTS)); then
-    echo "$PRETRAINED has ${#checkpoints[@]} checkpoints of whole epochs; expected $STARTS, one" \
-      "for each start. Give fewer STARTS, or train longer." >&2
+    echo "$PRETRAINED has ${#checkpoints[@]} checkpoints of complete epochs. Expected $STARTS, one" \
+      "for each start. Set fewer STARTS, or train longer." >&2
     return 1
   fi
   for ((number = 1; number <= STARTS; number++)); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A model for each task, amount, kind and seed: final.pt has the averaged weights of the epoch with
-# the least loss on the dev set. Killed, a training goes on from its last checkpoint.
+# Fine-tune a model for each task, amount, kind and seed. final.pt has the averaged weights of the epoch
+# with the lowest loss on the dev set. Interrupted trainings resume.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What every model makes of every held-out set: SET.generate, and as text SET.txt.
+# Decode all held-out sets with all models, to SET.generate and as text to SET.txt.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-decode() { # TASK AMOUNT KIND SEED SET; SEED all: the models of all seeds together
+decode() { # TASK AMOUNT KIND SEED SET; SEED all: ensemble of all seeds
   local out="$RUNS/$1.$2.$3.$4/$5" paths=() seed lengths=(--max-len-a 1.5 --max-len-b 10)
   if [[ "$4" == all ]]; then
     for seed in $SEEDS; do paths+=("$(model "$1" "$2" "$3" "$seed")"); done

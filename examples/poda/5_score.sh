@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The scores of every model, SET.json, and a table: mean and deviation over the seeds.
+# Score all models, to SET.json, and print a table with mean and standard deviation over seeds.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -42,7 +42,7 @@ each_set() { # TASK AMOUNT KIND SEED
   done
 }
 
-untouched() { # TASK: the source as it is
+untouched() { # TASK: unchanged source
   local set out
   for set in $(sets "$1"); do
     out="$RUNS/$1.0.untouched.1/$set"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Figures of scores by amount (figure 3) and of the loss by epoch (figure 4), and sentences that the
-# pre-trained model makes of incomplete ones (table 12), in WORK/analysis.
+# Plot scores by amount (figure 3) and perplexity by epoch (figure 4), and complete incomplete sentences
+# with the pre-trained model (table 12), in WORK/analysis.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,4 +1,4 @@
-"""Draw scores by the number of training pairs, and the loss on the dev set by epoch."""
+"""Plot scores by number of training pairs, and perplexity on the dev set by epoch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ KINDS = ("scratch", "decoder_only", "encoder_only", "pretrained")
 
 
 def amounts(runs: Path, output: Path, task: str, pairs: int) -> None:
-    """Draw the first score of each set, a line a kind of model, as figure 3 does."""
+    """Plot the first score of each set with a line for each kind of model, as in figure 3."""
     scores, _ = collect(runs)
     parts = sorted(
         {at for of, at, _, kind in scores if of == task and at != "valid" and kind in KINDS}
     )
     if not parts:
-        print(f"{task}: no scores to draw by amount", file=sys.stderr)
+        print(f"{task}: no scores to plot by amount", file=sys.stderr)
         return
     with figure(output / f"amounts.{task}.png", columns=len(parts)) as axes:
         for ax, part in zip(axes, parts, strict=True):
@@ -51,14 +51,14 @@ def amounts(runs: Path, output: Path, task: str, pairs: int) -> None:
 
 
 def epochs(runs: Path, output: Path, task: str) -> None:
-    """Draw the perplexity on the dev set by epoch, a line a run, as figure 4 does."""
+    """Plot the perplexity on the dev set by epoch with a line for each run, as in figure 4."""
     found: dict[str, dict[str, list[dict[int, float]]]] = defaultdict(lambda: defaultdict(list))
     for log in sorted(runs.glob(f"{task}.*/train.log")):
         _, amount, kind, _ = log.parent.name.split(".")
         curve = {int(n): float(ppl) for n, ppl in VALID.findall(log.read_text("utf-8"))}
         found[amount][kind].append(curve)
     if not found:
-        print(f"{task}: no training to draw by epoch", file=sys.stderr)
+        print(f"{task}: no trainings to plot by epoch", file=sys.stderr)
         return
     with figure(output / f"epochs.{task}.png", columns=len(found)) as axes:
         for ax, (amount, kinds) in zip(axes, found.items(), strict=True):
@@ -75,9 +75,9 @@ def epochs(runs: Path, output: Path, task: str) -> None:
 
 
 def main() -> None:
-    """Draw both."""
+    """Plot both figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("runs", type=Path, help="WORK/runs")
+    parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs")
     parser.add_argument("output", type=Path, help="folder for the figures")
     parser.add_argument("--task", required=True)
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Print the scores of all models, mean and deviation over the seeds, as Markdown."""
+"""Print a table of all scores, mean and standard deviation over seeds, as Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_ssl.metrics.metric import cell
 
 Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
-"""By task, set, amount and model: by seed or all, what was scored."""
+"""Scores by seed (or all, for the ensemble), by task, set, amount and model."""
 SHOWN = ("F_0.5", "GLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum")
 ORDER = ("untouched", "untuned", "scratch", "decoder_only", "encoder_only", "pretrained")
 
@@ -32,7 +32,7 @@ def collect(runs: Path) -> tuple[Scores, set[str]]:
 
 
 def order(row: tuple[str, str, str, str]) -> tuple[str, str, float, int, str]:
-    """Put more pairs below fewer, and what is better in the paper below what is worse."""
+    """Return a sort key: by number of pairs, then by result in the paper."""
     task, part, amount, kind = row
     pairs = float("inf") if amount == "all" else float(amount)
     return task, part, pairs, ORDER.index(kind.partition(",")[0]), kind
@@ -41,7 +41,7 @@ def order(row: tuple[str, str, str, str]) -> tuple[str, str, float, int, str]:
 def main() -> None:
     """Print a row for each task, set, amount and kind of model, and the signatures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("runs", type=Path, help="WORK/runs")
+    parser.add_argument("runs", type=Path, help="folder of the runs, WORK/runs")
     scores, signatures = collect(parser.parse_args().runs)
     print("| task | set | pairs | model | score |\n| --- | --- | --- | --- | --- |")
     for row in sorted(scores, key=order):

@@ -1,4 +1,4 @@
-"""Choose text to pre-train on: paragraphs of known words, cut into segments (section 2.3)."""
+"""Select pre-training text: paragraphs of known words, split into segments (section 2.3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 def segments(
     lines: Iterator[str], known: set[str], least: int, unknown: float, longest: int
 ) -> Iterator[str]:
-    """Yield the segments of the lines that are long enough and known well enough."""
+    """Yield the segments of lines with enough words and few unknown words."""
     for line in lines:
         words = line.split()
         if len(words) < least:
@@ -26,11 +26,15 @@ def segments(
 
 
 def main() -> None:
-    """Read texts and write their segments to stdout."""
+    """Write the segments of the texts to stdout."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("text", type=Path, nargs="+", help="paragraphs, one in a line")
-    parser.add_argument("--dictionary", type=Path, required=True, help="fairseq's dict.txt")
-    parser.add_argument("--vocabulary", type=int, required=True, help="entries that count")
+    parser.add_argument("text", type=Path, nargs="+", help="text files, one paragraph per line")
+    parser.add_argument(
+        "--dictionary", type=Path, required=True, help="fairseq dictionary, dict.txt"
+    )
+    parser.add_argument(
+        "--vocabulary", type=int, required=True, help="number of dictionary entries that are known"
+    )
     parser.add_argument("--least-words", type=int, default=3)
     parser.add_argument("--most-unknown", type=float, default=0.3, metavar="SHARE")
     parser.add_argument("--segment", type=int, default=128, metavar="WORDS")

@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Sections and tables are those of the paper.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Sections and tables refer to the paper.
 #
-# SCALE     tiny   toy sentences, a CPU, two minutes: shows that all steps work
-#           small  139,000 English sentences of DATA_DIR, a CPU or a GPU, hours
-#           paper  Wikipedia and the Billion Word Benchmark, 4 GPUs, weeks
-# TASKS     learner: undo the errors of a noise; at the paper scale cnndm, gigaword, conll, jfleg
-# AMOUNTS   training pairs: numbers, or all
+# SCALE     tiny   toy sentences: a smoke test of all steps, two minutes on a CPU
+#           small  139,000 English sentences in DATA_DIR, hours on a CPU or a GPU
+#           paper  Wikipedia and the Billion Word Benchmark, weeks on 4 GPUs
+# TASKS     learner: correct synthetic learner errors; at the paper scale cnndm, gigaword, conll, jfleg
+# AMOUNTS   numbers of training pairs, or all
 # KINDS     scratch; pretrained; encoder_only and decoder_only, with one pre-trained side (table 9);
-#           untuned, the pre-trained model as it is (tables 6 and 7)
-# SEEDS     of fine-tuning; with ENSEMBLE=1 all of them are decoded together too
-# PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   more flags; they come last
+#           untuned, the pre-trained model without fine-tuning (tables 6 and 7)
+# SEEDS     random seeds of fine-tuning; ENSEMBLE=1 also decodes with an ensemble of all
+# PRETRAIN_FLAGS, FINETUNE_FLAGS, DECODING_FLAGS   flags appended to each command
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -20,15 +20,15 @@ source "$HERE/../common/launch.sh"
 CHOICES="TASKS AMOUNTS KINDS SEEDS SETS ENSEMBLE"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/poda/$SCALE}"
-SEED="${SEED:-1}"                             # of the data and of pre-training
+SEED="${SEED:-1}"                             # random seed of the data and of pre-training
 NOISE="${NOISE:-denoise}"                     # algorithm 1, with the rates of section 2.2
-ERRORS="${ERRORS:-learner}"                   # learner: the noise that is to be undone
+ERRORS="${ERRORS:-learner}"                   # noise of the task learner
 CLIP_NORM="${CLIP_NORM:-2}"                   # section 3.1
 DROPOUT="${DROPOUT:-0.2}"                     # section 3.1
-SEGMENT="${SEGMENT:-128}"                     # words, section 2.3
-LEAST_WORDS="${LEAST_WORDS:-3}"               # of a paragraph, section 2.3
-MOST_UNKNOWN="${MOST_UNKNOWN:-0.3}"           # of its words, section 2.3
-DECODE_BATCH="${DECODE_BATCH:-64}"            # sentences decoded at once
+SEGMENT="${SEGMENT:-128}"                     # words of a segment, section 2.3
+LEAST_WORDS="${LEAST_WORDS:-3}"               # words of a paragraph, section 2.3
+MOST_UNKNOWN="${MOST_UNKNOWN:-0.3}"           # share of its words, section 2.3
+DECODE_BATCH="${DECODE_BATCH:-64}"            # decoding batch size in sentences
 
 expect SCALE "tiny small paper" "$SCALE"
 prepared
@@ -40,7 +40,7 @@ case "$SCALE" in
     PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-4}"
     EPOCHS="${EPOCHS:-4}" LEAST_UPDATES="${LEAST_UPDATES:-10}" # see schedule below
     LR="${LR:-3e-3}" WARMUP="${WARMUP:-20}" EMA_DECAY="${EMA_DECAY:-0.9}"
-    KEEP_RATE="${KEEP_RATE:-1}"               # with less, so short a training learns no copying
+    KEEP_RATE="${KEEP_RATE:-1}"               # with less, such a short training does not learn to copy
     ;;
   small)
     AMOUNTS="${AMOUNTS:-1000 10000 all}" SEEDS="${SEEDS:-1 2 3}"
@@ -57,33 +57,33 @@ case "$SCALE" in
     AMOUNTS="${AMOUNTS:-all}" SEEDS="${SEEDS:-1 2 3 4}" ENSEMBLE="${ENSEMBLE:-1}"
     KINDS="${KINDS:-scratch pretrained encoder_only decoder_only untuned}"
     HELD_OUT="${HELD_OUT:-10000}" VOCABULARY="${VOCABULARY:-50000}" # section 3.1
-    LEAST_COUNT="${LEAST_COUNT:-3}"           # of a word that data can name, not in the paper
+    LEAST_COUNT="${LEAST_COUNT:-3}"           # weight of changed words, not in the paper
     LAYERS="${LAYERS:-6}" DIM="${DIM:-512}" INNER_DIM="${INNER_DIM:-4096}" HEADS="${HEADS:-8}"
     PRETRAIN_EPOCHS="${PRETRAIN_EPOCHS:-14}" PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-5000000}"
-    EPOCHS="${EPOCHS:-0}" LEAST_UPDATES="${LEAST_UPDATES:-0}" # as long as the rate allows
-    OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, and the next three
+    EPOCHS="${EPOCHS:-0}" LEAST_UPDATES="${LEAST_UPDATES:-0}" # until the learning rate reaches STOP_LR
+    OPTIMIZER="${OPTIMIZER:-nag}"             # section 3.1, also the next three
     LR="${LR:-2e-3}" STOP_LR="${STOP_LR:-1e-4}" WARMUP="${WARMUP:-0}" WARMUP_LR="${WARMUP_LR:-2e-3}"
     EMA_DECAY="${EMA_DECAY:-0.9995}"
     gpus 4
-    MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, of each of 4 GPUs
-    UPDATE_FREQ="${UPDATE_FREQ:-$(divided 4 GPUS)}" # fewer take several batches for an update
-    STARTS="${STARTS:-4}"                     # different checkpoints to fine-tune from, 3.1
+    MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, on each of 4 GPUs
+    UPDATE_FREQ="${UPDATE_FREQ:-$(divided 4 GPUS)}" # fewer GPUs accumulate batches
+    STARTS="${STARTS:-4}"                     # number of checkpoints to fine-tune from, 3.1
     ;;
 esac
 TASKS="${TASKS:-learner}"
-KEEP_RATE="${KEEP_RATE:-0.03}"                # of words not changed, section 2.2
+KEEP_RATE="${KEEP_RATE:-0.03}"                # share of unchanged words in the loss, section 2.2
 ENSEMBLE="${ENSEMBLE:-0}"
 STARTS="${STARTS:-1}"
 OPTIMIZER="${OPTIMIZER:-adam}"
 STOP_LR="${STOP_LR:-5e-5}"
-WARMUP_LR="${WARMUP_LR:-1e-4}"                # at its beginning; above STOP_LR, or training ends there
+WARMUP_LR="${WARMUP_LR:-1e-4}"                # initial learning rate; must be above STOP_LR
 MAX_TOKENS="${MAX_TOKENS:-3000}"
 UPDATE_FREQ="${UPDATE_FREQ:-1}"
-PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: as many as the epochs have
+PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-0}"     # 0: no minimum
 LEAST_COUNT="${LEAST_COUNT:-1}"
-COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; the paper does not tell
-BEAM="${BEAM:-5}"                             # the paper does not tell
-SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # between the sentences of the summaries of cnndm
+COPY_HEADS="${COPY_HEADS:-1}"                 # of the copy attention; not in the paper
+BEAM="${BEAM:-5}"                             # not in the paper
+SENTENCE_MARK="${SENTENCE_MARK:-</s>}"        # separator between the sentences of a summary of cnndm
 PROMPTS="${PROMPTS:-the best university in the world .|the meaning of life is .}" # table 12
 
 if [[ "$SCALE" == paper ]]; then known="cnndm gigaword conll jfleg"; else known=learner; fi
@@ -95,30 +95,30 @@ most="${TUNING_LINES:-999999999}"
 for amount in $AMOUNTS; do
   [[ "$amount" == all ]] && continue
   if [[ ! "$amount" =~ ^[1-9][0-9]{0,8}$ ]] || ((amount > most)); then
-    echo "AMOUNTS has '$amount'; expected all, or a number of pairs, at most $most." >&2
+    echo "AMOUNTS has '$amount'. Expected all, or a number of pairs, at most $most." >&2
     exit 2
   fi
 done
 
-# The models: of one task, amount, kind and seed, RUNS/TASK.AMOUNT.KIND.SEED/final.pt.
+# Models are RUNS/TASK.AMOUNT.KIND.SEED/final.pt.
 RUNS="$WORK/runs"
 PRETRAINED="$WORK/pretrained" # PRETRAINED/start.N.pt
-text() { echo "$WORK/text/$1"; }              # TASK: train, valid, test and more, .src and .trg
+text() { echo "$WORK/text/$1"; }              # TASK: folder with train, valid, test and other sets, .src and .trg
 data() { echo "$WORK/data/$1.$2"; }           # TASK AMOUNT
 held_out() { echo "$WORK/held-out/$1.$2"; }   # TASK SET
 model() { echo "$RUNS/$1.$2.$3.$4/final.pt"; } # TASK AMOUNT KIND SEED
 start() { echo "$PRETRAINED/start.$((($1 - 1) % STARTS + 1)).pt"; } # SEED
-sets() { # TASK: what is decoded
+sets() { # TASK: sets to decode
   case "$1.$SCALE" in
     learner.small) echo "${SETS:-valid test jfleg}" ;;
     learner.tiny) echo "${SETS:-test}" ;;
     *) echo "${SETS:-test}" ;;
   esac
 }
-seeds() { # KIND: of one model, or of the one that there is
+seeds() { # KIND: seeds; untuned has one model
   if [[ "$1" == untuned ]]; then echo 1; else echo "$SEEDS"; fi
 }
-each_model() { # COMMAND...: called with TASK AMOUNT KIND SEED of every model
+each_model() { # COMMAND...: call it with TASK AMOUNT KIND SEED of each model
   local task amount kind seed
   for task in $TASKS; do
     for amount in $AMOUNTS; do
@@ -129,7 +129,7 @@ each_model() { # COMMAND...: called with TASK AMOUNT KIND SEED of every model
   done
 }
 
-# What both trainings have in common.
+# Flags of pre-training and fine-tuning.
 common_flags() {
   echo "--user-dir $USER_DIR --copy-vocabulary $VOCABULARY --copy-attention-heads $COPY_HEADS" \
     "--encoder-layers $LAYERS --encoder-embed-dim $DIM --encoder-ffn-embed-dim $INNER_DIM" \
@@ -141,10 +141,9 @@ common_flags() {
     "--max-tokens $MAX_TOKENS --update-freq $UPDATE_FREQ --log-format simple --log-interval 100"
 }
 
-# How long a fine-tuning is. Few pairs make few updates an epoch: where EPOCHS of them are not as
-# many as LEAST_UPDATES, there are so many. The rate rises in the first tenth; there the average of
-# the weights begins, which remembers about a twentieth. With LEAST_UPDATES=0 warm-up and average
-# are those of pre-training.
+# Print the flags of the length of a fine-tuning. Few pairs have few updates per epoch, so it has at least
+# LEAST_UPDATES updates. Warm-up takes the first tenth. Then the average of the weights starts, over
+# about a twentieth of the updates. With LEAST_UPDATES=0 warm-up and average are as in pre-training.
 schedule() { # TASK AMOUNT
   local updates first
   if ((!LEAST_UPDATES)); then
@@ -158,7 +157,7 @@ schedule() { # TASK AMOUNT
   echo "--max-update $updates --warmup-updates $first --ema-start-update $first" \
     "--ema-decay $(awk "BEGIN { print 1 - 1 / (1 + $updates / 20) }")"
 }
-tokens() { # TASK AMOUNT: of the sources, with their ends; in a dry run there may be none to count
+tokens() { # TASK AMOUNT: count source tokens with </s>, or estimate them in a dry run
   local sources pairs="${2/all/$TUNING_LINES}"
   sources="$(data "$@")/train.src-trg.src"
   if [[ -e "$sources" ]]; then

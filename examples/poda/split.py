@@ -1,4 +1,4 @@
-"""Shuffle the lines of a text and take parts of given sizes from it."""
+"""Shuffle the lines of a text and split off parts of given sizes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def size(word: str) -> tuple[str, int]:
-    """Read NAME=N."""
+    """Parse NAME=N."""
     name, _, count = word.partition("=")
     return name, int(count)
 
 
 def main() -> None:
-    """Write FOLDER/NAME.txt for each part, and what is left to FOLDER/rest.txt."""
+    """Write FOLDER/NAME.txt for each part, and the other lines to FOLDER/rest.txt."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("text", type=Path)
     parser.add_argument("folder", type=Path)
@@ -25,7 +25,7 @@ def main() -> None:
     lines = args.text.read_text("utf-8").splitlines(keepends=True)
     random.Random(args.seed).shuffle(lines)
     if sum(count for _, count in args.lines) >= len(lines):
-        sys.exit(f"{args.text} has {len(lines)} lines; nothing would be left to pre-train on.")
+        sys.exit(f"{args.text} has {len(lines)} lines, so no lines remain for pre-training.")
     for name, count in args.lines:
         (args.folder / f"{name}.txt").write_text("".join(lines[:count]), encoding="utf-8")
         lines = lines[count:]

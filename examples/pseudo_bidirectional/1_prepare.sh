@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Text in WORK/text, binarized with one dictionary for both sides in WORK/data.
+# Write text to WORK/text, and binarized text with a joined dictionary to WORK/data.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 binarize() { build "$WORK/data/$1" build_data "$@"; } # NAME DICTIONARY-FLAGS...
 
-# Binarize WORK/text/NAME: its training pairs, dev set and, of words, test set.
+# Binarize WORK/text/NAME: training pairs, dev set and, for words, test set.
 build_data() { # NAME DICTIONARY-FLAGS...
   local text="$WORK/text/$1" data="$WORK/data/$1" test=()
   [[ "$1" == gec* ]] || test=(--testpref "$text/test")
@@ -40,7 +40,7 @@ synthetic_text() { # WORK/text/gec.synthetic
   done
 }
 
-held_out_text() { # SET: as text, for fairseq-generate
+held_out_text() { # SET: copy it as text, for fairseq-generate
   local folder="$WORK/data/gec.$1" side
   subwords "$DATA_DIR/$1.src" "$folder/$1.src-trg.src"
   for side in src trg; do run cp "$WORK/dict.txt" "$folder/dict.$side.txt"; done

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# A model for each task, fold, kind and depth, in WORK/runs/TASK.FOLD.KIND-LAYERS: final.pt is the
-# one to use, the best of its epochs by the perplexity on the dev set. Killed, it goes on from its
-# last checkpoint.
+# Train a model for each task, fold, kind and depth. WORK/runs/TASK.FOLD.KIND-LAYERS/final.pt is the best
+# epoch by perplexity on the dev set. Interrupted trainings resume.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -24,7 +23,7 @@ synthetic() { # FOLDER FLAGS...
     --warmup-updates "$PRETRAIN_WARMUP" --max-update "$PRETRAIN_UPDATES"
 }
 
-# Synthetic pairs, then real ones.
+# Train on synthetic pairs, then on real pairs.
 grammar() { # FOLDER
   local start=() batch=(--dropout "$GEC_DROPOUT" --lr-scheduler inverse_sqrt
     --max-tokens "$GEC_MAX_TOKENS" --update-freq "$GEC_UPDATE_FREQ"
@@ -37,8 +36,7 @@ grammar() { # FOLDER
     --warmup-updates "$GEC_WARMUP" --max-update "$GEC_UPDATES"
 }
 
-# The logarithm of the perplexity, nll_loss, puts checkpoints in the same order, and fairseq rounds
-# it less.
+# Select by nll_loss, the logarithm of the perplexity, which fairseq rounds less.
 stage() { # DATA FOLDER FLAGS...
   # shellcheck disable=SC2086  # words apart
   quietly "$2/train.log" launch_train "$1" --user-dir "$USER_DIR" --task translation \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What every model makes of every held-out set: SET.generate, and as text SET.txt.
-# Words per second count only where nothing else runs: then JOBS=1 and an idle machine.
+# Decode all held-out sets with all models, to SET.generate and as text to SET.txt. Words/s are valid
+# only with JOBS=1 on an idle machine.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -9,7 +9,7 @@ decode() { # TASK FOLD MODEL SET
   data="$(data "$1" "$2")"
   if [[ "$1" == gec ]]; then
     data+=".$4"
-    beam="$GEC_BEAM" subwords=sentencepiece form=(--dataset-impl raw) # what is to be corrected is text
+    beam="$GEC_BEAM" subwords=sentencepiece form=(--dataset-impl raw) # the held-out sets are raw text
   fi
   # shellcheck disable=SC2086  # words apart
   quietly "$out.log" into "$out.generate" fairseq-generate "$data" \

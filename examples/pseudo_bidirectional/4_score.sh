@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Words that are right, mean and deviation over the folds, and words per second; of gec, F0.5 of the
-# edits of CoNLL-14 by MaxMatch. BEA-19 is scored where its organisers do it.
+# Print the percentage of correct words, mean and standard deviation over folds, and words/s. For gec
+# print F0.5 on CoNLL-14 by MaxMatch. BEA-19 is scored by its organizers.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,17 +1,17 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Sections and tables are those of the paper.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Sections and tables refer to the paper.
 #
-# SCALE     tiny   toy words, a CPU, a minute: shows that all steps work
-#           small  words of OCR or of Twitter in DATA_DIR, two CPU cores, hours
-#           paper  the same on all ten folds; grammar from 60 million pairs, eight GPUs
+# SCALE     tiny   toy words: a smoke test of all steps, a minute on a CPU
+#           small  OCR and Twitter words in DATA_DIR, hours on two CPU cores
+#           paper  the same on all ten folds; grammar with 60 million pairs, on eight GPUs
 # TASKS     ocr, spell, and at the paper scale gec
-# FOLDS     of ocr and spell: which of the splits
-# KINDS     transformer; pbd; augmented, which is pbd and learns from more words, with new errors,
-#           as PIE's recipe has it; and what pbd is without the source as its future, no_future, and
-#           without one stack for both sides, unshared (table 2)
+# FOLDS     splits of ocr and spell
+# KINDS     transformer; pbd; augmented: pbd trained with additional synthetic errors, as in PIE's
+#           recipe; no_future: pbd without the source as pseudo future; unshared: pbd with separate
+#           layers for encoder and decoder (table 2)
 # DEPTHS    layers of the encoder, and of the decoder
-# FLAGS, DECODING_FLAGS   more flags of fairseq-train and fairseq-generate; they come last
+# FLAGS, DECODING_FLAGS   flags appended to fairseq-train and fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -31,8 +31,8 @@ SETS="${SETS:-valid test}"
 SEED="${SEED:-1}"
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"     # not in the paper
 CLIP_NORM="${CLIP_NORM:-1}"                   # not in the paper
-DECODE_BATCH="${DECODE_BATCH:-128}"           # sentences decoded at once
-MEASURED="${MEASURED:-test}"                  # the set whose words per second are shown
+DECODE_BATCH="${DECODE_BATCH:-128}"           # decoding batch size in sentences
+MEASURED="${MEASURED:-test}"                  # set on which words/s are measured
 
 expect SCALE "tiny small paper" "$SCALE"
 prepared
@@ -53,30 +53,30 @@ expect KINDS "transformer pbd augmented no_future unshared" $KINDS
 # shellcheck disable=SC2086
 expect SETS "valid test" $SETS
 
-# Words: ocr and spell, section 4.2. Of their training the paper has nothing but the sizes.
+# Words: ocr and spell, section 4.2. The paper reports only the sizes of these models.
 DEPTHS="${DEPTHS:-2 4}"
 DIM="${DIM:-200}" INNER_DIM="${INNER_DIM:-400}" HEADS="${HEADS:-4}"
 LR="${LR:-0.002}" WARMUP="${WARMUP:-300}"     # to 0 at the last update
 MAX_TOKENS="${MAX_TOKENS:-2000}"              # of a batch
-DROPOUT="${DROPOUT:-0.1}"                     # chosen on dev, see README
-updates() { # TASK KIND: 20 and 80 passes; augmented, 10 and 40 of 1 + COPIES times as many words
+DROPOUT="${DROPOUT:-0.1}"                     # selected on dev, see README
+updates() { # TASK KIND: 20 and 80 epochs; for augmented 10 and 40 epochs over 1 + COPIES times as many words
   local number="${UPDATES:-$([[ "$1" == ocr ]] && echo 2500 || echo 700)}"
   if [[ "$2" == augmented ]]; then number="$((number * 3))"; fi
   echo "$number"
 }
-COPIES="${COPIES:-5}"                         # of each word, with new errors; not in the paper
+COPIES="${COPIES:-5}"                         # copies of each word with new errors; not in the paper
 BEAM="${BEAM:-5}"
 
 # Text: gec, section 4.1.
 GEC_DEPTHS="${GEC_DEPTHS:-6 12}"
 GEC_SETS="${GEC_SETS:-bea conll}"             # DATA_DIR/bea.src, conll.src and conll.m2
 VOCABULARY="${VOCABULARY:-30000}"             # joint byte-pair encoding
-NOISE="${NOISE:-denoise}"                     # of DATA_DIR/news.txt; the paper does not tell it
+NOISE="${NOISE:-denoise}"                     # sentences of DATA_DIR/news.txt; not in the paper
 PRETRAIN="${PRETRAIN:-1}"                     # 0: table 1 without synthetic data
-GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # of a batch on each GPU
+GEC_MAX_TOKENS="${GEC_MAX_TOKENS:-5120}"      # tokens of a batch on each GPU
 if [[ " $TASKS " == *" gec "* ]]; then
   gpus 8
-  GEC_UPDATE_FREQ="$(divided 8 GPUS)"         # fewer take several batches for an update
+  GEC_UPDATE_FREQ="$(divided 8 GPUS)"         # fewer GPUs accumulate batches
 fi
 PRETRAIN_LR="${PRETRAIN_LR:-5e-4}" PRETRAIN_WARMUP="${PRETRAIN_WARMUP:-8000}"
 PRETRAIN_UPDATES="${PRETRAIN_UPDATES:-200000}"
@@ -89,19 +89,18 @@ folds() { if [[ "$1" == gec ]]; then echo all; else echo "$FOLDS"; fi; }        
 depths() { if [[ "$1" == gec ]]; then echo "$GEC_DEPTHS"; else echo "$DEPTHS"; fi; } # TASK
 kinds() { if [[ "$1" == gec ]]; then echo "${KINDS/augmented/}"; else echo "$KINDS"; fi; } # TASK
 data() { if [[ "$1" == gec ]]; then echo "$WORK/data/gec"; else echo "$WORK/data/$1.$2"; fi; }
-learned() { # TASK FOLD KIND: what it is trained on
+learned() { # TASK FOLD KIND: training data
   if [[ "$3" == augmented ]]; then echo "$(data "$1" "$2").augmented"; else data "$1" "$2"; fi
 }
 model() { echo "$RUNS/$1.$2.$3-$4/final.pt"; } # TASK FOLD KIND LAYERS
-models() { # TASK: all its kinds at all its depths
+models() { # TASK: all kinds with all depths
   local kind depth
   for depth in $(depths "$1"); do
     for kind in $(kinds "$1"); do echo "$kind-$depth"; done
   done
 }
 
-# The flags of a model, in ARCH. The norms of the small ones stand at the beginning of each part
-# of a layer, as in the recipe of PIE.
+# Set ARCH to the flags of a model. Small models use pre-normalization, as in the recipe of PIE.
 architecture() { # TASK KIND LAYERS
   local sizes=()
   if [[ "$2" == transformer ]]; then

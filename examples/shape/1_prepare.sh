@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The corpus, its subwords, and the three data sets of section 6.3.1, binarized in WORK/data.
+# Prepare the corpus, its subwords and the three data sets of section 6.3.1, binarized in WORK/data.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# WORK/raw: the held-out text as people write it, to score against.
-# WORK/text: all of it in tokens. WORK/dict.txt, where the subwords give one.
+# WORK/raw: detokenized held-out text, the references. WORK/text: tokenized text. WORK/dict.txt: the
+# dictionary, if the subword model has one.
 tiny() {
   run python "$HERE/../common/number_words.py" "$WORK/text" --numbers 12 --longest 8 \
     --trained-length 6 --train-lines 2000 --valid-lines 60 --test-lines 6
@@ -24,7 +24,7 @@ small() {
       into "$WORK/raw/${pair%:*}.$language" gzip -dc "$DATA_DIR/multi30k/${pair#*:}.$language.gz"
     done
   done
-  # The separator is a piece of its own, so that one dictionary serves all three data sets.
+  # The separator is a separate subword, so that one dictionary covers all three data sets.
   quietly "$WORK/subwords.log" run fairseq-ssl subwords train "$WORK/raw-train.$SOURCE" \
     "$WORK/raw-train.$TARGET" -o "$WORK/bpe" --size "$VOCABULARY" --tags "$SEPARATOR" --force
   for language in "$SOURCE" "$TARGET"; do
@@ -38,7 +38,7 @@ small() {
   into "$WORK/dict.txt" fairseq-ssl subwords dictionary "$WORK/bpe"
 }
 
-# Ott et al.'s corpus comes in subwords; see README for where to get it.
+# The corpus of Ott et al. is already in subwords. The README has its source.
 paper() {
   local language pair
   data_dir "what is in wmt16_en_de.tar.gz, see README" \

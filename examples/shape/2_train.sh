@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A model for each data set, kind of positions and seed, in WORK/runs/DATASET.KIND.SEED.
-# An interrupted training resumes from its last checkpoint.
+# Train a model for each data set, kind of positions and seed, in WORK/runs/DATASET.KIND.SEED.
+# Interrupted trainings resume.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -30,7 +30,7 @@ train() { # DATASET KIND SEED
 }
 
 headline "2/5 training: $DATASETS; $KINDS; seeds $SEEDS"
-# What interpolate may start from comes first.
+# The data set that interpolate may be initialized from comes first.
 for dataset in $DATASETS; do
   for seed in $SEEDS; do
     for kind in $KINDS; do

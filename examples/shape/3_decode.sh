@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Translations of every held-out set by every model: SET.generate, and as plain text SET.txt.
+# Translate all held-out sets with all models, to SET.generate and detokenized to SET.txt.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Detokenized sacreBLEU of every translation, and the table: mean and deviation over seeds.
+# Score all translations by detokenized sacreBLEU, and print the table with mean and standard deviation
+# over seeds.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
@@ -7,7 +8,7 @@ headline "4/5 scoring"
 for set in $HELD_OUT; do
   for dataset in $DATASETS; do
     wanted="$WORK/raw/$set.$TARGET"
-    if [[ "$dataset" == interpolate ]]; then # without separators, as the translations are
+    if [[ "$dataset" == interpolate ]]; then # without separators, as in the translations
       wanted="$WORK/raw-joined/$set.$TARGET.plain"
       into "$wanted" sed "s/ $SEPARATOR / /g" "$WORK/raw-joined/$set.$TARGET"
     fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The chapter's analyses, each a JSON file and a figure in WORK/analysis.
+# Run the analyses of the chapter, each with a JSON file and a figure in WORK/analysis.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 OUT="$WORK/analysis"
 plain=(--subwords "$SUBWORDS" ${MOSES:+--moses "$MOSES"})
 
-# The --checkpoint options of a data set.
+# Print the --checkpoint options of a data set.
 models() { # DATASET
   local kind seed
   for kind in $KINDS; do

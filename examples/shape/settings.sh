@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Sections and tables are those of the thesis, chapter 6.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Sections and tables refer to the thesis, chapter 6.
 #
-# SCALE     tiny   the bundled toy corpus, a CPU, two minutes: shows that all steps work
-#           small  Multi30k English to German, two CPU cores, hours, or one GPU, minutes
+# SCALE     tiny   the bundled toy corpus: a smoke test of all steps, two minutes on a CPU
+#           small  Multi30k English to German, hours on two CPU cores or minutes on a GPU
 #           paper  WMT'16 English-German, 8 GPUs
-# DATASETS KINDS SEEDS    narrow them to run one cell of the table, say in a Slurm array
+# DATASETS KINDS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -53,14 +53,14 @@ case "$SCALE" in
     SEEDS="${SEEDS:-1 2 3}"
     SETS="valid:val test:test_2016_flickr"
     VOCABULARY="${VOCABULARY:-2000}"
-    LIMIT="${LIMIT:-17}"               # 43 % of the training pairs; 54 % of the test is longer
+    LIMIT="${LIMIT:-17}"               # 43% of the training pairs; 54% of the test set is longer
     SENTENCES="${SENTENCES:-10}"
-    MAX_SHIFT="${MAX_SHIFT:-20}"       # chosen on the validation set, see README
-    EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # as 16 is to the thesis' 50
+    MAX_SHIFT="${MAX_SHIFT:-20}"       # selected on the validation set, see README
+    EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # in proportion to the thesis: 16 for 50
     UPDATES="${UPDATES:-3000}"
-    EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-1500}" # as many passes as over the whole
+    EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-1500}" # as many epochs as over the complete data
     INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-1500}"
-    INTERPOLATE_FROM="${INTERPOLATE_FROM-vanilla}"  # empty: from scratch, as the thesis
+    INTERPOLATE_FROM="${INTERPOLATE_FROM-vanilla}"  # empty: from scratch, as in the thesis
     INTERPOLATE_LR="${INTERPOLATE_LR:-0.003}"
     SWAPPED_LINES="${SWAPPED_LINES:-100}"
     OFFSETS="${OFFSETS:-0,5,10,20}" INTERPOLATE_OFFSETS="${INTERPOLATE_OFFSETS:-0,25,50,100}"
@@ -76,7 +76,7 @@ case "$SCALE" in
       --optimizer adam --adam-betas "(0.9, 0.98)" --dropout 0.1
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
       --max-tokens 1000 --save-interval-updates 500 --keep-interval-updates 1)
-    AVERAGE=1                          # the rate falls to 0, so there is nothing to average
+    AVERAGE=1                          # the learning rate decays to 0, so averaging is not needed
     ;;
   paper)
     SOURCE=en TARGET=de SUBWORDS=subword-nmt MOSES=de
@@ -98,8 +98,8 @@ case "$SCALE" in
     POSITION_ENDS="${POSITION_ENDS:-10,20,30,40,50,60,70}"
     INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-100,200,300,400,500}"
     gpus 8
-    NORM="${NORM:-pre}"                                # the authors' code; the thesis: not said
-    EMBEDDING_INIT="${EMBEDDING_INIT:-glorot}"         # the same; fairseq's own: normal
+    NORM="${NORM:-pre}"                                # authors' code; not in the thesis
+    EMBEDDING_INIT="${EMBEDDING_INIT:-glorot}"         # authors' code; fairseq's default is normal
     expect NORM "pre post" "$NORM"
     expect EMBEDDING_INIT "glorot normal" "$EMBEDDING_INIT"
     MAX_TOKENS="${MAX_TOKENS:-7000}"
@@ -122,7 +122,7 @@ expect KINDS "absolute shifted relative" $KINDS
 # shellcheck disable=SC2086
 expect DATASETS "vanilla extrapolate interpolate" $DATASETS
 
-# SETS pairs each held-out split, as fairseq calls it, with the name of its file in DATA_DIR.
+# SETS has pairs of a held-out split in fairseq and its file name in DATA_DIR.
 HELD_OUT="$(for pair in $SETS; do echo "${pair%:*}"; done)"
 ANALYZED="${ANALYZED:-$(paste -sd , <<<"$HELD_OUT")}"  # splits of figures 6.4 and 6.5
 EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-$UPDATES}"
@@ -131,7 +131,7 @@ RUNS="$WORK/runs"
 folder() { echo "$RUNS/$1.$2.$3"; }         # DATASET KIND SEED
 model() { echo "$(folder "$@")/final.pt"; } # DATASET KIND SEED
 
-# The flags of a kind of positions.
+# Print the flags of a kind of positions.
 positions() { # DATASET KIND
   local limit="$RELATIVE_LIMIT"
   [[ "$1" == extrapolate ]] && limit="$EXTRAPOLATE_RELATIVE_LIMIT"

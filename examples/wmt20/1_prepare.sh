@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The corpora: filtered, truecased, in subwords, the genuine pairs binarized (5.2, 5.3.2).
+# Filter and truecase the corpora, apply subwords, and binarize the genuine pairs (5.2, 5.3.2).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# WORK/raw: genuine.L, mono.L, subwords.L (what subwords are trained on) and each held-out set.
+# WORK/raw: genuine.L, mono.L, subwords.L (training text of subwords) and the held-out sets.
 tiny() {
   run python "$HERE/../common/number_words.py" "$WORK/corpus" --numbers 12 --longest 6 \
     --trained-length 6 --train-lines "$TOY_LINES" --valid-lines 60 --test-lines 6
@@ -28,7 +28,7 @@ small() {
   split_off "$DATA_DIR/multi30k/train" "gzip -dc" .gz
 }
 
-# The corpus is of tokens: English gets its text back from Moses' detokenizer, Japanese without spaces.
+# The corpus is tokenized. English is detokenized with Moses, and Japanese loses its spaces.
 small_japanese() {
   data_dir "small_parallel_enja/train.en, dev.en, and .ja" small_parallel_enja/{train,dev}.{en,ja}
   local corpus="$DATA_DIR/small_parallel_enja" own="$WORK/corpus" language pair
@@ -57,8 +57,8 @@ plain() { # LANGUAGE FILE OUTPUT
   fi
 }
 
-# The first pairs are genuine; of the others both sides are monolingual text, without the lines that
-# stand in a held-out set: a sentence that is there twice, in other words, tells its reference.
+# The first pairs are genuine. The sides of the other pairs are monolingual text, without lines of the
+# held-out sets: a paraphrase of a held-out sentence would reveal its reference.
 split_off() { # PREFIX READER SUFFIX
   local language set known
   for language in "$SOURCE" "$TARGET"; do
@@ -85,7 +85,7 @@ paper() {
   done
 }
 
-# WORK/filtered: what is kept of WORK/raw; held-out sets are as they are.
+# WORK/filtered: filtered WORK/raw. Held-out sets are not filtered.
 filtered() {
   local out="$WORK/filtered" filters language set
   read -ra filters <<<"$(pair_filters genuine | paste -sd ' ')"
@@ -102,7 +102,7 @@ filtered() {
   done
 }
 
-# Subwords of VOCABULARY, or of the size of base@SIZE (5.3.2): the models, the text and the genuine pairs.
+# Subwords of size VOCABULARY, or SIZE for base@SIZE (5.3.2): models, text and binarized genuine pairs.
 in_subwords() { # SYSTEM
   local VOCABULARY="$VOCABULARY" TEXT DATA text="$WORK/true/subwords" language set
   TEXT="$(root_of "$1")/text" DATA="$(root_of "$1")/data"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The models that make synthetic pairs, from the genuine ones: one of the reverse direction, and
-# where there are forward-translations, or filtered pairs, the first of BASE.
+# Train the models that generate synthetic pairs on genuine pairs: the reverse model, and the first of
+# BASE if there are forward-translations or filtered pairs.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
-# Synthetic pairs: back-translations of the monolingual target, plain and noisy, and
-# forward-translations of the source; filtered, sampled, binarized (5.3.3, 5.5.2, 4.3.1).
+# Generate synthetic pairs: back-translations of monolingual target text, with and without noise, and
+# forward-translations of source text. Filter, sample and binarize them (5.3.3, 5.5.2, 4.3.1).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
-# Translations of MONO by MODEL, as FOLDER/made, beside their sources, FOLDER/given.
+# Translate MONO with MODEL to FOLDER/made, with the sources in FOLDER/given.
 generate() { # FOLDER MONO MODEL FLAGS...
   quietly "$1.log" run fairseq-ssl back-translate "$TEXT/$2" --model "$3" \
     --data-dir "$DATA/genuine" --beam "$BEAM" --lenpen "$LENGTH_PENALTY" "${LENGTHS[@]}" "${@:4}" \
     ${SHARD:+--shard "$SHARD"} -o "$1/made" --source-output "$1/given"
 }
 
-# The same of the parts FOLDER.shards/I-of-N, each built with SHARD=I/N.
+# Concatenate the parts FOLDER.shards/I-of-N, each built with SHARD=I/N.
 join_shards() { # FOLDER
   local side parts
   for side in made given; do
     parts=("$1.shards"/*/"$side".*-of-*[0-9])
     if [[ ! -e "${parts[0]}" ]] || ((${#parts[@]} != 10#${parts[0]##*-of-})); then
-      echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of ${1##*/}/$side are there." >&2
+      echo "$(dirname "$1"): ${#parts[@]} of ${parts[0]##*-of-} parts of ${1##*/}/$side exist." >&2
       return 1
     fi
     into "$1/$side" cat "${parts[@]}"
   done
 }
 
-# Pairs without those that are too long, too short or of too different lengths, WORK/kept/NAME.
+# Filter pairs by length and length ratio, to WORK/kept/NAME.
 clean() { # NAME SIDE-OF-SOURCE SIDE-OF-TARGET
   local out="$WORK/synthetic/$1" kept="$WORK/kept/$1/train" filters
   read -ra filters <<<"$(pair_filters synthetic | paste -sd ' ')"
@@ -32,7 +32,7 @@ clean() { # NAME SIDE-OF-SOURCE SIDE-OF-TARGET
     -o "$kept.$SOURCE" "$kept.$TARGET"
 }
 
-# SAMPLE random ones of them, WORK/sampled/NAME.
+# Sample SAMPLE of these pairs, to WORK/sampled/NAME.
 sampled() { # NAME
   local all="$WORK/kept/$1/train" some="$WORK/sampled/$1/train"
   quietly "$WORK/synthetic/$1.log" run python "$HERE/sample_pairs.py" "$all.$SOURCE" "$all.$TARGET" \
@@ -40,7 +40,7 @@ sampled() { # NAME
 }
 pairs_of() { if [[ -n "$SAMPLE" ]]; then echo "$WORK/sampled/$1/train"; else echo "$WORK/kept/$1/train"; fi; }
 
-# Pairs in subwords, PREFIX.L, as DATA/NAME.
+# Binarize pairs in subwords, PREFIX.L, as DATA/NAME.
 binarize() { # NAME PREFIX
   run rm -rf "$DATA/$1.tmp"
   quietly "$WORK/synthetic/$1.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
@@ -66,7 +66,7 @@ synthesize() { # NAME MONO MODEL SIDE-OF-SOURCE SIDE-OF-TARGET FLAGS...
   build "$DATA/$1" binarize "$1" "$(pairs_of "$1")"
 }
 
-# The clean pairs of the learned filter, WORK/filter-clean/L: sets of earlier years (5.5.1), or valid.
+# Write the clean pairs of the learned filter to WORK/filter-clean/L: earlier test sets (5.5.1), or valid.
 filter_clean() {
   local language name files
   for language in "$SOURCE" "$TARGET"; do
@@ -77,8 +77,8 @@ filter_clean() {
   done
 }
 
-# A classifier of clean and noised pairs, by PHSIC of word vectors and by the cross-entropy under the
-# model of the other direction than the one that made the pairs (5.5.1).
+# Train a classifier of clean and noised pairs, with PHSIC of word vectors and the cross-entropy of the
+# model in the opposite direction of the generating model (5.5.1).
 learned_filter() {
   local name language words=() counts=() tokens=() subwords=() genuine=() clean=()
   if [[ -n "$FILTER_CLEAN" ]]; then
@@ -105,7 +105,7 @@ learned_filter() {
     --subwords "${subwords[@]}" -o "$WORK/filter"
 }
 
-# The best PERCENT of the back-translated pairs, DATA/bt@PERCENT (table 5.7).
+# Keep the best PERCENT of the back-translated pairs, DATA/bt@PERCENT (table 5.7).
 best_of() { # PERCENT
   local name="bt@$1" language all=()
   for language in "$SOURCE" "$TARGET"; do

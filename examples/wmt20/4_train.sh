@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A model for each system and seed, in WORK/runs/SYSTEM.SEED.
+# Train a model for each system and seed, in WORK/runs/SYSTEM.SEED.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

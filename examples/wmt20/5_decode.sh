@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Translations of every held-out set by every model, as plain text: SET.txt (5.3.8).
+# Translate all held-out sets with all models, detokenized to SET.txt (5.3.8).
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/translating.sh
 source "$HERE/translating.sh"
 
-# The flags that put a tag before each source of a set.
+# Print the flags that prepend a tag to each source of a set.
 tagged() { # SET
   case "$READ_AS" in
     bt) echo --task tagged_translation --source-tags "$1=$BT" ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# BLEU and chrF of every translation, and the tables 5.2, 5.4, 5.7 and 5.8: a column for each held-out
-# set, mean and standard deviation over the seeds.
+# Score all translations by BLEU and chrF, and print tables 5.2, 5.4, 5.7 and 5.8 with a column for each
+# held-out set, mean and standard deviation over seeds.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/scoring.sh
@@ -8,7 +8,7 @@ source "$HERE/scoring.sh"
 
 headline "6/9 scoring"
 rows=(base)
-add() { # PATTERN: systems of this form, in their order
+add() { # PATTERN: print matching systems in order
   local system
   for system in $SYSTEMS; do
     # shellcheck disable=SC2053  # a pattern

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The models of table 5.5: 7_system.sh a b c d e f p, or some of these rows. Models that step 2 or 4 or
-# an earlier run has trained are reused.
+# Train the models of table 5.5: 7_system.sh a b c d e f p, or some of these rows. Models of step 2, of
+# step 4 and of an earlier run are reused.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/system.sh
 source "$HERE/system.sh"
 
-# The pairs to fine-tune on, files of DATA_DIR in one, as DATA/NAME (5.3.4).
+# Concatenate the files of DATA_DIR for a stage of fine-tuning, and binarize them as DATA/NAME (5.3.4).
 fine_pairs() { # NAME
   local file files=() text="$WORK/fine/$1"
   for file in $(stage_files "$1"); do files+=("$file.$SOURCE" "$file.$TARGET"); done
@@ -36,7 +36,7 @@ binarized() { # NAME FLAGS...
   run mv "$DATA/$1.tmp" "$DATA/$1"
 }
 
-# RUNS/fine.SEED of SYSTEM.SEED, or fine-r2l.SEED of SYSTEM-r2l.SEED, one stage after the other (5.3.4).
+# Fine-tune SYSTEM.SEED to RUNS/fine.SEED, or SYSTEM-r2l.SEED to fine-r2l.SEED, in stages (5.3.4).
 finetuned() { # fine|fine-r2l SEED
   build "$RUNS/$1.$2" finetune "$@"
 }
@@ -63,8 +63,8 @@ finetune() { # fine|fine-r2l SEED
   run mv "$average" "$(model "$1" "$2")"
 }
 
-# A language model of the target, of single sentences, in the translation models' subwords (5.3.7).
-# SLOR compares it with unigrams of the same text: the dictionary that this text alone would have.
+# Train a language model of single target sentences, in the subwords of the translation models (5.3.7).
+# SLOR compares it with unigrams of the same text, so they are counted in this text only.
 lm_text() {
   local mono="$TEXT/mono.$TARGET" log="$WORK/preprocess.log"
   run rm -rf "$LM_DATA.tmp"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The translations of table 5.5: 8_rerank.sh a b c d e f p, or some of these rows; OUT/ROW.SEED/SET.txt.
+# Write the translations of table 5.5: 8_rerank.sh a b c d e f p, or some of these rows, to
+# OUT/ROW.SEED/SET.txt.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/system.sh
@@ -7,7 +8,7 @@ source "$HERE/system.sh"
 # shellcheck source=examples/wmt20/translating.sh
 source "$HERE/translating.sh"
 
-# The n best of the ensemble of one order, of which the first are row d (5.3.5).
+# Decode the n-best list of the ensemble of one order. Row d is its first candidates (5.3.5).
 best() { # SET l2r|r2l
   local kind=fine
   [[ "$2" == r2l ]] && kind=fine-r2l
@@ -20,7 +21,7 @@ ensembled() { # SET
   finish "$out" "$1"
 }
 
-# Those of both orders, without duplicates; all in the subwords of the models.
+# Merge the n-best lists of both orders without duplicates, in the subwords of the models.
 candidates() { # SET
   local lists=("l2r=$LISTS/$1.l2r.generate") turned=()
   [[ -n "$R2L" ]] && lists+=("r2l=$LISTS/$1.r2l.generate") turned=("${TURNED[@]}")
@@ -28,7 +29,7 @@ candidates() { # SET
     --subwords none -o "$LISTS/$1.nbest"
 }
 
-# A model's score of each candidate, as LISTS/SET.NAME.nbest; an interrupted run resumes.
+# Score each candidate with a model, to LISTS/SET.NAME.nbest. Interrupted runs resume.
 feature() { # SET NAME FLAGS...
   local out="$LISTS/$1.$2"
   build "$out.nbest" quietly "$out.log" run fairseq-ssl rerank features "$LISTS/$1.nbest" --name "$2" \
@@ -42,7 +43,7 @@ translation() { # SET NAME MODELS FLAGS...
     --source "$TEXT/$1.$SOURCE" "${@:4}"
 }
 
-# The scores of 5.3.7, each by a model of its own, in one list; row e needs those of both orders.
+# Merge the scores of 5.3.7, each of another model, into one list. Row e needs both orders.
 SCORED=both
 if row "f|p"; then SCORED=all; fi
 scored() { # SET
@@ -52,7 +53,7 @@ scored() { # SET
     -o "$LISTS/$1.$SCORED.nbest"
 }
 
-names() { # of what rows e and f need
+names() { # scores of rows e and f
   echo s2t ${R2L:+s2t-r2l}
   if row "f|p"; then echo t2s ${R2L:+t2s-r2l} lm mlm; fi
 }
@@ -71,7 +72,7 @@ features_of() { # SET
   feature "$set" mlm --masked-model "$(model mlm 1)" --data-dir "$LM_DATA"
 }
 
-# The sum of both orders' scores, among what the left-to-right models wrote (5.3.6).
+# Select by the sum of the scores of both orders, among candidates of the left-to-right models (5.3.6).
 both_orders() { # SET
   local out="$OUT/e.1/$1"
   into "$out.nbest" grep -E 'from=.* l2r( |$)' "$LISTS/$1.$SCORED.nbest"
@@ -79,7 +80,7 @@ both_orders() { # SET
   finish "$out" "$1"
 }
 
-# Weights for all scores, found on the set valid (5.3.7).
+# Tune the weights of all scores on the set valid (5.3.7).
 weights() {
   local tokens=() flags
   read -ra flags <<<"$TUNING"

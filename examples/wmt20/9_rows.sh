@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables 5.5 and 5.6: 9_rows.sh a b c d e f p, or some of these rows; BLEU and chrF of the translations of
-# step 8.
+# Score the translations of step 8 by BLEU and chrF, and print tables 5.5 and 5.6: 9_rows.sh a b c d e f p,
+# or some of these rows.
 # shellcheck source=examples/wmt20/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 # shellcheck source=examples/wmt20/system.sh

@@ -1,7 +1,7 @@
-"""Write COUNT random pairs of two aligned files, in their order (thesis, section 5.3.3).
+"""Sample COUNT pairs of two aligned files without changing their order (thesis, section 5.3.3).
 
-Each line has a random number that depends on the seed and the index of the line; the pairs with the
-smallest numbers are kept. Memory does not depend on the files.
+Each line has a random number that depends on the seed and the index of the line. The pairs with the
+smallest numbers are kept. Memory does not grow with the files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ BLOCK = 1 << 20
 
 
 def keys(lines: int, seed: int) -> Iterator[NDArray[np.uint64]]:
-    """Yield a random number for each line, all of them different, block by block."""
+    """Yield distinct random numbers, one for each line, in blocks."""
     for begin in range(0, lines, BLOCK):
         yield Random.of((seed,), np.arange(begin, min(begin + BLOCK, lines))).keys
 
 
 def threshold(lines: int, count: int, seed: int) -> np.uint64:
-    """Return the count-th smallest of the random numbers of all lines, from 1."""
+    """Return the `count`-th smallest random number of all lines."""
     histogram = np.zeros(1 << 16, np.int64)
     for block in keys(lines, seed):
         histogram += np.bincount((block >> np.uint64(48)).astype(np.int64), minlength=1 << 16)
@@ -40,12 +40,14 @@ def threshold(lines: int, count: int, seed: int) -> np.uint64:
 
 
 def main() -> None:
-    """Count the lines, find the threshold, write both sides."""
+    """Count the lines, compute the threshold and write both sides."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("files", type=Path, nargs=2, help="source and target, a sentence a line")
+    parser.add_argument(
+        "files", type=Path, nargs=2, help="source and target files, one sentence per line"
+    )
     parser.add_argument("-o", "--output", type=Path, nargs=2, required=True, metavar="FILE")
-    parser.add_argument("--count", type=int, required=True, help="pairs to keep, 1 or more")
-    parser.add_argument("--seed", type=int, default=1, help="0 or more (default: 1)")
+    parser.add_argument("--count", type=int, required=True, help="number of pairs, 1 or more")
+    parser.add_argument("--seed", type=int, default=1, help="random seed, 0 or more (default: 1)")
     args = parser.parse_args()
     lines = set()
     for path in args.files:

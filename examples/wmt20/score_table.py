@@ -1,4 +1,4 @@
-"""Print tables of BLEU and chrF, a column for each held-out set, as Markdown."""
+"""Print tables of BLEU and chrF with a column for each held-out set, as Markdown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from fairseq_ssl.metrics.metric import cell
 
 KINDS = {"scores": "", "char": "of characters"}
-"""Files SET.KIND.json that sacreBLEU wrote, and what to add to the name of a metric."""
+"""Kinds of sacreBLEU's files SET.KIND.json, and the suffix of the metric's name for each."""
 
 Table = dict[tuple[str, str], list[float]]
-"""Scores of the seeds by row and set."""
+"""Scores of all seeds, by row and set."""
 
 
 def collect(runs: Path, sets: list[str]) -> dict[str, tuple[str, Table]]:
-    """Read RUNS/ROW.SEED/SET.KIND.json; return the signature and the scores of each metric."""
+    """Read RUNS/ROW.SEED/SET.KIND.json. Return signature and scores of each metric."""
     found: dict[str, tuple[str, Table]] = {}
     for run in sorted(runs.iterdir()):
         for name in sets:
@@ -32,7 +32,7 @@ def collect(runs: Path, sets: list[str]) -> dict[str, tuple[str, Table]]:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """Return the scores in a file: a list, or one by itself."""
+    """Return the scores in a file, which has a list or a single score."""
     content = json.loads(path.read_text("utf-8"))
     return content if isinstance(content, list) else [content]
 
@@ -40,10 +40,12 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def main() -> None:
     """Print a table for each metric."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("runs", type=Path, help="folder of ROW.SEED/SET.scores.json")
-    parser.add_argument("--head", required=True, help="title of the column that names the rows")
+    parser.add_argument("runs", type=Path, help="folder with ROW.SEED/SET.scores.json")
+    parser.add_argument("--head", required=True, help="header of the column with the names of rows")
     parser.add_argument("--columns", nargs="+", required=True, metavar="SET=TITLE")
-    parser.add_argument("--rows", nargs="+", required=True, metavar="ROW", help="in their order")
+    parser.add_argument(
+        "--rows", nargs="+", required=True, metavar="ROW", help="names of the rows in order"
+    )
     args = parser.parse_args()
     columns = dict(column.split("=", 1) for column in args.columns)
     for title, (signature, table) in collect(args.runs, list(columns)).items():

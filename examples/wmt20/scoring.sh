@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# How translations are scored. To be sourced after settings.sh.
+# Scoring of translations. To be sourced after settings.sh.
 #
-#   score OUT SET                  BLEU and chrF of OUT.txt, as OUT.scores.json; for Japanese BLEU of
-#                                  MeCab's words (table 5.5), and of characters as OUT.char.json (table 5.6)
-#   table FOLDER HEAD SETS ROW...  prints the tables of FOLDER/ROW.SEED, a column for each of SETS
+#   score OUT SET                  write BLEU and chrF of OUT.txt to OUT.scores.json; for Japanese, BLEU of
+#                                  MeCab's words (table 5.5), and BLEU of characters in OUT.char.json (table 5.6)
+#   table FOLDER HEAD SETS ROW...  print the tables of FOLDER/ROW.SEED with a column for each of SETS
 
 score() { # OUT SET
   local tokens=() reference="$WORK/raw/$2.$TARGET"

@@ -1,15 +1,16 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# Every setting of this recipe. All can be given in the environment; what is set here is the
-# default of the SCALE. Sections and tables are those of the thesis, chapter 5.
+# Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
+# the defaults. Sections and tables refer to the thesis, chapter 5.
 #
-# SCALE     tiny   the bundled toy corpus, a CPU, two minutes: shows that all steps work
-#           small  Multi30k English-German, 5,000 pairs genuine, or small_parallel_enja
-#                  English-Japanese, 10,000; either way, by SOURCE and TARGET; two CPU cores, hours
+# SCALE     tiny   the bundled toy corpus: a smoke test of all steps, two minutes on a CPU
+#           small  Multi30k English-German with 5,000 genuine pairs, or small_parallel_enja
+#                  English-Japanese with 10,000, in the direction of SOURCE and TARGET; hours on two
+#                  CPU cores
 #           paper  WMT'20 English-German or English-Japanese, 8 GPUs
-# SETS             held-out sets, each SPLIT:NAME; SPLIT is fairseq's: valid, test, test1, ...
-# ROWS             of table 5.5; steps 7 to 9 take them as arguments as well; see system.sh
-# SYSTEMS SEEDS    narrow them to run one cell of the table, say in a Slurm array
-# SHARD=I/N        with 3_generate.sh: translate that part of the monolingual text, and end
+# SETS             held-out sets SPLIT:NAME, with fairseq's SPLIT: valid, test, test1, ...
+# ROWS             rows of table 5.5, also arguments of steps 7 to 9; see system.sh
+# SYSTEMS SEEDS    restrict them to run one cell of the table, for example in a Slurm array
+# SHARD=I/N        with 3_generate.sh: translate the I-th of N parts of the monolingual text, then exit
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=examples/common/recipe.sh
 source "$HERE/../common/recipe.sh"
@@ -23,16 +24,16 @@ SYSTEMS="${SYSTEMS:-base bt tagged ft tagged-ft noisy}" # tables 5.4 and 5.8; no
                                                        # tagged@25: table 5.7; base@4000, ...: table 5.2
 SEEDS="${SEEDS:-1 2 3}"
 BT="<BT>" FT="<FT>"                                    # 5.3.3, 5.5.2
-READ_AS="${READ_AS:-}"                                 # bt, ft: what steps 5 and 6 tag held-out sources as
+READ_AS="${READ_AS:-}"                                 # bt or ft: tag of held-out sources in steps 5 and 6
 LENGTH_PENALTY="${LENGTH_PENALTY:-1.0}"                # 5.3.3
 DEEP_LAYERS="${DEEP_LAYERS:-9}"                        # of the system deep, 5.3.3
 BETA="${BETA:-6}"                                      # beta_random, 4.3.1
 LABEL_SMOOTHING="${LABEL_SMOOTHING:-0.1}"              # table 5.1
 DROPOUT="${DROPOUT:-0.3}"                              # table 5.1
-LENGTHS=()                                             # of translations: fairseq's bounds
-SAMPLE="${SAMPLE:-}"                                   # synthetic pairs of each kind, at most; empty: all
-MIX_EPOCH_PAIRS="${MIX_EPOCH_PAIRS:-}"                 # pairs of an epoch of mixed data; empty: all
-FILTER_CLEAN="${FILTER_CLEAN:-}"                       # clean pairs of the learned filter; empty: valid
+LENGTHS=()                                             # max length of translations, as in fairseq
+SAMPLE="${SAMPLE:-}"                                   # max synthetic pairs of each kind (default: all)
+MIX_EPOCH_PAIRS="${MIX_EPOCH_PAIRS:-}"                 # pairs in an epoch of mixed data (default: all)
+FILTER_CLEAN="${FILTER_CLEAN:-}"                       # clean pairs of the learned filter (default: valid)
 ENGINE=(--engine ctranslate2)
 NOISY_ENGINE=(--engine fairseq)
 
@@ -41,7 +42,7 @@ prepared
 case "$SCALE" in
   tiny)
     SOURCE="${SOURCE:-words}" TARGET="${TARGET:-digits}"
-    GENUINE="${GENUINE:-500}" TOY_LINES="${TOY_LINES:-2000}" # the others are monolingual text
+    GENUINE="${GENUINE:-500}" TOY_LINES="${TOY_LINES:-2000}" # the other pairs are monolingual text
     SEEDS="${SEEDS% 2 3}"
     SETS="${SETS:-valid:valid test:test}"
     VOCABULARY="${VOCABULARY:-50}"
@@ -53,16 +54,16 @@ case "$SCALE" in
     SAVE_UPDATES=30
     CHOSEN="${CHOSEN:-best}"
     VECTORS=(--dimensions 10 --buckets 1000)
-    LENGTHS=(--max-len-b 30) # models that have learned so little do not end
+    LENGTHS=(--max-len-b 30) # barely trained models do not generate </s>
     ;;
   small)
     SOURCE="${SOURCE:-en}" TARGET="${TARGET:-de}"
     if [[ "$SOURCE$TARGET" == *ja* ]]; then
-      SETS="${SETS:-valid:dev test:test}" # the corpus' own test set, or the last 500 pairs of train
+      SETS="${SETS:-valid:dev test:test}" # the test set of the corpus, or the last 500 pairs of train
       GENUINE="${GENUINE:-10000}" VOCABULARY="${VOCABULARY:-4000}"
     fi
     SETS="${SETS:-valid:val test:test_2016_flickr}"
-    GENUINE="${GENUINE:-5000}"         # pairs; of the other 24,000 each side is monolingual text
+    GENUINE="${GENUINE:-5000}"         # genuine pairs; the sides of the other 24,000 are monolingual text
     VOCABULARY="${VOCABULARY:-2000}"
     UPDATES="${UPDATES:-3000}"
     MODEL=(--arch transformer_tiny --share-decoder-input-output-embed
@@ -73,7 +74,7 @@ case "$SCALE" in
       --lr 0.005 --lr-scheduler polynomial_decay --warmup-updates 400
       --total-num-update "$UPDATES" --max-tokens 1000)
     SAVE_UPDATES=500
-    CHOSEN="${CHOSEN:-best}"           # on the validation set: few pairs are soon known by heart
+    CHOSEN="${CHOSEN:-best}"           # best on the validation set, since models overfit to few pairs
     VECTORS=(--dimensions 100 --buckets 100000)
     ;;
   paper)
@@ -88,10 +89,10 @@ case "$SCALE" in
     # Tables 5.4, 5.7 and 5.8 have 2014, 2018 and 2019; table 5.5 has 2019, table 5.6 has 2020.
     SETS="${SETS:-valid:newstest2019 test:newstest2020 test1:newstest2014 test2:newstest2018}"
     FILTER_CLEAN="${FILTER_CLEAN:-$(echo newstest{2009..2019})}"        # 5.5.1
-    MIX_EPOCH_PAIRS="${MIX_EPOCH_PAIRS:-20000000}"     # 240 MB a process; the thesis has no number
+    MIX_EPOCH_PAIRS="${MIX_EPOCH_PAIRS:-20000000}"     # 240 MB per process; not in the thesis
     VOCABULARY="${VOCABULARY:-32000}"                  # 5.3.2
     UPDATES="${UPDATES:-40000}"                        # table 5.1
-    LAYERS="${LAYERS:-6}"                              # of all but deep
+    LAYERS="${LAYERS:-6}"                              # layers of all systems but deep
     gpus 8
     MAX_TOKENS="${MAX_TOKENS:-4000}"
     UPDATE_FREQ="$(divided 512000 GPUS MAX_TOKENS)"    # 512k tokens a batch, table 5.1
@@ -118,7 +119,7 @@ done
 
 [[ -z "$READ_AS" ]] || expect READ_AS "bt ft" "$READ_AS"
 
-# Each direction but the first of a scale works in a folder of its own.
+# All directions but the first of a scale have a separate folder.
 if [[ "$SOURCE-$TARGET" =~ ^(en-de|words-digits)$ ]]; then
   WORK="${WORK:-work/wmt20/$SCALE}"
 else
@@ -131,11 +132,11 @@ ROW_SETS="${ROW_SETS:-$(for set in $HELD_OUT; do
 done | paste -sd ' ')}"
 RUNS="$WORK/runs" # RUNS/SYSTEM.SEED, and RUNS/reverse.1
 DATA="$WORK/data" # DATA/genuine, DATA/bt, ...
-TEXT="$WORK/text" # in subwords: TEXT/genuine.L, TEXT/mono.L and each held-out set
+TEXT="$WORK/text" # text in subwords: TEXT/genuine.L, TEXT/mono.L and the held-out sets
 model() { echo "$RUNS/$1.$2/final.pt"; } # SYSTEM SEED
 outputs() { echo "$RUNS/$1${READ_AS:+-as-$READ_AS}.$2"; } # SYSTEM SEED
 
-# Whether text in a language has capitals; the English of the small Japanese corpus has none.
+# Succeed if text in a language has capitals. The English side of the small Japanese corpus has none.
 cased() { # LANGUAGE
   case "$SCALE" in
     tiny) false ;;
@@ -150,23 +151,23 @@ truecased() { # LANGUAGE FILE OUTPUT
     into "$3" cat "$2"
   fi
 }
-# Whether both have their subwords of one model, as English and German; Japanese has its own (5.2.1).
+# Succeed if the languages share a subword model, such as English and German but not Japanese (5.2.1).
 together() { [[ "$SOURCE$TARGET" != *ja* ]]; }
 subword_model() { # LANGUAGE
   local folder="${TEXT%/text}"
   if together; then echo "$folder/subwords"; else echo "$folder/subwords.$1"; fi
 }
-# Where the subwords, TEXT and DATA of a system are, base@4000 for one (5.3.2).
+# Print the folder with subwords, TEXT and DATA of a system, which differs for base@4000 (5.3.2).
 root_of() { # SYSTEM
   if [[ "$1" =~ ^base@(.+)$ ]]; then echo "$WORK/size.${BASH_REMATCH[1]}"; else echo "$WORK"; fi
 }
-# The characters that the subwords of a language cover (5.2.1).
+# Print the character coverage of the subwords of a language (5.2.1).
 coverage() { if [[ "$1" == ja ]]; then echo 0.9998; else echo 1.0; fi; }
 
-# What is dropped of pairs, genuine (5.2.1) or synthetic (5.3.3, footnote 4).
+# Print the filters of genuine pairs (5.2.1) or synthetic pairs (5.3.3, footnote 4).
 pair_filters() { # genuine|synthetic
   local most=500 characters=0 ratio=3.0
-  [[ "$SCALE" == tiny ]] && ratio=9.0 # of letters, here
+  [[ "$SCALE" == tiny ]] && ratio=9.0 # of characters
   if [[ "$1" == genuine && "$SCALE" != tiny ]]; then
     echo --filter encoding,duplicates --filter "langid:source=$SOURCE:target=$TARGET"
   fi
@@ -182,8 +183,8 @@ pair_filters() { # genuine|synthetic
   fi
 }
 
-# What a system is trained on, as flags of tagged_translation. The genuine pairs are up-sampled, so
-# that it sees them and the synthetic ones at 1:1 (5.3.3), or at 1:0.5:0.5 (5.5.2).
+# Print the training data of a system as flags of tagged_translation. Genuine pairs are up-sampled, so
+# that the ratio to synthetic pairs is 1:1 (5.3.3), or 1:0.5:0.5 (5.5.2).
 mixture() { # SYSTEM
   local bt="../bt/train" ft="../ft/train" noisy="../noisy/train"
   if [[ -n "$MIX_EPOCH_PAIRS" && ! "$1" =~ ^(base|reverse) ]]; then
@@ -202,7 +203,7 @@ mixture() { # SYSTEM
   esac
 }
 
-# What tells a system's model from others: its depth (5.3.3), and its order (5.3.6).
+# Print the model flags of a system: its depth (5.3.3) and its order (5.3.6).
 shape() { # SYSTEM
   local layers=""
   case "${1%-r2l}" in
@@ -213,25 +214,25 @@ shape() { # SYSTEM
   if [[ "$1" == *-r2l ]]; then echo --right-to-left; fi
 }
 
-# All cores: nproc by itself obeys OMP_NUM_THREADS, which is 1 where JOBS is more.
+# Print the number of cores. nproc obeys OMP_NUM_THREADS, which is 1 if JOBS is more.
 cores() { env -u OMP_NUM_THREADS nproc; }
 
-# Vectors of a language's words, WORK/words.LANGUAGE.vec (5.3.9).
+# Train word vectors of a language, WORK/words.LANGUAGE.vec (5.3.9).
 word_vectors() { # LANGUAGE
   local tokens=() jobs=1 vectors="$WORK/words.$1.vec"
-  [[ "$SCALE" == paper ]] && jobs="$(cores)" # with more than one, two runs differ
+  [[ "$SCALE" == paper ]] && jobs="$(cores)" # more workers are not reproducible
   [[ "$1" == ja ]] && tokens=(--tokenize ja-mecab)
   build "$vectors" quietly "$WORK/vectors.log" run fairseq-ssl rerank vectors "$WORK/true/mono.$1" \
     "${VECTORS[@]}" "${tokens[@]}" --jobs "$jobs" -o "$vectors"
 }
 
-# Whether one of these systems is asked for.
+# Succeed if SYSTEMS has one of these systems.
 needs() { # SYSTEM|SYSTEM...
   [[ " $SYSTEMS " =~ \ ($1)\  ]]
 }
 BACK_TRANSLATED="bt|tagged|tagged@[0-9]+|tagged-ft|deep|deep@[0-9]+"
 
-# Build the model of SYSTEM and SEED, from one language to the other; an interrupted training resumes.
+# Train the model of SYSTEM and SEED from one language to another. Interrupted trainings resume.
 trained() { # SYSTEM SEED FROM TO
   build "$RUNS/$1.$2" train "$@"
 }

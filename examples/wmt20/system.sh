@@ -1,21 +1,21 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
-# The settings of the whole system, rows (a) to (f) of table 5.5, and p, the post-ensemble (5.3.9).
-# To be sourced after settings.sh, with the rows that a step is asked for.
+# Settings of the complete system: rows (a) to (f) of table 5.5, and p, the post-ensemble (5.3.9). To be
+# sourced after settings.sh, with the rows of a step as arguments.
 #
 #   a   BASE                                        one model (5.3.1)
 #   b   SYSTEM: tagged back-translation, deep       each of MEMBERS (5.3.3)
 #   c   b, fine-tuned                               each of MEMBERS (5.3.4)
-#   d   c, MEMBERS together                         an ensemble (5.3.5)
-#   e   d, with as many right-to-left models        that score d's n best too (5.3.6)
-#   f   e, the n best of both, six models, weights  found on the set valid (5.3.7)
-#   p   the most common of d, e and f               by word vectors (5.3.9)
+#   d   ensemble of MEMBERS of c                    (5.3.5)
+#   e   d, re-ranked by right-to-left models        as many as MEMBERS (5.3.6)
+#   f   both n-best lists, re-ranked by six scores  with weights tuned on valid (5.3.7)
+#   p   post-ensemble of d, e and f                 by word vectors (5.3.9)
 ROWS="${*:-${ROWS:-a b c d e f p}}"
-R2L="${R2L-yes}"                       # empty: no right-to-left models, so no row e
-NBEST="${NBEST:-$BEAM}"                # n of 5.3.7, which the thesis does not report
-REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7: several, with spaces, are an ensemble
+R2L="${R2L-yes}"                       # empty: no right-to-left models and no row e
+NBEST="${NBEST:-$BEAM}"                # n of 5.3.7; not in the thesis
+REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7: several with spaces between are an ensemble
 REVERSE_R2L="${REVERSE_R2L:-$RUNS/reverse-r2l.1/final.pt}"
-TUNING="${TUNING:---method mert}"      # the thesis' grid: --method grid --step 0.1
-# fairseq-generate's own task prints what a right-to-left model writes, the last token first.
+TUNING="${TUNING:---method mert}"      # the thesis uses --method grid --step 0.1
+# The task translation of fairseq prints outputs of right-to-left models with the last token first.
 TURNED=(--right-to-left r2l)
 FEATURES="s2t,${R2L:+s2t-r2l,}t2s,${R2L:+t2s-r2l,}lm,lm-slor,mlm,mlm-penlp"
 
@@ -37,7 +37,7 @@ case "$SCALE" in
     ;;
   small)
     SYSTEM="${SYSTEM:-tagged}" MEMBERS="${MEMBERS:-1 2 3 4}"
-    STAGES="${STAGES:-genuine:200}"    # the held-out sets are of the genuine pairs' kind
+    STAGES="${STAGES:-genuine:200}"    # held-out sets are from the same corpus as the genuine pairs
     FINE=(--lr 0.0002 --max-tokens 1000)
     FINE_SAVE=15 FINE_AVERAGE=8        # 5.3.4
     LM=(--arch transformer_lm --decoder-layers 3 --decoder-embed-dim 128
@@ -63,7 +63,7 @@ case "$SCALE" in
     fi
     STAGES="${STAGES:-news:200}"
     NEWS="${NEWS:-$(echo newstest{2008..2018}".orig-$SOURCE")}"
-    FINE_TOKENS="${FINE_TOKENS:-2500}"                       # of one GPU, as the next one
+    FINE_TOKENS="${FINE_TOKENS:-2500}"                       # for one GPU, also the next
     FINE_UPDATE_FREQ="$(divided 20000 GPUS FINE_TOKENS)"     # 20k tokens a batch, 5.3.4
     BLOCKS=32 MLM_UPDATE_FREQ="$(divided 2048 GPUS BLOCKS)"
     FINE=(--lr "$RATE" --max-tokens "$FINE_TOKENS" --update-freq "$FINE_UPDATE_FREQ" --fp16
@@ -90,7 +90,7 @@ esac
 # shellcheck disable=SC2086  # words apart
 expect SYSTEM "tagged deep bt ft tagged-ft noisy base" $SYSTEM
 
-# What the stages of fine-tuning are trained on, files of DATA_DIR; genuine is in WORK.
+# Print the training data of a stage of fine-tuning, files in DATA_DIR. Genuine pairs are in WORK.
 NEWS="${NEWS:-}" CLEAN="${CLEAN:-}"
 stage_files() { # NAME
   case "$1" in
@@ -99,26 +99,26 @@ stage_files() { # NAME
     *) echo "$1" ;;
   esac
 }
-# Rows are tuned and scored on sets that no stage is trained on.
+# Rows must be tuned and scored on sets that are not in the training data of a stage.
 for stage in $STAGES; do
   for set in $ROW_SETS; do
     for name in $(stage_files "${stage%:*}"); do
       if [[ " $SETS " == *" $set:${name%.orig-*} "* ]]; then
-        echo "ROW_SETS has '$set', which is ${name%.orig-*}, but stage $stage is trained on $name;" \
-          "expected sets that no stage is trained on." >&2
+        echo "ROW_SETS has '$set', which is ${name%.orig-*}, but stage $stage is trained on $name." \
+          "Expected sets that no stage is trained on." >&2
         exit 2
       fi
     done
   done
 done
 
-OUT="$WORK/rows"     # OUT/ROW.SEED/SET.txt; what is made of several models has 1
+OUT="$WORK/rows"     # OUT/ROW.SEED/SET.txt; SEED is 1 for ensembles
 LISTS="$WORK/nbest"  # LISTS/SET.nbest, LISTS/SET.all.nbest
 LM_DATA="$DATA/lm"
 
 row() { [[ " $ROWS " =~ \ ($1)\  ]]; } # ROW|ROW...
 
-# The members of an ensemble, as fairseq-generate wants them, and as a list.
+# Print the members of an ensemble, for fairseq-generate and as a list.
 ensemble() { # KIND
   local member
   for member in $MEMBERS; do model "$1" "$member"; done | paste -sd "${2:-:}"

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# How held-out sets are translated. To be sourced after settings.sh.
+# Translation of held-out sets. To be sourced after settings.sh.
 #
-#   search OUT SET MODELS FLAGS...     what fairseq-generate prints, as OUT.generate; several MODELS,
-#                                      with : between, are an ensemble (5.3.5)
-#   finish OUT SET                     plain text, OUT.txt, of the tokens in OUT.subwords (5.3.8)
+#   search OUT SET MODELS FLAGS...     run fairseq-generate to OUT.generate; several MODELS, separated by
+#                                      colons, are an ensemble (5.3.5)
+#   finish OUT SET                     detokenize OUT.subwords to OUT.txt (5.3.8)
 #   translated OUT SET MODELS FLAGS... build both
 
 search() { # OUT SET MODELS FLAGS...
@@ -12,7 +12,7 @@ search() { # OUT SET MODELS FLAGS...
     --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --max-tokens 4000 "${LENGTHS[@]}" "${@:4}"
 }
 
-# What a target language asks for (5.3.8).
+# Print the post-processing flags of the target language (5.3.8).
 postprocessing() { # SET
   case "$SOURCE-$TARGET" in
     *-ja) echo --japanese-punctuation ;;

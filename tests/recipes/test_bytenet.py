@@ -273,10 +273,10 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"TASKS": "digit"}, 2, "TASKS has 'digit'; expected digits, memorise, text."),
+        ({"TASKS": "digit"}, 2, "TASKS has 'digit'. Expected digits, memorise, text."),
         ({"KINDS": "bt"}, 2, "KINDS has 'bt'"),
-        ({"SETS": "train"}, 2, "SETS has 'train'; expected final, test, unseen."),
-        ({"UNLABELED": "0 2048"}, 2, "UNLABELED has '2048'; expected 0 to 1024"),
+        ({"SETS": "train"}, 2, "SETS has 'train'. Expected final, test, unseen."),
+        ({"UNLABELED": "0 2048"}, 2, "UNLABELED has '2048'. Expected 0 to 1024"),
         ({"SCALE": "small", "TASKS": "text", "DATA_DIR": ""}, 2, "folder with multi30k"),
     ],
 )

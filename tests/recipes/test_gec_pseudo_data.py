@@ -266,7 +266,7 @@ def test_m2_files_become_pairs(run: Run, tmp_path: Path) -> None:
     )
     words = ("python", RECIPE / "corpora.py", "pairs", tmp_path / "a.m2", "--to")
     done = run(*words, tmp_path / "train")
-    assert "1 pairs of the 3 sentences" in done.stdout
+    assert "1 pairs from 3 sentences" in done.stdout
     assert (tmp_path / "train.src").read_text() == "he go home\n"
     assert (tmp_path / "train.trg").read_text() == "he goes home\n"
 
@@ -279,8 +279,8 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
     )
     words = ("python", RECIPE / "corpora.py", "pairs", tmp_path / "a.m2")
     done = run(*words, "--to", tmp_path / "valid", "--held-out")
-    assert "2 pairs of the 2 sentences" in done.stdout
-    assert "It stays uncorrected" in done.stderr
+    assert "2 pairs from 2 sentences" in done.stdout
+    assert "The target has the uncorrected sentence" in done.stderr
     assert (tmp_path / "valid.src").read_text() == "gone\na b\n"
     assert (tmp_path / "valid.trg").read_text() == "\na b\n"
 
@@ -288,31 +288,31 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"SYSTEMS": "jiont-direct-toys-3"}, 2, "SYSTEMS has 'jiont'; expected baseline, joint,"),
-        ({"SYSTEMS": "joint-drect-toys-3"}, 2, "has 'drect'; expected noisy, direct, spell"),
-        ({"SYSTEMS": "joint-direct-toy-3"}, 2, "has 'toy'; expected toys"),
+        ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
+        ({"SYSTEMS": "jiont-direct-toys-3"}, 2, "SYSTEMS has 'jiont'. Expected baseline, joint,"),
+        ({"SYSTEMS": "joint-drect-toys-3"}, 2, "has 'drect'. Expected noisy, direct, spell"),
+        ({"SYSTEMS": "joint-direct-toy-3"}, 2, "has 'toy'. Expected toys"),
         ({"SYSTEMS": "joint-direct-toys-9000"}, 2, "at most 600"),
-        ({"SYSTEMS": "joint-direct-toys-3-ses"}, 2, "has 'ses'; expected sse"),
-        ({"SYSTEMS": "upsample@x-direct-toys-3"}, 2, "expected upsample@NUMBER"),
+        ({"SYSTEMS": "joint-direct-toys-3-ses"}, 2, "has 'ses'. Expected sse"),
+        ({"SYSTEMS": "upsample@x-direct-toys-3"}, 2, "Expected upsample@NUMBER"),
         (
             {"SYSTEMS": "joint@2-direct-toys-3"},
             2,
-            "SYSTEMS has 'joint@2'; expected baseline, joint,",
+            "SYSTEMS has 'joint@2'. Expected baseline, joint,",
         ),
-        ({"SYSTEMS": "joint-noisy@x-toys-3"}, 2, "expected noisy@BETA"),
+        ({"SYSTEMS": "joint-noisy@x-toys-3"}, 2, "Expected noisy@BETA"),
         (
             {"SYSTEMS": "joint-direct@0.1/0.8/1-toys-3"},
             2,
-            "expected direct@MASK or direct@MASK/KEEP",
+            "Expected direct@MASK or direct@MASK/KEEP",
         ),
-        ({"SYSTEMS": "joint-spell@1-toys-3"}, 2, "expected spell without a value"),
-        ({"SYSTEMS": "joint-direct-toys-3+direct-toys-3"}, 2, "two go with pretrain"),
+        ({"SYSTEMS": "joint-spell@1-toys-3"}, 2, "Expected spell without a value"),
+        ({"SYSTEMS": "joint-direct-toys-3+direct-toys-3"}, 2, "only pretrain takes two"),
         ({"SYSTEMS": "pretrain-direct-toys-3+spell-toys-900"}, 2, "at most 600"),
         (
             {"SETS": "valid mine", "DATA_DIR": ""},
             2,
-            "expected a folder with mine.m2, for the set mine.",
+            "Expected a folder with mine.m2, for the set mine.",
         ),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with jfleg/dev.src, for the set jfleg."),
     ],

@@ -203,13 +203,13 @@ def test_the_axis_of_figure_3_3_is_logarithmic(
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"EXPERTS": "cnn"}, 2, "EXPERTS has 'cnn'; expected lstm, lm, adv, vat."),
-        ({"TASKS": "imdb"}, 2, "TASKS has 'imdb'; expected toy."),
+        ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
+        ({"EXPERTS": "cnn"}, 2, "EXPERTS has 'cnn'. Expected lstm, lm, adv, vat."),
+        ({"TASKS": "imdb"}, 2, "TASKS has 'imdb'. Expected toy."),
         (
             {"KINDS": "lines.x"},
             2,
-            "KINDS has 'lines.x'; expected alone, continued, imitators, random, lines.N, extra.N",
+            "KINDS has 'lines.x'. Expected alone, continued, imitators, random, lines.N, extra.N",
         ),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with rotten_tomatoes/train.tsv"),
     ],
@@ -284,14 +284,14 @@ def test_the_split_of_these_corpora_is_drawn_by_the_seed(corpora: Path, tmp_path
         assert first != other
 
 
-def test_what_these_corpora_lack_is_told(corpora: Path, tmp_path: Path) -> None:
+def test_missing_corpora_are_reported(corpora: Path, tmp_path: Path) -> None:
     (tmp_path / "there/pros_cons").mkdir(parents=True)
-    assert "there/pros_cons exists. Take it away" in made_of(corpora, "there", code=2)
+    assert "there/pros_cons exists. Delete it" in made_of(corpora, "there", code=2)
     (corpora / "movie_reviews/neg/a.txt").unlink()
     (corpora / "movie_reviews/pos/b.txt").unlink()
     assert "has no neg/*.txt and pos/*.txt. Get them" in made_of(corpora, "data", code=1)
     (corpora / "sentence_polarity/rt-polarity.neg").unlink()
-    told = made_of(corpora, "data", code=1)
-    assert "rt-polarity.neg can not be read: No such file or directory" in told
-    assert "python -m nltk.downloader -d FOLDER sentence_polarity" in told
+    shown = made_of(corpora, "data", code=1)
+    assert "rt-polarity.neg cannot be read: No such file or directory" in shown
+    assert "python -m nltk.downloader -d FOLDER sentence_polarity" in shown
     assert not (tmp_path / "data").exists()

@@ -382,10 +382,10 @@ def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected tagger, augmented, transformer."),
-        ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
-        ({"SETS": "train"}, 2, "SETS has 'train'; expected valid, test."),
+        ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
+        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'. Expected tagger, augmented, transformer."),
+        ({"TASKS": "gec"}, 2, "TASKS has 'gec'. Expected ocr, spell."),
+        ({"SETS": "train"}, 2, "SETS has 'train'. Expected valid, test."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with ocr/klk.0.train"),
         ({"SCALE": "paper", "TASKS": "gec", "BERT": "b", "DATA_DIR": ""}, 2, "with train.src"),
         ({"SCALE": "paper", "TASKS": "gec", "DATA_DIR": "d", "BERT": ""}, 1, "folder of a BERT"),

@@ -154,8 +154,8 @@ def test_grammar_is_scored_drawn_and_shown(tmp_path: Path) -> None:
     assert re.search(r"^conll test: m2\|", shown, re.M)
     told = step(STEPS[5], settings).stderr
     assert (tmp_path / "analysis/amounts.conll.png").stat().st_size > 5000
-    assert "conll: no training to draw by epoch" in told
-    assert "jfleg: no scores to draw by amount" in told
+    assert "conll: no trainings to plot by epoch" in told
+    assert "jfleg: no scores to plot by amount" in told
 
 
 def test_models_of_all_seeds_are_an_ensemble() -> None:
@@ -182,13 +182,13 @@ def test_long_and_unknown_paragraphs_are_cut_and_dropped(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"KINDS": "bert"}, 2, "KINDS has 'bert'; expected scratch, pretrained, encoder_only"),
-        ({"AMOUNTS": "many"}, 2, "AMOUNTS has 'many'; expected all, or a number of pairs"),
-        ({"AMOUNTS": "401"}, 2, "'401'; expected all, or a number of pairs, at most 400."),
-        ({"TASKS": "conll"}, 2, "TASKS has 'conll'; expected learner."),
+        ({"KINDS": "bert"}, 2, "KINDS has 'bert'. Expected scratch, pretrained, encoder_only"),
+        ({"AMOUNTS": "many"}, 2, "AMOUNTS has 'many'. Expected all, or a number of pairs"),
+        ({"AMOUNTS": "401"}, 2, "'401'. Expected all, or a number of pairs, at most 400."),
+        ({"TASKS": "conll"}, 2, "TASKS has 'conll'. Expected learner."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k"),
         ({**PAPER, "DATA_DIR": ""}, 2, "folder with wikipedia.txt"),
-        ({"TUNING_LINES": "9999"}, 1, "nothing would be left to pre-train on"),
+        ({"TUNING_LINES": "9999"}, 1, "no lines remain for pre-training"),
     ],
 )
 def test_a_wrong_setting_is_refused(

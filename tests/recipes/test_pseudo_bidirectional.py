@@ -166,8 +166,8 @@ def test_more_words_are_learned_by_the_same_model() -> None:
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'; expected transformer, pbd, augmented, no_future,"),
-        ({"TASKS": "gec"}, 2, "TASKS has 'gec'; expected ocr, spell."),
+        ({"KINDS": "rnn"}, 2, "KINDS has 'rnn'. Expected transformer, pbd, augmented, no_future,"),
+        ({"TASKS": "gec"}, 2, "TASKS has 'gec'. Expected ocr, spell."),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with ocr/klk.0.train"),
         ({**GEC, "DATA_DIR": ""}, 2, "folder with train, valid .src and .trg"),
     ],

@@ -115,9 +115,9 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"KINDS": "rotary"}, 2, "KINDS has 'rotary'; expected absolute, shifted, relative."),
-        ({"DATASETS": "vanila"}, 2, "DATASETS has 'vanila'; expected vanilla, extrapolate,"),
+        ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
+        ({"KINDS": "rotary"}, 2, "KINDS has 'rotary'. Expected absolute, shifted, relative."),
+        ({"DATASETS": "vanila"}, 2, "DATASETS has 'vanila'. Expected vanilla, extrapolate,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )

@@ -327,16 +327,16 @@ def test_rows_are_made_of_the_models_that_they_name() -> None:
 
 def test_a_wrong_row_is_refused() -> None:
     refusal = step(STEPS[6], {"SCALE": "tiny", "ROWS": "a g", "DRY_RUN": "1"}, 2).stderr
-    assert "ROWS has 'g'; expected a, b, c, d, e, f, p." in refusal
+    assert "ROWS has 'g'. Expected a, b, c, d, e, f, p." in refusal
 
 
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"SCALE": "large"}, 2, "SCALE has 'large'; expected tiny, small, paper."),
-        ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'; expected base, base@VOCABULARY, bt, tagged,"),
-        ({"READ_AS": "both"}, 2, "READ_AS has 'both'; expected bt, ft."),
-        ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'; expected base, base@VOCABULARY,"),
+        ({"SCALE": "large"}, 2, "SCALE has 'large'. Expected tiny, small, paper."),
+        ({"SYSTEMS": "tagd"}, 2, "SYSTEMS has 'tagd'. Expected base, base@VOCABULARY, bt, tagged,"),
+        ({"READ_AS": "both"}, 2, "READ_AS has 'both'. Expected bt, ft."),
+        ({"SYSTEMS": "tagged@0"}, 2, "SYSTEMS has 'tagged@0'. Expected base, base@VOCABULARY,"),
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )

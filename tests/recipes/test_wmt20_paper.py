@@ -62,7 +62,7 @@ def test_japanese_has_the_official_sets_and_corpora() -> None:
 )
 def test_a_set_that_is_fine_tuned_on_is_refused(settings: dict[str, str]) -> None:
     shown = step(RECIPE / "7_system.sh", {"SCALE": "paper", "DRY_RUN": "1", **settings}, 2).stderr
-    assert "expected sets that no stage is trained on" in shown
+    assert "Expected sets that no stage is trained on" in shown
 
 
 def test_the_filter_learns_from_the_sets_of_all_years() -> None:
