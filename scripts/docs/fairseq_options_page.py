@@ -27,7 +27,7 @@ METAVARS: dict[Any, str] = {int: "N", float: "X"}
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the tables of all registered names, in Markdown."""
     handlers, level = logging.root.handlers[:], logging.root.level
     fairseq_ssl.register()
     logging.root.handlers[:] = handlers  # fairseq logs everything to stderr

@@ -111,7 +111,7 @@ def target_of(path: str, linked: set[str]) -> str:
 
 
 def file_page(path: str) -> str:
-    """Return where an image is, or the page that shows another file."""
+    """Return the path of an image in the site, or of the page that shows another file."""
     return f"files/{path}" if path.endswith(IMAGES) else f"files/{path}.md"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.papers import PAPERS
 from tests.conftest import ROOT
 from tests.docs.page_blocks import (
     NEEDS,
@@ -92,19 +93,34 @@ def test_each_block_names_its_language_and_what_it_needs(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_with_names_of_the_plugin_load_it(page: Path) -> None:
+    """The command server has loaded the plug-in, so commands without --user-dir run in tests."""
+    registered = {name for paper in PAPERS for name in paper.registered}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        for words in commands_of(block):
+            if words[0] in FAIRSEQ and registered.intersection(words):
+                place = f"{name_of(page)}, line {block.line}: {' '.join(words)}"
+                assert {"--user-dir", "..."}.intersection(words), place
+
+
+def commands_of(block: Block) -> list[list[str]]:
+    """Return the words of each command in a block of bash or of a console."""
+    if block.language == "console":
+        return list(simple_commands("".join(command for command, _ in transcript(block.text))))
+    return list(simple_commands(block.text)) if block.language == "bash" else []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_that_need_data_have_known_flags(page: Path) -> None:
     for block in blocks(page.read_text(encoding="utf-8")):
-        if block.needs and block.language in ("bash", "console"):
-            text = block.text
-            if block.language == "console":
-                text = "".join(command for command, _ in transcript(text))
-            for words in simple_commands(text):
+        if block.needs:
+            for words in commands_of(block):
                 fault = fault_of(words)
                 assert not fault, f"{name_of(page)}, line {block.line}: {' '.join(words)}: {fault}"
 
 
 def fault_of(words: list[str]) -> str:
-    """Return what the parser of a command would print, or an empty string."""
+    """Return the error that the parser of a command would print, or an empty string."""
     if words[0] == "fairseq-ssl":
         return fault_of_verb(words[1:])
     if words[0] in FAIRSEQ:
