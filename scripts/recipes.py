@@ -27,7 +27,7 @@ def table() -> str:
 
 def rows() -> Iterator[str]:
     """Yield the rows of the table."""
-    yield "| paper | recipe | what | the paper's | ours |"
+    yield "| paper | recipe | setting and metric | paper | ours |"
     yield "| --- | --- | --- | --- | --- |"
     for paper in PAPERS:
         steps = sorted((ROOT / "examples" / paper.key).glob("[1-9]_*.sh"))

@@ -365,8 +365,8 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
 
 
 def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> None:
-    own_text = (RECIPE / "README.md").read_text().partition("## On your own text")[2]
-    commands = own_text.split("```")[1].replace("--max-epoch 20", "--max-epoch 1 --cpu")
+    own_data = (RECIPE / "README.md").read_text().partition("## Use your data")[2]
+    commands = own_data.split("```")[1].replace("--max-epoch 20", "--max-epoch 1 --cpu")
     run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "60")
     sentences = (tmp_path / "all").read_text().splitlines()
     for number, split in enumerate(("train", "valid", "test")):
