@@ -1,7 +1,10 @@
 """Binarized data folders, and datasets for fairseq's tasks.
 
-Denoising: `denoising_dataset` applies `id_noise` to ids, represented as `spans`. Edit labeling:
-`edit_dataset`. Mixtures of genuine and synthetic data: `mixing`. Both translation directions:
-`bitext_with_mono`. Text classification: `classification_folder`, `two_view_dataset`,
-`teacher_labels`. Out-of-vocabulary words: `oov_dictionary`.
+- Folders of fairseq-preprocess: `binarized`.
+- Denoising: `id_noise` adds noise to ids, which are stored as `spans`.
+- Edit labeling: `edit_dataset`.
+- Mixtures of genuine and synthetic data: `mixing`.
+- Both translation directions: `bitext_with_mono`. Right-to-left targets: `dataset_sides`.
+- Text classification: `classification_preparation`, `two_view_dataset` and `teacher_labels`.
+- Out-of-vocabulary words: `oov_dictionary`. Length bounds of ByteNet: `length_bound`.
 """

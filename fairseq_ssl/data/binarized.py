@@ -1,4 +1,4 @@
-"""Folders binarized by fairseq-preprocess: checking, reading and writing."""
+"""Check, read and write folders binarized by fairseq-preprocess."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ CHECK_CHUNK = 1 << 22
 
 
 def check_datasets() -> None:
-    """Patch fairseq to reject a damaged index, and to close one it failed to open silently."""
+    """Patch fairseq to reject a damaged ``.idx`` file.
+
+    The destructors of fairseq's classes fail after a rejected index, so they are patched too.
+    """
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     index = MMapIndexedDataset.Index
     if not getattr(index, "is_checked", False):
         index.__init__ = _check_after_init(index.__init__)
-        for kind in (index, MMapIndexedDataset):
-            kind.__del__ = _ignore_missing_attributes(kind.__del__)
+        for patched in (index, MMapIndexedDataset):
+            patched.__del__ = _ignore_missing_attributes(patched.__del__)
         index.is_checked = True
 
 
@@ -51,7 +54,7 @@ def _check_after_init(stock: Callable[..., None]) -> Callable[..., None]:
             is_valid = _is_valid(self, Path(path).with_suffix(".bin").stat().st_size)
         except OSError:
             raise
-        except Exception:  # from struct, numpy and asserts
+        except Exception:  # raised by struct, by numpy or by an assert in fairseq
             is_valid = False
         if not is_valid:
             raise DataError(
@@ -84,7 +87,7 @@ def _ignore_missing_attributes(stock: Callable[..., None]) -> Callable[..., None
 
 
 IdArray = NDArray[np.int64]
-"""The token ids of a sentence."""
+"""Token ids of a sentence."""
 
 NAME = re.compile(
     r"(?P<split>.+?)\.(?P<source>[^.]+)-(?P<target>[^.]+)\.((?P=source)|(?P=target))\.(bin|idx)"
@@ -104,14 +107,14 @@ class IdSeparator(Separator[IdArray]):
     def split(self, group: IdArray) -> list[IdArray]:
         """Split a group into views of its sentences."""
         separators = np.flatnonzero(group == self.id).tolist()
-        starts, ends = [0, *(one + 1 for one in separators)], [*separators, len(group)]
+        starts, ends = [0, *(index + 1 for index in separators)], [*separators, len(group)]
         return [group[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 class IdFile:
-    """One side of a split: ids in ``.bin``, offsets of sentences in ``.idx``.
+    """One side of a split: ids in ``.bin``, sentence offsets in ``.idx``.
 
-    Sentences are read and written without the end-of-sentence id that the file has.
+    Sentences are yielded without the end-of-sentence id that each has in the file.
     """
 
     def __init__(self, path: Path, eos: int) -> None:
@@ -125,22 +128,22 @@ class IdFile:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[IdArray]:
-        for number in range(len(self)):
-            ids: IdArray = self._dataset[number].numpy()
+        for index in range(len(self)):
+            ids: IdArray = self._dataset[index].numpy()
             if not len(ids) or ids[-1] != self._eos:
                 raise DataError(
-                    f"{self.path}:{number + 1} does not end with the end-of-sentence id "
+                    f"{self.path}:{index + 1} does not end with the end-of-sentence id "
                     f"{self._eos}. Expected output of fairseq-preprocess."
                 )
             yield ids[:-1]
 
     def writer(self, folder: Path) -> IdWriter:
-        """Return a writer of a file with the same name and type."""
+        """Return a writer for a file of the same name and dtype in `folder`."""
         return IdWriter(folder / self.path.name, self._dtype, self._eos)
 
 
 class IdWriter:
-    """Writes one side of a split, ``.bin`` sentence by sentence and ``.idx`` at the end."""
+    """Writer of one side of a split: ``.bin`` sentence by sentence, ``.idx`` in `finish`."""
 
     def __init__(self, path: Path, dtype: type[np.integer[Any]], eos: int) -> None:
         self._builder = indexed_dataset.MMapIndexedDatasetBuilder(str(path), dtype=dtype)
@@ -148,17 +151,17 @@ class IdWriter:
         self._eos = np.array([eos])
 
     def write(self, sentence: IdArray) -> None:
-        """Append one sentence."""
+        """Append a sentence, followed by the end-of-sentence id."""
         self._builder.add_item(torch.from_numpy(np.concatenate([sentence, self._eos])))
 
     def finish(self) -> None:
-        """Write the index."""
+        """Write the ``.idx`` file."""
         self._builder.finalize(self._index)
 
 
 @dataclass(frozen=True)
 class BinarizedSplit(Split[IdArray]):
-    """Two parallel files of ids."""
+    """A split stored as two parallel files of ids."""
 
     files: tuple[IdFile, IdFile]
 
@@ -168,12 +171,12 @@ class BinarizedSplit(Split[IdArray]):
         if len(source) != len(target):
             raise DataError(
                 f"{source.path} has {len(source)} sentences but {target.path} has {len(target)}. "
-                "Both sides must have the same number. Binarize them again."
+                "Both sides must have the same number of sentences. Binarize them again."
             )
         return zip(source, target, strict=True)
 
     def write(self, pairs: Iterable[SentencePair[IdArray]], folder: Path) -> int:
-        """Write ``.bin`` and ``.idx`` of both sides."""
+        """Write the ``.bin`` and ``.idx`` files of both sides. Return the number of pairs."""
         writers = [file.writer(folder) for file in self.files]
         count = 0
         for pair in pairs:
@@ -207,7 +210,10 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         return len(sentence)
 
     def separators(self, token: str) -> tuple[IdSeparator, IdSeparator]:
-        """Return the separator of each side. A dictionary without `token` gets it as last id."""
+        """Return the separator of each side.
+
+        In a dictionary that lacks `token`, its id is the size of the dictionary.
+        """
         source, target = (
             IdSeparator(token, words.index(token) if token in words else len(words))
             for words in self._dictionaries
@@ -217,8 +223,8 @@ class BinarizedFolder(ParallelFolder[IdArray]):
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
         """Copy both dictionaries and append the separator if it is missing.
 
-        Return a notice for each change. The rest of the file, with padding words
-        (madeupword0000), is unchanged, so that all ids stay the same.
+        The other lines, including padding words (madeupword0000), are copied unchanged so that
+        ids do not change. Return a notice for each dictionary that was extended.
         """
         notices = []
         for path, words in zip(self._paths, self._dictionaries, strict=True):
@@ -233,10 +239,11 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         stem = f"{name}.{'-'.join(self.languages)}"
         source, target = (folder / f"{stem}.{language}.bin" for language in self.languages)
         for path in (source, target):
-            for needed in (path, path.with_suffix(".idx")):
-                if not needed.is_file():
+            for required in (path, path.with_suffix(".idx")):
+                if not required.is_file():
                     raise DataError(
-                        f"{needed} is missing. Expected .bin and .idx of both languages of {stem}."
+                        f"{required} is missing. Expected a .bin and an .idx file for both "
+                        f"languages of {stem}."
                     )
         eos = [words.eos() for words in self._dictionaries]
         files = (IdFile(source, eos[0]), IdFile(target, eos[1]))
@@ -244,7 +251,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
 
 
 def _find_splits(folder: Path) -> dict[tuple[str, str], list[str]]:
-    """Return the names of splits by language pair."""
+    """Return the names of the splits of each language pair."""
     splits: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in files_of(folder):
         match = NAME.fullmatch(path.name)
@@ -258,27 +265,27 @@ def _find_splits(folder: Path) -> dict[tuple[str, str], list[str]]:
 
 def _load_dictionary(path: Path) -> Any:
     if not path.is_file():
-        raise DataError(f"{path} is missing. Expected a dictionary for each language.")
+        raise DataError(f"{path} is missing. Expected one dictionary for each language.")
     try:
         return Dictionary.load(str(path))
-    except Exception as error:  # fairseq raises the base class too
+    except Exception as error:  # fairseq also raises plain Exception
         raise DataError(f"{path} is not a fairseq dictionary: {error}") from None
 
 
 def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
-    """Check the index of a file. Return the type of its ids."""
+    """Return the dtype of the ids. Raise DataError if the index is damaged or empty."""
     index = indexed_dataset.index_file_path(prefix)
     check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
         raise DataError(
-            f"{index} is not an index of fairseq's type mmap. Binarize the data again with "
-            "fairseq-preprocess, without --dataset-impl."
+            f"{index} is not the index of a dataset in fairseq's mmap format. Binarize the data "
+            "again with fairseq-preprocess in its default format."
         )
     try:
         sentences = indexed_dataset.MMapIndexedDataset.Index(index)
     except OSError as error:
         raise DataError(f"{index} cannot be read: {error.strerror}.") from None
     if not len(sentences):
-        raise DataError(f"{path} is empty. Expected a sentence or more.")
+        raise DataError(f"{path} is empty. Expected at least one sentence.")
     dtype: type[np.integer[Any]] = sentences.dtype
     return dtype

@@ -1,4 +1,4 @@
-"""Parallel pairs combined with monolingual sentences, and batches of their reconstruction."""
+"""Dataset of sentence pairs with monolingual sentences, and batches for reconstruction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ BACKWARD = "backward"
 
 
 class BitextWithMono(BaseWrapperDataset):
-    """Pairs, each with its reversed pair and with a sentence of each monolingual text.
+    """Sentence pairs, each with the reversed pair and one sentence of each monolingual text.
 
-    An epoch is one pass over the pairs. The monolingual texts are shuffled and read repeatedly;
-    an epoch continues where the last one ended. Within an epoch, sentences are matched with pairs
-    by length, so that batches have little padding. The sentences depend on the seed and the epoch
-    only. A batch is a batch of pairs with the additional keys `backward` and the names of the
-    texts.
+    An epoch is one pass over the pairs. The monolingual texts are shuffled and repeated, and each
+    epoch continues where the previous one ended. Within an epoch, monolingual sentences are
+    matched to pairs by length to reduce padding. They depend only on the seed and the epoch.
+
+    A batch is a batch of LanguagePairDataset. It also has the batch of reversed pairs as
+    `backward`, and the batch of each monolingual text under the name of the text.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class BitextWithMono(BaseWrapperDataset):
             pairs: a LanguagePairDataset.
             reversed_pairs: the same dataset with source and target exchanged.
             texts: monolingual texts by name, as LanguagePairDatasets with equal sides.
-            seed: seed of the order of the texts.
-            mixed_lengths: whether to form batches of random pairs in place of pairs of similar
+            seed: seed that shuffles the texts.
+            mixed_lengths: whether to form batches from random pairs instead of pairs of similar
                 length.
         """
         super().__init__(pairs)
@@ -55,7 +56,7 @@ class BitextWithMono(BaseWrapperDataset):
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the sentences of an epoch."""
+        """Select the monolingual sentences of an epoch."""
         super().set_epoch(epoch)
         self.epoch = epoch
         self.chosen = {
@@ -64,14 +65,14 @@ class BitextWithMono(BaseWrapperDataset):
         }
 
     def _choose(self, text: Any, text_index: int, epoch: int) -> NDArray[np.int64]:
-        """Return the sentence of `text` for each pair [pairs]."""
+        """Return the index of the sentence of `text` for each pair [pairs]."""
         count, size = len(self.dataset), len(text)
         positions = np.arange((epoch - 1) * count, epoch * count)
         passes = positions // size
         picked = np.empty(count, np.int64)
-        for one in np.unique(passes):
-            order = np.random.default_rng((self.seed, text_index, int(one))).permutation(size)
-            picked[passes == one] = order[positions[passes == one] % size]
+        for number in np.unique(passes):
+            order = np.random.default_rng((self.seed, text_index, int(number))).permutation(size)
+            picked[passes == number] = order[positions[passes == number] % size]
         chosen = np.empty(count, np.int64)
         chosen[self.by_length] = picked[np.argsort(text.src_sizes[picked], kind="stable")]
         return chosen
@@ -83,7 +84,7 @@ class BitextWithMono(BaseWrapperDataset):
         return {"pair": self.dataset[index], BACKWARD: backward, **sentences}
 
     def collater(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return a batch of pairs that has the other batches by name."""
+        """Return a batch of pairs, with the batches of the other datasets under their names."""
         batch: dict[str, Any] = self.dataset.collater([sample["pair"] for sample in samples])
         if not batch:
             return batch
@@ -92,42 +93,42 @@ class BitextWithMono(BaseWrapperDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the length of the longest sentence of a pair and its monolingual sentences."""
+        """Return the maximum length of the sentences of a pair, including monolingual ones."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the same for several pairs."""
+        """Return `num_tokens` of several pairs."""
         lengths = _lengths(self.dataset)[indices]
         for name, text in self.texts.items():
             lengths = np.maximum(lengths, text.src_sizes[self.chosen[name][indices]])
         return lengths
 
     def ordered_indices(self) -> Any:
-        """Return the pairs in the epoch's order, from which batches are formed."""
+        """Return the indices of the pairs in the order in which batches are formed."""
         if not self.mixed_lengths:
             return super().ordered_indices()
-        # fairseq 0.12.2 seeds numpy's global generator equally in all epochs.
+        # fairseq 0.12.2 seeds numpy's global generator with the same value in each epoch.
         generator = np.random.default_rng((self.seed, self.epoch))
         return generator.permutation(len(self)).astype(np.int64)
 
     def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
-        """Form batches by the lengths of this class."""
-        # BaseWrapperDataset would use the lengths of the pairs only.
+        """Form batches by `num_tokens_vec`."""
+        # BaseWrapperDataset would ignore the lengths of the monolingual sentences.
         return super(BaseWrapperDataset, self).batch_by_size(indices, *limits, **more_limits)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Return False, since each epoch has other batches."""
+        """Return False, since the batches change with each epoch."""
         return False
 
     @property
     def src(self) -> Any:
-        """The sources, for fairseq-generate."""
+        """The source sentences, which fairseq-generate reads."""
         return self.dataset.src
 
     @property
     def tgt(self) -> Any:
-        """The targets, for fairseq-generate."""
+        """The target sentences, which fairseq-generate reads."""
         return self.dataset.tgt
 
 
@@ -142,8 +143,9 @@ def collate_candidates(
     """Collate the candidates of all sentences into rows, longest first.
 
     Returns:
-        `tokens` [rows, time] with end symbols, padded on the right; `sentences` [rows]; `slots`
-        [rows], beam x sentence + rank; `count`, the number of sentences; `beam`
+        `tokens` [rows, time], padded on the right, with end symbols; `sentences` [rows], the index
+        of the sentence; `slots` [rows], beam x sentence + rank; `count`, the number of sentences;
+        `beam`
     """
     rows = [
         (one["tokens"], sentence, sentence * beam + rank)
@@ -168,12 +170,13 @@ def reconstruction_batches(
     padding: int,
     left_pad_source: bool,
 ) -> tuple[DirectionBatch, DirectionBatch]:
-    """Return the batches from each sentence to each of its candidates, and back.
+    """Return the batches from sentences to candidates and from candidates to sentences.
 
     Args:
-        text: a batch of sentences as sources and targets.
+        text: a batch of monolingual sentences, as sources and targets.
         candidates: output of `collate_candidates`.
-        directions: the directions of the forward and the backward model.
+        directions: translation directions of the forward and the backward model, such as
+            `en-de` and `de-en`.
         padding: id of the padding.
         left_pad_source: whether sources are padded on the left.
     """
@@ -203,7 +206,7 @@ def reconstruction_batches(
 
 
 def _previous_tokens(tokens: Tensor, padding: int) -> Tensor:
-    """Move the end symbol of each row [rows, time] to its start."""
+    """Return rows [rows, time] with the end symbol moved to the start, for teacher forcing."""
     ends = tokens.ne(padding).sum(1, keepdim=True) - 1
     shifted = torch.cat([tokens.gather(1, ends), tokens[:, :-1]], 1)
     return shifted.masked_fill(tokens.eq(padding), padding)

@@ -1,4 +1,4 @@
-"""Preparation of labeled and unlabeled texts for semi-supervised classification."""
+"""Prepare labeled and unlabeled texts for semi-supervised classification."""
 
 from __future__ import annotations
 
@@ -33,34 +33,37 @@ HELD_OUT = ("valid", "test")
 
 @dataclass(frozen=True)
 class PreparationConfig:
-    """Texts, and how they are split and tokenized."""
+    """Input texts, splits and tokenization of a data folder."""
 
     labeled: Path
-    """Training texts, each line a label, a tab and a text."""
+    """Training texts: a label, a tab and a text on each line."""
     unlabeled: Sequence[Path] = ()
     extra_unlabeled: Sequence[Path] = ()
-    """More unlabeled texts, for imitators only; the vocabularies do not depend on them."""
+    """Additional unlabeled texts for imitators. They do not affect the vocabularies."""
     valid: Path | None = None
+    """Validation texts. Set this, `valid_share`, `valid_lines` or none of them."""
     valid_share: float | None = None
-    """Share of the labeled texts, selected by a hash of the text."""
+    """Share of the labeled texts to hold out, selected by a hash of the text."""
     valid_lines: int | None = None
+    """Number of labeled texts to hold out, selected by a hash of the text."""
     test: Path | None = None
     test_share: float | None = None
     test_lines: int | None = None
     train_lines: int | None = None
-    """Number of texts that keep their labels. The others become unlabeled."""
+    """Number of training texts that keep their labels. The others become unlabeled."""
     text_first: bool = False
     """Each line is a text, a tab and a label."""
     tokenizer: str = "words"
     """Tokenization of the words: ``words``, ``spaces`` or ``bert:FOLDER``."""
     lower: bool = False
+    """Lowercase all texts."""
     min_count: int | None = None
-    """Rarer words are unknown (default: 2, or 1 for ``bert:``)."""
+    """Minimum count of a word in the vocabulary (default: 2, or 1 for ``bert:``)."""
     drop_unknown: bool = False
     subword_vocab_size: int = 20_000
     """Size of the subword vocabulary."""
     train_test_overlap: str = REJECT
-    """``reject``, ``drop`` or ``keep`` training texts that are in the valid or test texts."""
+    """``reject``, ``drop`` or ``keep`` training texts that are also valid or test texts."""
 
     @property
     def minimum(self) -> int:
@@ -75,9 +78,9 @@ def prepare_folder(
     """Write a data folder for the task semi_supervised_classification. Return its signature.
 
     Args:
-        config: the texts, and how they are split and tokenized
-        output: the folder
-        progress: called with the number of texts done
+        config: input texts, splits and tokenization.
+        output: the folder to create.
+        progress: called with the number of texts processed.
     """
     _check(config)
     splits = _labeled_splits(config)
@@ -89,7 +92,7 @@ def prepare_folder(
     overlap = _remove_overlap(config, splits, unlabeled, held)
     for name in ("train", *HELD_OUT):
         if splits.get(name) == []:
-            raise DataError(f"There are no {name} texts. Expected one or more.")
+            raise DataError(f"There are no {name} texts. Expected at least one.")
     with atomic_folder(output) as folder:
         extra = _ExtraTexts(config.extra_unlabeled, config.train_test_overlap, config.lower, held)
         report = _write(config, folder, splits, unlabeled, extra, progress)
@@ -124,20 +127,26 @@ def _check(config: PreparationConfig) -> None:
         ways = [way for way in (name, f"{name}_share", f"{name}_lines") if getattr(config, way)]
         if len(ways) > 1:
             raise UsageError(
-                f"{' and '.join(f'`{way}`' for way in ways)} select {name} texts. Set one of them."
+                f"{' and '.join(f'`{way}`' for way in ways)} select the {name} texts. Set only "
+                "one of them."
             )
     if (config.valid_share or 0) + (config.test_share or 0) >= 1:
-        raise UsageError("`valid_share` and `test_share` leave no training texts.")
+        raise UsageError(
+            "`valid_share` and `test_share` leave no training texts. Expected a sum below 1."
+        )
 
 
 def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
-    """Return the labeled texts of each split, and as rest_texts those that become unlabeled."""
+    """Return the labeled texts of each split.
+
+    `rest_texts` has the training texts beyond `train_lines`, which become unlabeled.
+    """
     splits: dict[str, Any] = {"train": list(read_labeled_text(config.labeled, config.text_first))}
     for name in HELD_OUT:
         if getattr(config, name):
             splits[name] = list(read_labeled_text(getattr(config, name), config.text_first))
     below = 0.0
-    for name in reversed(HELD_OUT):  # of a hash, test texts have the lowest values
+    for name in reversed(HELD_OUT):  # test texts have the lowest hash values
         texts, count = splits["train"], getattr(config, f"{name}_lines")
         share = getattr(config, f"{name}_share")
         if share:
@@ -147,13 +156,13 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         elif count:
             if count >= len(texts):
                 raise DataError(
-                    f"{config.labeled} has {len(texts)} texts for training and {name}, and "
-                    f"`{name}_lines` is {count}. Expected fewer."
+                    f"`{name}_lines` is {count} but {config.labeled} has only {len(texts)} texts "
+                    f"for training and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, count)
     splits["rest_texts"] = []
     if config.train_lines is not None and config.train_lines < len(splits["train"]):
-        # By the end of the mark: its beginning decides about the test texts.
+        # Sort by the end of the hash, since its beginning selects the valid and test texts.
         order = sorted(splits["train"], key=lambda one: duplicate_key(one.text)[::-1])
         kept = set(map(id, order[: config.train_lines]))
         splits["rest_texts"] = [one.text for one in splits["train"] if id(one) not in kept]
@@ -167,33 +176,36 @@ def _remove_overlap(
     unlabeled: list[str],
     held: dict[bytes, str],
 ) -> int:
-    """Count training and unlabeled texts that are valid or test texts; drop or reject them."""
+    """Return the number of training and unlabeled texts that are also valid or test texts.
+
+    Drop them or raise DataError, as configured.
+    """
     leaked = [text for text in unlabeled if duplicate_key(text) in held]
     trained = [one.text for one in splits["train"] if duplicate_key(one.text) in held]
     both = leaked + trained
     if both and config.train_test_overlap == REJECT:
-        found = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
-        raise _overlap_error(found, both[0], held)
+        subject = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
+        raise _overlap_error(subject, both[0], held)
     if both and config.train_test_overlap == DROP:
         unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
         splits["train"] = [one for one in splits["train"] if duplicate_key(one.text) not in held]
     return len(both)
 
 
-def _overlap_error(found: str, text: str, held: dict[bytes, str]) -> DataError:
+def _overlap_error(subject: str, text: str, held: dict[bytes, str]) -> DataError:
     return DataError(
-        f"{found} among the {held[duplicate_key(text)]} texts, such as {text[:80]!r}. Scores on "
+        f"{subject} among the {held[duplicate_key(text)]} texts, such as {text[:80]!r}. Scores on "
         "them would be too high. Set `train_test_overlap` to drop, which removes them from "
         "training, or to keep."
     )
 
 
-def _cased(text: str, lower: bool) -> str:
+def _normalize_case(text: str, lower: bool) -> str:
     return text.lower() if lower else text
 
 
 class _ExtraTexts:
-    """The extra unlabeled texts, read again for each view, since they may be millions."""
+    """Extra unlabeled texts. Each iteration reads the files, as millions may not fit in memory."""
 
     def __init__(
         self, paths: Sequence[Path], overlap: str, lower: bool, held: dict[bytes, str]
@@ -209,7 +221,7 @@ class _ExtraTexts:
             for number, line in enumerate(read_lines(path), 1):
                 text = line.strip()
                 if self.overlap == KEEP or duplicate_key(text) not in self.held:
-                    yield _cased(text, self.lower)
+                    yield _normalize_case(text, self.lower)
                 elif self.overlap == REJECT:
                     raise _overlap_error(f"{path}:{number} is", text, self.held)
 
@@ -225,12 +237,13 @@ def _write(
     """Write all views. Return their part of the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
-        name: [_cased(one.text, config.lower) for one in found] for name, found in splits.items()
+        name: [_normalize_case(one.text, config.lower) for one in labeled]
+        for name, labeled in splits.items()
     }
     if unlabeled:
         texts[views.UNLABELED] = unlabeled
-    learned = [*texts["train"], *texts.get(views.UNLABELED, [])]
-    counts = _counts(word_view(learned, cut))
+    vocabulary_texts = [*texts["train"], *texts.get(views.UNLABELED, [])]
+    counts = _count_words(word_view(vocabulary_texts, cut))
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
     known = set(words.dictionary.symbols) if config.drop_unknown else None
     trained = sentencepiece_model.train(
@@ -239,22 +252,24 @@ def _write(
     model = SentencepieceModel(trained.model)
     pieces = views.ViewWriter(
         folder / views.PIECES,
-        views.build_dictionary(_counts(" ".join(model.cut(text)) for text in learned)),
+        views.build_dictionary(
+            _count_words(" ".join(model.cut(text)) for text in vocabulary_texts)
+        ),
     )
     labels = sorted({one.label for one in splits["train"]})
     if len(labels) < 2:
-        raise DataError(f"All training texts have the label {labels[0]}. Expected two or more.")
+        raise DataError(
+            f"All training texts have the label {labels[0]}. Expected at least two labels."
+        )
     _check_labels(splits, labels)
     label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))
     unknown = {}
     if extra:
         texts[views.EXTRA] = extra
-    for name, found in texts.items():
-        lines = _counted(
-            word_view(found, cut, known), progress(f"classify prepare, {name}", "texts")
-        )
-        unknown[name] = words.write(name, lines)
-        pieces.write(name, (" ".join(model.cut(text)) for text in found))
+    for name, lines in texts.items():
+        report = progress(f"classify prepare, {name}", "texts")
+        unknown[name] = words.write(name, _report_lines(word_view(lines, cut, known), report))
+        pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
             label.write(name, (one.label for one in splits[name]))
     views.link_language_model(folder)
@@ -270,8 +285,8 @@ def _write(
 def _write_text(
     config: PreparationConfig, folder: Path, splits: dict[str, list[LabeledText]], views_file: str
 ) -> None:
-    """Write the labeled splits as text, and the tokenization."""
-    for name, found in splits.items():
+    """Write the labeled splits as text, and the tokenization settings as JSON."""
+    for name, texts in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{one.label}\t{one.text}\n" for one in found)
     settings = {
@@ -282,22 +297,22 @@ def _write_text(
     (folder / views_file).write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
-def _counts(lines: Iterable[str]) -> Counter[str]:
+def _count_words(lines: Iterable[str]) -> Counter[str]:
     return Counter(chain.from_iterable(line.split() for line in lines))
 
 
 def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> None:
-    for name, found in splits.items():
-        for number, one in enumerate(found, 1):
+    for name, texts in splits.items():
+        for number, one in enumerate(texts, 1):
             if one.label not in labels:
                 raise DataError(
-                    f"{name} text {number} has the label {one.label!r}, which no training text "
-                    f"has. Expected one of {', '.join(labels)}."
+                    f"Text {number} of {name} has the label {one.label!r}, which is not the label "
+                    f"of any training text. Expected one of {', '.join(labels)}."
                 )
 
 
-def _counted(lines: Iterable[str], report: Progress) -> Iterator[str]:
-    """Yield the lines, and report each."""
+def _report_lines(lines: Iterable[str], report: Progress) -> Iterator[str]:
+    """Yield the lines and report each as progress."""
     for line in lines:
         yield line
         report(1)

@@ -1,4 +1,4 @@
-"""Changes to one side of fairseq's pair datasets: replacement, and right-to-left targets."""
+"""Replacement of one side of a LanguagePairDataset, and right-to-left targets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -
     """Replace the sources or the targets of `pairs` by `text`.
 
     Args:
-        pairs: a dataset without length buckets, which would have to be rebuilt.
-        side: src or tgt.
-        text: sentences of ids, as many as `pairs` has.
-        sizes: the length of each sentence, which some of fairseq's wrappers do not provide.
+        pairs: a dataset without length buckets, which are not rebuilt here.
+        side: `src` or `tgt`.
+        text: dataset with one tensor of ids for each pair.
+        sizes: length of each sentence. Some of fairseq's wrappers do not provide it.
     """
     setattr(pairs, side, text)
     setattr(pairs, f"{side}_sizes", np.asarray(sizes))
@@ -27,7 +27,7 @@ def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -
 
 
 class ReversedSentences(BaseWrapperDataset):
-    """Sentences of ids in reverse order, with the end symbol still at the end."""
+    """Sentences with their ids in reverse order. The end symbol stays at the end."""
 
     def __init__(self, sentences: Any, eos: int) -> None:
         super().__init__(sentences)
@@ -39,19 +39,19 @@ class ReversedSentences(BaseWrapperDataset):
 
 
 def reverse_targets(pairs: LanguagePairDataset, eos: int) -> None:
-    """Reverse the targets of `pairs`, if it has targets. Sources are unchanged."""
+    """Reverse the target sentences of `pairs`, if it has targets."""
     if pairs.tgt is not None:
         replace_side(pairs, "tgt", ReversedSentences(pairs.tgt, eos), pairs.tgt_sizes)
 
 
 def reverse_sentence(ids: Tensor, eos: int) -> Tensor:
-    """Reverse the words of a sentence [time]. The end symbol stays at the end."""
+    """Reverse a sentence [time]. An end symbol stays at the end."""
     words = len(ids) - int(len(ids) > 0 and ids[-1] == eos)
     return torch.cat([ids[:words].flip(0), ids[words:]])
 
 
 def reverse_rows(rows: Tensor, pad: int, eos: int) -> Tensor:
-    """Reverse the words of sentences [batch, time]. Padding and end symbols stay in place."""
+    """Reverse each sentence of a batch [batch, time]. Padding and end symbols stay in place."""
     words = ((rows != pad) & (rows != eos)).long()
     positions = torch.arange(rows.size(1), device=rows.device).expand_as(rows)
     first = words.argmax(1, keepdim=True)

@@ -17,13 +17,13 @@ from fairseq_ssl.noise.batch import Random
 from fairseq_ssl.text.vocabulary import RESERVED
 
 SPECIAL = len(RESERVED)
-"""Number of fairseq's symbols before the labels in the label dictionary."""
+"""Number of special symbols before the labels in the label dictionary."""
 
 
 class EditDataset(LanguagePairDataset):
-    """Sentences between <s> and </s>, with or without labels.
+    """Sentences with <s> and </s>, and optionally edit labels.
 
-    Sentences that `edits label` skipped have no labels and are in no batch.
+    Sentences that `edits label` skipped have no labels and are excluded from batches.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class EditDataset(LanguagePairDataset):
 
         Args:
             text: sentences of ids with </s> at the end.
-            sizes: the length of each sentence.
-            dictionary: the dictionary of the text.
-            labels: output of `edits label`, binarized: a label for the start and for each token,
+            sizes: length of each sentence.
+            dictionary: dictionary of the text.
+            labels: binarized output of `edits label`: one label for the start, one for each token,
                 then </s>.
-            label_sizes: the length of each sequence of labels.
-            corrected: the corrected text, for printing.
-            seed: seed of the sample of sentences without an edit.
-            unchanged_share: share of sentences without an edit in an epoch.
-            shuffle: whether to shuffle.
-            pad_to_multiple: the length of a batch is rounded up to a multiple of this number.
+            label_sizes: length of each label sequence.
+            corrected: corrected text, for printing.
+            seed: seed of the sample of sentences without edits.
+            unchanged_share: share of the sentences without edits to use in each epoch.
+            shuffle: whether to shuffle the sentences before they are batched.
+            pad_to_multiple: multiple to which the length of a batch is rounded up.
         """
         options = {"left_pad_source": False, "shuffle": shuffle, "pad_to_multiple": pad_to_multiple}
         super().__init__(text, np.asarray(sizes) + 1, dictionary, **options)
@@ -65,7 +65,7 @@ class EditDataset(LanguagePairDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether all epochs have the same sentences."""
+        """True if all epochs have the same sentences."""
         return self.unchanged_share == 1
 
     def set_epoch(self, epoch: int) -> None:
@@ -83,12 +83,12 @@ class EditDataset(LanguagePairDataset):
 
     @cached_property
     def has_edits(self) -> NDArray[np.bool_]:
-        """Whether each sentence has an edit."""
-        values = ((one[:-1] != SPECIAL).any() for one in self.labels)
+        """Mask [sentences], True for sentences with at least one edit."""
+        values = ((labels[:-1] != SPECIAL).any() for labels in self.labels)
         return np.fromiter(values, np.bool_, len(self))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a sentence with its labels and its correction, if any."""
+        """Return a sentence with its labels and its correction, if available."""
         item = {"id": index, "source": self.src[index]}
         if self.labels is not None:
             item["labels"] = self.labels[index]
@@ -99,10 +99,10 @@ class EditDataset(LanguagePairDataset):
     def collater(
         self, samples: Sequence[dict[str, Any]], pad_to_length: dict[str, int] | None = None
     ) -> dict[str, Any]:
-        """Return a batch of fairseq, longest sources first.
+        """Return a batch in fairseq's format, longest sources first.
 
-        Its `labels` [positions] are the ids, in the edit dictionary, of the start and the tokens
-        of all sentences, concatenated.
+        `labels` [positions] are edit dictionary ids: one for the start and one for each token,
+        concatenated over the sentences.
         """
         if not samples:
             return {}
@@ -132,7 +132,7 @@ class EditDataset(LanguagePairDataset):
     def _add_start_and_end(self, text: Spans) -> Spans:
         """Add <s> and </s>.
 
-        With labels, end symbols and padding within the text become <unk>, since each token needs a
+        If there are labels, </s> and <pad> within the text become <unk>, since each token needs a
         label.
         """
         words = self.src_dict
@@ -142,34 +142,35 @@ class EditDataset(LanguagePairDataset):
         return text.with_first(words.bos()).with_last(words.eos())
 
     def _find_labeled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
-        """Return a mask of the sentences with labels, or of all sentences without any labels.
+        """Return a mask [sentences] of the sentences with labels. Without labels, all are True.
 
-        Raise DataError if a sentence has more or fewer labels than tokens.
+        Raise DataError if the labels of a sentence do not match its tokens.
         """
         if sizes is None:
             return np.ones(len(self), np.bool_)
         if len(sizes) != len(self):
             raise DataError(
-                f"There are labels of {len(sizes)} sentences but {len(self)} sentences of text. "
-                "Run `fairseq-ssl edits label` on the lines from which the text was binarized."
+                f"There are labels for {len(sizes)} sentences but {len(self)} sentences of text. "
+                "Run `fairseq-ssl edits label` on the same lines that were binarized."
             )
         labeled = np.asarray(sizes) > 1
         wrong = np.flatnonzero(labeled & (np.asarray(sizes) != self.src_sizes))
         if len(wrong):
-            one = wrong[0]
+            index = wrong[0]
             raise DataError(
-                f"Line {one + 1} of the data has {self.src_sizes[one] - 2} tokens and "
-                f"{sizes[one] - 1} labels; expected one for the start and one for each token. "
-                "Label the lines from which the text was binarized, with the same tokenization."
+                f"Line {index + 1} of the data has {self.src_sizes[index] - 2} tokens and "
+                f"{sizes[index] - 1} labels; expected one for the start and one for each token. "
+                "Label the same lines that were binarized, with the same tokenization."
             )
         return labeled
 
 
 def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
-    """Convert label ids of fairseq's dictionary to ids of the edit dictionary."""
+    """Convert the ids of fairseq's label dictionary to ids of the edit dictionary."""
     if labels.min(initial=SPECIAL) < SPECIAL:
         raise DataError(
-            f"The lines {sorted(sentences.tolist())} (from 0) have labels that are not in the edit "
-            "dictionary. Binarize the labels with the dictionary that was used to label."
+            f"At least one of the lines {sorted(sentences.tolist())} (counted from 0) has a label "
+            "that is not in the edit dictionary. Binarize the labels with the dictionary that "
+            "was used to label the text."
         )
     return labels - SPECIAL

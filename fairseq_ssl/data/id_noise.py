@@ -1,4 +1,4 @@
-"""Noise on token ids, of whole words where the vocabulary has subwords, and its dataset."""
+"""Word noise on token ids, also with subword vocabularies, and a denoising dataset."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from fairseq_ssl.text.tokenization import SUBWORDS
 
 @dataclass(frozen=True)
 class WordBoundaries:
-    """Word boundaries between the ids of a subword dictionary."""
+    """Word boundaries as marked by the symbols of a dictionary."""
 
     begins: NDArray[np.bool_]
-    """For each id, whether a word can begin with it."""
+    """[symbols], True if a word can begin with the symbol."""
     ends: NDArray[np.bool_]
-    """For each id, whether a word can begin after it."""
+    """[symbols], True if a word can end with the symbol."""
 
     @classmethod
     def of(cls, symbols: Sequence[str], subwords: str) -> WordBoundaries:
-        """Find the boundaries by the markers of a subword scheme.
+        """Detect the boundaries from the markers of a subword scheme.
 
-        sentencepiece: U+2581 marks the begin of a word. subword-nmt: @@ at the end of a subword
-        marks that the word continues. none: each token is a word.
+        sentencepiece: U+2581 marks the beginning of a word. subword-nmt: @@ at the end of a
+        subword marks that the word continues. none: each token is a word.
         """
         if subwords not in SUBWORDS:
             raise ConfigurationError(
@@ -56,7 +56,7 @@ class WordBoundaries:
         return cls(everywhere, everywhere)
 
     def split_words(self, lines: Spans) -> tuple[Spans, Ids]:
-        """Split lines into words. Return all words, and the number of words of each line."""
+        """Split lines into words. Return the words and the number of words in each line."""
         begins = self.begins[lines.ids]
         begins[1:] &= self.ends[lines.ids[:-1]]
         begins[lines.starts[lines.lengths > 0]] = True
@@ -67,24 +67,24 @@ class WordBoundaries:
 
 
 LEXICON_SAMPLE = 1_000_000
-"""Approximate number of tokens of a corpus to count."""
+"""Approximate number of corpus tokens to count."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words that noise may insert, sorted by their keys, with counts."""
+    """Words that noise can insert, sorted by hash (`Spans.keys`), with their counts."""
 
     words: Spans
     counts: NDArray[np.int64]
 
     @classmethod
     def counted(cls, words: Spans, special: Sequence[int], mask: int | None = None) -> Lexicon:
-        """Count words, except those with special ids.
+        """Count words. Words with special ids are ignored.
 
         Args:
-            words: the words of a text.
+            words: words of a text.
             special: ids that do not represent text, such as <unk>.
-            mask: an id that can be inserted but is never sampled.
+            mask: id that can be inserted but is never sampled.
         """
         is_special = np.isin(words.ids, np.array(special, dtype=np.int64))
         plain = ~np.logical_or.reduceat(is_special, words.starts)
@@ -92,30 +92,30 @@ class Lexicon:
         keys, first, counts = np.unique(known.keys, return_index=True, return_counts=True)
         if not len(keys):
             raise DataError(
-                "The training text has no words to sample, only <unk> and other special symbols. "
-                "Binarize it with the dictionary of its subwords."
+                "The training text consists of <unk> and other special symbols only. There are no "
+                "words to sample. Binarize the text with the dictionary of its subwords."
             )
         lexicon = cls(known.select(first), counts)
         return lexicon if mask is None else lexicon._add(mask)
 
     @cached_property
     def unigrams(self) -> Unigrams:
-        """The unigram distribution of the words."""
+        """Unigram distribution of the words."""
         return Unigrams(self.words.keys, np.cumsum(self.counts))
 
     def of_keys(self, keys: NDArray[np.uint64]) -> Spans:
-        """Return the words with these keys, all of which must exist."""
+        """Return the words with these keys. All keys must be in the lexicon."""
         return self.words.select(np.searchsorted(self.words.keys, keys))
 
     def _add(self, mask: int) -> Lexicon:
-        """Return a lexicon with a word of one id and a count of 0 added."""
+        """Return a lexicon that also has the word [mask], with a count of 0."""
         words = self.words.concat(Spans.of([np.array([mask])]))
         order = np.argsort(words.keys)
         return Lexicon(words.select(order), np.append(self.counts, 0)[order])
 
 
 def sample_blocks(text: Any, sizes: NDArray[Any], tokens: int = LEXICON_SAMPLE) -> Spans:
-    """Return evenly spaced lines of a text with about `tokens` tokens, without end symbols."""
+    """Return evenly spaced lines with about `tokens` tokens in total, without end symbols."""
     count = len(text)
     if total := int(np.sum(sizes, dtype=np.int64)):
         count = min(count, -(-count * tokens // total))
@@ -137,7 +137,7 @@ def read_lexicon(
     known = len(boundaries.begins)
     if lines.ids.max(initial=0) >= known:
         raise DataError(
-            f"The training data has the id {lines.ids.max()} but its dictionary only {known} "
+            f"The training data has the id {lines.ids.max()} but its dictionary has only {known} "
             "symbols. Expected the dictionary with which the data was binarized."
         )
     words, _ = boundaries.split_words(lines)
@@ -154,7 +154,7 @@ class NoisyIds:
 
     lines: Spans
     changed: Spans
-    """For each id of the clean lines, whether its word was deleted, replaced or moved."""
+    """True for each id of the clean lines whose word was deleted, replaced or moved."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class IdNoise:
     boundaries: WordBoundaries
     lexicon: Lexicon
     max_length: int
-    """Lines that noise makes longer are truncated to this length."""
+    """Maximum length of a noisy line. Longer lines are truncated at a word boundary."""
 
     @classmethod
     def of(
@@ -176,12 +176,12 @@ class IdNoise:
         mask: int | None,
         max_length: int,
     ) -> IdNoise:
-        """Build noise from its specification, with the words of a lexicon."""
+        """Build noise from parsed specifications. Words to insert come from `lexicon`."""
         resources = {"unigrams": lexicon.unigrams, "mask_token": _key(mask)}
         return cls(build_noise(settings, resources), boundaries, lexicon, max_length)
 
     def __call__(self, lines: Spans, draws: Random) -> NoisyIds:
-        """Add noise to lines without end symbols."""
+        """Add noise to lines, which must not have end symbols."""
         words, in_line = self.boundaries.split_words(lines)
         clean = TokenBatch(words.keys, in_line)
         noisy = self.noise(clean, draws)
@@ -193,14 +193,14 @@ class IdNoise:
         return NoisyIds(Spans(noisy_words.ids, lengths), Spans(changed, lines.lengths))
 
     def _noisy_words(self, clean: Spans, noisy: NoisedBatch) -> Spans:
-        """Return the words of the noisy lines, from the clean lines or from the lexicon."""
+        """Return the words of the noisy lines, copied from the clean lines or the lexicon."""
         keys, which = noisy.block.tokens, noisy.origin.copy()
         inserted = np.flatnonzero((which < 0) | (keys != clean.keys[which]))
         which[inserted] = len(clean) + np.arange(len(inserted))
         return clean.concat(self.lexicon.of_keys(keys[inserted])).select(which)
 
     def _truncate(self, noisy: NoisedBatch, words: Spans) -> tuple[NoisedBatch, Spans]:
-        """Remove the words beyond the maximum length of a line."""
+        """Remove the words beyond `max_length` from each line."""
         lengths = noisy.block.lengths_of(words.lengths)
         if lengths.max() <= self.max_length:
             return noisy, words
@@ -211,7 +211,7 @@ class IdNoise:
 
 
 def parse_id_noise(words: str) -> list[NoiseSpec]:
-    """Parse a chain of noises. Reject noises that need the spelling of words."""
+    """Parse a chain of noises. Raise ConfigurationError for noises inside words."""
     try:
         settings = parse_noise(words)
     except UsageError as error:
@@ -219,9 +219,9 @@ def parse_id_noise(words: str) -> list[NoiseSpec]:
     for setting in settings:
         if setting.kind not in ON_IDS:
             raise ConfigurationError(
-                f"--noise {words}: the noise {setting.kind!r} needs the spelling of words, "
-                f"which ids do not have. Expected {', '.join(ON_IDS)}, or add the noise "
-                f"beforehand with `fairseq-ssl noise --method {words}`."
+                f"--noise {words}: the noise {setting.kind!r} needs the spelling of words and "
+                f"cannot be applied to ids. Expected {', '.join(ON_IDS)}. To use this noise, add "
+                f"it to the text beforehand with `fairseq-ssl noise --method {words}`."
             )
     return settings
 
@@ -236,7 +236,7 @@ def uses_mask(settings: Sequence[NoiseSpec]) -> bool:
 
 
 def describe_id_noises() -> str:
-    """Return all noises of ids with their options and defaults, in one line."""
+    """Return a one-line description of all id noises with their options and defaults."""
     descriptions = []
     for kind in ON_IDS:
         options = ", ".join(
@@ -247,22 +247,23 @@ def describe_id_noises() -> str:
 
 
 def _key(mask: int | None) -> np.uint64:
-    """Return the key of the mask as a word, or 0 without a mask."""
+    """Return the hash of the mask as a word, or 0 if there is no mask."""
     if mask is None:
         return np.uint64(0)
     return np.uint64(Spans.of([np.array([mask])]).keys[0])
 
 
 FIXED_EPOCH = 0
-"""The epoch that seeds noise outside training. Training epochs start at 1."""
+"""Epoch that seeds noise outside training. Training epochs start at 1."""
 
 
 class OnlineDenoisingDataset(LanguagePairDataset):
     """Pairs of noisy source and clean target, with new noise in each epoch.
 
-    The noise of a sentence depends only on the seed, the epoch and the sentence's index, not on
-    its batch, the worker process or resumption. Batch sizes are computed from the clean text.
-    Some noises (direct) can make a source slightly longer than its target.
+    The noise of a sentence depends only on the seed, the epoch and the index of the sentence. It
+    does not depend on the batch, on the worker process or on whether training was resumed. Batch
+    sizes are computed from clean lengths, although some noises, such as direct, can make a source
+    slightly longer than its target.
     """
 
     def __init__(
@@ -279,18 +280,18 @@ class OnlineDenoisingDataset(LanguagePairDataset):
 
         Args:
             text: sentences of ids with </s> at the end.
-            sizes: the length of each sentence.
-            dictionary: the dictionary of both sides.
-            noise: the noise to add.
+            sizes: length of each sentence.
+            dictionary: dictionary of both sides.
+            noise: noise to add.
             seed: seed of the noise.
             renew: whether the noise changes with the epoch. Set it for training only.
-            options: padding and order options of LanguagePairDataset.
+            options: padding and shuffling options of LanguagePairDataset.
         """
         super().__init__(text, sizes, dictionary, text, sizes, dictionary, **options)
         self.noise = noise
         self.seed = seed
         self.renew = renew
-        # fairseq keeps its workers over epochs. Shared memory lets them see a new epoch.
+        # fairseq keeps its workers across epochs. They see a new epoch through shared memory.
         self._epoch: torch.Tensor = torch.tensor(FIXED_EPOCH)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -300,7 +301,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
             self._epoch.fill_(epoch)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return the clean sentence. `collater` adds noise to the whole batch."""
+        """Return the clean sentence. `collater` adds the noise, batch by batch."""
         return {"id": index, "target": self.tgt[index]}
 
     def collater(
@@ -308,12 +309,12 @@ class OnlineDenoisingDataset(LanguagePairDataset):
     ) -> dict[str, Any]:
         """Add noise and return a batch in the format of LanguagePairDataset.
 
-        The collater of LanguagePairDataset would process sentences one by one and take two thirds
-        of the time of a batch.
+        The collater of LanguagePairDataset is not called: it processes sentences one by one and
+        would take two thirds of the time.
 
         Returns:
-            a batch of fairseq, longest sources first, with `changed` [batch, target time], True
-            for words changed by noise, False for end symbols and padding
+            a batch, longest sources first, with the additional key `changed` [batch, target time],
+            True for words changed by noise, False for end symbols and padding
         """
         if not samples:
             return {}

@@ -1,4 +1,4 @@
-"""A linear bound of target lengths by source lengths, for ByteNet's dynamic unfolding."""
+"""Linear bound on the target length given the source length, for ByteNet's dynamic unfolding."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIT_SAMPLE = 100_000
-"""Maximum number of sentence pairs for the fit, evenly spaced over the data."""
+"""Maximum number of sentence pairs in the fit, evenly spaced in the data."""
 
 LengthPairs = NDArray[np.int64]
 
 
 def parse_length_bound(words: str) -> tuple[float, float] | None:
-    """Parse "a,b", two numbers of 0 or more. Return None if `words` is malformed."""
+    """Parse "a,b", two numbers of 0 or more. Return None if the format is wrong."""
     try:
         slope, offset = (float(word) for word in words.split(","))
     except ValueError:
@@ -25,10 +25,10 @@ def parse_length_bound(words: str) -> tuple[float, float] | None:
 def fit_length_bound(
     sources: LengthPairs, targets: LengthPairs, share: float = 0.999
 ) -> tuple[float, float]:
-    """Return (a, b) with target <= a source + b for at least `share` of the pairs.
+    """Return (a, b) with target length <= a * source length + b for a `share` of the pairs.
 
-    Among the slopes 0, 0.05, 0.1, ..., each with the smallest b that meets the share, return the
-    one with the smallest mean bound.
+    The slopes 0, 0.05, 0.1, ... are tried, each with the smallest b that meets the share. The
+    result is the slope with the smallest mean bound.
     """
     stride = max(1, len(sources) // FIT_SAMPLE)
     sources, targets = sources[::stride], targets[::stride]
@@ -44,7 +44,10 @@ def fit_length_bound(
 
 
 def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
-    """Return the lengths of a task's training pairs with end symbols, or None without pairs."""
+    """Return the source and target lengths of a task's training pairs, with end symbols.
+
+    Return None if the task has no training pairs.
+    """
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
         try:

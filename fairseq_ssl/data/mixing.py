@@ -1,8 +1,8 @@
 """Mixtures of genuine and synthetic data at a fixed ratio, by arithmetic on sentence indices.
 
-No sentence is copied. Memory depends on the pairs of an epoch, not on the corpus: 4 bytes a pair
-for lengths, 5 for batches, and 13 at peak to form batches (fairseq needs 40). The batches equal
-those of fairseq.
+Sentences are not copied. Memory grows with the pairs of an epoch, not with the corpus: 4 bytes per
+pair for lengths and 5 for batches, with a peak of 13 while batches are formed (fairseq needs 40).
+The batches are identical to fairseq's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MIX_CHUNK = 1 << 18
-"""Number of pairs processed at a time, the size of temporary arrays."""
+"""Number of pairs processed at a time. It limits the size of temporary arrays."""
 
 PairLengths = NDArray[np.integer[Any]]
 Indices = NDArray[np.integer[Any]]
@@ -27,12 +27,12 @@ Indices = NDArray[np.integer[Any]]
 def mixture_counts(
     sizes: Sequence[int], weights: Sequence[float], total: int | None = None
 ) -> list[int]:
-    """Return the number of sentences of each data set in an epoch, at the ratio of the weights.
+    """Return the number of sentences of each data set per epoch, in proportion to the weights.
 
     Args:
         sizes: size of each data set.
         weights: weight of each data set, above 0.
-        total: size of an epoch. Default: the smallest size with each data set at least once.
+        total: size of an epoch (default: the smallest size that has each sentence at least once).
     """
     if total is None:
         factor = max(size / weight for size, weight in zip(sizes, weights, strict=True))
@@ -44,10 +44,10 @@ def mixture_counts(
 class Mixture(torch.utils.data.Dataset[Tensor]):
     """One side of several data sets, with a fixed number of sentences of each per epoch.
 
-    A data set smaller than its number is repeated in order. From a larger one, each epoch takes
-    sentences spread over the whole data set, so that a corpus sorted by year or by origin need not
-    be shuffled. An epoch continues where the last one ended, so that all sentences are used
-    equally often. It does not depend on whether training was resumed.
+    A data set that has fewer sentences is repeated in order. From a larger one, each epoch takes
+    sentences from all parts of the data set, so a corpus sorted by year or by origin does not have
+    to be shuffled. Each epoch continues where the previous one ended, so all sentences are used
+    equally often. The sentences of an epoch are the same if training is resumed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         Args:
             parts: data sets of sentences of ids, with `sizes`.
             counts: number of sentences of each data set per epoch.
-            tags: id to prepend to each sentence of a data set. None: no tag.
+            tags: id to prepend to each sentence of a data set, or None for no tag.
         """
         self.parts = parts
         self.counts = counts
@@ -79,13 +79,13 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
 
     @property
     def is_constant(self) -> bool:
-        """Whether all epochs have the same sentences."""
+        """True if all epochs have the same sentences."""
         pairs = zip(self.parts, self.counts, strict=True)
         return all(count % len(part) == 0 for part, count in pairs)
 
     @property
     def sizes(self) -> PairLengths:
-        """The length of each sentence in the epoch, with tags."""
+        """Length of each sentence of the epoch, including its tag."""
         sizes: PairLengths = np.empty(len(self), self.dtype)
         for which, part in enumerate(self.parts):
             part_sizes = sizes[self.ends[which] - self.counts[which] : self.ends[which]]
@@ -106,13 +106,13 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         return sentence if tag is None else torch.cat([sentence.new_tensor([tag]), sentence])
 
     def _index(self, which: int, position: Any) -> Any:
-        """Return the index in a data set, given one or more positions in its part of the epoch."""
+        """Convert positions in a data set's part of the epoch to indices in the data set."""
         size = len(self.parts[which])
         return (position + self.offsets[which]) % size * self.steps[which] % size
 
 
 class MixedPairs(LanguagePairDataset):
-    """Pairs of two mixtures that differ only in their tags."""
+    """Sentence pairs from a source and a target mixture that have the same counts."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class MixedPairs(LanguagePairDataset):
         target_dictionary: Any,
         **options: Any,
     ) -> None:
-        # fairseq would copy the lengths twice, so pass empty ones.
+        # fairseq would copy the lengths twice, so pass empty arrays.
         empty = np.empty(0, np.uint16)
         sides = (source, empty, source_dictionary, target, empty, target_dictionary)
         super().__init__(*sides, **options)
@@ -133,16 +133,16 @@ class MixedPairs(LanguagePairDataset):
 
     @property
     def sizes(self) -> NDArray[Any]:
-        """The lengths of both sides [pairs, 2], computed at each access."""
+        """Lengths of both sides [pairs, 2], computed at each access to save memory."""
         return np.vstack((self.src_sizes, self.tgt_sizes)).T
 
     @sizes.setter
     def sizes(self, _: object) -> None:
-        """Ignore assignments by fairseq. The lengths are stored in `src_sizes` and `tgt_sizes`."""
+        """Ignore fairseq's assignment. The lengths are stored in `src_sizes` and `tgt_sizes`."""
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether fairseq may reuse its batches in the next epoch."""
+        """True if fairseq may reuse its batches in the next epoch."""
         return bool(self.src.is_constant)
 
     def set_epoch(self, epoch: int) -> None:
@@ -154,7 +154,7 @@ class MixedPairs(LanguagePairDataset):
             self._read_sizes()
 
     def ordered_indices(self) -> Indices:
-        """Return the pairs sorted by source length, then target length, as in fairseq."""
+        """Return the indices sorted by source length, then target length, as in fairseq."""
         dtype = np.int32 if len(self) < 1 << 31 else np.int64
         indices: Indices = np.arange(len(self), dtype=dtype)
         if self.shuffle:
@@ -164,7 +164,7 @@ class MixedPairs(LanguagePairDataset):
         return indices
 
     def filter_indices_by_size(self, indices: Indices, max_sizes: Any) -> tuple[Indices, list[int]]:
-        """Return the pairs that are short enough, and the ignored ones."""
+        """Return the indices of pairs within `max_sizes`, and the indices of the other pairs."""
         too_long = [
             super(MixedPairs, self).filter_indices_by_size(indices[chunk], max_sizes)[1]
             for chunk in _chunks(len(indices))
@@ -177,14 +177,14 @@ class MixedPairs(LanguagePairDataset):
         return indices, ignored
 
     def batch_by_size(self, indices: Indices, *args: Any, **options: Any) -> list[Indices]:
-        """Return fairseq's batches, formed for a chunk of pairs at a time."""
+        """Form the same batches as fairseq, but from one chunk of pairs at a time."""
         batches: list[Indices] = []
         begin, chunk = 0, MIX_CHUNK
         while begin < len(indices):
             end = min(begin + chunk, len(indices))
             part = indices[begin:end].astype(np.int64)
             lengths = [len(batch) for batch in super().batch_by_size(part, *args, **options)]
-            # More pairs could change the last two batches: a full one and the remainder.
+            # The next pairs could change the last two batches of a chunk, so form them again.
             complete = lengths if end == len(indices) else lengths[:-2]
             for length in complete:
                 batches.append(indices[begin : begin + length])
@@ -196,7 +196,7 @@ class MixedPairs(LanguagePairDataset):
 
 
 def _stride(size: int) -> int:
-    """Return a step size coprime to `size` whose first n steps are evenly spread, for any n."""
+    """Return a step coprime to `size` whose first n multiples are evenly spread, for any n."""
     step = max(1, round(size * (5**0.5 - 1) / 2))
     while gcd(step, size) > 1:
         step += 1
@@ -209,7 +209,7 @@ def _chunks(count: int) -> Iterator[slice]:
 
 
 def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
-    """Sort the indices by sentence length, stably."""
+    """Sort the indices by sentence length with a stable sort."""
     ends = np.cumsum(_histogram(sizes))
     begins = np.concatenate(([0], ends[:-1]))
     ordered = np.empty_like(indices)
@@ -226,7 +226,7 @@ def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
 
 
 def _histogram(sizes: PairLengths) -> NDArray[np.int64]:
-    """Return the number of sentences of each length, without a copy of all lengths."""
+    """Return the number of sentences of each length, without copying all lengths."""
     counts = np.zeros(int(sizes.max()) + 1, np.int64)
     for chunk in _chunks(len(sizes)):
         counts += np.bincount(sizes[chunk], minlength=len(counts))

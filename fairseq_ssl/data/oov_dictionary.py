@@ -1,4 +1,4 @@
-"""A dictionary with ids for out-of-vocabulary words."""
+"""Dictionary with ids for out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fairseq.data import Dictionary
 
 
 class OovDictionary(Dictionary):
-    """A fairseq dictionary that assigns a new id, beyond its size, to each unknown word.
+    """fairseq dictionary that assigns an id beyond its size to each out-of-vocabulary word.
 
-    Models embed these ids as <unk> and can copy them to the output. The ids are valid within one
-    process and must not be stored.
+    Models embed these ids as <unk> and can copy them to the output. The ids are valid only within
+    one process and must not be stored.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -20,7 +20,7 @@ class OovDictionary(Dictionary):
         super().__init__(**options)
 
     def index(self, sym: str) -> int:
-        """Return the id of a word. Assign one if the word is unknown."""
+        """Return the id of a word. Assign a new id to an unknown word."""
         index = self.indices.get(sym)
         if index is None:
             index = self.unknown.get(sym)
@@ -30,14 +30,17 @@ class OovDictionary(Dictionary):
         return int(index)
 
     def __getitem__(self, idx: Any) -> str:
-        """Return the word with an id."""
+        """Return the word with the id `idx`."""
         beyond = int(idx) - len(self.symbols)
         if 0 <= beyond < len(self.surfaces):
             return self.surfaces[beyond]
         return str(super().__getitem__(idx))
 
     def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
-        """Add a word. Once unknown words have ids, which it would take, only look it up."""
+        """Add a word to the vocabulary and return its id.
+
+        Once unknown words have ids, the vocabulary cannot grow, and the word is only looked up.
+        """
         if self.surfaces:
             return self.index(word)
         return int(super().add_symbol(word, n, overwrite))

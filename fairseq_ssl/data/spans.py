@@ -1,4 +1,4 @@
-"""Sequences of ids of different lengths (words as subwords, lines as tokens), concatenated."""
+"""Ragged arrays of ids, such as words of subwords or lines of tokens."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Spans:
-    """Sequences of ids, concatenated in one array."""
+    """Sequences of ids with different lengths, concatenated in one array."""
 
     ids: NDArray[Any]
+    """[ids], all sequences."""
     lengths: NDArray[np.int64]
+    """[sequences], number of ids in each."""
 
     @classmethod
     def of(cls, runs: Sequence[NDArray[Any]]) -> Spans:
@@ -33,57 +35,57 @@ class Spans:
 
     @cached_property
     def ends(self) -> Ids:
-        """The end of each sequence in `ids`."""
+        """Index in `ids` after the last id of each sequence."""
         return np.cumsum(self.lengths)
 
     @cached_property
     def starts(self) -> Ids:
-        """The start of each sequence in `ids`."""
+        """Index in `ids` of the first id of each sequence."""
         return self.ends - self.lengths
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
-        """A 64-bit hash of each sequence, none of which may be empty.
+        """64-bit hash of each sequence. Sequences must not be empty.
 
-        It is the sum of a random number per id, weighted by position. The probability of a
-        collision among a million words is about 1 in 10 million.
+        The hash is a sum over the ids: a random number of the id times a power for its position.
+        The probability of a collision among a million words is about 1 in 10 million.
         """
         positions = np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
         hashes = Random.of((0,), self.ids).keys * GOLDEN ** positions.astype(np.uint64)
         return np.add.reduceat(hashes, self.starts)
 
     def select(self, which: Ids) -> Spans:
-        """Return the sequences with the indices `which`, which may repeat."""
+        """Return the sequences with the indices `which`. Indices may repeat."""
         lengths = self.lengths[which]
         shift = np.repeat(self.starts[which] - (np.cumsum(lengths) - lengths), lengths)
         return Spans(self.ids[shift + np.arange(len(shift))], lengths)
 
     def concat(self, other: Spans) -> Spans:
-        """Return these sequences and `other`."""
+        """Return these sequences followed by `other`."""
         return Spans(
             np.concatenate([self.ids, other.ids]), np.concatenate([self.lengths, other.lengths])
         )
 
     def without_last(self) -> Spans:
-        """Return the sequences without their last ids."""
+        """Return each sequence without its last id."""
         return Spans(np.delete(self.ids, self.ends - 1), self.lengths - 1)
 
     def with_first(self, first: Any) -> Spans:
-        """Return the sequences with the id `first` prepended."""
+        """Return each sequence with the id `first` prepended."""
         return Spans(np.insert(self.ids, self.starts, first), self.lengths + 1)
 
     def with_last(self, last: Any) -> Spans:
-        """Return the sequences with the id `last` appended."""
+        """Return each sequence with the id `last` appended."""
         return Spans(np.insert(self.ids, self.ends, last), self.lengths + 1)
 
     def pad(self, pad: Any, left: bool, min_length: int, multiple: int) -> NDArray[Any]:
-        """Return the sequences as an array [batch, time], padded on one side.
+        """Return the sequences as a padded array [batch, time].
 
         Args:
-            pad: value of the padding.
+            pad: padding value.
             left: whether to pad on the left.
-            min_length: minimum of `time`.
-            multiple: `time` is rounded up to a multiple of this number.
+            min_length: minimum length of the time axis.
+            multiple: multiple to which the length of the time axis is rounded up.
         """
         time = max(min_length, int(self.lengths.max(initial=0)))
         time = -(-time // multiple) * multiple

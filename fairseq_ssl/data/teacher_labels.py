@@ -1,4 +1,4 @@
-"""Teacher labels: files with class probabilities for each line of a split."""
+"""Teacher labels: files with the class probabilities of each line of a split."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LabelProbabilities = NDArray[np.floating[Any]]
 """[lines, classes]"""
 
 TOLERANCE = 0.01
-"""Tolerance of the sum of probabilities, for files in half precision."""
+"""Maximum deviation of a sum of probabilities from 1, for files in half precision."""
 CHECK_LINES = 100_000
 """Number of lines to check at a time."""
 SHARD = re.compile(r"\.(\d+)-of-(\d+)\.npy$")
 
 
 class TeacherLabels:
-    """The files of a split, concatenated, memory-mapped."""
+    """Class probabilities of a split, concatenated from one or more memory-mapped files."""
 
     def __init__(self, parts: list[LabelProbabilities]) -> None:
         self.parts = parts
@@ -40,15 +40,15 @@ class TeacherLabels:
 
 
 def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels | None:
-    """Open the probabilities of a split. Return None if the folder has none.
+    """Open the probabilities of a split. Return None if there is no file for the split.
 
-    The files are `SPLIT.npy`, the shards `SPLIT.1-of-4.npy` to `SPLIT.4-of-4.npy`, or `SPLIT.txt`
-    with numbers separated by spaces or tabs. The columns are the classes in the order of
+    The file is `SPLIT.npy`, a set of shards such as `SPLIT.1-of-4.npy` to `SPLIT.4-of-4.npy`, or
+    `SPLIT.txt` with numbers separated by spaces or tabs. Columns are the classes in the order of
     label/dict.txt.
     """
-    whole, text = folder / f"{split}.npy", folder / f"{split}.txt"
-    if whole.exists():
-        paths = [whole]
+    array, text = folder / f"{split}.npy", folder / f"{split}.txt"
+    if array.exists():
+        paths = [array]
     elif text.exists():
         paths = [text]
     else:
@@ -84,12 +84,14 @@ def _open_array(path: Path) -> LabelProbabilities:
             raise TypeError("an archive of arrays")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except Exception:  # numpy raises different classes
+    except Exception:  # numpy raises many classes of exceptions
         raise DataError(
             f"{path} is not an npy file of numbers, or it is truncated. Write it again."
         ) from None
     if not np.issubdtype(array.dtype, np.floating):
-        raise DataError(f"{path} has numbers of type {array.dtype}; expected probabilities.")
+        raise DataError(
+            f"{path} has numbers of type {array.dtype}; expected floating-point probabilities."
+        )
     return array
 
 
@@ -102,15 +104,16 @@ def _read_text(path: Path) -> LabelProbabilities:
             raise DataError(f"{path}:{number} is {line!r}; expected probabilities.") from None
         if len(rows[-1]) != len(rows[0]):
             raise DataError(
-                f"{path}:{number} has {len(rows[-1])} numbers but line 1 has {len(rows[0])}."
+                f"{path}:{number} has {len(rows[-1])} numbers but line 1 has {len(rows[0])}. "
+                "Each line must have one probability for each class."
             )
     if not rows:
-        raise DataError(f"{path} is empty. Expected a line or more.")
+        raise DataError(f"{path} is empty. Expected at least one line.")
     return np.stack(rows)
 
 
 def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
-    """Raise an error if `part` does not have probabilities of this number of classes."""
+    """Raise DataError if `part` is not an array of probabilities [lines, classes]."""
     if part.ndim != 2 or part.shape[1] != classes:
         raise DataError(
             f"{path} has the shape {part.shape}; expected (lines, {classes}), one column per class "

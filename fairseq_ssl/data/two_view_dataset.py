@@ -1,4 +1,4 @@
-"""Texts in two views, words and subwords: the data folder, and the dataset of both views."""
+"""Dataset and data folder of texts in two views, words and subwords."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from fairseq_ssl.text.labeled_text import CUTS, Segmenter
 ViewIds = NDArray[np.int64]
 WORDS, PIECES = "words", "pieces"
 BUCKET_RATIO = 1.1
-"""Ratio of the longest to the shortest text of a bucket."""
+"""Maximum ratio of the lengths of two texts in a bucket."""
 
 
 @dataclass(frozen=True)
 class View:
-    """Binarized texts in one tokenization, each with </s> at the end."""
+    """Binarized texts in one tokenization, with </s> at the end of each text."""
 
     name: str
     texts: Any
@@ -35,14 +35,18 @@ class View:
     eos: int
 
     def ids(self, line: int, max_length: int | None) -> Tensor:
-        """Return the ids of a text: the last `max_length` words, or all subwords without </s>."""
+        """Return the ids of a text.
+
+        In the view of words, these are the last `max_length` ids. In the view of subwords, </s>
+        is removed and `max_length` is ignored.
+        """
         ids: Tensor = self.texts[line].long()
         if self.name == WORDS:
             return ids if max_length is None else ids[-max_length:]
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.eos else ids
 
     def sizes(self, lines: ViewIds, max_length: int | None) -> ViewIds:
-        """Return the lengths of texts as `ids` returns them."""
+        """Return the number of ids that `ids` returns for each text."""
         sizes = np.asarray(self.texts.sizes)[lines].astype(np.int64)
         if self.name == WORDS:
             return sizes if max_length is None else np.minimum(sizes, max_length)
@@ -60,13 +64,13 @@ def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
 
 
 def sample_lines(counts: Sequence[int], size: int | None, seed: int) -> ViewIds:
-    """Return a random sample of the lines of concatenated splits, or all lines.
+    """Return the sorted indices of a random sample of the lines of concatenated splits.
 
-    Smaller samples are subsets of larger ones. All lines of a split come before those of the next.
+    Lines of the first splits are sampled first. Smaller samples are subsets of larger ones.
 
     Args:
         counts: number of lines of each split.
-        size: size of the sample. None: all lines.
+        size: size of the sample, or None for all lines.
         seed: seed of the sample.
     """
     random = np.random.default_rng(seed)
@@ -79,7 +83,7 @@ def sample_lines(counts: Sequence[int], size: int | None, seed: int) -> ViewIds:
 
 
 class TwoViewDataset(FairseqDataset):
-    """Texts in one or two views, with labels or a teacher's class probabilities."""
+    """Texts in one or two views, with labels or with class probabilities of a teacher."""
 
     def __init__(
         self,
@@ -100,12 +104,12 @@ class TwoViewDataset(FairseqDataset):
             labels: [lines], class indices.
             teacher: [lines, classes], class probabilities, such as a memory-mapped array.
             lines: indices of the lines to use (default: all).
-            max_length: maximum number of words of a text, with </s>. Words at the start are
-                dropped.
+            max_length: maximum number of words of a text, including </s>. Longer texts are
+                truncated at the start.
             shuffle: whether to shuffle in each epoch.
-            seed: seed of the order and of the sample of `unlabeled`.
-            unlabeled: texts from which to sample for each text.
-            unlabeled_per_text: number of unlabeled texts for each text.
+            seed: seed of the order and of the sampled unlabeled texts.
+            unlabeled: unlabeled texts to sample from.
+            unlabeled_per_text: number of unlabeled texts to sample for each text.
         """
         _check_lengths(views, labels, teacher)
         self.views = views
@@ -130,23 +134,23 @@ class TwoViewDataset(FairseqDataset):
         return not self.shuffle
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which seeds the order."""
+        """Set the epoch, which seeds the order and the sampled unlabeled texts."""
         self.epoch = epoch
 
     def num_tokens(self, index: int) -> int:
-        """Return the length of a text in its longer view."""
+        """Return the maximum length of a text over its views."""
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: ViewIds) -> ViewIds:
-        """Return the same for several texts."""
+        """Return `num_tokens` of several texts."""
         return self.sizes[indices]
 
     def size(self, index: int) -> int:
-        """Return the length of a text in its longer view."""
+        """Return `num_tokens`, by which fairseq filters long texts."""
         return int(self.sizes[index])
 
     def ordered_indices(self) -> ViewIds:
-        """Return the texts by length, shuffled within buckets of similar length."""
+        """Return the indices sorted by length, shuffled within buckets of similar length."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
         shuffled = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))
@@ -155,7 +159,7 @@ class TwoViewDataset(FairseqDataset):
         return order
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a text in its views, with its label, teacher label and unlabeled texts."""
+        """Return a text in all views, with its label, teacher label and unlabeled texts."""
         line = int(self.lines[index])
         item: dict[str, Any] = {"id": index}
         for view in self.views:
@@ -173,9 +177,10 @@ class TwoViewDataset(FairseqDataset):
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a batch, padded on the right.
 
-        `net_input` has src_tokens [batch, time] and src_lengths [batch] of the words, and
-        piece_tokens [batch, time] of the subwords. Other keys are `target` [batch], `teacher`
-        [batch, classes] and `unlabeled`, the net_input of unlabeled texts.
+        `net_input` has `src_tokens` [batch, time] and `src_lengths` [batch] for the words, and
+        `piece_tokens` [batch, time] for the subwords. The other keys are `target` [batch],
+        `teacher` [batch, classes], and `unlabeled`, the same as `net_input` for the unlabeled
+        texts.
         """
         if not samples:
             return {}
@@ -210,7 +215,7 @@ class TwoViewDataset(FairseqDataset):
 
 
 def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) -> None:
-    """Raise an error if views, labels and teacher labels have different numbers of lines."""
+    """Raise DataError if views, labels and teacher labels have different numbers of lines."""
     optional: Mapping[str, Any] = {"labels": labels, "teacher probabilities": teacher}
     counts = {view.name: len(view.texts) for view in views}
     counts |= {name: len(one) for name, one in optional.items() if one is not None}
@@ -218,27 +223,27 @@ def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) 
     for name, count in rest:
         if count != expected:
             raise DataError(
-                f"There are {expected} lines of {first} but {count} of {name}. Both must have the "
-                "same lines in the same order. Write them again."
+                f"There are {expected} lines of {first} but {count} of {name}. Both must come "
+                "from the same lines in the same order. Prepare the data again."
             )
 
 
 LABEL, LANGUAGE_MODEL = "label", "lm"
 UNLABELED = "unlabeled"
 EXTRA = "extra"
-"""Extra unlabeled texts, which vocabularies and language models do not use."""
+"""Split of additional unlabeled texts, which vocabularies and language models do not use."""
 VIEWS_FILE = "views.json"
-"""File with the tokenization of words, for other texts."""
+"""File with the tokenization settings of the words, to apply to new texts."""
 
 
 def load_segmenter(name: str) -> Segmenter:
-    """Return the segmenter of words: words, spaces, or bert:FOLDER for a BERT's tokenizer."""
+    """Return a word segmenter: `words`, `spaces`, or `bert:FOLDER` for a BERT tokenizer."""
     kind, _, folder = name.partition(":")
     if kind == "bert" and folder:
         return pretrained.subword_segmenter(Path(folder).expanduser())
     if name not in CUTS:
         raise ConfigurationError(
-            f"{name!r} is not a segmenter of words. Expected {', '.join(CUTS)} or bert:FOLDER."
+            f"{name!r} is not a word segmenter. Expected {', '.join(CUTS)} or bert:FOLDER."
         )
     return CUTS[name]
 
@@ -253,7 +258,7 @@ def build_dictionary(counts: Mapping[str, int], min_count: int = 1) -> Any:
 
 
 class ViewWriter:
-    """Writes the dictionary and the splits of one view."""
+    """Writer of the dictionary and the splits of one view."""
 
     def __init__(self, folder: Path, dictionary: Any) -> None:
         self.folder = folder
@@ -262,7 +267,7 @@ class ViewWriter:
         dictionary.save(str(folder / "dict.txt"))
 
     def write(self, split: str, lines: Iterable[str]) -> int:
-        """Write a split. Return its number of unknown words."""
+        """Write a split. Return the number of out-of-vocabulary tokens."""
         prefix = str(self.folder / split)
         dtype = indexed_dataset.best_fitting_int_dtype(len(self.dictionary))
         builder = MMapIndexedDatasetBuilder(indexed_dataset.data_file_path(prefix), dtype=dtype)
@@ -274,14 +279,14 @@ class ViewWriter:
             count += 1
         builder.finalize(indexed_dataset.index_file_path(prefix))
         if not count:
-            raise DataError(f"The split {split} has no lines. Expected a line or more.")
+            raise DataError(f"The split {split} has no lines. Expected at least one line.")
         return unknown
 
 
 def link_language_model(folder: Path) -> None:
-    """Create the data folder of --task language_modeling by links to the words.
+    """Create a data folder for fairseq's language_modeling task, with links to the words.
 
-    train1 links to the unlabeled split, since fairseq concatenates train and train1.
+    The unlabeled split is linked as train1, since fairseq concatenates train and train1.
     """
     target = folder / LANGUAGE_MODEL
     target.mkdir()

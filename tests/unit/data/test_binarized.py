@@ -1,4 +1,4 @@
-"""Binarized folders: read, written with the same ids and types, and refused when damaged."""
+"""Reading, writing and validating binarized folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_ssl.data.binarized import BinarizedFolder, IdSeparator
 from fairseq_ssl.errors import DataError, FairseqSslError, UsageError
 
 EOS = 2
-Spoil = Callable[[Path], object]
+Damage = Callable[[Path], object]
 SENTENCES = ([[4, 5], [], [6]], [[7], [4, 4, 4], []])
 
 
@@ -32,7 +32,7 @@ def write_ids(path: Path, sentences: Sequence[Sequence[int]], dtype: Any = np.ui
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A corpus of three pairs in two splits; its dictionaries end with padding words."""
+    """Create a corpus of two splits with three pairs each. Dictionaries end with padding words."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for language in ("en", "de"):
@@ -46,12 +46,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ids(path: Path) -> list[list[int]]:
-    """Return the sentences in a file as fairseq itself reads them."""
+    """Return the sentences of a file, read by fairseq."""
     dataset = indexed_dataset.make_dataset(str(path), "mmap")
     return [dataset[i].tolist() for i in range(len(dataset))]
 
 
-def test_sentences_come_without_their_end(folder: Path) -> None:
+def test_pairs_have_no_end_of_sentence_id(folder: Path) -> None:
     corpus = BinarizedFolder(folder)
     assert corpus.languages == ("en", "de")
     assert [split.name for split in corpus.splits] == ["train", "test"]
@@ -63,9 +63,7 @@ def test_sentences_come_without_their_end(folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # from fairseq
 @pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.int64])
-def test_what_is_written_unchanged_is_the_same_to_the_byte(
-    dtype: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_round_trip_is_byte_identical(dtype: Any, folder: Path, tmp_path: Path) -> None:
     for language, sentences in zip(("en", "de"), SENTENCES, strict=True):
         write_ids(folder / f"train.en-de.{language}", [[*ids, EOS] for ids in sentences], dtype)
     (tmp_path / "out").mkdir()
@@ -80,22 +78,22 @@ def test_what_is_written_unchanged_is_the_same_to_the_byte(
 
 
 @pytest.mark.parametrize("ending", ["\n", ""])
-def test_an_added_separator_leaves_all_ids_as_they_are(
+def test_added_separator_does_not_change_other_ids(
     ending: str, folder: Path, tmp_path: Path
 ) -> None:
     for path in folder.glob("dict.*.txt"):
         path.write_text(path.read_text().rstrip("\n") + ending)
     corpus = BinarizedFolder(folder)
     assert [separator.id for separator in corpus.separators("<sep>")] == [12, 12]
-    told = corpus.write_dictionaries(tmp_path, "<sep>")
-    assert told == [f"dict.{x}.txt: '<sep>' added as id 12" for x in ("en", "de")]
+    notices = corpus.write_dictionaries(tmp_path, "<sep>")
+    assert notices == [f"dict.{x}.txt: '<sep>' added as id 12" for x in ("en", "de")]
     before, after = (Dictionary.load(str(x / "dict.en.txt")) for x in (folder, tmp_path))
     assert after.symbols == [*before.symbols, "<sep>"]
     assert before.symbols[10] == "madeupword0000"
     assert after.index("<sep>") == 12
 
 
-def test_only_the_dictionary_without_the_separator_gets_it(folder: Path, tmp_path: Path) -> None:
+def test_separator_is_added_only_where_missing(folder: Path, tmp_path: Path) -> None:
     corpus = BinarizedFolder(folder)
     assert [separator.id for separator in corpus.separators("en2")] == [6, 12]
     assert corpus.write_dictionaries(tmp_path, "en2") == ["dict.de.txt: 'en2' added as id 12"]
@@ -103,7 +101,7 @@ def test_only_the_dictionary_without_the_separator_gets_it(folder: Path, tmp_pat
     assert (tmp_path / "dict.en.txt").read_bytes() == same
 
 
-def test_dictionaries_that_are_the_same_stay_so(folder: Path, tmp_path: Path) -> None:
+def test_joined_dictionary_stays_joined(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "dict.en.txt", folder / "dict.de.txt")
     BinarizedFolder(folder).write_dictionaries(tmp_path, "<sep>")
     english, german = (tmp_path / f"dict.{x}.txt" for x in ("en", "de"))
@@ -115,7 +113,7 @@ sentence = st.lists(st.integers(min_value=0, max_value=9).filter(lambda id_: id_
 
 
 @given(st.lists(sentence, min_size=1))
-def test_split_undoes_join(sentences: list[list[int]]) -> None:
+def test_split_inverts_join(sentences: list[list[int]]) -> None:
     separator = IdSeparator("<sep>", 4)
     joined = separator.join([np.array(ids, dtype=np.int64) for ids in sentences])
     assert joined.tolist().count(4) == len(sentences) - 1
@@ -130,83 +128,87 @@ def test_language_names_with_hyphens(folder: Path) -> None:
     assert BinarizedFolder(folder).languages == ("en", "zh-CN")
 
 
-def cut(name: str, size: int) -> Spoil:
-    """Return what cuts this many bytes off a file."""
+def truncate(name: str, size: int) -> Damage:
+    """Return a function that removes the last `size` bytes of a file."""
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-size])
 
 
-def drop(name: str) -> Spoil:
-    """Return what deletes a file."""
+def delete(name: str) -> Damage:
+    """Return a function that deletes a file."""
     return lambda folder: (folder / name).unlink()
 
 
-def fill(name: str, *sentences: Sequence[int]) -> Spoil:
-    """Return what puts other sentences into a file."""
+def replace_sentences(name: str, *sentences: Sequence[int]) -> Damage:
+    """Return a function that replaces the sentences of a binarized file."""
     return lambda folder: write_ids(folder / name, sentences)
 
 
-def say(name: str, content: str) -> Spoil:
-    """Return what puts other text into a file."""
+def replace_text(name: str, content: str) -> Damage:
+    """Return a function that replaces the content of a file."""
     return lambda folder: (folder / name).write_text(content)
 
 
-def overflow(name: str) -> Spoil:
-    """Return what makes an index count more sentences than there can be."""
+def overflow(name: str) -> Damage:
+    """Return a function that writes an index with an impossible number of sentences."""
     magic = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\x04"
     return lambda folder: (folder / name).write_bytes(magic + b"\xff" * 16)
 
 
-FAULTS: list[tuple[Spoil, str]] = [
-    (cut("train.en-de.en.bin", 2), r"train.en-de.en.idx is damaged or does not match its .bin"),
-    (cut("train.en-de.en.idx", 30), r"train.en-de.en.idx is damaged"),
-    (cut("train.en-de.en.idx", 50), r"train.en-de.en.idx is damaged"),
-    (overflow("train.en-de.en.idx"), r"train.en-de.en.idx is damaged"),
-    (say("train.en-de.en.idx", "HUFFIDX\0\0 and more"), r"not an index of fairseq's type mmap"),
-    (say("train.en-de.en.idx", ""), r"not an index of fairseq's type mmap"),
-    (fill("train.en-de.en"), r"train.en-de.en.bin is empty"),
-    (fill("train.en-de.en", [5, 2], [5], [2]), r"train.en-de.en.bin:2 does not end with the end"),
-    (fill("train.en-de.en", [2], [2], []), r"train.en-de.en.bin:3 does not end with the end"),
-    (fill("train.en-de.de", [5, 2]), r"en.bin has 3 sentences but \S+/train.en-de.de.bin has 1\."),
-    (drop("test.en-de.de.bin"), r"test.en-de.de.bin is missing. Expected .bin and .idx of both"),
-    (drop("test.en-de.en.idx"), r"test.en-de.en.idx is missing"),
-    (drop("dict.de.txt"), r"dict.de.txt is missing"),
-    (say("dict.de.txt", "a 1\na 2\n"), r"dict.de.txt is not a fairseq dictionary: Duplicate"),
-    (say("dict.de.txt", "word\n"), r"dict.de.txt is not a fairseq dictionary: Incorrect"),
+TRAIN = "train.en-de"
+FAULTS: list[tuple[Damage, str]] = [
+    (truncate(f"{TRAIN}.en.bin", 2), r"train.en-de.en.idx is damaged or does not match its .bin"),
+    (truncate(f"{TRAIN}.en.idx", 30), r"train.en-de.en.idx is damaged"),
+    (truncate(f"{TRAIN}.en.idx", 50), r"train.en-de.en.idx is damaged"),
+    (overflow(f"{TRAIN}.en.idx"), r"train.en-de.en.idx is damaged"),
+    (replace_text(f"{TRAIN}.en.idx", "HUFFIDX\0\0 and more"), r"in fairseq's mmap format"),
+    (replace_text(f"{TRAIN}.en.idx", ""), r"in fairseq's mmap format"),
+    (replace_sentences(f"{TRAIN}.en"), r"train.en-de.en.bin is empty"),
+    (replace_sentences(f"{TRAIN}.en", [5, 2], [5], [2]), r"en.bin:2 does not end with the end"),
+    (replace_sentences(f"{TRAIN}.en", [2], [2], []), r"en.bin:3 does not end with the end"),
+    (
+        replace_sentences(f"{TRAIN}.de", [5, 2]),
+        r"en.bin has 3 sentences but \S+/train.en-de.de.bin has 1\.",
+    ),
+    (delete("test.en-de.de.bin"), r"en-de.de.bin is missing. Expected a .bin and an .idx file"),
+    (delete("test.en-de.en.idx"), r"test.en-de.en.idx is missing"),
+    (delete("dict.de.txt"), r"dict.de.txt is missing"),
+    (replace_text("dict.de.txt", "a 1\na 2\n"), r"is not a fairseq dictionary: Duplicate"),
+    (replace_text("dict.de.txt", "word\n"), r"is not a fairseq dictionary: Incorrect"),
 ]
 
 
 def read_all(folder: Path) -> None:
-    """Read every sentence there is."""
+    """Read all sentences of all splits."""
     for split in BinarizedFolder(folder).splits:
         list(split.pairs())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # fairseq's __del__
-@pytest.mark.parametrize(("spoil", "message"), FAULTS)
-def test_damage_is_named(spoil: Spoil, message: str, folder: Path) -> None:
-    spoil(folder)
+@pytest.mark.parametrize(("damage", "message"), FAULTS)
+def test_damage_is_reported(damage: Damage, message: str, folder: Path) -> None:
+    damage(folder)
     with pytest.raises(DataError, match=message):
         read_all(folder)
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "message"),
+    ("languages", "error", "message"),
     [
         ((), UsageError, "holds en-de, en-fr: say which with -s and -t"),
         (("de", "fr"), UsageError, "no pair of de and fr, only en-de, en-fr"),
         (("en", "fr"), DataError, "dict.fr.txt is missing"),
     ],
 )
-def test_a_pair_that_can_not_be_told_is_asked_for(
-    asked: tuple[str, ...], error: type[FairseqSslError], message: str, folder: Path
+def test_ambiguous_or_missing_language_pair_is_rejected(
+    languages: tuple[str, ...], error: type[FairseqSslError], message: str, folder: Path
 ) -> None:
     for language in ("en", "fr"):
         write_ids(folder / f"train.en-fr.{language}", [[5, 2]])
     with pytest.raises(error, match=message):
-        BinarizedFolder(folder, *asked)
+        BinarizedFolder(folder, *languages)
 
 
-def test_the_direction_asked_for_is_preferred(folder: Path) -> None:
+def test_requested_direction_is_preferred(folder: Path) -> None:
     assert BinarizedFolder(folder, "de", "en").languages == ("en", "de")
     for language in ("en", "de"):
         write_ids(folder / f"train.de-en.{language}", [[5, 2]])
@@ -214,7 +216,7 @@ def test_the_direction_asked_for_is_preferred(folder: Path) -> None:
     assert BinarizedFolder(folder, "en", "de").languages == ("en", "de")
 
 
-def test_a_folder_of_other_data_is_refused(folder: Path) -> None:
+def test_folder_without_parallel_splits_is_rejected(folder: Path) -> None:
     for path in folder.glob("t*.en-de.*"):
         path.rename(folder / path.name.replace("en-de.", ""))
     with pytest.raises(DataError, match="has no parallel splits"):

@@ -1,4 +1,4 @@
-"""Noise made with a batch: the same for a sentence anywhere, and laid out as its target is."""
+"""Denoising dataset: noise is reproducible, and batches have fairseq's format."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def dictionary() -> Dictionary:
 
 
 def sentences(count: int = 200, seed: int = 1) -> list[Tensor]:
-    """Sentences of 0 to 12 random words."""
-    drawn = np.random.default_rng(seed)
-    lines = [drawn.integers(4, 4 + WORDS, drawn.integers(13)) for _ in range(count)]
+    """Return sentences of 0 to 12 random words."""
+    random = np.random.default_rng(seed)
+    lines = [random.integers(4, 4 + WORDS, random.integers(13)) for _ in range(count)]
     return [torch.tensor([*line, EOS]) for line in lines]
 
 
@@ -49,7 +49,7 @@ def dataset(
     subwords: str = "subword-nmt",
     **options: Any,
 ) -> OnlineDenoisingDataset:
-    """A dataset of these lines, with a noise by name or a function."""
+    """Return a dataset of `lines`. `noise` is a specification or a function."""
     lines = sentences() if lines is None else lines
     sizes = np.array([len(line) for line in lines])
     words, text = dictionary(), ListDataset(lines, sizes)
@@ -67,59 +67,59 @@ Rows = dict[int, tuple[list[int], list[bool], list[int]]]
 
 
 def rows(batch: dict[str, Any]) -> Rows:
-    """Of each sentence its source and what is changed, without padding, and its target."""
-    found = {}
+    """Return (source, changed, target) of each sentence, without padding."""
+    result = {}
     columns = (batch["net_input"]["src_tokens"], batch["changed"], batch["target"])
-    for number, source, changed, target in zip(batch["id"].tolist(), *columns, strict=True):
-        real = target != PAD
-        assert not changed[~real].any()
-        found[number] = (
+    for index, source, changed, target in zip(batch["id"].tolist(), *columns, strict=True):
+        is_token = target != PAD
+        assert not changed[~is_token].any()
+        result[index] = (
             source[source != PAD].tolist(),
-            changed[real].tolist(),
-            target[real].tolist(),
+            changed[is_token].tolist(),
+            target[is_token].tolist(),
         )
-    return found
+    return result
 
 
-def batch_of(data: OnlineDenoisingDataset, *numbers: int) -> Rows:
-    return rows(data.collater([data[number] for number in numbers]))
+def batch_of(data: OnlineDenoisingDataset, *indices: int) -> Rows:
+    return rows(data.collater([data[index] for index in indices]))
 
 
 @pytest.mark.parametrize("subwords", ["subword-nmt", "none"])
-def test_a_sentence_of_a_batch_is_what_it_is_alone(subwords: str) -> None:
+def test_noise_of_a_sentence_does_not_depend_on_the_batch(subwords: str) -> None:
     data = dataset(subwords=subwords)
     data.set_epoch(4)
     together = batch_of(data, *range(60))
-    for number in range(60):
-        assert batch_of(data, number) == {number: together[number]}
-    assert batch_of(data, 59, 3, 17) == {number: together[number] for number in (59, 3, 17)}
-    for number, (source, changed, target) in together.items():
-        assert target == data.tgt[number].tolist()
+    for index in range(60):
+        assert batch_of(data, index) == {index: together[index]}
+    assert batch_of(data, 59, 3, 17) == {index: together[index] for index in (59, 3, 17)}
+    for index, (source, changed, target) in together.items():
+        assert target == data.tgt[index].tolist()
         assert (source[-1], changed[-1]) == (EOS, False)
         assert EOS not in source[:-1]
     assert sum(source != target for source, _, target in together.values()) > 40
 
 
-def test_what_is_not_changed_stands_in_the_source_in_its_order() -> None:
+def test_unchanged_words_are_a_subsequence_of_the_source() -> None:
     for source, changed, target in batch_of(dataset(), *range(200)).values():
-        left = iter(source)
-        for word, hit in zip(target, changed, strict=True):
-            assert hit or word in left
+        remaining = iter(source)
+        for word, is_changed in zip(target, changed, strict=True):
+            assert is_changed or word in remaining
 
 
-def test_each_epoch_has_its_noise_and_each_seed() -> None:
+def test_noise_depends_on_epoch_and_seed() -> None:
     data, other = dataset(), dataset(seed=4)
-    seen = []
+    batches = []
     for epoch in (1, 2, 1):
         data.set_epoch(epoch)
-        seen.append(batch_of(data, *range(50)))
+        batches.append(batch_of(data, *range(50)))
     other.set_epoch(1)
-    assert seen[0] == seen[2]
-    assert seen[0] != seen[1]
-    assert seen[0] != batch_of(other, *range(50))
+    assert batches[0] == batches[2]
+    assert batches[0] != batches[1]
+    assert batches[0] != batch_of(other, *range(50))
 
 
-def test_noise_to_validate_with_stays() -> None:
+def test_validation_noise_does_not_depend_on_the_epoch() -> None:
     data = dataset(renew=False)
     first = batch_of(data, *range(50))
     data.set_epoch(7)
@@ -130,7 +130,7 @@ def test_noise_to_validate_with_stays() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_workers_that_live_on_see_the_next_epoch(workers: int) -> None:
+def test_persistent_workers_see_the_next_epoch(workers: int) -> None:
     data, plain = dataset(), dataset()
     loader: DataLoader[Any] = DataLoader(
         data,
@@ -142,18 +142,18 @@ def test_workers_that_live_on_see_the_next_epoch(workers: int) -> None:
     for epoch in (1, 2, 5):
         data.set_epoch(epoch)
         plain.set_epoch(epoch)
-        found = {number: row for batch in loader for number, row in rows(batch).items()}
-        assert found == batch_of(plain, *range(200))
+        loaded = {index: row for batch in loader for index, row in rows(batch).items()}
+        assert loaded == batch_of(plain, *range(200))
 
 
-def test_a_copy_for_a_worker_that_is_spawned_makes_the_same() -> None:
+def test_pickled_dataset_gives_the_same_batches() -> None:
     data = dataset()
     data.set_epoch(2)
     assert batch_of(pickle.loads(pickle.dumps(data)), 1, 2) == batch_of(data, 1, 2)
 
 
 def drop_second_and_double_third(clean: TokenBatch, draws: Random) -> NoisedBatch:
-    """Of each line the second word goes, and the third comes twice."""
+    """Delete the second word of each line and repeat the third."""
     times = np.select([clean.place == 1, clean.place == 2], [0, 2], 1)
     noisy = repeated(clean, times)
     twice = np.flatnonzero(noisy.origin[1:] == noisy.origin[:-1]) + 1
@@ -161,8 +161,8 @@ def drop_second_and_double_third(clean: TokenBatch, draws: Random) -> NoisedBatc
     return noisy
 
 
-def test_changed_follows_the_order_and_the_padding_by_hand() -> None:
-    # 5, 8, 11 are words; 4+5 is one of two subwords. The second line has the longest source.
+def test_batch_worked_out_by_hand() -> None:
+    # 5, 8, 11 are words. 4+5 is a word of two subwords. The second line has the longest source.
     lines = [[5, 4, 5], [5, 8, 11, 11], [8, 4, 5, 11], []]
     ended = [torch.tensor([*line, EOS]) for line in lines]
     left, right = (
@@ -171,27 +171,27 @@ def test_changed_follows_the_order_and_the_padding_by_hand() -> None:
     )
     data = dataset(drop_second_and_double_third, ended)
     batch = right([data[i] for i in (3, 0, 1, 2)])
-    number = {i: row for row, i in enumerate(batch["id"].tolist())}
+    row_of = {i: row for row, i in enumerate(batch["id"].tolist())}
     source = batch["net_input"]["src_tokens"]
-    assert source[number[1]].tolist() == [5, 11, 11, 11, EOS]
-    assert source[number[2]].tolist() == [PAD, 8, 11, 11, EOS]
-    assert source[number[0]].tolist() == [PAD, PAD, PAD, 5, EOS]
-    assert source[number[3]].tolist() == [PAD, PAD, PAD, PAD, EOS]
+    assert source[row_of[1]].tolist() == [5, 11, 11, 11, EOS]
+    assert source[row_of[2]].tolist() == [PAD, 8, 11, 11, EOS]
+    assert source[row_of[0]].tolist() == [PAD, PAD, PAD, 5, EOS]
+    assert source[row_of[3]].tolist() == [PAD, PAD, PAD, PAD, EOS]
     assert batch["net_input"]["src_lengths"].tolist() == [5, 4, 2, 1]
     yes, no = True, False
     assert batch["changed"].dtype == torch.bool
-    assert batch["changed"][number[0]].tolist() == [no, yes, yes, no, no]
-    assert batch["changed"][number[1]].tolist() == [no, yes, no, no, no]
-    assert batch["changed"][number[2]].tolist() == [no, yes, yes, no, no]
-    assert batch["changed"][number[3]].tolist() == [no] * 5
-    assert batch["target"][number[0]].tolist() == [5, 4, 5, EOS, PAD]
-    assert batch["net_input"]["prev_output_tokens"][number[0]].tolist() == [EOS, 5, 4, 5, PAD]
+    assert batch["changed"][row_of[0]].tolist() == [no, yes, yes, no, no]
+    assert batch["changed"][row_of[1]].tolist() == [no, yes, no, no, no]
+    assert batch["changed"][row_of[2]].tolist() == [no, yes, yes, no, no]
+    assert batch["changed"][row_of[3]].tolist() == [no] * 5
+    assert batch["target"][row_of[0]].tolist() == [5, 4, 5, EOS, PAD]
+    assert batch["net_input"]["prev_output_tokens"][row_of[0]].tolist() == [EOS, 5, 4, 5, PAD]
     assert batch["ntokens"] == 4 + 5 + 5 + 1
 
     batch = left([data[i] for i in range(4)])
-    number = {i: row for row, i in enumerate(batch["id"].tolist())}
-    assert batch["changed"][number[0]].tolist() == [no, no, yes, yes, no]
-    assert batch["target"][number[0]].tolist() == [PAD, 5, 4, 5, EOS]
+    row_of = {i: row for row, i in enumerate(batch["id"].tolist())}
+    assert batch["changed"][row_of[0]].tolist() == [no, no, yes, yes, no]
+    assert batch["target"][row_of[0]].tolist() == [PAD, 5, 4, 5, EOS]
 
 
 @pytest.mark.parametrize(
@@ -203,23 +203,23 @@ def test_changed_follows_the_order_and_the_padding_by_hand() -> None:
     ],
 )
 @pytest.mark.parametrize("lengths", [None, {"source": 30, "target": 25}])
-def test_a_batch_is_laid_out_as_fairseq_lays_out_pairs(
+def test_batch_has_the_format_of_language_pair_dataset(
     options: dict[str, Any], lengths: dict[str, int] | None
 ) -> None:
     data = dataset(**options)
-    batch = data.collater([data[number] for number in range(40)], lengths)
+    batch = data.collater([data[index] for index in range(40)], lengths)
     noisy = rows(batch)
-    sources = [torch.tensor(noisy[number][0]) for number in range(40)]
+    sources = [torch.tensor(noisy[index][0]) for index in range(40)]
     sizes, words = np.array([len(source) for source in sources]), dictionary()
-    targets = [data.tgt[number] for number in range(40)]
+    targets = [data.tgt[index] for index in range(40)]
     pairs = LanguagePairDataset(sources, sizes, words, targets, sizes, words, **options)
-    stock = pairs.collater([pairs[number] for number in range(40)], lengths)
+    stock = pairs.collater([pairs[index] for index in range(40)], lengths)
     del batch["changed"]
     assert batch.keys() == stock.keys()
     assert batch["net_input"].keys() == stock["net_input"].keys()
     assert (batch["ntokens"], batch["nsentences"]) == (stock["ntokens"], stock["nsentences"])
     assert batch["net_input"]["src_lengths"].equal(stock["net_input"]["src_lengths"])
-    # sentences as long as each other may change places
+    # the order of sentences of equal length is not defined
     ours, theirs = batch["id"].argsort(), stock["id"].argsort()
     for part, expected in ((batch, stock), (batch["net_input"], stock["net_input"])):
         for name, tensor in part.items():
@@ -228,7 +228,7 @@ def test_a_batch_is_laid_out_as_fairseq_lays_out_pairs(
                 assert tensor[ours].equal(expected[name][theirs]), name
 
 
-def test_batches_can_be_padded_further_and_be_empty() -> None:
+def test_additional_padding_and_empty_batch() -> None:
     data = dataset(pad_to_multiple=8)
     batch = data.collater([data[i] for i in range(5)])
     assert batch["changed"].shape == batch["target"].shape
@@ -238,7 +238,7 @@ def test_batches_can_be_padded_further_and_be_empty() -> None:
     assert data.collater([]) == {}
 
 
-def test_sentences_count_by_their_clean_length() -> None:
+def test_sizes_are_clean_lengths() -> None:
     data = dataset()
     sizes = np.array([len(line) for line in sentences()])
     assert data.num_tokens_vec(np.arange(200)).tolist() == sizes.tolist()
@@ -248,14 +248,14 @@ def test_sentences_count_by_their_clean_length() -> None:
     assert (np.diff(sizes[data.ordered_indices()]) >= 0).all()
 
 
-def test_a_sentence_without_its_end_is_refused() -> None:
+def test_sentence_without_end_of_sentence_id_is_rejected() -> None:
     data = dataset()
     samples = [data[0], {"id": 8, "target": torch.tensor([5, 5])}]
     with pytest.raises(DataError, match="Sentence 8 of the data does not end"):
         data.collater(samples)
 
 
-def test_batches_show_the_rates_of_the_noise() -> None:
+def test_noise_rates_in_batches() -> None:
     lines = [torch.tensor([*range(4, 24), EOS])] * 600
     data = dataset("direct", lines, subwords="none")
     mask = 4 + WORDS
@@ -266,7 +266,7 @@ def test_batches_show_the_rates_of_the_noise() -> None:
         kept += WORDS - sum(changed)
         longer += len(source) - 1 - WORDS
     total = 600 * WORDS
-    # half of 0.5 is deleted; the other half stays, with a word put in after it
+    # of the 0.5, one half is deleted; the other half is kept, with a word inserted after it
     for count, share in ((masked, 0.3), (kept, 0.2 + 0.25)):
         assert abs(count - share * total) < 4 * (share * (1 - share) * total) ** 0.5
     assert abs(longer) < 4 * (0.5 * total) ** 0.5

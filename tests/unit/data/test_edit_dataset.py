@@ -1,4 +1,4 @@
-"""Batches of sentences and labels, and which sentences come."""
+"""EditDataset: batches of sentences and labels, and the sentences of an epoch."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ TEXT = lines([4, 5], [6], [7, 8, 9])
 LABELS = lines([KEEP, OTHER, KEEP], [KEEP, KEEP], [OTHER, KEEP, KEEP, 7])
 
 
-def test_a_batch_lays_sentences_between_start_and_end_with_labels_end_to_end() -> None:
+def test_batch_has_start_and_end_symbols_and_concatenated_labels() -> None:
     data = dataset(TEXT, LABELS)
-    batch = data.collater([data[number] for number in range(3)])
+    batch = data.collater([data[index] for index in range(3)])
     assert batch["id"].tolist() == [2, 0, 1]
     assert batch["net_input"]["src_tokens"].tolist() == [
         [BOS, 7, 8, 9, EOS],
@@ -54,55 +54,55 @@ def test_a_batch_lays_sentences_between_start_and_end_with_labels_end_to_end() -
     assert batch["target"] is None
 
 
-def test_what_is_to_come_out_is_there_for_who_asks() -> None:
+def test_corrected_text_is_the_target() -> None:
     data = dataset(TEXT, corrected=lines([4], [6, 6], [7]))
     batch = data.collater([data[0], data[1]])
     assert batch["target"].tolist() == [[4, EOS, PAD], [6, 6, EOS]]
     assert "labels" not in batch
 
 
-def test_a_pair_without_labels_comes_in_no_batch() -> None:
+def test_sentence_without_labels_is_excluded() -> None:
     data = dataset(TEXT, lines([KEEP, KEEP, KEEP], [], [KEEP] * 4), shuffle=False)
     assert data.ordered_indices().tolist() == [0, 2]
 
 
-def test_lengths_that_do_not_fit_are_refused_with_the_line() -> None:
+def test_wrong_number_of_labels_is_reported_with_the_line() -> None:
     with pytest.raises(DataError, match="Line 2 of the data has 1 tokens and 3 labels"):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 3, [KEEP] * 4))
-    with pytest.raises(DataError, match="labels of 2 sentences but 3"):
+    with pytest.raises(DataError, match="labels for 2 sentences but 3"):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 2))
 
 
-def test_labels_of_another_dictionary_are_refused() -> None:
+def test_labels_of_another_dictionary_are_rejected() -> None:
     data = dataset(TEXT, lines([KEEP, 3, KEEP], [KEEP, KEEP], [KEEP] * 4))
     with pytest.raises(DataError, match="not in the edit dictionary"):
         data.collater([data[0]])
 
 
-def test_a_share_of_the_sentences_without_an_edit_comes_another_one_in_each_epoch() -> None:
+def test_each_epoch_samples_a_share_of_the_sentences_without_edits() -> None:
     count = 2000
     text = lines(*([[4]] * count))
-    labels = lines(*([KEEP, OTHER if number % 2 else KEEP] for number in range(count)))
+    labels = lines(*([KEEP, OTHER if index % 2 else KEEP] for index in range(count)))
     data = dataset(text, labels, unchanged_share=0.3)
-    found = []
+    epochs = []
     for epoch in (1, 2, 1):
         data.set_epoch(epoch)
-        found.append(set(data.ordered_indices().tolist()))
-    assert found[0] == found[2] != found[1]
+        epochs.append(set(data.ordered_indices().tolist()))
+    assert epochs[0] == epochs[2] != epochs[1]
     changed = set(range(1, count, 2))
-    assert changed <= found[0]
-    assert 0.25 < len(found[0] - changed) / (count / 2) < 0.35
+    assert changed <= epochs[0]
+    assert 0.25 < len(epochs[0] - changed) / (count / 2) < 0.35
     assert not data.can_reuse_epoch_itr_across_epochs
     assert dataset(text, labels).can_reuse_epoch_itr_across_epochs
 
 
-def test_symbols_of_fairseq_s_own_in_a_text_are_unknown_words() -> None:
+def test_special_symbols_within_the_text_become_unk() -> None:
     data = dataset(lines([EOS, 4, PAD]), lines([KEEP] * 4))
     batch = data.collater([data[0]])
     assert batch["net_input"]["src_tokens"].tolist() == [[BOS, 3, 4, 3, EOS]]
 
 
-def test_an_empty_sentence_has_its_start() -> None:
+def test_empty_sentence_has_one_label() -> None:
     data = dataset(lines([], [4]), lines([OTHER], [KEEP, KEEP]), shuffle=False)
     assert data.ordered_indices().tolist() == [0, 1]
     batch = data.collater([data[0], data[1]])

@@ -1,4 +1,4 @@
-"""The line above the lengths of nearly all targets."""
+"""Linear bound on target lengths."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fairseq_ssl.data.length_bound import fit_length_bound, training_lengths
 from fairseq_ssl.modules.dilated_stack import Unfolding
 
 
-def test_pairs_on_a_line_are_fitted_by_it() -> None:
+def test_exactly_linear_lengths() -> None:
     sources = np.arange(3, 40)
     slope, offset = fit_length_bound(sources, np.ceil(1.5 * sources + 4).astype(int))
     assert slope == pytest.approx(1.5)
     assert offset == 5
 
 
-def test_the_line_is_above_the_share_asked_for_and_as_low_as_can_be() -> None:
-    draw = np.random.default_rng(1)
-    sources = draw.integers(2, 50, 3000)
-    targets = draw.poisson(1.3 * sources) + 1
+def test_bound_is_tight_for_the_given_share() -> None:
+    random = np.random.default_rng(1)
+    sources = random.integers(2, 50, 3000)
+    targets = random.poisson(1.3 * sources) + 1
     for share in (0.9, 0.999, 1.0):
         slope, offset = fit_length_bound(sources, targets, share)
         covered = targets <= slope * sources + offset + 1e-9
@@ -32,12 +32,12 @@ def test_the_line_is_above_the_share_asked_for_and_as_low_as_can_be() -> None:
     assert fit_length_bound(sources, targets, 0.9) < fit_length_bound(sources, targets, 1.0)
 
 
-def test_a_slope_of_twentieths_is_kept_as_it_is() -> None:
+def test_slope_that_is_a_multiple_of_0_05_is_exact() -> None:
     sources = np.array([20, 40, 60])
     assert fit_length_bound(sources, np.array([23, 46, 69])) == (1.15, 0.0)
 
 
-def test_columns_are_counted_in_whole_numbers_and_never_fewer_than_tokens() -> None:
+def test_unfolded_length_is_rounded_up_and_at_least_the_source_length() -> None:
     unfolding = Unfolding(1.15, 0)
     lengths = torch.tensor([1, 20, 40, 7])
     assert unfolding(lengths).tolist() == [2, 23, 46, 9]
@@ -46,7 +46,7 @@ def test_columns_are_counted_in_whole_numbers_and_never_fewer_than_tokens() -> N
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_half_precision_moves_no_column(kind: torch.dtype) -> None:
+def test_half_precision_does_not_change_unfolded_lengths(kind: torch.dtype) -> None:
     lengths = torch.tensor([1, 20, 100])
     for slope, offset in ((1.15, 0), (5.85, 301), (25.01, 4099)):
         unfolding = Unfolding(slope, offset)
@@ -55,7 +55,7 @@ def test_half_precision_moves_no_column(kind: torch.dtype) -> None:
         assert unfolding.float()(lengths).tolist() == expected
 
 
-def test_without_training_pairs_there_are_no_lengths() -> None:
+def test_no_lengths_without_training_pairs() -> None:
     def load(split: str) -> None:
         raise FileNotFoundError(split)
 

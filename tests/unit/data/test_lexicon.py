@@ -1,4 +1,4 @@
-"""Spans are counted whole, special ones never drawn, and large texts counted in part."""
+"""Lexicon of words to insert, counted on a sample of the training text."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def counts(lexicon: Lexicon) -> dict[tuple[int, ...], int]:
     return dict(zip(runs, lexicon.counts.tolist(), strict=True))
 
 
-def test_whole_words_are_counted_and_the_mask_is_there_but_never_drawn() -> None:
+def test_words_are_counted_and_the_mask_is_never_sampled() -> None:
     lines = [[A, B, C, A, B], [B, UNK, C], [A, UNK, MASK], [], [D]]
     boundaries = WordBoundaries.of(SYMBOLS, "subword-nmt")
     lexicon = read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)
-    # "a@@ <unk>" is no word of its own either
+    # "a@@ <unk>" is not counted, since it contains <unk>
     expected = {(A, B): 2, (C,): 2, (B,): 1, (D,): 1}
     assert counts(lexicon) == {**expected, (MASK,): 0}
     assert (np.diff(lexicon.words.keys.astype(object)) > 0).all()
 
-    drawn = lexicon.unigrams.at((np.arange(6000) + 0.5) / 6000)
-    words = lexicon.of_keys(drawn)
+    samples = lexicon.unigrams.at((np.arange(6000) + 0.5) / 6000)
+    words = lexicon.of_keys(samples)
     runs = np.split(words.ids, np.cumsum(words.lengths)[:-1])
     seen = Counter(tuple(run.tolist()) for run in runs)
     assert seen == {word: 1000 * count for word, count in expected.items()}
     assert lexicon.of_keys(Spans.of([np.array([MASK])]).keys).ids.tolist() == [MASK]
 
 
-def test_tokens_are_words_where_there_are_no_subwords() -> None:
+def test_without_subwords_each_token_is_a_word() -> None:
     boundaries = WordBoundaries.of(SYMBOLS, "none")
     lexicon = read_lexicon(*text([A, B, C, A, B]), boundaries, SPECIAL, None)
     assert counts(lexicon) == {(A,): 2, (B,): 2, (C,): 1}
 
 
-def test_of_a_large_text_lines_evenly_spaced_are_counted() -> None:
+def test_evenly_spaced_lines_of_a_large_text_are_sampled() -> None:
     dataset, sizes = text(*([i] * 9 for i in range(1000)))
     lines = sample_blocks(dataset, sizes, tokens=1000)
     assert lines.lengths.tolist() == [9] * 100
@@ -69,11 +69,11 @@ def test_of_a_large_text_lines_evenly_spaced_are_counted() -> None:
     assert len(sample_blocks(dataset, sizes).ids) == 9000
 
 
-def test_data_of_another_dictionary_and_data_without_words_are_refused() -> None:
+def test_data_of_another_dictionary_or_without_words_is_rejected() -> None:
     boundaries = WordBoundaries.of(SYMBOLS, "none")
-    with pytest.raises(DataError, match=r"has the id 9 but its dictionary only 9 symbols"):
+    with pytest.raises(DataError, match=r"has the id 9 but its dictionary has only 9 symbols"):
         read_lexicon(*text([9]), boundaries, SPECIAL, None)
     unknown: list[list[list[int]]] = [[[UNK, UNK], []], [[]], []]
     for lines in unknown:
-        with pytest.raises(DataError, match="has no words to sample"):
+        with pytest.raises(DataError, match="There are no words to sample"):
             read_lexicon(*text(*lines), boundaries, SPECIAL, MASK)

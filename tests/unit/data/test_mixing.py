@@ -1,4 +1,4 @@
-"""Data sets mixed by arithmetic, beside lists of sentences that are copied."""
+"""Mixtures of data sets, compared with copied lists of sentences and with fairseq's batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TAG = 9
 
 
 class Sentences:
-    """Stands for what fairseq-preprocess writes: sentence k of set s is [s, k, ...]."""
+    """In-memory replacement of a binarized dataset: sentence k of set s is [s, k, ...]."""
 
     def __init__(self, number: int, size: int) -> None:
         self.rows = [torch.tensor([number, k, *[7] * (k % 3)]) for k in range(size)]
@@ -37,7 +37,7 @@ class Sentences:
 
 
 class Numbers:
-    """Sentence k is the number k, and k mod 50 long."""
+    """Sentence k is the number k, and its length is k mod 50."""
 
     def __init__(self, size: int) -> None:
         self.sizes = np.arange(size, dtype=np.int32) % 50
@@ -50,13 +50,13 @@ class Numbers:
 
 
 def repeated(parts: list[Sentences], counts: list[int], epochs: int) -> list[list[list[int]]]:
-    """Return the sentences of each epoch: each set written down over and over, and cut."""
+    """Return the sentences of each epoch, taken from an infinite repetition of each set."""
     rows: list[list[list[int]]] = []
     for epoch in range(epochs):
         rows.append([])
         for part, count in zip(parts, counts, strict=True):
-            endless = (row.tolist() for _ in range(10**9) for row in part.rows)
-            rows[-1] += islice(endless, epoch * count, (epoch + 1) * count)
+            repetition = (row.tolist() for _ in range(10**9) for row in part.rows)
+            rows[-1] += islice(repetition, epoch * count, (epoch + 1) * count)
     return rows
 
 
@@ -64,27 +64,27 @@ def repeated(parts: list[Sentences], counts: list[int], epochs: int) -> list[lis
     st.lists(st.tuples(st.integers(1, 7), st.integers(0, 20)), min_size=1, max_size=4),
     st.integers(1, 5),
 )
-def test_a_mixture_is_what_copying_would_give(sets: list[tuple[int, int]], epochs: int) -> None:
+def test_mixture_is_equal_to_copied_sentences(sets: list[tuple[int, int]], epochs: int) -> None:
     parts = [Sentences(number, size) for number, (size, _) in enumerate(sets)]
     counts = [size + more for size, more in sets]
     mixture = Mixture(parts, counts, [None, TAG, None, TAG][: len(parts)])
     for epoch, expected in enumerate(repeated(parts, counts, epochs), 1):
         mixture.set_epoch(epoch)
-        found = [mixture[k].tolist() for k in range(len(mixture))]
+        sentences = [mixture[k].tolist() for k in range(len(mixture))]
         tagged = [[TAG, *row] if row[0] % 2 else row for row in expected]
-        assert found == tagged
+        assert sentences == tagged
         assert mixture.sizes.tolist() == [len(row) for row in tagged]
 
 
 @pytest.mark.parametrize(("size", "count"), [(10_000, 9), (12_000, 377), (10_007, 6000)])
-def test_an_epoch_takes_sentences_from_all_parts_of_a_large_set(size: int, count: int) -> None:
-    """No two neighbors of an epoch are further apart than 3 times the mean gap."""
+def test_epoch_samples_all_parts_of_a_large_set(size: int, count: int) -> None:
+    """The maximum gap between sampled indices is at most 3 times the mean gap."""
     mixture = Mixture([Numbers(size)], [count], [None])
     for epoch in (1, 2, 9):
         mixture.set_epoch(epoch)
-        places = [int(mixture[k]) for k in range(count)]
-        assert mixture.sizes.tolist() == [place % 50 for place in places]
-        gaps = np.diff(sorted(places), append=min(places) + size)
+        indices = [int(mixture[k]) for k in range(count)]
+        assert mixture.sizes.tolist() == [index % 50 for index in indices]
+        gaps = np.diff(sorted(indices), append=min(indices) + size)
         assert gaps.min() > 0
         assert gaps.max() <= 3 * size / count
 
@@ -92,7 +92,7 @@ def test_an_epoch_takes_sentences_from_all_parts_of_a_large_set(size: int, count
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=3),
 )
-def test_by_default_each_set_is_seen_once_or_more_at_the_ratio(sets: list[tuple[int, int]]) -> None:
+def test_default_counts_follow_the_ratio(sets: list[tuple[int, int]]) -> None:
     sizes, weights = zip(*sets, strict=True)
     counts = mixture_counts(sizes, weights)
     assert all(count >= size for count, size in zip(counts, sizes, strict=True))
@@ -105,27 +105,27 @@ def test_by_default_each_set_is_seen_once_or_more_at_the_ratio(sets: list[tuple[
     st.lists(st.floats(0.01, 10), min_size=1, max_size=4),
     st.integers(1, 1000),
 )
-def test_an_epoch_of_a_given_size_has_it_exactly(weights: list[float], total: int) -> None:
+def test_counts_add_up_to_the_total(weights: list[float], total: int) -> None:
     counts = mixture_counts([5] * len(weights), weights, total)
     assert sum(counts) == total
     for count, weight in zip(counts, weights, strict=True):
         assert abs(count - weight / sum(weights) * total) <= 1
 
 
-def test_the_ratios_of_the_thesis() -> None:
+def test_ratios_of_the_thesis() -> None:
     assert mixture_counts([5_000, 24_000], [1, 1]) == [24_000, 24_000]
     assert mixture_counts([5_000, 24_000, 24_000], [1, 0.5, 0.5]) == [48_000, 24_000, 24_000]
     assert mixture_counts([44_000_000, 328_000_000], [1, 1], 10_000_000) == [5_000_000, 5_000_000]
 
 
-def test_no_sentence_is_seen_twice_more_often_than_another() -> None:
+def test_all_sentences_are_used_equally_often() -> None:
     for size, count in ((7, 3), (100, 8), (3, 7)):
         mixture = Mixture([Sentences(0, size)], [count], [None])
-        seen: Counter[int] = Counter()
+        uses: Counter[int] = Counter()
         for epoch in range(1, 40):
             mixture.set_epoch(epoch)
-            seen.update(int(mixture[k][1]) for k in range(len(mixture)))
-            assert max(seen.values()) - min(seen[k] for k in range(size)) <= 1
+            uses.update(int(mixture[k][1]) for k in range(len(mixture)))
+            assert max(uses.values()) - min(uses[k] for k in range(size)) <= 1
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def dictionary() -> Any:
     return words
 
 
-def test_pairs_stay_together_and_know_their_sizes(dictionary: Any) -> None:
+def test_pairs_stay_aligned(dictionary: Any) -> None:
     source, target = ([Sentences(0, 5), Sentences(1, 3)] for _ in range(2))
     pairs = MixedPairs(
         *(Mixture(source, [4, 4], [None, TAG]), dictionary),
@@ -157,10 +157,10 @@ def test_pairs_stay_together_and_know_their_sizes(dictionary: Any) -> None:
 
 
 class Lengths:
-    """Sentences that are not there, of random lengths."""
+    """Random sentence lengths without sentences."""
 
-    def __init__(self, size: int, longest: int, seed: int) -> None:
-        self.sizes = np.random.default_rng(seed).integers(1, longest + 1, size).astype(np.int32)
+    def __init__(self, size: int, max_length: int, seed: int) -> None:
+        self.sizes = np.random.default_rng(seed).integers(1, max_length + 1, size).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -174,36 +174,37 @@ class Lengths:
     st.sampled_from([7, 64, mixing.MIX_CHUNK]),
 )
 @settings(max_examples=200)
-def test_batches_are_those_of_fairseq(
-    size: int, longest: int, multiple: int, most: int | None, chunk: int
+def test_batches_are_equal_to_fairseq(
+    size: int, max_length: int, multiple: int, max_sentences: int | None, chunk: int
 ) -> None:
     """fairseq sorts, filters and batches all pairs at once, with 64-bit indices."""
     words = Dictionary()
-    source, target = (Mixture([Lengths(size, longest, seed)], [size], [None]) for seed in (1, 2))
+    source, target = (Mixture([Lengths(size, max_length, seed)], [size], [None]) for seed in (1, 2))
     sides = (source, source.sizes, words, target, target.sizes, words)
     stock = LanguagePairDataset(*sides)
     ours = MixedPairs(source, words, target, words)
     assert ours.sizes.tolist() == stock.sizes.tolist()
-    found = []
+    results = []
     with patch.object(mixing, "MIX_CHUNK", chunk):
         for pairs in (stock, ours):
             np.random.seed(size)
             indices = pairs.ordered_indices()
-            kept, ignored = pairs.filter_indices_by_size(indices, (longest // 2 + 1, longest))
+            limits = (max_length // 2 + 1, max_length)
+            kept, ignored = pairs.filter_indices_by_size(indices, limits)
             batches: list[Any] = []
             if len(kept):
                 batches = pairs.batch_by_size(
                     kept,
-                    max_tokens=3 * longest,
-                    max_sentences=most,
+                    max_tokens=3 * max_length,
+                    max_sentences=max_sentences,
                     required_batch_size_multiple=multiple,
                 )
-            found.append((indices.tolist(), ignored, [batch.tolist() for batch in batches]))
-    assert found[0] == found[1]
+            results.append((indices.tolist(), ignored, [batch.tolist() for batch in batches]))
+    assert results[0] == results[1]
 
 
-def test_pairs_of_an_epoch_take_few_bytes(dictionary: Any) -> None:
-    """fairseq's own way takes 40 bytes a pair at peak, and 24 in training."""
+def test_memory_per_pair(dictionary: Any) -> None:
+    """fairseq needs 40 bytes per pair at peak and 24 during training."""
     part = Lengths(1_000_000, 30, 1)
     sides = (Mixture([part], [len(part)], [None]) for _ in range(2))
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Unknown words come out of an open dictionary as they went in."""
+"""Dictionary with ids for out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def dictionary() -> OovDictionary:
     return words
 
 
-def test_unknown_words_have_ids_of_their_own_above_the_known_ones() -> None:
+def test_unknown_words_get_unique_ids_above_the_vocabulary() -> None:
     words = dictionary()
     line = words.encode_line("a ? b ! ?", add_if_not_exist=False)
     assert line.tolist() == [4, 6, 5, 7, 6, 2]
@@ -22,7 +22,7 @@ def test_unknown_words_have_ids_of_their_own_above_the_known_ones() -> None:
     assert len(words) == 6
 
 
-def test_a_known_word_added_again_or_an_unknown_one_does_not_move_ids() -> None:
+def test_add_symbol_does_not_change_ids_once_there_are_unknown_words() -> None:
     words = dictionary()
     unknown = words.index("?")
     assert words.add_symbol("new") == unknown + 1
@@ -30,11 +30,11 @@ def test_a_known_word_added_again_or_an_unknown_one_does_not_move_ids() -> None:
     assert (words[unknown], words[unknown + 1], len(words)) == ("?", "new", 6)
 
 
-def test_an_id_that_no_one_has_is_unk() -> None:
+def test_unassigned_id_is_unk() -> None:
     assert dictionary()[99] == "<unk>"
 
 
-def test_it_loads_as_fairseq_s_own(tmp_path: Path) -> None:
+def test_loads_fairseq_dictionary_file(tmp_path: Path) -> None:
     path = tmp_path / "dict.txt"
     path.write_text("a 3\nb 2\n")
     loaded = OovDictionary.load(str(path))

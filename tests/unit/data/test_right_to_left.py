@@ -1,4 +1,4 @@
-"""Sentences turned around, their ends left where they are."""
+"""Right-to-left targets."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ WORDS = st.lists(st.integers(4, 9), max_size=5)
 
 
 @given(WORDS)
-def test_a_sentence_is_turned_around_and_its_end_is_not(words: list[int]) -> None:
+def test_end_symbol_of_a_reversed_sentence_stays_at_the_end(words: list[int]) -> None:
     for end in ([], [EOS]):
-        turned = reverse_sentence(torch.tensor([*words, *end], dtype=torch.long), EOS)
-        assert turned.tolist() == [*words[::-1], *end]
+        reversed_ids = reverse_sentence(torch.tensor([*words, *end], dtype=torch.long), EOS)
+        assert reversed_ids.tolist() == [*words[::-1], *end]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.booleans())
-def test_rows_are_turned_around_within_their_padding(rows: list[list[int]], left: bool) -> None:
+def test_padding_of_reversed_rows_stays_in_place(rows: list[list[int]], left: bool) -> None:
     length = max(map(len, rows)) + 1
 
     def padded(words: list[int]) -> list[int]:
         padding = [PAD] * (length - len(words) - 1)
         return [*padding, *words, EOS] if left else [*words, EOS, *padding]
 
-    turned = reverse_rows(torch.tensor([padded(row) for row in rows]), PAD, EOS)
-    assert turned.tolist() == [padded(row[::-1]) for row in rows]
+    reversed_rows = reverse_rows(torch.tensor([padded(row) for row in rows]), PAD, EOS)
+    assert reversed_rows.tolist() == [padded(row[::-1]) for row in rows]
 
 
 class Sentences:
-    """Stands for what fairseq-preprocess writes."""
+    """In-memory replacement of a binarized dataset."""
 
     def __init__(self, rows: list[list[int]]) -> None:
         self.rows = [torch.tensor(row) for row in rows]
@@ -45,15 +45,15 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, k: int) -> Tensor:
-        return self.rows[k]
+    def __getitem__(self, index: int) -> Tensor:
+        return self.rows[index]
 
 
 SOURCES = [[4, 5, EOS], [6, EOS]]
 TARGETS = [[7, 8, 9, EOS], [4, 5, EOS]]
 
 
-def test_only_the_targets_of_pairs_are_turned_around() -> None:
+def test_reverse_targets_does_not_change_sources() -> None:
     source, target, words = Sentences(SOURCES), Sentences(TARGETS), Dictionary()
     pairs = LanguagePairDataset(source, source.sizes, words, target, target.sizes, words)
     reverse_targets(pairs, EOS)
@@ -61,18 +61,19 @@ def test_only_the_targets_of_pairs_are_turned_around() -> None:
     assert batch["target"].tolist() == [[9, 8, 7, EOS], [5, 4, EOS, PAD]]
     assert batch["net_input"]["prev_output_tokens"].tolist() == [[EOS, 9, 8, 7], [EOS, 5, 4, PAD]]
     assert batch["net_input"]["src_tokens"].tolist() == [[4, 5, EOS], [PAD, 6, EOS]]
-    alone = LanguagePairDataset(source, source.sizes, words)
-    reverse_targets(alone, EOS)
-    assert alone.tgt is None
+    without_targets = LanguagePairDataset(source, source.sizes, words)
+    reverse_targets(without_targets, EOS)
+    assert without_targets.tgt is None
 
 
-def test_mixtures_go_on_with_other_epochs() -> None:
-    source, target = ([Sentences(rows)] for rows in (SOURCES, TARGETS))
-    sides = (Mixture(source, [1], [8]), Dictionary(), Mixture(target, [1], [None]), Dictionary())
+def test_reversed_mixture_follows_the_epoch() -> None:
+    parts = [[Sentences(rows)] for rows in (SOURCES, TARGETS)]
+    source_side, target_side = Mixture(parts[0], [1], [8]), Mixture(parts[1], [1], [None])
+    sides = (source_side, Dictionary(), target_side, Dictionary())
     pairs = MixedPairs(*sides)
     reverse_targets(pairs, EOS)
-    for epoch, (read, written) in enumerate(zip(SOURCES, TARGETS, strict=True), 1):
+    for epoch, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True), 1):
         pairs.set_epoch(epoch)
-        assert pairs[0]["source"].tolist() == [8, *read]
-        assert pairs[0]["target"].tolist() == [*written[-2::-1], EOS]
-        assert pairs.sizes.tolist() == [[len(read) + 1, len(written)]]
+        assert pairs[0]["source"].tolist() == [8, *source]
+        assert pairs[0]["target"].tolist() == [*target[-2::-1], EOS]
+        assert pairs.sizes.tolist() == [[len(source) + 1, len(target)]]

@@ -1,4 +1,4 @@
-"""Runs of ids taken, joined, told apart and laid out in rows."""
+"""Spans: hashing, selection, concatenation and padding."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def runs_of(spans: Spans) -> list[list[int]]:
 
 
 @given(words=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=30))
-def test_runs_share_a_key_when_they_are_equal_and_only_then(words: list[list[int]]) -> None:
+def test_keys_are_equal_if_and_only_if_the_runs_are_equal(words: list[list[int]]) -> None:
     keys = spans(words).keys.tolist()
     for word, key in zip(words, keys, strict=True):
         for other, other_key in zip(words, keys, strict=True):
             assert (word == other) == (key == other_key)
 
 
-def test_a_hundred_thousand_words_of_few_ids_have_as_many_keys() -> None:
+def test_no_collision_among_a_hundred_thousand_words_of_ten_ids() -> None:
     grid = np.stack(np.meshgrid(*[np.arange(10)] * 5), -1).reshape(-1)
     words = Spans(grid, np.full(100_000, 5))
     assert len(np.unique(words.keys)) == 100_000
@@ -40,34 +40,32 @@ def test_a_hundred_thousand_words_of_few_ids_have_as_many_keys() -> None:
 
 
 @given(runs=RUNS, data=st.data())
-def test_runs_are_taken_joined_and_ended_as_lists_are(
-    runs: list[list[int]], data: st.DataObject
-) -> None:
+def test_operations_are_equal_to_those_on_lists(runs: list[list[int]], data: st.DataObject) -> None:
     assert runs_of(spans(runs)) == runs
     which = data.draw(st.lists(st.integers(0, len(runs) - 1), max_size=12)) if runs else []
-    taken = spans(runs).select(np.array(which, dtype=np.int64))
-    assert runs_of(taken) == [runs[place] for place in which]
-    assert runs_of(taken.concat(spans(runs))) == [*(runs[place] for place in which), *runs]
-    ended = spans(runs).with_last(7)
-    assert runs_of(ended) == [[*run, 7] for run in runs]
-    assert runs_of(ended.without_last()) == runs
+    selected = spans(runs).select(np.array(which, dtype=np.int64))
+    assert runs_of(selected) == [runs[index] for index in which]
+    assert runs_of(selected.concat(spans(runs))) == [*(runs[index] for index in which), *runs]
+    extended = spans(runs).with_last(7)
+    assert runs_of(extended) == [[*run, 7] for run in runs]
+    assert runs_of(extended.without_last()) == runs
 
 
 @given(
     runs=st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=9),
     left=st.booleans(),
-    at_least=st.integers(0, 12),
+    min_length=st.integers(0, 12),
     multiple=st.sampled_from([1, 4, 8]),
 )
-def test_rows_are_padded_as_fairseq_pads_them(
-    runs: list[list[int]], left: bool, at_least: int, multiple: int
+def test_padding_is_equal_to_fairseq(
+    runs: list[list[int]], left: bool, min_length: int, multiple: int
 ) -> None:
-    rows = spans(runs).pad(1, left, at_least, multiple)
+    rows = spans(runs).pad(1, left, min_length, multiple)
     expected = collate_tokens(
         [tensor(run).long() for run in runs],
         1,
         left_pad=left,
-        pad_to_length=at_least,
+        pad_to_length=min_length,
         pad_to_multiple=multiple,
     )
     assert from_numpy(rows).equal(expected)

@@ -1,4 +1,4 @@
-"""Arrays of a teacher's labels that are damaged, or hold code."""
+"""Damaged and malicious files of teacher labels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def archive() -> bytes:
     return file.getvalue()
 
 
-def claiming(shape: str, kind: str = "'<f4'") -> bytes:
+def npy_header(shape: str, kind: str = "'<f4'") -> bytes:
     header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
 
@@ -39,21 +39,21 @@ def claiming(shape: str, kind: str = "'<f4'") -> bytes:
 ATTACKS: dict[str, Callable[[Path], bytes]] = {
     "pickle": lambda canary: pickle.dumps(Attack(canary)),
     "objects": lambda canary: array(np.array([Attack(canary)], object)),
-    "code": lambda canary: claiming(f"__import__('os').system('touch {canary}')"),
+    "code": lambda canary: npy_header(f"__import__('os').system('touch {canary}')"),
     "archive": lambda _: archive(),
     "empty": lambda _: b"",
     "text": lambda _: b"0.5 0.5\n",
-    "cut in the header": lambda _: array(PLAIN)[:30],
-    "cut in the numbers": lambda _: array(PLAIN)[:-3],
-    "huge": lambda _: claiming("(1000000000000, 2)"),
-    "larger than any number": lambda _: claiming("(99999999999999999999999, 2)"),
-    "overflow": lambda _: claiming("(9223372036854775807, 2)"),
-    "negative": lambda _: claiming("(-3, 2)"),
-    "no columns": lambda _: claiming("(9999999999, 0)"),
-    "nested": lambda _: claiming("(" * 2000 + ")" * 2000),
-    "records": lambda _: claiming("(3, 2)", "[('a', '<f4')]"),
-    "whole numbers": lambda _: array(np.ones((3, 2), int)),
-    "not numbers": lambda _: array(np.full((3, 2), np.nan)),
+    "truncated header": lambda _: array(PLAIN)[:30],
+    "truncated data": lambda _: array(PLAIN)[:-3],
+    "huge": lambda _: npy_header("(1000000000000, 2)"),
+    "larger than int64": lambda _: npy_header("(99999999999999999999999, 2)"),
+    "overflow": lambda _: npy_header("(9223372036854775807, 2)"),
+    "negative": lambda _: npy_header("(-3, 2)"),
+    "no columns": lambda _: npy_header("(9999999999, 0)"),
+    "nested": lambda _: npy_header("(" * 2000 + ")" * 2000),
+    "records": lambda _: npy_header("(3, 2)", "[('a', '<f4')]"),
+    "integers": lambda _: array(np.ones((3, 2), int)),
+    "NaN": lambda _: array(np.full((3, 2), np.nan)),
     "one dimension": lambda _: array(np.full(2, 0.5)),
     "no dimension": lambda _: array(np.array(0.5)),
 }
@@ -61,7 +61,7 @@ ATTACKS: dict[str, Callable[[Path], bytes]] = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_damaged_array_is_rejected_in_a_line(attack: str, tmp_path: Path) -> None:
+def test_damaged_array_is_rejected_with_a_one_line_error(attack: str, tmp_path: Path) -> None:
     (tmp_path / "train.npy").write_bytes(ATTACKS[attack](tmp_path / "canary"))
     with pytest.raises(DataError, match=r"train\.npy") as raised:
         open_teacher_labels(tmp_path, "train", 2)
@@ -70,8 +70,8 @@ def test_a_damaged_array_is_rejected_in_a_line(attack: str, tmp_path: Path) -> N
     assert not (tmp_path / "canary").exists()
 
 
-def test_an_array_of_probabilities_is_read(tmp_path: Path) -> None:
+def test_array_of_probabilities_is_read(tmp_path: Path) -> None:
     (tmp_path / "train.npy").write_bytes(array(PLAIN))
-    found = open_teacher_labels(tmp_path, "train", 2)
-    assert found is not None
-    assert len(found) == len(PLAIN)
+    labels = open_teacher_labels(tmp_path, "train", 2)
+    assert labels is not None
+    assert len(labels) == len(PLAIN)

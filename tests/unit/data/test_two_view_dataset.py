@@ -1,4 +1,4 @@
-"""Two views of the same lines, in batches of like lengths."""
+"""Datasets of texts in two views, with labels or teacher labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAD, EOS = 1, 2
 
 
 class Texts(list[Tensor]):
-    """What fairseq reads: ids, and how many of each text."""
+    """In-memory replacement of a binarized dataset."""
 
     def __init__(self, texts: list[list[int]]) -> None:
         super().__init__(torch.tensor([*text, EOS]) for text in texts)
@@ -37,7 +37,7 @@ def view(name: str, texts: list[list[int]]) -> View:
     return View(name, Texts(texts), PAD, EOS)
 
 
-def test_a_batch_has_both_views_padded_on_the_right() -> None:
+def test_batch_has_both_views_padded_on_the_right() -> None:
     data = TwoViewDataset(
         [view(WORDS, [[4, 5, 6], [7], []]), view(PIECES, [[8, 9, 10, 11], [12, 13], []])],
         labels=np.array([1, 0, 1]),
@@ -53,7 +53,7 @@ def test_a_batch_has_both_views_padded_on_the_right() -> None:
     assert data.sizes.tolist() == [4, 2, 1]
 
 
-def test_texts_of_like_length_come_together_in_an_order_of_the_epoch() -> None:
+def test_order_is_shuffled_within_buckets_of_similar_length() -> None:
     lengths = np.random.default_rng(0).integers(0, 60, 200)
     data = TwoViewDataset([view(WORDS, [[4] * int(length) for length in lengths])], seed=3)
     orders = []
@@ -68,45 +68,45 @@ def test_texts_of_like_length_come_together_in_an_order_of_the_epoch() -> None:
     assert (np.diff(plain.sizes[plain.ordered_indices()]) >= 0).all()
 
 
-def test_views_of_other_lines_are_refused() -> None:
+def test_views_with_different_numbers_of_lines_are_rejected() -> None:
     with pytest.raises(DataError, match="2 lines of words but 1 of pieces"):
         TwoViewDataset([view(WORDS, [[4], [5]]), view(PIECES, [[4]])])
     with pytest.raises(DataError, match="1 lines of words but 2 of labels"):
         TwoViewDataset([view(WORDS, [[4]])], labels=np.array([0, 1]))
 
 
-def test_others_are_drawn_anew_in_each_epoch() -> None:
-    others = TwoViewDataset([view(WORDS, [[4 + one] for one in range(50)])], shuffle=False)
+def test_unlabeled_texts_are_sampled_again_in_each_epoch() -> None:
+    others = TwoViewDataset([view(WORDS, [[4 + index] for index in range(50)])], shuffle=False)
     data = TwoViewDataset([view(WORDS, [[4], [5, 6]])], unlabeled=others, unlabeled_per_text=3)
-    found = []
+    samples = []
     for epoch in (1, 2, 1):
         data.set_epoch(epoch)
         batch = data.collater([data[0], data[1]])
         assert batch["unlabeled"]["src_tokens"].shape == (6, 2)
-        found.append(batch["unlabeled"]["src_tokens"].tolist())
-    assert found[0] == found[2] != found[1]
+        samples.append(batch["unlabeled"]["src_tokens"].tolist())
+    assert samples[0] == samples[2] != samples[1]
 
 
-def test_a_teacher_in_an_array_in_shards_or_in_text(tmp_path: Path) -> None:
+def test_teacher_labels_as_array_shards_or_text(tmp_path: Path) -> None:
     rows = np.array([[0.25, 0.75], [1, 0], [0.5, 0.5]])
     np.save(tmp_path / "whole.npy", rows.astype(np.float16))
     np.save(tmp_path / "parts.1-of-2.npy", rows[:1].astype(np.float16))
     np.save(tmp_path / "parts.2-of-2.npy", rows[1:].astype(np.float32))
     (tmp_path / "text.txt").write_text("0.25 0.75\n1\t0\n5e-1 0.5\n")
-    found = None
+    teacher = None
     for split in ("whole", "parts", "text"):
-        found = open_teacher_labels(tmp_path, split, 2)
-        assert found is not None
-        assert np.array_equal(np.stack([found[line] for line in range(len(found))]), rows)
+        teacher = open_teacher_labels(tmp_path, split, 2)
+        assert teacher is not None
+        assert np.array_equal(np.stack([teacher[line] for line in range(len(teacher))]), rows)
     assert open_teacher_labels(tmp_path, "none", 2) is None
-    data = TwoViewDataset([view(PIECES, [[4], [5], [6]])], teacher=found, lines=np.array([0, 2]))
+    data = TwoViewDataset([view(PIECES, [[4], [5], [6]])], teacher=teacher, lines=np.array([0, 2]))
     batch = data.collater([data[0], data[1]])
     assert batch["teacher"].tolist() == [[0.25, 0.75], [0.5, 0.5]]
     assert batch["net_input"]["piece_tokens"].tolist() == [[4], [6]]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("a.npy", np.array([[0.5, 0.4]]), r"line 1 is .*sum to 1"),
         ("a.npy", np.array([[1.5, -0.5]]), "line 1 is"),
@@ -118,13 +118,13 @@ def test_a_teacher_in_an_array_in_shards_or_in_text(tmp_path: Path) -> None:
         ("a.txt", "1 0\n1\n", "a.txt:2 has 1 numbers"),
     ],
 )
-def test_what_are_no_probabilities_is_refused(
-    name: str, content: object, told: str, tmp_path: Path
+def test_invalid_probabilities_are_rejected(
+    name: str, content: object, message: str, tmp_path: Path
 ) -> None:
     if isinstance(content, str):
         (tmp_path / name).write_text(content)
     else:
         assert isinstance(content, np.ndarray)
         np.save(tmp_path / name, content)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         open_teacher_labels(tmp_path, "a", 2)
