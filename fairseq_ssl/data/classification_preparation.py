@@ -306,7 +306,7 @@ def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> No
         for number, one in enumerate(texts, 1):
             if one.label not in labels:
                 raise DataError(
-                    f"Text {number} of {name} has the label {one.label!r}, which is not the label "
+                    f"{name} text {number} has the label {one.label!r}, which is not the label "
                     f"of any training text. Expected one of {', '.join(labels)}."
                 )
 

@@ -17,7 +17,7 @@ LabelProbabilities = NDArray[np.floating[Any]]
 """[lines, classes]"""
 
 TOLERANCE = 0.01
-"""Maximum deviation of a sum of probabilities from 1, for files in half precision."""
+"""Tolerance for sums of probabilities, which differ from 1 in half precision."""
 CHECK_LINES = 100_000
 """Number of lines to check at a time."""
 SHARD = re.compile(r"\.(\d+)-of-(\d+)\.npy$")

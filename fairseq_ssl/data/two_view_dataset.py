@@ -130,7 +130,7 @@ class TwoViewDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether fairseq may reuse its batches in the next epoch."""
+        """True if fairseq may reuse its batches in the next epoch."""
         return not self.shuffle
 
     def set_epoch(self, epoch: int) -> None:

@@ -1,6 +1,6 @@
 """Translation and scoring with trained models, for lists of lines and for files of any size.
 
-Models of fairseq need its tasks and architectures: call `fairseq_ssl.register` first.
+fairseq needs the tasks and architectures of its models: call `fairseq_ssl.register` first.
 
 >>> import fairseq_ssl
 >>> from fairseq_ssl.inference import back_translate, load_model

@@ -42,7 +42,7 @@ DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
 BLOCK_KIB = {"cpu": 64, "cuda": 1024}
 """Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
-"""Search options in the signature that is printed."""
+"""Search options that the printed signature lists."""
 logger = logging.getLogger(__name__)
 
 
@@ -53,19 +53,19 @@ class TranslationModel:
         """Load the model.
 
         Args:
-            config: the model and its search options
-            engine: ``fairseq`` or ``ctranslate2``
+            config: the model and its search options.
+            engine: ``fairseq`` or ``ctranslate2``.
         """
         self.config = _prepare(replace(config, nbest=1), engine)
         self._translator = BlockTranslator(DECODERS[engine], self.config)
         self._decoder = DECODERS[engine](self.config, 0)
 
     def translate(self, lines: Iterable[str]) -> list[str]:
-        """Return a translation of each line: what `back_translate_file` writes for these lines.
+        """Return the translation of each line, equal to the output of `back_translate_file`.
 
         Args:
-            lines: tokens or subwords separated by spaces, as in the training data. The
-                translation of a blank or overlong line is empty.
+            lines: tokens or subwords separated by spaces, as in the training data. Blank lines
+                and lines of more than `max_source_tokens` tokens have empty translations.
         """
         data = "".join(f"{line}\n" for line in lines).encode("utf-8")
         blocks = byte_blocks(io.BytesIO(data), size=BLOCK_KIB[self.config.device] * 1024)
@@ -79,10 +79,11 @@ def load_model(
     """Load a translation model. Call `fairseq_ssl.register` first.
 
     Args:
-        path: a checkpoint or the folder of a CTranslate2 model; a `DecodingConfig` for an ensemble
-            or for other search options
-        data_dir: folder of the dictionaries of a checkpoint
-        engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder)
+        path: a checkpoint or the folder of a CTranslate2 model, or a `DecodingConfig` to load an
+            ensemble or to set search options.
+        data_dir: folder with the dictionaries of the checkpoint.
+        engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder, ``fairseq``
+            for a checkpoint).
 
     >>> model = load_model("checkpoint_best.pt", "data-bin")  # doctest: +SKIP
     >>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
@@ -110,14 +111,14 @@ def back_translate(
     """Return the translation of each line. Call `fairseq_ssl.register` first.
 
     Args:
-        lines: tokens or subwords separated by spaces, as in the training data of the model
-        model: a checkpoint or the folder of a CTranslate2 model
-        beam: beam size
-        engine: ``ctranslate2``, or ``fairseq`` for all architectures
-        data_dir: folder of the dictionaries of a checkpoint
-        sampling: sample the translations instead of a beam search
-        seed: seed of sampling
-        device: ``cpu`` or ``cuda``
+        lines: tokens or subwords separated by spaces, as in the training data of the model.
+        model: a checkpoint or the folder of a CTranslate2 model.
+        beam: beam size.
+        engine: ``ctranslate2``, or ``fairseq``, which supports all architectures.
+        data_dir: folder with the dictionaries of the checkpoint.
+        sampling: whether to sample translations instead of using beam search.
+        seed: seed for sampling.
+        device: ``cpu`` or ``cuda``.
 
     >>> back_translate(["ein Test"], "de-en.pt", data_dir="data-bin")  # doctest: +SKIP
     ['a test']
@@ -141,15 +142,15 @@ class BackTranslationSummary:
     outputs: tuple[Path, ...]
     lines: int
     pairs: int
-    """Lines of the outputs."""
+    """Number of lines in each output."""
     blank: int
     too_long: int
     undecodable: int
     """Lines that are not UTF-8."""
     failed: int
-    """Lines that did not fit into the memory of the GPU."""
+    """Lines that did not fit into GPU memory."""
     written: int
-    """Tokens of the translations."""
+    """Number of tokens in the translations."""
     seconds: float
 
 
@@ -166,27 +167,30 @@ def back_translate_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> BackTranslationSummary | None:
-    """Translate a text. Return None if an earlier run has written it.
+    """Translate a file. Return None if an earlier run has completed the outputs.
 
-    The outputs are the same for any number of processes and shards. An interrupted run resumes.
+    The translations do not depend on the number of processes and shards. An interrupted run
+    resumes.
 
     Args:
-        source: text in the model's source language, ``.gz`` by suffix; None: stdin
-        output: the translations, a file (``.gz`` by suffix) or a binary stream
-        config: the model and its search options
-        engine: ``ctranslate2``, or ``fairseq`` for all architectures and searches
-        source_output: write the source lines too, aligned with the translations
-        block: size in KiB of the text that is sorted by length and translated at a time
-            (default: see `BLOCK_KIB`)
-        shard: (i, n) for the i-th of n parts of the source; outputs are named after the part
-        executor: where to work (default: this process); pass `fairseq_ssl.register` as the
-            initializer of its processes for the engine ``fairseq``
-        overwrite: replace the outputs
-        progress: called with the number of lines done
+        source: file in the model's source language, compressed if it ends with ``.gz``. None:
+            stdin.
+        output: file for the translations, compressed if it ends with ``.gz``, or a binary stream.
+        config: the model and its search options.
+        engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
+        source_output: file for the source lines, aligned with the translations.
+        block: size in KiB of the blocks of text that are sorted by length and translated one at a
+            time (default: see `BLOCK_KIB`).
+        shard: (i, n) for the i-th of n shards of the source. The names of the outputs get the
+            shard as a suffix.
+        executor: executor of the translation (default: this process). For the engine ``fairseq``,
+            its processes need `fairseq_ssl.register` as initializer.
+        overwrite: whether to replace existing outputs.
+        progress: called with the number of lines translated.
     """
     _check_engine(engine)
     if not isinstance(output, Path) and (source_output or shard != (1, 1)):
-        raise UsageError("`source_output` and `shard` need an `output` file.")
+        raise UsageError("`source_output` and `shard` need `output` to be a file.")
     text = TextInput(source, shard, size=(block or BLOCK_KIB[config.device]) * 1024)
     files = {OUTPUT: output if isinstance(output, Path) else None, SOURCE_OUTPUT: source_output}
     outputs = {name: text.shard_path(path) for name, path in files.items() if path is not None}
@@ -207,7 +211,7 @@ def back_translate_file(
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
-    """Return True if fairseq loads the checkpoint, so that `fairseq_ssl.register` is needed."""
+    """Return True if fairseq has to load a checkpoint, which needs `fairseq_ssl.register`."""
     is_folder = config.model[0].is_dir()
     return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
 
@@ -252,7 +256,7 @@ class _BackTranslationJob:
             "shard": "{}/{}".format(*self.text.shard),
             "version": __version__,
         }
-        """Everything that determines the bytes of the outputs."""
+        """Parameters that determine the content of the outputs."""
 
     def signature(self) -> Signature:
         """Return the parameters and the counts."""
@@ -272,7 +276,7 @@ class _BackTranslationJob:
         )
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Translate the rest of the text block by block."""
+        """Translate the remaining text block by block."""
         if state:
             self.text.position = state["position"]
             self.totals.update(state["totals"])
@@ -293,4 +297,4 @@ class _BackTranslationJob:
             report(result.counts["lines"], share, f"{written / self.seconds:.0f} tokens/s")
             yield result.outputs, {"position": result.end, "totals": self.totals}
         if not self.totals["lines"] and self.text.shard == (1, 1):
-            raise DataError(f"{self.text} is empty. Expected a line or more.")
+            raise DataError(f"{self.text} is empty. Expected at least one line.")

@@ -16,13 +16,13 @@ from fairseq_ssl.io.outputs import build_once, file_fingerprint, is_done
 from fairseq_ssl.signature import Signature
 
 MODEL_FILE = "model.bin"
-"""The file with the weights in the folder of a model."""
+"""File with the weights in the folder of a CTranslate2 model."""
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
-"""Search options that CTranslate2 does not have."""
+"""Search options that CTranslate2 does not support."""
 
 
 class CTranslate2Decoder:
-    """A translator of CTranslate2."""
+    """Decoder that uses a CTranslate2 translator."""
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         self.config = config
@@ -31,28 +31,28 @@ class CTranslate2Decoder:
 
     @staticmethod
     def gpu_count() -> int:
-        """Return the number of GPUs that CTranslate2 can use. Does not import torch."""
+        """Return the number of GPUs that CTranslate2 can use, without importing torch."""
         return int(_package().get_cuda_device_count())
 
     @staticmethod
     def check_model(model: Path) -> None:
-        """Reject a path that is neither a checkpoint nor the folder of a CTranslate2 model."""
+        """Raise DataError for a path that is not a checkpoint or a CTranslate2 model folder."""
         expected = (
-            "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export "
-            "writes it."
+            "Expected a checkpoint or the folder of a CTranslate2 model, such as the output of "
+            "fairseq-ssl export."
         )
         if not model.exists():
             raise DataError(f"{model} does not exist. {expected}")
         if model.is_dir() and not (model / MODEL_FILE).is_file():
             raise DataError(f"{model} is a folder without {MODEL_FILE}. {expected}")
         if model.name == MODEL_FILE:
-            raise DataError(f"{model} is a part of a CTranslate2 model. Pass its folder.")
+            raise DataError(f"{model} is part of a CTranslate2 model. Pass its folder.")
 
     @staticmethod
     def prepare(config: DecodingConfig) -> DecodingConfig:
-        """Return the config of a checked CTranslate2 model.
+        """Check the model and return its config.
 
-        A checkpoint is converted once. The converted model is kept beside it.
+        A checkpoint is converted first. The converted model is stored beside it and reused.
         """
         for name in FAIRSEQ_ONLY:
             if getattr(config, name):
@@ -73,13 +73,13 @@ class CTranslate2Decoder:
         return config
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling. A thread of CTranslate2 is seeded once, so load a new translator."""
+        """Seed sampling. CTranslate2 seeds a thread only once, so the translator is reloaded."""
         if self.config.sampling:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first."""
+        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`."""
         config = self.config
         search: dict[str, Any] = {"beam_size": config.beam}
         if config.sampling:
@@ -107,7 +107,7 @@ class CTranslate2Decoder:
     def _decode_halves(
         self, sentences: Sequence[list[str]], ids: Sequence[int]
     ) -> list[Hypotheses]:
-        """Halve a batch that does not fit into memory. A single sentence fails."""
+        """Decode the halves of a batch that does not fit into memory. A single sentence fails."""
         if len(sentences) == 1:
             return [None]
         half = len(sentences) // 2
@@ -125,7 +125,7 @@ class CTranslate2Decoder:
                 inter_threads=1,
                 intra_threads=config.threads,
             )
-        except Exception as error:  # the C++ library raises many types
+        except Exception as error:  # the C++ library raises many exception types
             raise DataError(
                 f"CTranslate2 cannot load {config.model[0]}: {_first_line(error)}. Export the "
                 "model again with fairseq-ssl export."
@@ -134,7 +134,7 @@ class CTranslate2Decoder:
 
 @dataclass(frozen=True)
 class Conversion:
-    """A checkpoint and the CTranslate2 model that it is converted to."""
+    """Conversion of a checkpoint to a CTranslate2 model that is stored beside it."""
 
     config: DecodingConfig
     checkpoint: Path
@@ -149,11 +149,11 @@ class Conversion:
         )
 
     def is_done(self) -> bool:
-        """Return True if the output is a model of this checkpoint."""
+        """Return True if the output exists and was converted from this checkpoint."""
         return is_done([self.output], self._params())
 
     def run(self) -> None:
-        """Convert the checkpoint, unless that is done."""
+        """Convert the checkpoint unless the output is up to date."""
         hint = (
             " Export the checkpoint to another folder with fairseq-ssl export, and pass that "
             "folder as `model`."
@@ -177,7 +177,7 @@ class Conversion:
         state = read_checkpoint(self.checkpoint)
         if task_options(state).get("right_to_left"):
             raise ConfigurationError(
-                f"{self.checkpoint} writes from right to left, which CTranslate2 does not "
+                f"{self.checkpoint} decodes from right to left, which CTranslate2 does not "
                 "support. Use the engine fairseq."
             )
         data = training_data(state, config.data_dir, config.source_lang, config.target_lang)
@@ -195,7 +195,7 @@ def _package() -> Any:
 
 
 class FairseqDecoder:
-    """Models, and the generator that their task builds."""
+    """Decoder that uses fairseq models and the generator of their task."""
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         import torch
@@ -213,7 +213,7 @@ class FairseqDecoder:
 
     @staticmethod
     def check_model(model: Path) -> None:
-        """Reject a path that is not a file."""
+        """Raise DataError for a path that is not a file."""
         if not model.exists():
             raise DataError(f"{model} does not exist. Expected a checkpoint.")
         if model.is_dir():
@@ -224,22 +224,22 @@ class FairseqDecoder:
 
     @staticmethod
     def prepare(config: DecodingConfig) -> DecodingConfig:
-        """Reject a data type that fairseq does not have."""
+        """Raise UsageError for a `compute_type` that fairseq does not support."""
         if config.compute_type not in ("float32", "float16"):
             raise UsageError(
-                f"`compute_type` is {config.compute_type}. The engine fairseq computes in float32 "
-                "or float16."
+                f"`compute_type` is {config.compute_type}. Expected float32 or float16 for the "
+                "engine fairseq."
             )
         return config
 
     def set_seed(self, seed: int) -> None:
-        """Seed the random numbers of sampling."""
+        """Seed sampling."""
         import torch
 
         torch.manual_seed(seed)
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence, best first."""
+        """Return the hypotheses of each sentence, best first, as in `Decoder.decode`."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
@@ -267,7 +267,10 @@ class FairseqDecoder:
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
     def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:
-        """Decode a batch. Halve it if it does not fit into memory; a single sentence fails."""
+        """Decode a batch, or its halves if it does not fit into memory.
+
+        A single sentence that does not fit fails.
+        """
         import torch
 
         sample = data.collater([data[index] for index in batch])
@@ -275,14 +278,14 @@ class FairseqDecoder:
         sample["id"] = torch.tensor([ids[index] for index in indices])
         sample = {**sample, **_to(self.device, {key: sample[key] for key in ("id", "net_input")})}
         try:
-            found = self.task.inference_step(self.generator, self.models, sample)
+            results = self.task.inference_step(self.generator, self.models, sample)
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(batch) == 1:
                 return [None]
             half = len(batch) // 2
             return [*self._search(data, batch[:half], ids), *self._search(data, batch[half:], ids)]
-        lines: dict[int, Hypotheses] = dict(zip(indices, map(self._lines, found), strict=True))
+        lines: dict[int, Hypotheses] = dict(zip(indices, map(self._lines, results), strict=True))
         return [lines[index] for index in batch]
 
     def _lines(self, hypotheses: list[dict[str, Any]]) -> list[str]:
@@ -290,7 +293,7 @@ class FairseqDecoder:
         lines = [
             dictionary.string(hypothesis["tokens"].int().cpu(), None, False, self.stripped)
             for hypothesis in hypotheses[: self.nbest]
-            if hypothesis["score"] > float("-inf")  # of hypotheses that a search drops
+            if hypothesis["score"] > float("-inf")  # -inf marks hypotheses dropped by the search
         ]
         if getattr(self.task.cfg, "right_to_left", False):
             lines = [" ".join(reversed(line.split(" "))) for line in lines]
@@ -298,7 +301,7 @@ class FairseqDecoder:
 
 
 def fairseq_config(config: DecodingConfig) -> Any:
-    """Return the configuration of fairseq-interactive."""
+    """Return the configuration of fairseq-interactive for the model and search options."""
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -308,7 +311,8 @@ def fairseq_config(config: DecodingConfig) -> Any:
         parsed = options.parse_args_and_arch(parser, input_args=_command_line(config))
     except SystemExit:
         raise UsageError(
-            f"fairseq does not understand its options: {' '.join(config.fairseq_options)}."
+            f"fairseq-interactive rejects the options {' '.join(config.fairseq_options)}. Expected "
+            "options that fairseq-interactive --help lists."
         ) from None
     assert isinstance(parsed, Namespace)
     return convert_namespace_to_omegaconf(parsed)
@@ -341,7 +345,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
-    """Return the options of this package's searches."""
+    """Return the options of the searches that this package adds."""
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta
@@ -356,7 +360,10 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
 
 
 def _decoding_task(trained: str) -> str:
-    """Return the registered task that decodes models of a task with more searches, or that task."""
+    """Return the task for decoding models of the task `trained`.
+
+    A task with `decodes_models_of` adds searches to another task. It is preferred.
+    """
     from fairseq.tasks import TASK_REGISTRY
 
     for name, task in TASK_REGISTRY.items():

@@ -1,4 +1,4 @@
-"""Language models that score sentences: left-to-right and masked, of fairseq or transformers."""
+"""Scorers that use left-to-right or masked language models of fairseq or transformers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fairseq_ssl.text.vocabulary import read_entries
 
 
 class Special(NamedTuple):
-    """The ids of what is no word."""
+    """Ids of special tokens."""
 
     start: int
     end: int
@@ -44,65 +44,76 @@ class Special(NamedTuple):
 
 
 class MaskedModels(Protocol):
-    """One model, or several that have their symbols in common."""
+    """One masked language model, or an ensemble with the same vocabulary."""
 
     special: Special
     loaded: LoadedModels
 
     def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
-        """Return sentences as ids, without those of start and end."""
+        """Return the ids of each sentence, without start and end tokens."""
 
     def longest(self) -> int:
-        """Return how many tokens a sentence may have, start and end counted."""
+        """Return the maximum number of tokens of a sentence, including start and end."""
 
     def states(self, block: Any) -> Any:
-        """Return the first model's last states [rows, time, dim] of ids [rows, time]."""
+        """Return the last hidden states [rows, time, dim] of the first model.
+
+        Args:
+            block: ids [rows, time] of sentences with start and end tokens.
+        """
 
     def scores(self, model: Any, block: Any, masked: Any) -> Any:
-        """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
+        """Return logits [tokens, symbols] for the masked tokens.
+
+        Args:
+            model: one of the models.
+            block: ids [rows, time] of sentences with start and end tokens.
+            masked: [rows, time], True for the tokens to score.
+        """
 
 
 def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
-    """Load the models: folders are transformers', and files fairseq's."""
+    """Load the masked language models: folders with transformers, files with fairseq."""
     folders = [path.is_dir() for path in scoring.models]
     if any(folders) and not all(folders):
         raise UsageError(
-            "Some masked models are folders and some checkpoints of fairseq's; they have no "
-            "symbols in common. Score with each kind by itself."
+            "Some masked models are folders of transformers and some are checkpoints of fairseq. "
+            "The models of an ensemble must have the same vocabulary. Score with each kind "
+            "separately."
         )
     return FolderModels(scoring, worker) if any(folders) else FairseqModels(scoring, worker)
 
 
 class FairseqModels:
-    """Models of fairseq's task masked_lm."""
+    """Models of fairseq's masked_lm task."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.loaded = load_scoring_models(scoring, worker)
         self.dictionary = self.loaded.task.source_dictionary
-        own = self.dictionary
+        words = self.dictionary
         self.special = Special(
-            own.bos(), own.eos(), own.pad(), own.unk(), int(self.loaded.task.mask_idx)
+            words.bos(), words.eos(), words.pad(), words.unk(), int(self.loaded.task.mask_idx)
         )
 
     def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
-        """Look tokens up in the dictionary."""
+        """Look up each token in the dictionary."""
         return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
     def longest(self) -> int:
-        """Return how many tokens a sentence may have, start and end counted."""
+        """Return the maximum number of tokens of a sentence, including start and end."""
         return self.loaded.longest()
 
     def states(self, block: Any) -> Any:
-        """Return the first model's last states [rows, time, dim] of ids [rows, time]."""
+        """Return the last hidden states [rows, time, dim] of the first model."""
         return self.loaded.models[0](block, features_only=True)[0]
 
     def scores(self, model: Any, block: Any, masked: Any) -> Any:
-        """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
+        """Return logits [tokens, symbols] for the masked tokens."""
         return model(block, masked_tokens=masked)[0]
 
 
 class FolderModels:
-    """Models of transformers', which cut plain text by themselves."""
+    """Models of transformers, with their own tokenizer."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         import torch
@@ -112,79 +123,89 @@ class FolderModels:
         symbols = self.tokenizer.get_vocab()
         for folder in scoring.models[1:]:
             if pretrained.load_tokenizer(folder).get_vocab() != symbols:
-                raise DataError(f"{folder} has other symbols than {scoring.models[0]}.")
+                raise DataError(
+                    f"{folder} and {scoring.models[0]} have different vocabularies. The models of "
+                    "an ensemble must have the same vocabulary."
+                )
         device = torch_device(scoring.device, worker)
-        kind = torch.float16 if scoring.fp16 else torch.float32
+        dtype = torch.float16 if scoring.fp16 else torch.float32
         models = [pretrained.load_model(folder, has_head=True) for folder in scoring.models]
         self.loaded = LoadedModels(
-            [one.to(device=device, dtype=kind) for one in models], None, device
+            [model.to(device=device, dtype=dtype) for model in models], None, device
         )
-        own = self.tokenizer
-        if own.mask_token_id is None:
-            raise DataError(f"The tokenizer in {scoring.models[0]} has no token for a mask.")
+        tokenizer = self.tokenizer
+        if tokenizer.mask_token_id is None:
+            raise DataError(
+                f"The tokenizer in {scoring.models[0]} has no mask token. Expected the tokenizer "
+                "of a masked language model."
+            )
         self.special = Special(
-            *pretrained.ends(own), own.pad_token_id, own.unk_token_id, own.mask_token_id
+            *pretrained.ends(tokenizer),
+            tokenizer.pad_token_id,
+            tokenizer.unk_token_id,
+            tokenizer.mask_token_id,
         )
 
     def rows(self, sentences: Sequence[TokenLists]) -> list[list[int]]:
-        """Cut plain text, of which the words came apart."""
+        """Join the words of each sentence and tokenize it."""
         if not sentences:
             return []
         texts = [" ".join(sentence) for sentence in sentences]
-        found: list[list[int]] = self.tokenizer(
+        ids: list[list[int]] = self.tokenizer(
             texts, add_special_tokens=False, return_attention_mask=False, verbose=False
         )["input_ids"]
-        return found
+        return ids
 
     def longest(self) -> int:
-        """Return how many tokens a sentence may have, start and end counted."""
+        """Return the maximum number of tokens of a sentence, including start and end."""
         return min(pretrained.longest(model) for model in self.loaded.models)
 
     def states(self, block: Any) -> Any:
-        """Return the first model's last states [rows, time, dim] of ids [rows, time]."""
+        """Return the last hidden states [rows, time, dim] of the first model."""
         model = self.loaded.models[0].base_model
-        return model(block, attention_mask=self._is_word(block)).last_hidden_state
+        return model(block, attention_mask=self._attention_mask(block)).last_hidden_state
 
     def scores(self, model: Any, block: Any, masked: Any) -> Any:
-        """Return a model's scores [tokens, symbols] where `masked` [rows, time] is true."""
-        return model(block, attention_mask=self._is_word(block)).logits[masked]
+        """Return logits [tokens, symbols] for the masked tokens."""
+        return model(block, attention_mask=self._attention_mask(block)).logits[masked]
 
-    def _is_word(self, block: Any) -> Any:
+    def _attention_mask(self, block: Any) -> Any:
         return block.ne(self.special.pad).long()
 
 
 class MaskedStates:
-    """A masked language model, asked for its states."""
+    """Sentence embeddings of a masked language model: means of its hidden states."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
         self.masked = masked_models(scoring, worker)
 
     def means(self, sentences: Sequence[list[str]]) -> Any:
-        """Return the mean state of each sentence's tokens, [sentences, dim], without the ends'.
+        """Return the mean of the last hidden states of each sentence [sentences, dim].
 
-        An empty sentence has 0, and a long one counts by its beginning.
+        Start and end tokens are excluded. Long sentences are truncated to the model's maximum
+        length. The mean of an empty sentence is 0.
         """
-        most = self.masked.longest() - 2
-        rows = [row[:most] for row in self.masked.rows(sentences)]
+        max_length = self.masked.longest() - 2
+        rows = [row[:max_length] for row in self.masked.rows(sentences)]
         sizes = [len(row) + 2 for row in rows]
-        found: Any = None
+        means: Any = None
         for batch in padded_batches(sizes, self.scoring.max_tokens):
-            means = self._batch([rows[place] for place in batch])
-            if found is None:
-                found = np.zeros((len(rows), means.shape[1]))
-            found[batch] = means
-        return found
+            batch_means = self._batch([rows[index] for index in batch])
+            if means is None:
+                means = np.zeros((len(rows), batch_means.shape[1]))
+            means[batch] = batch_means
+        return means
 
     def _batch(self, rows: list[list[int]]) -> Any:
         import torch
 
         special, device = self.masked.special, self.masked.loaded.device
-        whole = [[special.start, *row, special.end] for row in rows]
-        block = pad_rows(whole, special.pad).to(device)
+        sentences = [[special.start, *row, special.end] for row in rows]
+        block = pad_rows(sentences, special.pad).to(device)
         lengths = torch.tensor(list(map(len, rows)), device=device)[:, None]
-        places = torch.arange(block.shape[1], device=device)
-        words = (places > 0) & (places <= lengths)
+        positions = torch.arange(block.shape[1], device=device)
+        words = (positions > 0) & (positions <= lengths)
         with torch.inference_mode():
             states = self.masked.states(block).double()
         sums = (states * words[..., None]).sum(1)
@@ -192,7 +213,7 @@ class MaskedStates:
 
 
 class LanguageModelScorer:
-    """Scores sentences by models that write from left to right, fairseq's language_modeling."""
+    """Scorer that uses left-to-right language models of fairseq's language_modeling task."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
@@ -204,13 +225,16 @@ class LanguageModelScorer:
         self.unigrams = unigram_log_probabilities(counts)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length, the end a token too, and SLOR, of the words alone, of each."""
+        """Return log P / length and SLOR of each sentence.
+
+        The end symbol is included in log P / length and excluded from SLOR.
+        """
         rows, unknown, cut = _rows(pairs, self.dictionary, self.loaded.longest() - 1)
         lengths = np.array([len(row) for row in rows], np.float64)
         words, end = np.zeros(len(rows)), np.zeros(len(rows))
         sizes = [len(row) + 1 for row in rows]
         for batch in padded_batches(sizes, self.scoring.max_tokens):
-            words[batch], end[batch] = self._batch([rows[place] for place in batch])
+            words[batch], end[batch] = self._batch([rows[index] for index in batch])
         unigrams = np.array([self.unigrams[np.array(row, np.intp)].sum() for row in rows])
         values = by_length(words + end, lengths + 1), slor(words, unigrams, lengths)
         return Scored(
@@ -221,40 +245,43 @@ class LanguageModelScorer:
         )
 
     def _batch(self, rows: list[list[int]]) -> tuple[Any, Any]:
-        """Return log P of the words, and of the end after them, [sentences] each."""
+        """Return log P of the words [sentences] and log P of the end symbol [sentences]."""
         import torch
 
         eos, pad = self.dictionary.eos(), self.dictionary.pad()
         target = pad_rows([[*row, eos] for row in rows], pad).to(self.loaded.device)
-        begun = target.roll(1, 1)
-        begun[:, 0] = self.begin
+        previous = target.roll(1, 1)
+        previous[:, 0] = self.begin
         lengths = torch.tensor([len(row) + 1 for row in rows], device=self.loaded.device)
         each = []
         with torch.inference_mode():
             for model in self.loaded.models:
-                written = model(begun, src_lengths=lengths)
-                scores = model.get_normalized_probs(written, True, {"target": target})
+                output = model(previous, src_lengths=lengths)
+                scores = model.get_normalized_probs(output, True, {"target": target})
                 each.append(scores.gather(-1, target[..., None])[..., 0].float())
-            whole = self.loaded.average(each).masked_fill(target == pad, 0.0).double()
-            end = whole.gather(1, lengths[:, None] - 1)[:, 0]
-            return (whole.sum(1) - end).cpu().numpy(), end.cpu().numpy()
+            tokens = self.loaded.average(each).masked_fill(target == pad, 0.0).double()
+            end = tokens.gather(1, lengths[:, None] - 1)[:, 0]
+            return (tokens.sum(1) - end).cpu().numpy(), end.cpu().numpy()
 
 
 class MaskedModelScorer:
-    """Scores sentences by models of masked tokens, each token masked by itself."""
+    """Scorer that uses masked language models. One token is masked at a time."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
         self.masked = masked_models(scoring, worker)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length and PenLP of each sentence; its two ends are not scored."""
-        found = self.masked.rows([target for _, target in pairs])
-        rows, unknown, cut = _cut(found, self.masked.special.unknown, self.masked.longest() - 2)
+        """Return log P / length and PenLP of each sentence, without start and end tokens.
+
+        log P is the sum of the log-probabilities of the tokens, each masked in turn.
+        """
+        ids = self.masked.rows([target for _, target in pairs])
+        rows, unknown, cut = _truncate(ids, self.masked.special.unknown, self.masked.longest() - 2)
         lengths = np.array([len(row) for row in rows], np.float64)
         sums = np.zeros(len(rows))
-        for places, values in self._masked(rows):
-            np.add.at(sums, places, values)
+        for sentences, values in self._token_scores(rows):
+            np.add.at(sums, sentences, values)
         values = by_length(sums, lengths), penalised(sums, lengths, self.scoring.alpha)
         return Scored(
             list(zip(*(value.tolist() for value in values), strict=True)),
@@ -263,32 +290,38 @@ class MaskedModelScorer:
             cut,
         )
 
-    def _masked(self, rows: list[list[int]]) -> Iterator[tuple[Any, Any]]:
-        """Yield the score of each token where it is masked, and whose it is, batch by batch."""
+    def _token_scores(self, rows: list[list[int]]) -> Iterator[tuple[Any, Any]]:
+        """Yield the index of the sentence and the score of each token, batch by batch."""
         order = sorted(
-            (place for place, row in enumerate(rows) if row), key=lambda p: -len(rows[p])
+            (index for index, row in enumerate(rows) if row), key=lambda index: -len(rows[index])
         )
-        lengths = np.array([len(rows[place]) for place in order], np.intp)
+        lengths = np.array([len(rows[index]) for index in order], np.intp)
         sentences = np.repeat(np.arange(len(order)), lengths)
         positions = np.arange(len(sentences)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         begin = 0
         while begin < len(sentences):
             size = lengths[sentences[begin]] + 2
             end = begin + max(1, self.scoring.max_tokens // int(size))
-            some = sentences[begin:end]
-            block = [rows[order[number]] for number in range(some[0], some[-1] + 1)]
-            values = self._batch(block, some - some[0], positions[begin:end])
-            yield np.array(order)[some], values
+            batch = sentences[begin:end]
+            block = [rows[order[number]] for number in range(batch[0], batch[-1] + 1)]
+            values = self._batch(block, batch - batch[0], positions[begin:end])
+            yield np.array(order)[batch], values
             begin = end
 
     def _batch(self, rows: list[list[int]], which: Any, where: Any) -> Any:
-        """Return the score of the token at `where` of the sentence `which`, [tokens]."""
+        """Return the scores of tokens [tokens], each masked in its own copy of the sentence.
+
+        Args:
+            rows: ids of the sentences.
+            which: [tokens], index in `rows` of the sentence of each token.
+            where: [tokens], position of each token in its sentence.
+        """
         import torch
 
         special, device = self.masked.special, self.masked.loaded.device
-        ended = [[special.start, *row, special.end] for row in rows]
-        whole = pad_rows(ended, special.pad).to(device)
-        block = whole[torch.from_numpy(which).to(device)]
+        sentences = [[special.start, *row, special.end] for row in rows]
+        padded = pad_rows(sentences, special.pad).to(device)
+        block = padded[torch.from_numpy(which).to(device)]
         masked = torch.zeros_like(block, dtype=torch.bool)
         masked[torch.arange(len(block)), torch.from_numpy(where).to(device) + 1] = True
         tokens = block[masked]
@@ -297,31 +330,31 @@ class MaskedModelScorer:
         with torch.inference_mode():
             for model in self.masked.loaded.models:
                 scores = self.masked.scores(model, block, masked).float()
-                found = scores.gather(1, tokens[:, None])[:, 0]
-                each.append(found if self.scoring.logits else found - scores.logsumexp(1))
+                logits = scores.gather(1, tokens[:, None])[:, 0]
+                each.append(logits if self.scoring.logits else logits - scores.logsumexp(1))
             if self.scoring.logits:
                 return torch.stack(each).mean(0).double().cpu().numpy()
             return self.masked.loaded.average(each).double().cpu().numpy()
 
 
 def load_language_model_scorer(scoring: ScoringConfig, worker: int) -> Scorer:
-    """Return a scorer of sentences."""
+    """Load the left-to-right or masked language models of a config."""
     if scoring.kind == LANGUAGE_MODEL:
         return LanguageModelScorer(scoring, worker)
     return MaskedModelScorer(scoring, worker)
 
 
 def symbol_counts(dictionary: Any, path: Path | None) -> Any:
-    """Return how often each symbol was seen, [symbols]: by a file, or else by the dictionary."""
+    """Return the count of each symbol [symbols], from a file or else from the dictionary."""
     counts = np.zeros(len(dictionary))
     if path is None:
         counts[:] = dictionary.count
         counts[: dictionary.nspecial] = 0
         if len(set(counts[dictionary.nspecial :].tolist())) < 2:
             raise DataError(
-                "All counts in the dictionary of the language model are equal, so SLOR has no "
-                "frequencies. Set `unigrams` to a file of tokens and counts, such as a dict.txt "
-                "that fairseq-preprocess counted in the text."
+                "SLOR needs token counts, but all counts in the language model's dictionary are "
+                "equal. Set `unigrams` to a file of tokens and counts, such as the dict.txt that "
+                "fairseq-preprocess writes."
             )
         return counts
     for token, count in read_entries(path):
@@ -329,20 +362,23 @@ def symbol_counts(dictionary: Any, path: Path | None) -> Any:
             counts[dictionary.index(token)] = count
     if not counts.any():
         raise DataError(
-            f"{path} has no token that the language model knows. Is it of its subwords?"
+            f"{path} has no token that is in the language model's dictionary. Expected counts of "
+            "the same subwords."
         )
     return counts
 
 
 def _rows(
-    pairs: Sequence[TokenPair], dictionary: Any, most: int
+    pairs: Sequence[TokenPair], dictionary: Any, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return the translations as numbers, how many are unknown, and how many are cut."""
+    """Return the truncated ids of the translations, as `_truncate` does."""
     rows = [token_ids(dictionary, target) for _, target in pairs]
-    return _cut(rows, dictionary.unk(), most)
+    return _truncate(rows, dictionary.unk(), max_length)
 
 
-def _cut(rows: list[list[int]], unknown: int, most: int) -> tuple[list[list[int]], int, int]:
-    """Return the beginnings of the rows, how many ids are unknown, and how many rows are cut."""
+def _truncate(
+    rows: list[list[int]], unknown: int, max_length: int
+) -> tuple[list[list[int]], int, int]:
+    """Return truncated rows, the number of unknown ids, and the number of truncated rows."""
     count = sum(row.count(unknown) for row in rows)
-    return [row[:most] for row in rows], count, sum(len(row) > most for row in rows)
+    return [row[:max_length] for row in rows], count, sum(len(row) > max_length for row in rows)

@@ -1,4 +1,4 @@
-"""Models loaded from checkpoints, one or an ensemble, and the devices that they run on."""
+"""Loading of models and ensembles from checkpoints, devices, and batches of ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gpu_count() -> int:
 
 
 def torch_device(kind: str, worker: int) -> Any:
-    """Return the CPU or the GPU of the process with this index, from 0."""
+    """Return the CPU, or the GPU for the process with the index `worker`, counted from 0."""
     import torch
 
     if kind == "cuda":
@@ -30,13 +30,13 @@ def torch_device(kind: str, worker: int) -> Any:
 
 
 def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, Any]:
-    """Return the models, the training configuration of the first, and their task.
+    """Return the models, the training configuration of the first model, and its task.
 
     The task and the architectures must be registered: call `fairseq_ssl.register` first.
 
     Args:
-        paths: checkpoints
-        options: task options that replace those of the training; `data` is the data folder
+        paths: checkpoints.
+        options: task options that override those of the training, such as the folder `data`.
     """
     from fairseq import checkpoint_utils
 
@@ -52,29 +52,29 @@ def load_models(paths: Sequence[Path], **options: Any) -> tuple[list[Any], Any, 
         raise
     except FileNotFoundError as error:
         raise DataError(f"{data} is not the data of {shown}: {error}") from error
-    except Exception as error:  # fairseq and torch raise many types for a damaged file
+    except Exception as error:  # fairseq and torch raise many exception types for a damaged file
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DataError(
-            f"{shown} cannot be loaded with {data}. Expected the dictionaries of its training. "
-            f"{lines[-1].strip()}"
+            f"{shown} cannot be loaded with {data}. Expected the dictionaries of the training "
+            f"data. {lines[-1].strip()}"
         ) from error
     return list(models), cfg, task
 
 
 TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
-"""Kinds of models by the task of their training. Models of other tasks translate."""
+"""Kind of a model by its training task. Other tasks train translation models."""
 
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """An ensemble, and the task with its dictionaries."""
+    """The models of an ensemble, with the task that has their dictionaries."""
 
     models: list[Any]
     task: Any
     device: Any
 
     def average(self, each: Sequence[Any]) -> Any:
-        """Return the log of the models' mean probability of each log-probability."""
+        """Average probabilities over the models. Inputs and result are log-probabilities."""
         import torch
 
         if len(each) == 1:
@@ -82,13 +82,22 @@ class LoadedModels:
         return torch.logsumexp(torch.stack(list(each)), 0) - math.log(len(each))
 
     def longest(self, side: int = 0) -> int:
-        """Return the maximum number of tokens of all models; side 1 is that of the decoder."""
-        found = [model.max_positions() for model in self.models]
-        return min(one[side] if isinstance(one, (tuple, list)) else int(one) for one in found)
+        """Return the maximum number of tokens that all models can read.
+
+        Args:
+            side: 0 for the encoder, 1 for the decoder.
+        """
+        limits = [model.max_positions() for model in self.models]
+        return min(
+            limit[side] if isinstance(limit, (tuple, list)) else int(limit) for limit in limits
+        )
 
 
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
-    """Return the task options that replace those of the checkpoints. Reject other kinds."""
+    """Return the task options that override those of the checkpoints.
+
+    Raise UsageError if a model is not of the configured kind.
+    """
     from fairseq_ssl.checkpoints.files import (
         read_checkpoint,
         require_folder,
@@ -102,7 +111,8 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
         kind = TASKS.get(str(name), TRANSLATION)
         if kind != scoring.kind:
             raise UsageError(
-                f"{path} was trained in the task {name}, so it is a {kind}, not a {scoring.kind}."
+                f"{path} was trained with the task {name}. Expected the kind of model "
+                f"{scoring.kind}, but this is the kind {kind}."
             )
     if scoring.kind == TRANSLATION:
         data = training_data(states[0], scoring.data_dir, *scoring.languages)
@@ -122,24 +132,24 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
 
 
 def writes_right_to_left(scoring: ScoringConfig) -> bool:
-    """Return True if the models write the last token first."""
+    """Return True if the models generate the last token first."""
     from fairseq_ssl.checkpoints.files import read_checkpoint, task_options
 
     if scoring.right_to_left is not None:
         return scoring.right_to_left
-    said = {
+    directions = {
         bool(task_options(read_checkpoint(path)).get("right_to_left")) for path in scoring.models
     }
-    if len(said) > 1:
+    if len(directions) > 1:
         raise UsageError(
-            "Some of the models write from right to left and some do not. Score with each kind by "
-            "itself."
+            "Some of the models decode from right to left and some from left to right. Score with "
+            "each kind separately."
         )
-    return said.pop()
+    return directions.pop()
 
 
 def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
-    """Load the models."""
+    """Load the fairseq models of a config in evaluation mode."""
     import torch
 
     logging.getLogger("fairseq").setLevel(logging.WARNING)
@@ -152,41 +162,45 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 
 
 def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
-    """Return the ids of the symbols."""
+    """Return the dictionary ids of tokens."""
     return [dictionary.index(token) for token in tokens]
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
-    """Return rows of ids as a tensor [rows, time], padded on the right or the left."""
+    """Return sequences of ids as a tensor [rows, time], padded on the right or the left."""
     import numpy as np
     import torch
 
     lengths = np.array([len(row) for row in rows])
-    places = np.arange(lengths.max())
-    there = places >= lengths.max() - lengths[:, None] if left else places < lengths[:, None]
-    block = np.full(there.shape, pad, np.int64)
-    block[there] = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    positions = np.arange(lengths.max())
+    if left:
+        is_token = positions >= lengths.max() - lengths[:, None]
+    else:
+        is_token = positions < lengths[:, None]
+    block = np.full(is_token.shape, pad, np.int64)
+    block[is_token] = np.concatenate([np.asarray(row, np.int64) for row in rows])
     return torch.from_numpy(block)
 
 
 def padded_batches(
-    sizes: Sequence[int], most: int, order: Iterable[int] | None = None
+    sizes: Sequence[int], max_tokens: int, order: Iterable[int] | None = None
 ) -> list[list[int]]:
-    """Return the places of sentences in batches of at most so many tokens, padding included.
+    """Group sentences into batches. Return the indices of the sentences of each batch.
 
     Args:
-        sizes: the tokens of each sentence
-        most: the tokens of a batch; a sentence of more is a batch of its own
-        order: the places, one after another (default: longest first)
+        sizes: number of tokens of each sentence.
+        max_tokens: maximum number of tokens of a batch, including padding. A longer sentence is a
+            batch of its own.
+        order: indices of the sentences in the order of the batches (default: longest first).
     """
     if order is None:
-        order = sorted(range(len(sizes)), key=lambda place: -sizes[place])
+        order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
     batches: list[list[int]] = []
-    longest = 0
-    for place in order:
-        longest = max(longest, sizes[place])
-        if not batches or longest * (len(batches[-1]) + 1) > most:
+    max_length = 0
+    for index in order:
+        max_length = max(max_length, sizes[index])
+        if not batches or max_length * (len(batches[-1]) + 1) > max_tokens:
             batches.append([])
-            longest = sizes[place]
-        batches[-1].append(place)
+            max_length = sizes[index]
+        batches[-1].append(index)
     return batches

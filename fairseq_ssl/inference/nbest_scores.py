@@ -38,14 +38,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class NBestScoresSummary:
-    """Counts of a scored list."""
+    """Score names and counts of a scored n-best list."""
 
     signature: Signature
     names: tuple[str, ...]
-    """The scores."""
+    """Names of the scores that were added."""
     candidates: int
     cut: int
-    """Candidates that are longer than the model's maximum, and are truncated."""
+    """Number of candidates that were truncated to the model's maximum length."""
     seconds: float
 
 
@@ -62,24 +62,26 @@ def score_nbest_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NBestScoresSummary | None:
-    """Add a model's scores to an n-best list. Return None if an earlier run has written it.
+    """Add a model's scores to an n-best list. Return None if an earlier run has completed it.
 
     An interrupted run resumes. Call `fairseq_ssl.register` first.
 
     Args:
-        nbest: an n-best list, ``.gz`` by suffix; None: stdin
-        output: the list with the scores, a file (``.gz`` by suffix) or a binary stream
-        config: the models and how they score
-        source: for translation, the source sentences, numbered from 0 in the list
-        source_subwords: subword model of the sources (default: tokens separated by spaces)
-        subwords: subword model of the candidates
-        block: size in KiB of the part of the list that is sorted by length and scored at a time
-        executor: where to work (default: this process)
-        overwrite: replace the output
-        progress: called with the number of candidates done
+        nbest: n-best list, compressed if it ends with ``.gz``. None: stdin.
+        output: file for the list with the scores, compressed if it ends with ``.gz``, or a binary
+            stream.
+        config: models and scoring options.
+        source: for translation models, the source sentences, numbered from 0 in the list.
+        source_subwords: subword model of the sources (default: tokens separated by spaces).
+        subwords: subword model of the candidates (default: tokens separated by spaces).
+        block: size in KiB of the blocks of the list that are sorted by length and scored one at a
+            time.
+        executor: executor of the scoring (default: this process).
+        overwrite: whether to replace an existing output.
+        progress: called with the number of candidates scored.
     """
     if config.kind == TRANSLATION and source is None:
-        raise UsageError("`translation` needs `source`, the sentences that were translated.")
+        raise UsageError("`translation` needs `source`, the file of source sentences.")
     path = output if isinstance(output, Path) else None
     files = {
         "list": nbest,
@@ -132,7 +134,7 @@ class _NBestJob:
             "block": self.size,
             "version": __version__,
         }
-        """Everything that determines the bytes of the output."""
+        """Parameters that determine the content of the output."""
 
     def signature(self) -> Signature:
         """Return the parameters and the counts."""
@@ -152,7 +154,7 @@ class _NBestJob:
         )
 
     def chunks(self, state: JobState) -> Iterator[tuple[Chunks, JobState]]:
-        """Score the rest of the list block by block."""
+        """Score the remaining list block by block."""
         position = 0
         if state:
             position = state["position"]
@@ -168,7 +170,7 @@ class _NBestJob:
         )
         if self.files["source"] is not None:
             with open_text(self.files["source"]):
-                pass  # the workers read it, but only this process shows notices about it
+                pass  # workers read the file, but only this process can show notices about it
         report = self.progress("rerank features", "candidates")
         begin = time.monotonic()
         for result in self.executor.imap(scorer, self._blocks(position)):
@@ -190,7 +192,7 @@ class _NBestJob:
 
 @dataclass(frozen=True)
 class ScoredBlock:
-    """The lines of a block with their scores."""
+    """The lines of a block with added scores."""
 
     output: bytes
     ends: tuple[int, ...]
@@ -202,32 +204,33 @@ class ScoredBlock:
 
 @dataclass(frozen=True)
 class NBestScorer:
-    """Scores the candidates of a block. Output lines match the input order."""
+    """Function that scores the candidates of a block. Output lines match the input order."""
 
     load: ScorerLoader
     scoring: ScoringConfig
     source: Path | None = None
-    """The source sentences, one a line."""
+    """Source sentences, one per line."""
     source_subwords: Path | None = None
+    """Subword model of the sources (None: tokens are separated by spaces)."""
     subwords: Path | None = None
-    """Subword models (None: tokens are separated by spaces)."""
+    """Subword model of the candidates (None: tokens are separated by spaces)."""
     compressed: bool = False
 
     def __call__(self, block: RowBlock) -> ScoredBlock:
-        """Score the block."""
+        """Score a block with the scorer of this process."""
         lines = block.lines(0)
-        known = [parse_candidate(line, block.place(0, place)) for place, line in enumerate(lines)]
+        candidates = [parse_candidate(line, block.place(0, i)) for i, line in enumerate(lines)]
         names = self.scoring.names
-        for place, (_, candidate) in enumerate(known):
+        for index, (_, candidate) in enumerate(candidates):
             for name in names:
                 if name in candidate.scores:
                     raise DataError(
-                        f"{block.place(0, place)} has the score {name!r} already. Choose another "
-                        "`name`."
+                        f"{block.place(0, index)} has the score {name!r} already. Choose a "
+                        "different `name`."
                     )
-        pairs = self._pairs(block, known)
+        pairs = self._pairs(block, candidates)
         scorer = _scorer(self.load, self.scoring, worker_number())
-        found = check_known_tokens(scorer.score(pairs), block.place(0, 0))
+        scored = check_known_tokens(scorer.score(pairs), block.place(0, 0))
         text = "".join(
             format_candidate(
                 number,
@@ -236,39 +239,42 @@ class NBestScorer:
                 ),
             )
             + "\n"
-            for (number, candidate), row in zip(known, found.values, strict=True)
+            for (number, candidate), row in zip(candidates, scored.values, strict=True)
         )
         output = compress_chunk(text.encode("utf-8"), self.compressed)
-        return ScoredBlock(output, block.ends, len(lines), found.tokens, found.cut, block.share)
+        return ScoredBlock(output, block.ends, len(lines), scored.tokens, scored.cut, block.share)
 
-    def _pairs(self, block: RowBlock, known: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:
-        """Return the tokens of each candidate and of its source."""
-        cut, cut_source = subword_segmenter(self.subwords), subword_segmenter(self.source_subwords)
+    def _pairs(
+        self, block: RowBlock, candidates: Sequence[tuple[int, Candidate]]
+    ) -> list[TokenPair]:
+        """Return the source tokens and the tokens of each candidate."""
+        segment = subword_segmenter(self.subwords)
+        segment_source = subword_segmenter(self.source_subwords)
         lines: tuple[str, ...] = ()
         if self.source is not None:
             lines = _lines(self.source, *file_fingerprint(self.source))
         sources: dict[int, list[str]] = {}
         pairs = []
-        for place, (number, candidate) in enumerate(known):
+        for index, (number, candidate) in enumerate(candidates):
             if self.source is not None and number not in sources:
                 if number >= len(lines):
                     raise DataError(
-                        f"{block.place(0, place)} is of sentence {number}, and {self.source} has "
-                        f"{len(lines)} lines. Expected the source sentences of the candidates, "
-                        "numbered from 0."
+                        f"{block.place(0, index)} has the sentence index {number} but "
+                        f"{self.source} has {len(lines)} lines. Expected the source sentences of "
+                        "the list, counted from 0."
                     )
-                sources[number] = cut_source(lines[number]).split()
-            pairs.append((sources.get(number, []), cut(candidate.text).split()))
+                sources[number] = segment_source(lines[number]).split()
+            pairs.append((sources.get(number, []), segment(candidate.text).split()))
         return pairs
 
 
 @lru_cache(maxsize=4)
 def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int) -> Scorer:
-    """Return the scorer of this process, which is loaded once."""
+    """Return the scorer of this process. It is loaded only once."""
     return load(scoring, worker)
 
 
 @lru_cache(maxsize=1)
 def _lines(path: Path, size: int, written: int) -> tuple[str, ...]:
-    """Return the lines of a file with this size and time of modification."""
+    """Return the lines of a file. Its size and modification time are part of the cache key."""
     return tuple(read_lines(path))

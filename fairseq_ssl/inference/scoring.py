@@ -1,4 +1,4 @@
-"""Scores of sentences: options of the models, length normalization, loading of scorers."""
+"""Sentence scoring: options, length normalization, and the interface of scorers."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
 MAX_PENALTY = 20
-"""A length to a higher power is outside the range of floats."""
+"""Maximum exponent of a length. Higher powers exceed the range of floats."""
 
 TokenLists = list[str]
 TokenPair = tuple[TokenLists, TokenLists]
-"""A source and its translation, in tokens of the model. Language models read the translation."""
+"""Tokens of a source and of its translation. Language models score only the translation."""
 
 
 @dataclass(frozen=True)
 class ScoringConfig:
-    """Models, and how they score.
+    """Models and scoring options.
 
     >>> ScoringConfig("masked-model", (Path("roberta"),), "mlm").names
     ('mlm', 'mlm-penlp')
@@ -65,27 +65,27 @@ class ScoringConfig:
     kind: str
     """``translation``, ``language-model`` or ``masked-model``."""
     models: tuple[Path, ...]
-    """Checkpoints, several for an ensemble."""
+    """One or more checkpoints. Masked models can also be folders of transformers."""
     name: str = ""
     """Name of the score (default: see `with_name`)."""
     data_dir: Path | None = None
-    """Folder of the dictionaries."""
+    """Folder with the dictionaries of the checkpoints."""
     languages: tuple[str | None, str | None] = (None, None)
-    """Source and target language (default: those of the checkpoint or of the folder)."""
+    """Source and target language (default: from the checkpoint or the data folder)."""
     reverse: bool = False
-    """The model translates translations into sources."""
+    """Score the source given the translation, with a model of the opposite direction."""
     right_to_left: bool | None = None
-    """The model writes the last token first (None: as the checkpoint says)."""
+    """The model generates the last token first (None: read from the checkpoint)."""
     lenpen: float = 1.0
-    """For translation: log P is divided by length ** lenpen."""
+    """For translation models: log P is divided by length ** lenpen."""
     alpha: float = PENALTY
     """For masked models: alpha of PenLP."""
     logits: bool = False
     """For masked models: sum the logits instead of log-probabilities."""
     unigrams: Path | None = None
-    """For language models: a file of tokens and counts (None: those of the dictionary)."""
+    """For language models: file of tokens and counts (None: counts of the dictionary)."""
     max_tokens: int = 4000
-    """Tokens of a batch, padding included."""
+    """Maximum number of tokens of a batch, including padding."""
     fp16: bool = False
     device: str = "cpu"
     threads: int = 1
@@ -98,7 +98,7 @@ class ScoringConfig:
             if getattr(self, name) < 1:
                 raise UsageError(f"`{name}` is {getattr(self, name)}. Expected 1 or more.")
         if self.name and (self.name.split() != [self.name] or "=" in self.name):
-            raise UsageError(f"`name` is {self.name!r}. Expected a word without =.")
+            raise UsageError(f"`name` is {self.name!r}. Expected one word without = and spaces.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,31 +109,34 @@ class ScoringConfig:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of pairs."""
+    """Scores and counts of sentence pairs."""
 
     values: list[tuple[float, ...]]
-    """The scores of each pair, in the order of `ScoringConfig.names`."""
+    """Scores of each pair, in the order of `ScoringConfig.names`."""
     tokens: int
-    """Tokens of all sentences."""
+    """Number of tokens in all sentences."""
     unknown: int
-    """Tokens that are not in the dictionary."""
+    """Number of out-of-vocabulary tokens."""
     cut: int
-    """Pairs that are longer than the model's maximum, and are truncated."""
+    """Number of pairs that were truncated to the model's maximum length."""
 
 
 class Scorer(Protocol):
-    """Scores sentences."""
+    """Interface of sentence scorers."""
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
         """Return the scores of each pair."""
 
 
 ScorerLoader = Callable[[ScoringConfig, int], Scorer]
-"""Loads a scorer in the process with this index, from 0, which selects its GPU."""
+"""Loads a scorer, given the config and the index of the process, which selects the GPU."""
 
 
 def scorer_loader(config: ScoringConfig) -> ScorerLoader:
-    """Return the function that loads a scorer. Reject models of another kind."""
+    """Return the function that loads a scorer.
+
+    Raise UsageError if a model is not of the configured kind.
+    """
     from fairseq_ssl.inference import language_models, loading, translation_scorer
 
     is_folder = any(path.is_dir() for path in config.models)  # a model of transformers
@@ -146,7 +149,7 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
 
 
 def with_name(config: ScoringConfig) -> ScoringConfig:
-    """Return the config with a name: lm, mlm, s2t or t2s, with -r2l for right-to-left models."""
+    """Return the config with a default name: lm, mlm, s2t or t2s, and -r2l for right-to-left."""
     if config.name:
         return config
     if config.kind != TRANSLATION:
@@ -158,11 +161,11 @@ def with_name(config: ScoringConfig) -> ScoringConfig:
 
 
 def check_known_tokens(scored: Scored, where: str) -> Scored:
-    """Reject text of which more than half of the tokens are unknown."""
+    """Raise DataError if more than half of the tokens are unknown. Return `scored`."""
     if scored.unknown > scored.tokens / 2:
         raise DataError(
-            f"{scored.unknown} of the {scored.tokens} tokens from {where} on are not in the "
-            "model's dictionary. Segment the text as in its training: set `subwords` and "
-            "`source_subwords`, or other languages."
+            f"{scored.unknown} of the {scored.tokens} tokens in the block that starts at {where} "
+            "are not in the model's dictionary. The text must be segmented like the training "
+            "data: set `subwords` and `source_subwords`, or check the languages."
         )
     return scored

@@ -15,7 +15,7 @@ from fairseq_ssl.io.executors import worker_number
 from fairseq_ssl.io.text_files import compress_chunk
 
 MAX_LENGTH_PENALTY = 20
-"""A length to a higher power is outside the range of floats."""
+"""Maximum exponent of a length. Higher powers exceed the range of floats."""
 MAX_SOURCE_TOKENS = 10_000
 
 
@@ -26,41 +26,42 @@ class DecodingConfig:
     >>> DecodingConfig((Path("model.pt"),), beam=2, nbest=3)
     Traceback (most recent call last):
         ...
-    fairseq_ssl.errors.UsageError: `nbest` is 3, more than `beam`, which is 2.
+    fairseq_ssl.errors.UsageError: `nbest` is 3, more than `beam` (2). Increase `beam`.
     """
 
     model: tuple[Path, ...]
-    """Checkpoints, several for an ensemble; or the folder of a CTranslate2 model."""
+    """One or more checkpoints, or the folder of a CTranslate2 model."""
     data_dir: Path | None = None
-    """Folder of the model's dictionaries. The folder of a CTranslate2 model has its own."""
+    """Folder with the dictionaries of the checkpoint. Not needed for a CTranslate2 model."""
     source_lang: str | None = None
-    """Default: that of the checkpoint, or of the data in the folder."""
+    """Source and target language (default: from the checkpoint or the data folder)."""
     target_lang: str | None = None
     beam: int = 6
     lenpen: float = 1.0
     nbest: int = 1
-    """Hypotheses of each line."""
+    """Number of hypotheses for each line."""
     sampling: bool = False
     sampling_topk: int = 0
-    """Sample from the K most probable tokens (0: from all)."""
+    """Sample from the K most probable tokens (0: from all tokens)."""
     temperature: float = 1.0
     max_source_tokens: int = 250
     """Lines with more tokens are not translated."""
     max_len_b: int = 250
-    """Maximum tokens of a hypothesis."""
+    """Maximum number of tokens of a hypothesis."""
     seed: int = 1
-    """Seed of sampling and of the noisy beam search."""
+    """Seed of sampling and of noisy beam search."""
     max_tokens: int = 2000
-    """Source tokens of a batch, padding included."""
+    """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = 0.0
-    """Noise strength of the noisy beam search."""
+    """Noise strength of noisy beam search (0: standard beam search)."""
     noisy_beam_granularity: str = "candidate"
     fluency_boost_lm: Path | None = None
-    """Keep only hypotheses that this language model finds less fluent than the source."""
+    """Language model checkpoint. Only hypotheses less fluent than the source are kept."""
     fluency_boost_data: Path | None = None
+    """Data folder of the language model."""
     fluency_boost_ratio: float = 1.05
     fairseq_options: tuple[str, ...] = ()
-    """Other command-line options of fairseq-generate."""
+    """Additional command-line options of fairseq-generate."""
     compute_type: str = "float32"
     device: str = "cpu"
     threads: int = 1
@@ -78,40 +79,44 @@ class DecodingConfig:
         if self.sampling_topk and not self.sampling:
             raise UsageError("`sampling_topk` needs `sampling`.")
         if self.nbest > self.beam and not self.sampling:
-            raise UsageError(f"`nbest` is {self.nbest}, more than `beam`, which is {self.beam}.")
+            raise UsageError(
+                f"`nbest` is {self.nbest}, more than `beam` ({self.beam}). Increase `beam`."
+            )
 
 
 def check_positive(name: str, value: int) -> None:
-    """Reject a parameter below 1."""
+    """Raise UsageError for a value below 1."""
     if value < 1:
         raise UsageError(f"`{name}` is {value}. Expected 1 or more.")
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
-    """Reject a parameter outside its range, and NaN."""
+    """Raise UsageError for NaN and for a value outside the range."""
     if not low <= value <= high:
         raise UsageError(f"`{name}` is {value}. Expected {low} to {high}.")
 
 
 Hypotheses = list[str] | None
-"""The hypotheses of a sentence, best first, none if the search keeps none; None: it failed."""
+"""Hypotheses of a sentence, best first. Empty if the search drops all; None if it failed."""
 
 
 class Decoder(Protocol):
-    """Translates sentences with the model of one process."""
+    """Interface of decoders."""
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Return the hypotheses of each sentence of tokens.
+        """Return the hypotheses of each sentence.
 
-        Random numbers depend on the ids, or on the seed set by `set_seed`.
+        Args:
+            sentences: tokens of each sentence.
+            ids: number of each sentence, which seeds noisy beam search.
         """
 
     def set_seed(self, seed: int) -> None:
-        """Seed the random numbers of the next sentences."""
+        """Seed sampling for the next sentences."""
 
 
 DecoderLoader = Callable[[DecodingConfig, int], Decoder]
-"""Loads a decoder in the process with this index, from 0, which selects its GPU."""
+"""Loads a decoder, given the config and the index of the process, which selects the GPU."""
 
 
 OUTPUT, SOURCE_OUTPUT = "output", "source_output"
@@ -129,12 +134,12 @@ TRANSLATION_COUNTS = (
 
 @dataclass(frozen=True)
 class TranslatedBlock:
-    """The outputs of a block."""
+    """The outputs and counts of a block of lines."""
 
     outputs: tuple[bytes, ...]
     end: int
     counts: Counter[str]
-    """By the names in `TRANSLATION_COUNTS`; `read` and `written` are tokens."""
+    """Numbers of lines by the names in `TRANSLATION_COUNTS`; `read` and `written` are tokens."""
 
 
 @dataclass(frozen=True)
@@ -143,19 +148,19 @@ class SourceLine:
 
     data: bytes
     start: int
-    """Its first byte in the text."""
+    """Offset of the first byte in the text."""
     tokens: list[str]
     problem: str = ""
-    """The reason why the line is not translated, a name in `TRANSLATION_COUNTS`."""
+    """Reason for not translating the line, a name in `TRANSLATION_COUNTS`."""
 
 
 @dataclass(frozen=True)
 class BlockTranslator:
-    """Translates the lines of a block.
+    """Function that translates the lines of a block.
 
     Output lines match the input order, whatever the batching. A line that cannot be translated has
-    an empty translation. A line of which the search keeps no hypothesis is left out of all outputs.
-    Random numbers depend only on the seed and the position of the line or block in the text.
+    an empty translation. A line is omitted from all outputs if the search keeps no hypothesis for
+    it. Random numbers depend only on the seed and the position of the line or block in the text.
     """
 
     load: DecoderLoader
@@ -164,16 +169,16 @@ class BlockTranslator:
     compressed: tuple[bool, ...] = (False,)
 
     def __call__(self, block: ByteBlock) -> TranslatedBlock:
-        """Translate the block with the decoder of this process."""
+        """Translate a block with the decoder of this process."""
         return self.translate(block, _decoder(self.load, self.config, worker_number()))
 
     def translate(self, block: ByteBlock, decoder: Decoder) -> TranslatedBlock:
-        """Translate the block."""
+        """Translate a block with `decoder`."""
         lines = self._lines(block)
-        good = [line for line in lines if not line.problem]
+        valid = [line for line in lines if not line.problem]
         decoder.set_seed(self.config.seed * 1_000_003 + block.number)
-        decoded = decoder.decode([line.tokens for line in good], [line.start for line in good])
-        translations = {line.start: one for line, one in zip(good, decoded, strict=True)}
+        decoded = decoder.decode([line.tokens for line in valid], [line.start for line in valid])
+        translations = {line.start: one for line, one in zip(valid, decoded, strict=True)}
         counts = Counter(line.problem or "translated" for line in lines)
         columns: dict[str, list[bytes]] = {OUTPUT: [], SOURCE_OUTPUT: []}
         for line in lines:
@@ -210,5 +215,5 @@ class BlockTranslator:
 
 @lru_cache(maxsize=1)
 def _decoder(load: DecoderLoader, config: DecodingConfig, worker: int) -> Decoder:
-    """Return the decoder of this process, which is loaded once."""
+    """Return the decoder of this process. It is loaded only once."""
     return load(config, worker)

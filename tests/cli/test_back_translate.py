@@ -53,7 +53,8 @@ def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
 
 CTRANSLATE2 = ("--engine", "ctranslate2")
 EITHER = (
-    "Expected a checkpoint, or the folder of a CTranslate2 model, as fairseq-ssl export writes it."
+    "Expected a checkpoint or the folder of a CTranslate2 model, such as the output of "
+    "fairseq-ssl export."
 )
 
 
@@ -224,7 +225,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         (("--lenpen", "1e30"), 2, "--lenpen is 1e+30. Expected -20 to 20"),
         (("--noisy-beam-beta", "-1"), 2, "--noisy-beam-beta is -1.0. Expected 0 to 1000"),
         (("--compute-type", "int8"), 2, "float32 or float16"),
-        (("--fairseq-options=--no-such-flag 1",), 2, "does not understand its options"),
+        (("--fairseq-options=--no-such-flag 1",), 2, "rejects the options --no-such-flag 1."),
         (("--model", "nothing.pt"), 1, "nothing.pt does not exist. Expected a checkpoint."),
         (("--model", "folder"), 1, "folder is a folder. Expected a file."),
         (("--model", "ct2"), 1, "A CTranslate2 model needs the engine ctranslate2"),

@@ -88,7 +88,7 @@ def test_back_translate_writes_in_the_order_of_reading(
     refused = run(
         *words, *search, *one, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2
     )
-    assert "writes from right to left" in refused.stderr
+    assert "decodes from right to left" in refused.stderr
 
 
 def loaded(data: Path, *flags: str) -> Any:

@@ -1,4 +1,4 @@
-"""The public names of the package: documented, doctested, and equal to the command."""
+"""Public names of fairseq_ssl.inference: docstrings, doctests, and agreement with the CLI."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LINES = ["a b c", "", "d e f g", "a"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fairseq_ssl.register()
-    made = tmp_path_factory.mktemp("api")
-    data = random_models.data_folder(made / "data")
-    random_models.translation(made / "t.pt", data, 1)
-    (made / "mono").write_text("".join(f"{line}\n" for line in LINES))
-    return made
+    path = tmp_path_factory.mktemp("api")
+    data = random_models.data_folder(path / "data")
+    random_models.translation(path / "t.pt", data, 1)
+    (path / "mono").write_text("".join(f"{line}\n" for line in LINES))
+    return path
 
 
 @pytest.mark.parametrize("module", ["", ".translation", ".scoring", ".back_translation"])
@@ -40,12 +40,12 @@ def test_public_names_have_docstrings() -> None:
 
 
 @pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
-def test_a_list_is_translated_as_a_file(folder: Path, engine: str, tmp_path: Path) -> None:
+def test_list_and_file_get_the_same_translations(folder: Path, engine: str, tmp_path: Path) -> None:
     model, data = folder / "t.pt", folder / "data"
     words = ["back-translate", str(folder / "mono"), "--model", str(model), "--data-dir", str(data)]
-    words += ["--engine", engine, "--jobs", "1", "--beam", "3", "-o", str(tmp_path / "made")]
+    words += ["--engine", engine, "--jobs", "1", "--beam", "3", "-o", str(tmp_path / "cli")]
     assert main(words) == 0
-    expected = (tmp_path / "made").read_text().splitlines()
+    expected = (tmp_path / "cli").read_text().splitlines()
     assert back_translate(LINES, model, 3, engine, data_dir=data) == expected
     config = DecodingConfig((model,), data, beam=3)
     loaded = load_model(config, engine=engine)
@@ -57,14 +57,14 @@ def test_a_list_is_translated_as_a_file(folder: Path, engine: str, tmp_path: Pat
     assert (tmp_path / "again").read_text().splitlines() == expected
 
 
-def test_loading_a_folder_takes_its_engine(folder: Path) -> None:
+def test_default_engine_of_a_folder_is_ctranslate2(folder: Path) -> None:
     config = DecodingConfig((folder / "t.pt",), folder / "data")
     model = load_model(config, engine="ctranslate2")
-    (made,) = model.config.model
-    assert made.is_dir()
-    assert load_model(made).translate(LINES) == model.translate(LINES)
+    (converted,) = model.config.model
+    assert converted.is_dir()
+    assert load_model(converted).translate(LINES) == model.translate(LINES)
 
 
-def test_an_unknown_engine_is_rejected(folder: Path) -> None:
+def test_unknown_engine_is_rejected(folder: Path) -> None:
     with pytest.raises(UsageError, match="Expected fairseq or ctranslate2"):
         load_model(folder / "t.pt", engine="marian")

@@ -1,4 +1,4 @@
-"""Masked models in folders, beside the same asked for one token of one sentence at a time."""
+"""Masked language models of transformers, compared with one forward pass per token."""
 
 from __future__ import annotations
 
@@ -22,50 +22,52 @@ KINDS = (pretrained.bert, pretrained.roberta)
 Make = Callable[..., Path]
 
 
-def slow(folders: list[Path], text: str) -> tuple[list[float], torch.Tensor]:
-    """Return log P of each token where it is masked, and the mean of the first model's states."""
+def reference(folders: list[Path], text: str) -> tuple[list[float], torch.Tensor]:
+    """Return log P of each token when it is masked, and the first model's mean hidden state."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders[0])
-    loaded = transformers.AutoModelForMaskedLM
-    models = [loaded.from_pretrained(folder).eval() for folder in folders]
+    model_class = transformers.AutoModelForMaskedLM
+    models = [model_class.from_pretrained(folder).eval() for folder in folders]
     ids = tokenizer(text)["input_ids"]
-    found = []
+    scores = []
     with torch.no_grad():
-        for place in range(1, len(ids) - 1):
+        for index in range(1, len(ids) - 1):
             masked = list(ids)
-            masked[place] = tokenizer.mask_token_id
-            each = [model(torch.tensor([masked])).logits[0, place].softmax(-1) for model in models]
-            found.append(float(torch.stack(each).mean(0)[ids[place]].log()))
+            masked[index] = tokenizer.mask_token_id
+            each = [model(torch.tensor([masked])).logits[0, index].softmax(-1) for model in models]
+            scores.append(float(torch.stack(each).mean(0)[ids[index]].log()))
         states = models[0].base_model(torch.tensor([ids])).last_hidden_state[0, 1:-1]
-    return found, states.mean(0) if len(states) else torch.zeros(states.size(-1))
+    return scores, states.mean(0) if len(states) else torch.zeros(states.size(-1))
 
 
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("count", [1, 2])
-def test_scores_are_those_of_one_token_at_a_time(make: Make, count: int, tmp_path: Path) -> None:
+def test_scores_are_equal_to_one_forward_pass_per_token(
+    make: Make, count: int, tmp_path: Path
+) -> None:
     folders = [make(tmp_path / f"m{seed}", seed) for seed in range(1, count + 1)]
-    wanted = [slow(folders, text)[0] for text in TEXTS]
-    for most in BATCHES:
-        scoring = ScoringConfig(MASKED_MODEL, tuple(folders), "mlm", max_tokens=most)
+    expected = [reference(folders, text)[0] for text in TEXTS]
+    for max_tokens in BATCHES:
+        scoring = ScoringConfig(MASKED_MODEL, tuple(folders), "mlm", max_tokens=max_tokens)
         scored = scorer_loader(scoring)(scoring, 0).score(PAIRS)
-        for (mean, penalised), values in zip(scored.values, wanted, strict=True):
+        for (mean, penalised), values in zip(scored.values, expected, strict=True):
             size = len(values)
             assert mean == pytest.approx(sum(values) / size if size else 0.0, abs=1e-4)
             penalty = ((5 + size) / 6) ** 0.8
             assert penalised == pytest.approx(sum(values) / penalty, abs=1e-4)
-        assert scored.tokens == sum(map(len, wanted))
+        assert scored.tokens == sum(map(len, expected))
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_states_are_those_of_each_sentence_alone(make: Make, tmp_path: Path) -> None:
+def test_states_do_not_depend_on_the_batch(make: Make, tmp_path: Path) -> None:
     folder = make(tmp_path / "m")
     scoring = ScoringConfig(MASKED_MODEL, (folder,), "", max_tokens=20)
-    found = MaskedStates(scoring, 0).means([words for _, words in PAIRS])
-    for row, text in zip(found, TEXTS, strict=True):
-        assert row.tolist() == pytest.approx(slow([folder], text)[1].tolist(), abs=1e-4)
+    means = MaskedStates(scoring, 0).means([words for _, words in PAIRS])
+    for row, text in zip(means, TEXTS, strict=True):
+        assert row.tolist() == pytest.approx(reference([folder], text)[1].tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_a_long_text_is_scored_by_its_beginning(make: Make, tmp_path: Path) -> None:
+def test_long_text_is_truncated(make: Make, tmp_path: Path) -> None:
     folder = make(tmp_path / "m")
     scoring = ScoringConfig(MASKED_MODEL, (folder,), "mlm")
     long: list[TokenPair] = [([], ["a"] * 60)]
@@ -73,15 +75,15 @@ def test_a_long_text_is_scored_by_its_beginning(make: Make, tmp_path: Path) -> N
     assert (scored.cut, scored.tokens < 60) == (1, True)
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_incompatible_or_damaged_models_are_rejected(tmp_path: Path) -> None:
     folder = pretrained.bert(tmp_path / "bert")
     other = pretrained.roberta(tmp_path / "roberta")
-    with pytest.raises(DataError, match="other symbols"):
+    with pytest.raises(DataError, match="have different vocabularies"):
         language_models.load_language_model_scorer(
             ScoringConfig(MASKED_MODEL, (folder, other), ""), 0
         )
     (tmp_path / "m.pt").touch()
-    with pytest.raises(UsageError, match="some checkpoints"):
+    with pytest.raises(UsageError, match="some are checkpoints"):
         language_models.load_language_model_scorer(
             ScoringConfig(MASKED_MODEL, (folder, tmp_path / "m.pt"), ""), 0
         )

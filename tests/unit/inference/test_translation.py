@@ -1,4 +1,4 @@
-"""A block of lines, translated by a decoder that is simple to predict."""
+"""Translation of blocks of lines with a fake decoder."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from fairseq_ssl.inference.translation import (
 from fairseq_ssl.io.blocks import ByteBlock
 
 
-class Backwards:
-    """Writes each sentence backwards with its id; other numbers of times for some words."""
+class ReversingDecoder:
+    """Fake decoder that reverses each sentence and appends its id.
+
+    The first word selects special cases: no hypothesis, two hypotheses or a failure.
+    """
 
     def __init__(self) -> None:
         self.seeds: list[int] = []
@@ -37,7 +40,7 @@ class Backwards:
         return special.get(sentence[0], [line])
 
 
-DECODER = Backwards()
+DECODER = ReversingDecoder()
 
 
 def load(config: DecodingConfig, worker: int) -> Decoder:
@@ -45,10 +48,10 @@ def load(config: DecodingConfig, worker: int) -> Decoder:
 
 
 CONFIG = DecodingConfig((), seed=3, max_source_tokens=4)
-WORK = BlockTranslator(load, CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
+TRANSLATOR = BlockTranslator(load, CONFIG, (OUTPUT, SOURCE_OUTPUT), (False, False))
 
 
-def test_every_line_keeps_its_place() -> None:
+def test_outputs_match_the_input_order() -> None:
     lines = [
         b"a b",
         b"",
@@ -60,39 +63,39 @@ def test_every_line_keeps_its_place() -> None:
         b" \t",
     ]
     block = ByteBlock(7, 1000, b"\n".join(lines) + b"\n")
-    done = WORK(block)
-    made, beside = (piece.decode("utf-8", "surrogateescape") for piece in done.outputs)
-    assert made == "b a 1000\n\n\n\n\nc two 1036\nagain c two 1036\n4 3 2 1 1042\n\n"
-    assert [line.encode("utf-8", "surrogateescape") for line in beside.split("\n")] == [
+    result = TRANSLATOR(block)
+    output, source = (chunk.decode("utf-8", "surrogateescape") for chunk in result.outputs)
+    assert output == "b a 1000\n\n\n\n\nc two 1036\nagain c two 1036\n4 3 2 1 1042\n\n"
+    assert [line.encode("utf-8", "surrogateescape") for line in source.split("\n")] == [
         *lines[:6],
         *(lines[5], lines[6], lines[7], b""),
     ]
-    assert done.end == block.end
-    assert done.counts == {
+    assert result.end == block.end
+    assert result.counts == {
         **{"lines": 8, "pairs": 9, "blank": 2, "too_long": 1, "undecodable": 1, "failed": 1},
         **{"translated": 4, "read": 9, "written": 3 + 3 + 4 + 5},
     }
     assert DECODER.seeds[-1] == 3 * 1_000_003 + 7
 
 
-def test_a_line_of_which_nothing_is_kept_has_no_pair() -> None:
-    done = WORK(ByteBlock(0, 0, b"a\nnone\nb\n"))
-    assert done.outputs == (b"a 0\nb 7\n", b"a\nb\n")
-    assert (done.counts["lines"], done.counts["pairs"], done.counts["failed"]) == (3, 2, 0)
+def test_line_without_hypotheses_is_omitted() -> None:
+    result = TRANSLATOR(ByteBlock(0, 0, b"a\nnone\nb\n"))
+    assert result.outputs == (b"a 0\nb 7\n", b"a\nb\n")
+    assert (result.counts["lines"], result.counts["pairs"], result.counts["failed"]) == (3, 2, 0)
 
 
-def test_a_last_line_without_its_newline_is_one() -> None:
-    assert WORK(ByteBlock(0, 0, b"a\nb")).outputs == (b"a 0\nb 2\n", b"a\nb\n")
+def test_last_line_without_newline() -> None:
+    assert TRANSLATOR(ByteBlock(0, 0, b"a\nb")).outputs == (b"a 0\nb 2\n", b"a\nb\n")
 
 
-def test_packed_pieces_are_the_same_lines() -> None:
+def test_compressed_output_has_the_same_lines() -> None:
     block = ByteBlock(0, 0, b"a\nb\n")
-    packed = replace(WORK, compressed=(True, False))(block)
-    assert gzip.decompress(packed.outputs[0]) == WORK(block).outputs[0]
+    compressed = replace(TRANSLATOR, compressed=(True, False))(block)
+    assert gzip.decompress(compressed.outputs[0]) == TRANSLATOR(block).outputs[0]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_seed_of_a_block_is_its_own(seed: int) -> None:
-    replace(WORK, config=replace(CONFIG, seed=seed))(ByteBlock(1, 0, b"a\n"))
-    replace(WORK, config=replace(CONFIG, seed=seed))(ByteBlock(2, 0, b"a\n"))
+def test_each_block_has_its_own_seed(seed: int) -> None:
+    replace(TRANSLATOR, config=replace(CONFIG, seed=seed))(ByteBlock(1, 0, b"a\n"))
+    replace(TRANSLATOR, config=replace(CONFIG, seed=seed))(ByteBlock(2, 0, b"a\n"))
     assert DECODER.seeds[-2] != DECODER.seeds[-1]
