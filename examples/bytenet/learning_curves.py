@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairseq_ssl.analysis.figures import COLOURS, figure, legend_above
+from fairseq_ssl.analysis.figures import COLORS, figure, legend_above
 from fairseq_ssl.metrics.metric import cell
 
 LOSSES = ("forward_loss", "nll_loss", "loss")
@@ -111,7 +111,7 @@ def draw(path: Path, groups: dict[str, list[Run]]) -> None:
                 if curve:
                     means = [statistics.fmean(losses) for losses in curve.values()]
                     label = group if split == "train" else None
-                    colour = COLOURS[place % len(COLOURS)]
+                    colour = COLORS[place % len(COLORS)]
                     ax.plot(list(curve), means, ls=style, color=colour, label=label)
         ax.set(xlabel="updates", ylabel="bits per token (train -, valid --)", yscale="log")
         ax.xaxis.get_major_locator().set_params(integer=True)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ssl.analysis.figures import COLOURS, figure, legend_above
+from fairseq_ssl.analysis.figures import COLORS, figure, legend_above
 
 SCORE = "valid.errant.json"
 F = "F_0.5"
@@ -95,7 +95,7 @@ def draw(path: Path, points: Points, baseline: list[float], label: str, scale: s
     if not points:
         return
     with figure(path) as (ax,):
-        for (line, places), colour in zip(sorted(points.items()), COLOURS * 9, strict=False):
+        for (line, places), colour in zip(sorted(points.items()), COLORS * 9, strict=False):
             at = sorted(places)
             means = [statistics.fmean(places[place]) for place in at]
             spread = [statistics.stdev(v) if len(v := places[p]) > 1 else 0.0 for p in at]

@@ -12,7 +12,7 @@ from pathlib import Path
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from scores import collect
 
-from fairseq_ssl.analysis.figures import COLOURS, figure
+from fairseq_ssl.analysis.figures import COLORS, figure
 
 VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset .*?\| ppl ([\d.]+)")
 KINDS = ("scratch", "decoder_only", "encoder_only", "pretrained")
@@ -30,7 +30,7 @@ def amounts(runs: Path, output: Path, task: str, pairs: int) -> None:
     with figure(output / f"amounts.{task}.png", columns=len(parts)) as axes:
         for ax, part in zip(axes, parts, strict=True):
             ticks: set[int] = set()
-            for kind, colour in zip(KINDS, COLOURS, strict=False):
+            for kind, colour in zip(KINDS, COLORS, strict=False):
                 points = sorted(
                     (
                         pairs if amount == "all" else int(amount),
@@ -62,7 +62,7 @@ def epochs(runs: Path, output: Path, task: str) -> None:
         return
     with figure(output / f"epochs.{task}.png", columns=len(found)) as axes:
         for ax, (amount, kinds) in zip(axes, found.items(), strict=True):
-            for kind, colour in zip(KINDS, COLOURS, strict=False):
+            for kind, colour in zip(KINDS, COLORS, strict=False):
                 for number, curve in enumerate(kinds.get(kind, [])):
                     label = kind if number == 0 else None
                     ax.plot(list(curve), list(curve.values()), color=colour, label=label)

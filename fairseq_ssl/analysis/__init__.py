@@ -1,7 +1,7 @@
-"""Analyses of trained models: what they compute, and how they compare.
+"""Analyses and comparisons of trained models.
 
-Each analysis takes checkpoints of one or more models and data of fairseq-preprocess. It returns a
-result with the values, tables and a figure. Call `fairseq_ssl.register` first.
+Each analysis takes checkpoints of one or more models and a data folder of fairseq-preprocess. It
+returns a result with values, tables and a figure. Call `fairseq_ssl.register` first.
 
 >>> from pathlib import Path
 >>> import fairseq_ssl
@@ -11,7 +11,8 @@ result with the values, tables and a figure. Call `fairseq_ssl.register` first.
 >>> result = score_by_length(models, Path("data-bin"))  # doctest: +SKIP
 >>> result.write(Path("lengths"))  # doctest: +SKIP
 
-`TextClassifierPipeline` classifies texts, and shows what the decision depends on.
+`TextClassifierPipeline` classifies texts and shows the words on which each label depends.
+`tune_edit_confidence` tunes the decoding options of an edit tagger.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MODULES = {
     "score_swapped": "swapped_bleu",
     "tune_edit_confidence": "edit_tuning",
 }
-"""The module of each public name. Most import torch and fairseq, so they are imported on use."""
+"""Module of each public name. Modules are imported on use, since most import torch and fairseq."""
 
 __all__ = [
     "AnalysisResult",
@@ -58,7 +59,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name."""
+    """Import the module of a public name on first use."""
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

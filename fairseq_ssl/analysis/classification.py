@@ -1,4 +1,4 @@
-"""Text classification with a trained model, and the windows that a label depends on."""
+"""Text classification with a trained model, and the windows on which a label depends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fairseq_ssl.text.labeled_text import word_view
 from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 BATCH = 64
-"""Texts of a batch."""
+"""Default batch size, in texts."""
 BLOCK = 4096
 """Lines that are read, sorted by length and written at a time."""
 SETTINGS = {"tokenizer": str, "lower": bool, "drop_unknown": bool}
@@ -47,21 +47,22 @@ class Window:
 
     text: str
     weight: float
-    """Decrease of the label's margin over the second best label, in z', without the window."""
+    """Decrease of the label's margin over the second-best label if the window is removed."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The label of a text."""
+    """The predicted label of a text."""
 
     label: str
     probabilities: dict[str, float]
+    """Probability of each label."""
     windows: tuple[Window, ...] = ()
-    """The windows with the largest weights, for models with imitators."""
+    """Windows with the largest weights, for models with imitators."""
 
 
 class TextClassifierPipeline:
-    """A trained expert, alone or with its imitators."""
+    """Text classifier: a trained expert, alone or with its imitators."""
 
     def __init__(self, model: Any, task: Any, folder: Path, device: str) -> None:
         self.model = model.to(device).eval()
@@ -72,7 +73,13 @@ class TextClassifierPipeline:
 
     @classmethod
     def load(cls, path: Path, data: Path, device: str = "cpu") -> TextClassifierPipeline:
-        """Read a checkpoint; `data` is a data folder with the dictionaries of its training."""
+        """Load a classifier.
+
+        Args:
+            path: checkpoint of an expert, alone or with imitators.
+            data: data folder with the dictionaries of the training.
+            device: ``cpu`` or ``cuda``.
+        """
         state = read_checkpoint(path)
         options = task_options(state)
         if options.get("classification_stage") in (None, "imitate"):
@@ -84,30 +91,30 @@ class TextClassifierPipeline:
         return cls(models[0], task, data, device)
 
     def check_windows(self, windows: int) -> None:
-        """Reject a number of windows if there are no imitators."""
+        """Raise UsageError if `windows` is above 0 and the model has no imitators."""
         if windows and not self.has_imitators:
             raise UsageError("`windows` needs a model with imitators.")
 
     def split(self, name: str) -> TwoViewDataset:
-        """Return the texts of a split of the data folder, in its order."""
+        """Return the texts of a split of the data folder, in their order."""
         try:
             dataset: TwoViewDataset = self.task.unlabeled(name, self._views())
         except FairseqSslError:
             raise
         except FileNotFoundError as error:
             raise DataError(str(error)) from None
-        except Exception as error:  # fairseq raises many types for a damaged index
-            raise self._unread(f"{error!r}.") from error
+        except Exception as error:  # fairseq raises many exception types for a damaged index
+            raise self._read_error(f"{error!r}.") from error
         return dataset
 
-    def _unread(self, error: Exception | str) -> DataError:
+    def _read_error(self, error: Exception | str) -> DataError:
         return DataError(
-            f"{self.folder} has texts in files that cannot be read: {error} Run `fairseq-ssl "
-            "classify prepare` again."
+            f"{self.folder} has damaged files of texts: {error} Run `fairseq-ssl classify prepare` "
+            "again."
         )
 
     def texts(self, lines: Sequence[str]) -> TwoViewDataset:
-        """Tokenize texts as those of the data folder."""
+        """Tokenize texts with the settings of the data folder."""
         settings = self._settings()
         if settings["lower"]:
             lines = [line.lower() for line in lines]
@@ -115,39 +122,53 @@ class TextClassifierPipeline:
         words = word_view(lines, load_segmenter(settings["tokenizer"]), known)
         found = _Ids(self.task.source_dictionary, list(words))
         if not self.has_imitators:
-            return self.task.inference_dataset(found, None)  # type: ignore[no-any-return]
+            return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
         model = SentencepieceModel(self.folder / "pieces.model")
-        cut = [" ".join(model.cut(line)) for line in lines]
-        pieces = _Ids(self.task.piece_dictionary, cut)
-        return self.task.inference_dataset(found, pieces)  # type: ignore[no-any-return]
+        segmented = [" ".join(model.cut(line)) for line in lines]
+        subwords = _Ids(self.task.piece_dictionary, segmented)
+        return self.task.inference_dataset(words, subwords)  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def probabilities(
         self, dataset: TwoViewDataset, first: int, count: int, batch_size: int = BATCH
     ) -> NDArray[np.float32]:
-        """Return p(y|X) of so many texts from the first on [texts, classes]."""
-        found = np.empty((count, len(self.task.classes)), np.float32)
+        """Return the class probabilities p(y|X) of texts [texts, classes].
+
+        Args:
+            dataset: texts, such as a split.
+            first: index of the first text.
+            count: number of texts.
+            batch_size: batch size in texts.
+        """
+        probabilities = np.empty((count, len(self.task.classes)), np.float32)
         for texts, inputs in self._batches(dataset, first, count, batch_size):
             logits = self.model(**inputs).float()
-            found[texts - first] = logits.softmax(-1).cpu().numpy()
-        return found
+            probabilities[texts - first] = logits.softmax(-1).cpu().numpy()
+        return probabilities
 
     @torch.no_grad()
     def classify(
         self, lines: Sequence[str], windows: int = 0, batch_size: int = BATCH
     ) -> list[Prediction]:
-        """Return the label of each text, and the windows with the largest weights."""
+        """Return the predicted label of each text.
+
+        Args:
+            lines: texts.
+            windows: number of windows to return for each text, for models with imitators.
+            batch_size: batch size in texts.
+        """
         dataset = self.texts(lines)
-        found: dict[int, Prediction] = {}
+        predictions: dict[int, Prediction] = {}
         for texts, inputs in self._batches(dataset, 0, len(lines), batch_size):
             logits = self.model(**inputs).float()
-            shown: list[tuple[Window, ...]] = [()] * len(texts)
+            best: list[tuple[Window, ...]] = [()] * len(texts)
             if windows and self.has_imitators:
-                shown = self._windows(inputs["piece_tokens"], logits, windows)
-            for text, row, some in zip(texts, logits.softmax(-1).tolist(), shown, strict=True):
-                named = dict(zip(self.task.classes, row, strict=True))
-                found[int(text)] = Prediction(max(named, key=named.__getitem__), named, some)
-        return [found[number] for number in range(len(lines))]
+                best = self._windows(inputs["piece_tokens"], logits, windows)
+            for text, row, top in zip(texts, logits.softmax(-1).tolist(), best, strict=True):
+                by_label = dict(zip(self.task.classes, row, strict=True))
+                label = max(by_label, key=by_label.__getitem__)
+                predictions[int(text)] = Prediction(label, by_label, top)
+        return [predictions[index] for index in range(len(lines))]
 
     def _views(self) -> list[str]:
         return [WORDS, PIECES] if self.has_imitators else [WORDS]
@@ -155,32 +176,32 @@ class TextClassifierPipeline:
     def _settings(self) -> dict[str, Any]:
         path = self.folder / VIEWS_FILE
         try:
-            found: dict[str, Any] = parse_json(path.read_bytes())
-            if not all(isinstance(found[key], kind) for key, kind in SETTINGS.items()):
+            settings: dict[str, Any] = parse_json(path.read_bytes())
+            if not all(isinstance(settings[key], kind) for key, kind in SETTINGS.items()):
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError):
             raise DataError(
-                f"{path} cannot be read. Expected a folder written by `fairseq-ssl classify "
-                "prepare`, which stores the tokenization of the texts in it."
+                f"{path} cannot be read. Expected the tokenization settings in a data folder of "
+                "`fairseq-ssl classify prepare`."
             ) from None
-        return found
+        return settings
 
     def _batches(
         self, dataset: TwoViewDataset, first: int, count: int, batch_size: int
     ) -> Iterator[tuple[NDArray[np.int64], dict[str, Tensor]]]:
-        """Yield batches of texts of similar lengths: their ids and inputs."""
+        """Yield the text indices and the model inputs of batches of texts of similar length."""
         texts = np.arange(first, first + count)
         order = texts[np.argsort(-dataset.sizes[texts], kind="stable")]
         for start in range(0, count, batch_size):
-            some = order[start : start + batch_size]
+            indices = order[start : start + batch_size]
             try:
-                batch = dataset.collater([dataset[int(text)] for text in some])["net_input"]
+                batch = dataset.collater([dataset[int(text)] for text in indices])["net_input"]
             except (IndexError, OSError, ValueError) as error:
-                raise self._unread(error) from error
+                raise self._read_error(error) from error
             self._check(batch)
             if self.device != "cpu":
                 batch = utils.move_to_cuda(batch, device=torch.device(self.device))
-            yield some, batch
+            yield indices, batch
 
     def _check(self, batch: dict[str, Tensor]) -> None:
         dictionaries = {"src_tokens": self.task.source_dictionary}
@@ -189,58 +210,72 @@ class TextClassifierPipeline:
         for name, dictionary in dictionaries.items():
             ids = batch[name]
             if int(ids.min()) < 0 or int(ids.max()) >= len(dictionary):
-                raise self._unread("an id that is not in dict.txt.")
+                raise self._read_error("an id is not in dict.txt.")
 
-    def _windows(self, pieces: Tensor, logits: Tensor, count: int) -> list[tuple[Window, ...]]:
-        """Return of each text the windows that its label owes most to.
+    def _windows(self, subwords: Tensor, logits: Tensor, count: int) -> list[tuple[Window, ...]]:
+        """Return up to `count` windows with the largest positive weights for each text.
 
-        A window's weight is what the label's lead over the second best loses if its imitator's
-        mean is taken over the other windows.
+        The weight of a window is the decrease of the label's margin over the second-best label
+        if the window is left out of the mean of its imitator.
         """
         best = logits.topk(2).indices
-        found: list[list[Window]] = [[] for _ in pieces]
+        windows: list[list[Window]] = [[] for _ in subwords]
         weights = self.model.weights().tolist()
         number = 0
         for group in self.model.groups:
             if not isinstance(group, Imitators):
-                return [()] * len(pieces)
-            said = group(pieces)
-            for window, scores in zip(group.windows, said.logits, strict=True):
-                leads = leads_lost(scores.float().softmax(-1), said.texts, said.counts, best)
-                self._gather(found, leads * weights[number], said.texts, pieces, window, count)
+                return [()] * len(subwords)
+            output = group(subwords)
+            for size, scores in zip(group.windows, output.logits, strict=True):
+                leads = leads_lost(scores.float().softmax(-1), output.texts, output.counts, best)
+                self._add_windows(
+                    windows, leads * weights[number], output.texts, subwords, size, count
+                )
                 number += 1
-        order = [sorted(some, key=lambda one: -one.weight)[:count] for some in found]
-        return [tuple(one for one in some if one.weight > 0) for some in order]
+        order = [sorted(some, key=lambda window: -window.weight)[:count] for some in windows]
+        return [tuple(window for window in some if window.weight > 0) for some in order]
 
-    def _gather(
+    def _add_windows(
         self,
-        found: list[list[Window]],
+        windows: list[list[Window]],
         weights: Tensor,
         texts: Tensor,
-        pieces: Tensor,
-        window: int,
+        subwords: Tensor,
+        size: int,
         count: int,
     ) -> None:
-        """Add the heaviest windows of each text to what was found."""
+        """Add the `count` windows with the largest weights of one imitator to `windows`.
+
+        Args:
+            windows: windows of each text.
+            weights: [windows], weight of each window of the imitator.
+            texts: [windows], index of the text of each window.
+            subwords: [texts, time], ids of the subwords.
+            size: number of subwords on each side of the center of a window.
+            count: maximum number of windows to add to each text.
+        """
         dictionary = self.task.piece_dictionary
-        for text, tokens in enumerate(pieces):
+        for text, tokens in enumerate(subwords):
             own = weights[texts == text]
             top = own.topk(min(count, len(own)))
-            for weight, place in zip(top.values.tolist(), top.indices.tolist(), strict=True):
-                inside = tokens[max(0, place - window) : place + window + 1]
+            for weight, center in zip(top.values.tolist(), top.indices.tolist(), strict=True):
+                inside = tokens[max(0, center - size) : center + size + 1]
                 symbols = [dictionary[int(one)] for one in inside if one != dictionary.pad()]
                 shown = "".join(symbols).replace("\u2581", " ").strip()
-                found[text].append(Window(shown, weight))
+                windows[text].append(Window(shown, weight))
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return how much of log p(first) - log p(second) each window brings to the mean [windows].
+    """Return the decrease of log p(first) - log p(second) without each window [windows].
+
+    p is the mean of the probabilities of all windows of a text. A text with one window has a
+    uniform distribution without it.
 
     Args:
-        probabilities: of each window [windows, classes]
-        texts: which text each is of [windows]
-        counts: windows of each text [batch]
-        best: the first and the second class of each text [batch, 2]
+        probabilities: [windows, classes], class probabilities of each window.
+        texts: [windows], index of the text of each window.
+        counts: [batch], number of windows of each text.
+        best: [batch, 2], the first and the second class of each text.
     """
     total = probabilities.new_zeros(len(counts), probabilities.size(1))
     total = total.index_add(0, texts, probabilities)
@@ -252,7 +287,7 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
 
 
 class _Ids:
-    """Lines as ids, each ended by </s>."""
+    """Lines as ids, with </s> at the end of each line."""
 
     def __init__(self, dictionary: Any, lines: Sequence[str]) -> None:
         self._texts = [
@@ -263,14 +298,14 @@ class _Ids:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def __getitem__(self, number: int) -> Tensor:
-        found: Tensor = self._texts[number]
-        return found
+    def __getitem__(self, index: int) -> Tensor:
+        ids: Tensor = self._texts[index]
+        return ids
 
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """The file of a teacher's labels."""
+    """File of teacher labels, and its number of lines."""
 
     signature: Signature
     path: Path
@@ -288,25 +323,28 @@ def label_split(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LabelSummary | None:
-    """Write the class probabilities of a split. Return None if an earlier run has written them.
+    """Write the class probabilities of a split, as teacher labels for imitators.
 
-    An interrupted run resumes.
+    Return None if an earlier run has completed the output. An interrupted run resumes.
 
     Args:
-        classifier: the loaded model
-        model: its checkpoint
-        output: folder for ``SPLIT.npy``, probabilities in half precision [lines, classes]
-        split: split of the data folder
-        shard: (i, n) for the i-th of n parts of the lines, written to ``SPLIT.I-of-N.npy``
-        batch_size: texts of a batch
-        overwrite: replace the output
-        progress: called with the number of lines done
+        classifier: the loaded model.
+        model: the checkpoint of the model, for the signature.
+        output: folder for ``SPLIT.npy``, probabilities in half precision [lines, classes].
+        split: split of the data folder.
+        shard: (i, n) for the i-th of n shards of the lines, written to ``SPLIT.I-of-N.npy``.
+        batch_size: batch size in texts.
+        overwrite: whether to replace an existing output.
+        progress: called with the number of lines labeled.
     """
     part, parts = shard
     dataset = classifier.split(split)
     first, last = (len(dataset) * i // parts for i in (part - 1, part))
     if first == last:
-        raise UsageError(f"`shard` {part}/{parts} has no lines: {split} has {len(dataset)}.")
+        raise UsageError(
+            f"`shard` {part}/{parts} is empty, since {split} has only {len(dataset)} lines. Use "
+            "fewer shards."
+        )
     name = split if parts == 1 else f"{split}.{part}-of-{parts}"
     path = output / f"{name}.npy"
     params = {
@@ -332,7 +370,7 @@ def label_split(
 
 
 def _npy_header(lines: int, classes: int) -> bytes:
-    """Return the header of a ``.npy`` file."""
+    """Return the header of a ``.npy`` file of half-precision numbers [lines, classes]."""
     file = io.BytesIO()
     form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
     np.lib.format.write_array_header_1_0(file, form)
@@ -348,15 +386,15 @@ def predict_lines(
     batch_size: int = BATCH,
     name: str = "stdin",
 ) -> Iterator[str]:
-    """Yield for each text its label, the class probabilities and the top windows, tab-separated.
+    """Yield a line for each text: label, class probabilities and top windows, separated by tabs.
 
     Args:
-        classifier: the loaded model
-        lines: texts
-        labeled: each line is a label, a tab and a text
-        windows: number of windows that the label depends on most, for models with imitators
-        batch_size: texts of a batch
-        name: name of the file in errors
+        classifier: the loaded model.
+        lines: texts.
+        labeled: whether each line is a label, a tab and a text.
+        windows: number of windows to show for each text, for models with imitators.
+        batch_size: batch size in texts.
+        name: name of the file in error messages.
     """
     classifier.check_windows(windows)
     count, lines = 0, iter(lines)
@@ -364,7 +402,9 @@ def predict_lines(
         if labeled:
             for number, line in enumerate(block, count + 1):
                 if "\t" not in line:
-                    raise DataError(f"{name}:{number} has no tab after a label.")
+                    raise DataError(
+                        f"{name}:{number} has no tab. Expected a label, a tab and a text."
+                    )
         count += len(block)
         texts = [line.partition("\t")[2] if labeled else line for line in block]
         for one in classifier.classify(texts, windows, batch_size):

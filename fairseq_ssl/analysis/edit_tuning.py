@@ -16,7 +16,7 @@ from fairseq_ssl.signature import Signature
 METRICS = ("f0.5", "exact")
 DecodingOptions = dict[str, float]
 Evaluate = Callable[[DecodingOptions], Mapping[str, float]]
-"""Corrects the sentences with these options and returns the scores."""
+"""Function that corrects the sentences with these options and returns the scores."""
 
 GRID: dict[str, tuple[float, ...]] = {
     "edit_keep_bias": tuple(round(0.05 * step, 2) for step in range(13)),
@@ -28,7 +28,7 @@ GRID: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """Decoding options and their scores."""
+    """Decoding options and the scores they give."""
 
     options: DecodingOptions
     scores: Mapping[str, float]
@@ -36,7 +36,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """The first and the best trial."""
+    """The trial with default options, and the best trial."""
 
     signature: Signature
     default: Trial
@@ -44,9 +44,9 @@ class TuningResult:
 
 
 def trials(evaluate: Evaluate, metric: str) -> Iterator[Trial]:
-    """Try the values of each option in turn, with the best values of the previous options.
+    """Try all values of one option after the other, keeping the best values of previous options.
 
-    Of equal scores the lower value is better.
+    If scores are equal, the lower value is kept.
     """
     best = Trial({name: values[0] for name, values in GRID.items()}, {})
     best = Trial(best.options, evaluate(best.options))
@@ -72,24 +72,24 @@ def tune_edit_confidence(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TuningResult:
-    """Return the decoding options with which an edit tagger corrects sentences best.
+    """Tune the confidence options of an edit tagger by coordinate search on held-out sentences.
 
     Args:
-        source: held-out sentences to correct
-        target: the corrected sentences
-        model: a checkpoint of an edit tagger, or several separated by ``:`` for an ensemble
-        data_dir: the binarized data of its training
-        metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences
-        iterations: rounds of editing
-        batch_size: sentences at a time
-        device: as PyTorch names it
-        progress: called with the number of trials done
+        source: file of held-out sentences to correct.
+        target: file of the corrected sentences.
+        model: a checkpoint of an edit tagger, or several separated by ``:`` for an ensemble.
+        data_dir: folder of the binarized training data.
+        metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
+        iterations: maximum number of rounds of editing.
+        batch_size: batch size in sentences.
+        device: PyTorch device, such as ``cpu`` or ``cuda``.
+        progress: called with the number of trials completed.
     """
     sources, targets = list(read_lines(source)), list(read_lines(target))
     if not sources or len(sources) != len(targets):
         raise DataError(
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
-            "have the same number of lines, one or more."
+            "have the same number of lines, at least one."
         )
     corrector = _load_corrector(model, data_dir, device)
 
@@ -113,15 +113,17 @@ def tune_edit_confidence(
 
 
 def _load_corrector(model: str, data_dir: Path, device: str) -> Any:
-    """Load the model or the ensemble on the device."""
+    """Load an edit tagger or an ensemble of them."""
     from fairseq import utils
 
     from fairseq_ssl.inference.loading import load_models
 
     if not data_dir.exists():
-        raise DataError(f"{data_dir} does not exist.")
+        raise DataError(f"{data_dir} does not exist. Expected the folder of the training data.")
     paths = [Path(path) for path in utils.split_paths(model)]
     models, cfg, task = load_models(paths, data=str(data_dir))
     if not hasattr(task, "build_corrector"):
-        raise DataError(f"{paths[0]} is not an edit tagger, a model of the task edit_labeling.")
+        raise DataError(
+            f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
+        )
     return task.build_corrector(models, cfg).to(device)

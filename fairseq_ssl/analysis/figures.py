@@ -1,4 +1,4 @@
-"""Figures of analyses and scores, drawn without a display."""
+"""Matplotlib figures of analyses and scores. No display is needed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.metrics.tables import ScoreBreakdown
 from fairseq_ssl.rerank.tuning import FeatureAnalysis
 
-COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
+COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 SHADE = "#e8e8e8"
 
 
 @contextmanager
 def figure(path: Path, columns: int = 1, width: float = 6.0, height: float = 3.8) -> Iterator[Any]:
-    """Yield axes, one for each column in a list, and write `path` in the end."""
+    """Yield a list of axes, one for each column. Write the figure to `path` at the end."""
     package = import_optional("matplotlib.figure", "Drawing figures", "plot")
     drawing = package.Figure(figsize=(width * columns, height), layout="constrained")
     axes = drawing.subplots(1, columns, squeeze=False)[0]
@@ -31,7 +31,7 @@ def figure(path: Path, columns: int = 1, width: float = 6.0, height: float = 3.8
         try:
             drawing.savefig(temporary, dpi=150)
         except ValueError as error:
-            raise DataError(f"{path} could not be drawn: {error}") from None
+            raise DataError(f"{path} cannot be drawn: {error}") from None
 
 
 def heat_map(
@@ -40,11 +40,11 @@ def heat_map(
     rows: Sequence[str],
     columns: Sequence[str],
     limits: tuple[float, float],
-    colours: str = "RdYlGn",
+    colormap: str = "RdYlGn",
 ) -> None:
-    """Draw numbers in coloured cells; None shows as n/a on white."""
-    shown = [[float("nan") if cell is None else cell for cell in row] for row in cells]
-    ax.imshow(shown, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
+    """Draw a table of numbers as a heat map. None is drawn as n/a on white."""
+    numbers = [[float("nan") if cell is None else cell for cell in row] for row in cells]
+    ax.imshow(numbers, cmap=colormap, vmin=limits[0], vmax=limits[1], aspect="auto")
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
     ax.spines[:].set_visible(False)
@@ -52,10 +52,10 @@ def heat_map(
     low, high = limits
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
-            words = "n/a" if cell is None else f"{cell:.2f}"
-            dark = cell is not None and abs(2 * cell - low - high) > 0.6 * (high - low)
-            colour = "white" if dark else "black"
-            ax.text(x, y, words, ha="center", va="center", fontsize=8, color=colour)
+            label = "n/a" if cell is None else f"{cell:.2f}"
+            is_dark = cell is not None and abs(2 * cell - low - high) > 0.6 * (high - low)
+            color = "white" if is_dark else "black"
+            ax.text(x, y, label, ha="center", va="center", fontsize=8, color=color)
 
 
 def grouped_bars(
@@ -64,16 +64,16 @@ def grouped_bars(
     bars: dict[str, Sequence[float | None]],
     errors: dict[str, Sequence[float]] | None = None,
 ) -> None:
-    """Draw a group of bars, one a name, at each label; None leaves a gap."""
+    """Draw groups of bars. Each name of `bars` has one bar in each group, or a gap for None."""
     width = 0.8 / len(bars)
-    for place, (name, heights) in enumerate(bars.items()):
-        at = [x - 0.4 + width * (place + 0.5) for x in range(len(groups))]
-        tall = [float("nan") if height is None else height for height in heights]
+    for index, (name, values) in enumerate(bars.items()):
+        positions = [x - 0.4 + width * (index + 0.5) for x in range(len(groups))]
+        heights = [float("nan") if value is None else value for value in values]
         ax.bar(
-            *(at, tall, width),
+            *(positions, heights, width),
             yerr=errors[name] if errors else None,
             label=name,
-            color=COLOURS[place % len(COLOURS)],
+            color=COLORS[index % len(COLORS)],
             error_kw={"elinewidth": 0.8},
         )
     ax.set_xticks(range(len(groups)), groups)
@@ -81,12 +81,12 @@ def grouped_bars(
 
 
 def legend_above(ax: Any, columns: int = 2) -> None:
-    """Put the legend above the axes, where it covers nothing."""
+    """Draw the legend above the axes, where it does not hide any data."""
     ax.legend(frameon=False, ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
-    """Draw a group of bars for each row, one bar for each column."""
+    """Draw a table of scores: one group of bars per row, one bar per column."""
     rows = table.figure_rows()
     columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
@@ -105,7 +105,10 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
 
 
 def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
-    """Draw the scores of each feature alone and of all others, with lines for their bounds."""
+    """Draw the score of each feature alone and of all features without it.
+
+    Horizontal lines show the scores of the first candidates and of the tuned weights.
+    """
     features, scores = analysis.features, analysis.scores
     names = list(features)
     bars: dict[str, Sequence[float | None]] = {

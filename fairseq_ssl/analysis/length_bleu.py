@@ -1,4 +1,4 @@
-"""BLEU by the length of the source, and its gain over the first model (thesis, figure 6.4)."""
+"""BLEU by source length, and the gain over the first model (thesis, figure 6.4)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Score = dict[str, float]
 
 
 class LengthBleu(AnalysisResult):
-    """BLEU of each bucket of lengths, of each model."""
+    """BLEU of each model in each bucket of source lengths."""
 
     def tables(self) -> Iterator[Table]:
-        """Yield a row for all sentences, and one for each bucket."""
+        """Yield a table with a row for all sentences and a row for each bucket."""
         results, models = self.results, self.results["models"]
         rows = [["all", "", *(_cell(model["bleu"]) for model in models.values())]]
         for i, (bucket, pairs) in enumerate(
@@ -46,7 +46,7 @@ class LengthBleu(AnalysisResult):
         yield ["source tokens", "training pairs", *models], rows
 
     def draw(self, path: Path) -> None:
-        """Draw the gains, on grey where there is no training data, as in figure 6.4."""
+        """Draw the gains, as in figure 6.4. Buckets without training data are shaded gray."""
         results = self.results
         gains = {name: g for name, g in results["gains"].items() if name != results["baseline"]}
         with figures.figure(path, width=7) as (ax,):
@@ -55,8 +55,8 @@ class LengthBleu(AnalysisResult):
                 if pairs == 0:
                     ax.axvspan(i - 0.5, i + 0.5, color=figures.SHADE, zorder=0)
             ax.axhline(0, color="black", linewidth=0.8)
-            ax.set_xlabel("tokens in the source (grey: none such in training)")
-            ax.set_ylabel(f"BLEU above {results['baseline']}")
+            ax.set_xlabel("source tokens (gray: not in the training data)")
+            ax.set_ylabel(f"BLEU gain over {results['baseline']}")
 
 
 def score_by_length(
@@ -70,17 +70,18 @@ def score_by_length(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> LengthBleu:
-    """Translate with each checkpoint and score the sentences of each length.
+    """Translate with each checkpoint and compute BLEU for each bucket of source lengths.
 
     Args:
-        checkpoints: the checkpoints of each model; the first model is the baseline
-        data: a folder of fairseq-preprocess
-        ends: last length of each bucket, in source tokens; one more bucket holds the rest
-        subsets: splits of the data
-        search: search options
-        text: how outputs become the text that is scored
-        device: ``cpu`` or ``cuda``
-        progress: called with the number of sentences done
+        checkpoints: checkpoints of each model. The first model is the baseline.
+        data: a data folder of fairseq-preprocess.
+        ends: maximum length of each bucket, in source tokens. Longer sentences are in one more
+            bucket.
+        subsets: splits of the data.
+        search: search options.
+        text: postprocessing and tokenization for sacreBLEU.
+        device: ``cpu`` or ``cuda``.
+        progress: called with the number of sentences translated.
     """
     check_bounds("ends", ends)
     check_models(checkpoints, 2)
@@ -95,14 +96,15 @@ def score_by_length(
         trained = TrainedModels.load(path, data, device)
         datasets = [trained.pairs(subset) for subset in subsets]
         report = progress(str(path), "sentences", sum(map(len, datasets)))
-        found = [translate(trained, dataset, options, report) for dataset in datasets]
+        outputs = [translate(trained, dataset, options, report) for dataset in datasets]
         references = [reference_lines(trained, dataset) for dataset in datasets]
-        pairs = [[plain(line) for lines in side for line in lines] for side in (found, references)]
+        sides = (outputs, references)
+        pairs = [[plain(line) for lines in side for line in lines] for side in sides]
         lengths = [length - 1 for dataset in datasets for length in dataset.src_sizes.tolist()]
         return {"checkpoint": str(path), **_bleu(pairs, lengths, within, tokenize)}
 
     runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
-    models = {name: _means(of_name) for name, of_name in runs.items()}
+    models = {name: _means(of_model) for name, of_model in runs.items()}
     baseline = next(iter(models))
     trained = TrainedModels.load(checkpoints[baseline][0], data, device)
     results = {
@@ -126,14 +128,14 @@ def _bleu(
     within: Sequence[Bucket],
     tokenize: str,
 ) -> dict[str, Any]:
-    """Score all lines, and those of each bucket. `pairs` are the outputs and the references."""
-    found, references = pairs
-    whole = bleu(found, references, tokenize)
-    by_length = bleu_by_length(found, references, lengths, within, tokenize)
+    """Return BLEU of all lines and of each bucket. `pairs` has the outputs and the references."""
+    outputs, references = pairs
+    overall = bleu(outputs, references, tokenize)
+    by_length = bleu_by_length(outputs, references, lengths, within, tokenize)
     return {
-        "bleu": round(whole.score, 2),
-        "by_length": [None if one is None else round(one, 2) for one in by_length],
-        "sacrebleu": whole.signature,
+        "bleu": round(overall.score, 2),
+        "by_length": [None if score is None else round(score, 2) for score in by_length],
+        "sacrebleu": overall.signature,
     }
 
 
@@ -146,7 +148,7 @@ def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _gains(models: dict[str, Any], baseline: str) -> dict[str, list[float | None]]:
     scores = models[baseline]["by_length"]
-    return {name: list(map(_gain, one["by_length"], scores)) for name, one in models.items()}
+    return {name: list(map(_gain, model["by_length"], scores)) for name, model in models.items()}
 
 
 def _gain(ours: Score | None, baseline: Score | None) -> float | None:
@@ -154,7 +156,7 @@ def _gain(ours: Score | None, baseline: Score | None) -> float | None:
 
 
 def _training_lengths(trained: TrainedModels, within: Sequence[Bucket]) -> list[int]:
-    """Count the training pairs of each bucket."""
+    """Return the number of training pairs in each bucket."""
     lengths = trained.split("train").src_sizes - 1
     return [sum(int(length) in bucket for length in lengths) for bucket in within]
 

@@ -1,4 +1,4 @@
-"""Results of the analyses: a JSON file, a figure and tables, of one form for all of them."""
+"""Common interface of the results of analyses: a JSON file, a figure and tables."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.signature import Signature
 
 Checkpoints = Mapping[str, Sequence[Path]]
-"""Checkpoints of each model, several for runs with other seeds."""
+"""Checkpoints by model. A model can have several, from runs with different seeds."""
 Table = tuple[list[str], list[list[str]]]
 """A header and rows."""
 
 
 @dataclass(frozen=True)
 class AnalysisResult(ABC):
-    """The result of an analysis."""
+    """Values of an analysis, with methods that write them as JSON, tables and a figure."""
 
     signature: Signature
     results: dict[str, Any]
-    """Values that JSON has."""
+    """Values that can be stored as JSON."""
 
     @abstractmethod
     def tables(self) -> Iterator[Table]:
-        """Yield the results as text."""
+        """Yield the results as tables of text."""
 
     @abstractmethod
     def draw(self, path: Path) -> None:
-        """Draw the figure."""
+        """Write the figure to `path`."""
 
     def write(self, prefix: Path, image: str = "png") -> tuple[Path, Path]:
         """Write the results as ``PREFIX.json`` and the figure. Return their paths.
 
         Args:
-            prefix: path without suffix
-            image: ``png``, ``svg`` or ``pdf``
+            prefix: path without suffix.
+            image: format of the figure, ``png``, ``svg`` or ``pdf``.
         """
         prefix.parent.mkdir(parents=True, exist_ok=True)
         figure = prefix.with_name(f"{prefix.name}.{image}")
@@ -58,19 +58,22 @@ class AnalysisResult(ABC):
 
 
 def check_bounds(name: str, bounds: Sequence[int]) -> None:
-    """Reject upper bounds of buckets that are not increasing from 1."""
+    """Raise UsageError unless the upper bounds of buckets are increasing and above 0."""
     if any(end <= before for before, end in zip([0, *bounds], bounds, strict=False)):
         raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing numbers from 1.")
 
 
 def check_models(checkpoints: Checkpoints, minimum: int) -> None:
-    """Reject fewer models than an analysis compares."""
+    """Raise UsageError if there are fewer than `minimum` models."""
     if len(checkpoints) < minimum:
         names = ", ".join(checkpoints)
-        raise UsageError(f"`checkpoint` names only {names}. Expected {minimum} names or more.")
+        raise UsageError(
+            f"`checkpoint` has only the models {names}. Expected at least {minimum} models to "
+            "compare."
+        )
 
 
 def mean_and_sd(values: Iterable[float]) -> dict[str, float]:
-    """Return the mean and the sample standard deviation (0 for one value), rounded to 0.0001."""
+    """Return the mean and the sample standard deviation (0 for one value), with 4 decimals."""
     seeds = SeedRange.of(list(values))
     return {"mean": round(seeds.mean, 4), "sd": round(seeds.deviation, 4)}

@@ -23,10 +23,10 @@ from fairseq_ssl.signature import Signature
 
 
 class ShiftSimilarity(AnalysisResult):
-    """Cosine similarities of the states under each two offsets."""
+    """Cosine similarity of encoder states for each pair of position offsets."""
 
     def tables(self) -> Iterator[Table]:
-        """Yield a matrix for each model."""
+        """Yield a similarity matrix for each model."""
         labels = [f"k={offset}" for offset in self.signature.parameters["offsets"]]
         for name, model in self.results["models"].items():
             rows = [
@@ -57,19 +57,21 @@ def compare_shifted_states(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> ShiftSimilarity:
-    """Compare the encoder states of sentences under shifted positions.
+    """Compute the similarity of encoder states when all positions are shifted.
 
     Args:
-        checkpoints: the checkpoints of each model
-        data: a folder of fairseq-preprocess
-        offsets: shifts of all positions, in tokens
-        subset: split of the data
-        max_tokens: source tokens of a batch, padding included
-        device: ``cpu`` or ``cuda``
-        progress: called with the number of sentences done
+        checkpoints: checkpoints of each model.
+        data: a data folder of fairseq-preprocess.
+        offsets: offsets to compare, in tokens, which are added to all positions.
+        subset: split of the data.
+        max_tokens: maximum number of source tokens of a batch, including padding.
+        device: ``cpu`` or ``cuda``.
+        progress: called with the number of sentences encoded.
     """
     if len(offsets) < 2 or min(offsets) < 0:
-        raise UsageError(f"`offsets` is {list(offsets)}. Expected two or more, none below 0.")
+        raise UsageError(
+            f"`offsets` is {list(offsets)}. Expected at least two numbers of 0 or more."
+        )
     models: dict[str, Any] = {}
     for name, paths in checkpoints.items():
         runs = []
@@ -77,8 +79,8 @@ def compare_shifted_states(
             trained = TrainedModels.load(path, data, device)
             dataset = trained.split(subset)
             report = progress(str(path), "sentences", len(dataset))
-            found = similarities(trained, dataset, offsets, max_tokens, report)
-            runs.append({"checkpoint": str(path), "similarity": found.round(4).tolist()})
+            matrix = similarities(trained, dataset, offsets, max_tokens, report)
+            runs.append({"checkpoint": str(path), "similarity": matrix.round(4).tolist()})
         size = range(len(offsets))
         mean = [[sum(r["similarity"][a][b] for r in runs) / len(runs) for b in size] for a in size]
         models[name] = {"similarity": mean, "least": min(map(min, mean)), "runs": runs}
@@ -93,9 +95,10 @@ def similarities(
     max_tokens: int,
     done: Callable[[int], object],
 ) -> NDArray[np.float64]:
-    """Return the mean cosine similarity of the states under each two offsets [offsets, offsets].
+    """Return the mean cosine similarity of the states for two offsets [offsets, offsets].
 
-    Eq. 6.3: the mean over the positions of a sentence, with </s>, then over sentences.
+    Eq. 6.3: the mean over the positions of a sentence, including </s>, then over sentences.
+    `done` is called with the size of each batch.
     """
     total, sentences = np.zeros((len(offsets), len(offsets))), 0
     with torch.inference_mode():
@@ -105,38 +108,38 @@ def similarities(
             states = torch.stack(
                 [_states(trained.model.encoder, tokens, lengths, k) for k in offsets]
             )
-            real = tokens.ne(trained.task.source_dictionary.pad())
-            for a, one in enumerate(states):
-                alike = torch.cosine_similarity(one[None], states, dim=-1) * real
-                total[a] += (alike.sum(-1) / real.sum(-1)).sum(-1).double().cpu().numpy()
+            is_token = tokens.ne(trained.task.source_dictionary.pad())
+            for a, shifted in enumerate(states):
+                cosines = torch.cosine_similarity(shifted[None], states, dim=-1) * is_token
+                total[a] += (cosines.sum(-1) / is_token.sum(-1)).sum(-1).double().cpu().numpy()
             sentences += len(tokens)
             done(len(tokens))
     return total / sentences
 
 
 def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tensor:
-    """Return the encoder's last states [batch, time, dim], positions shifted by `offset`."""
-    with _shifted(encoder, offset):
+    """Return the last encoder states [batch, time, dim] with positions shifted by `offset`."""
+    with _shift_positions(encoder, offset):
         states: Tensor = encoder(tokens, lengths)["encoder_out"][0]
     return states.transpose(0, 1).float()
 
 
 @contextmanager
-def _shifted(encoder: Any, offset: int) -> Iterator[None]:
-    """Shift the encoder's positions by `offset`. Relative positions do not change."""
-    kept = encoder.embed_positions
-    if kept is None:
+def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
+    """Shift the encoder's positions by `offset`. Has no effect on relative positions."""
+    original = encoder.embed_positions
+    if original is None:
         yield
         return
-    if not isinstance(kept, SinusoidalPositionalEmbedding):
+    if not isinstance(original, SinusoidalPositionalEmbedding):
         raise DataError(
-            f"The encoder's positions are a {type(kept).__name__}, which has no rows for shifted "
-            "ones; expected sinusoidal or relative positions."
+            f"The positions of the encoder are a {type(original).__name__}, which cannot be "
+            "shifted; expected sinusoidal or relative positions."
         )
-    before = getattr(kept, "eval_offset", 0)
-    shifted = ShiftedSinusoidalPositions.from_stock(kept, 0, before + offset)
+    before = getattr(original, "eval_offset", 0)
+    shifted = ShiftedSinusoidalPositions.from_stock(original, 0, before + offset)
     encoder.embed_positions = shifted.to(next(encoder.parameters()).device).eval()
     try:
         yield
     finally:
-        encoder.embed_positions = kept
+        encoder.embed_positions = original

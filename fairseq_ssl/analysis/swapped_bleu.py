@@ -1,4 +1,4 @@
-"""BLEU of the first of joined sentences, in place and moved to the end (thesis, table 6.3)."""
+"""BLEU of the first of joined sentences, in place or moved to the end (thesis, table 6.3)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ KEYS = ("original", "swapped", "drop")
 
 
 class SwappedBleu(AnalysisResult):
-    """BLEU of the first sentence in both orders, and the difference."""
+    """BLEU of the first sentence in the original and the swapped order, and the difference."""
 
     def tables(self) -> Iterator[Table]:
-        """Yield the means and standard deviations of the models."""
+        """Yield a table with the mean and standard deviation of each model."""
         rows = [
             [name, *(f"{model[key]['mean']:.2f} ± {model[key]['sd']:.2f}" for key in KEYS)]
             for name, model in self.results["models"].items()
@@ -43,7 +43,7 @@ class SwappedBleu(AnalysisResult):
         yield ["", *KEYS], rows
 
     def draw(self, path: Path) -> None:
-        """Draw bars of both orders."""
+        """Draw the BLEU of both orders as bars."""
         models = self.results["models"].items()
         orders = KEYS[:2]
         with figures.figure(path) as (ax,):
@@ -68,18 +68,18 @@ def score_swapped(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> SwappedBleu:
-    """Translate joined sentences, and with the first sentence moved to the end.
+    """Translate joined sentences twice: unchanged, and with the first sentence moved to the end.
 
     Args:
-        checkpoints: the checkpoints of each model
-        data: a folder of fairseq-preprocess
-        subset: split of the data
-        lines: number of lines, drawn at random
-        seed: seed of the sample of lines
-        search: search options
-        text: how outputs become the text that is scored
-        device: ``cpu`` or ``cuda``
-        progress: called with the number of lines done
+        checkpoints: checkpoints of each model.
+        data: a data folder of fairseq-preprocess.
+        subset: split of the data.
+        lines: number of lines, sampled at random.
+        seed: seed of the sample of lines.
+        search: search options.
+        text: postprocessing and tokenization for sacreBLEU.
+        device: ``cpu`` or ``cuda``.
+        progress: called with the number of lines translated.
     """
     if lines < 1:
         raise UsageError(f"`lines` is {lines}. Expected 1 or more.")
@@ -95,18 +95,18 @@ def score_swapped(
         run: dict[str, Any] = {"checkpoint": str(path), "lines": len(chosen)}
         for kind in KEYS[:2]:
             report = progress(f"{path}, {kind}", "lines", len(chosen))
-            found = first_sentences(
+            first = first_sentences(
                 *(trained, dataset, chosen, separator, options, report), swapped=kind == "swapped"
             )
-            result = bleu(list(map(plain, found.lines)), references, tokenize)
-            run |= {kind: round(result.score, 2), f"{kind}_miscounted": found.miscounted}
+            result = bleu(list(map(plain, first.lines)), references, tokenize)
+            run |= {kind: round(result.score, 2), f"{kind}_miscounted": first.miscounted}
             run["sacrebleu"] = result.signature
         return {**run, "drop": round(run["original"] - run["swapped"], 2)}
 
     runs = {name: list(map(score, paths)) for name, paths in checkpoints.items()}
     models = {
-        name: {**{key: mean_and_sd(run[key] for run in some) for key in KEYS}, "runs": some}
-        for name, some in runs.items()
+        name: {**{key: mean_and_sd(run[key] for run in of_model) for key in KEYS}, "runs": of_model}
+        for name, of_model in runs.items()
     }
     parameters = {
         "subset": subset,
@@ -119,7 +119,7 @@ def score_swapped(
 
 
 def _sample(size: int, count: int, seed: int) -> list[int]:
-    """Return up to `count` of the first `size` integers, in increasing order."""
+    """Return a random sample of up to `count` integers below `size`, in increasing order."""
     order = np.random.default_rng(seed).permutation(size)
     chosen: list[int] = np.sort(order[:count]).tolist()
     return chosen
@@ -127,11 +127,11 @@ def _sample(size: int, count: int, seed: int) -> list[int]:
 
 @dataclass(frozen=True)
 class FirstSentences:
-    """The translations of the first sentences."""
+    """Translations of the first sentence of each line."""
 
     lines: list[str]
     miscounted: int
-    """Lines with another number of sentences than their source."""
+    """Number of outputs whose number of sentences differs from the source."""
 
 
 def first_sentences(
@@ -144,28 +144,33 @@ def first_sentences(
     *,
     swapped: bool,
 ) -> FirstSentences:
-    """Translate the chosen lines and return the part at the position of X_1 in the source.
+    """Translate the chosen lines. Return the part of each output that translates X_1.
 
-    Swapped, the source is X_2, ..., X_n, X_1 and the last sentence of the output counts.
+    With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
     """
     mark = trained.task.source_dictionary.index(separator)
     if mark == trained.task.source_dictionary.unk():
         raise DataError(
             f"The dictionary of {trained.task.cfg.data} has no {separator!r}. Expected joined "
-            "sentences, as written by fairseq-ssl position-data interpolate."
+            "sentences, such as the output of fairseq-ssl position-data interpolate."
         )
     sources = [dataset.src[i] for i in chosen]
     if swapped:
         sources = [swap(source, mark) for source in sources]
     lines = translate(trained, trained.inputs(sources), search, done)
     sentences = [split_sentences(line, separator) for line in lines]
-    wanted = [int(source.eq(mark).sum()) + 1 for source in sources]
-    miscounted = sum(len(found) != n for found, n in zip(sentences, wanted, strict=True))
-    return FirstSentences([found[-1 if swapped else 0] for found in sentences], miscounted)
+    counts = [int(source.eq(mark).sum()) + 1 for source in sources]
+    miscounted = sum(len(parts) != count for parts, count in zip(sentences, counts, strict=True))
+    return FirstSentences([parts[-1 if swapped else 0] for parts in sentences], miscounted)
 
 
 def swap(tokens: Tensor, mark: int) -> Tensor:
-    """Move the sentence before the first `mark` to the end, before </s>: X_2, ..., X_n, X_1."""
+    """Move the sentence before the first separator to the end, before </s>.
+
+    Args:
+        tokens: ids [time] of X_1, ..., X_n and </s>.
+        mark: id of the separator.
+    """
     between = IdSeparator("", mark)
     sentences = between.split(tokens[:-1].numpy())
     swapped = torch.from_numpy(between.join(first_to_end(sentences)))
@@ -175,5 +180,5 @@ def swap(tokens: Tensor, mark: int) -> Tensor:
 def first_references(
     trained: TrainedModels, dataset: Any, chosen: Sequence[int], separator: str
 ) -> list[str]:
-    """Return the first sentence of each chosen target."""
+    """Return the first sentence of the target of each chosen line."""
     return [split_sentences(line_of(trained, dataset.tgt[i]), separator)[0] for i in chosen]

@@ -1,4 +1,4 @@
-"""Gold tokens that a model predicts better, by frequency and position (thesis, figure 6.5)."""
+"""Gold tokens that a model predicts better than a baseline (thesis, figure 6.5)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ TokenScores = list[NDArray[np.float32]]
 
 
 class TokenWins(AnalysisResult):
-    """Shares of gold tokens with a higher probability than by the first model."""
+    """Share of gold tokens with a higher probability than under the first model.
+
+    Shares are listed by frequency rank and by position.
+    """
 
     def tables(self) -> Iterator[Table]:
-        """Yield a table of ranks and positions for each model but the first."""
+        """Yield a table of ranks and positions for each model except the first."""
         results = self.results
         for name, table in results["models"].items():
             rows = [
@@ -49,7 +52,7 @@ class TokenWins(AnalysisResult):
         with figures.figure(path, columns=len(models), width=width, height=2.8) as axes:
             for ax, (name, table) in zip(axes, models.items(), strict=True):
                 figures.heat_map(ax, table["share"], results["ranks"], positions, (0.0, 1.0))
-                ax.set_title(f"{name} above {results['baseline']}")
+                ax.set_title(f"{name} > {results['baseline']}")
                 ax.set_xlabel("decoding position")
             axes[0].set_ylabel("frequency rank")
 
@@ -65,33 +68,33 @@ def compare_gold_tokens(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TokenWins:
-    """Compare the probabilities of the gold tokens with those of the first model.
+    """Compare the probabilities of the gold tokens with the probabilities of the first model.
 
     Args:
-        checkpoints: the checkpoints of each model, equally many for each
-        data: a folder of fairseq-preprocess
-        ranks: last frequency rank of each row; one more row holds the rest
-        positions: last decoding position of each column; one more column holds the rest
-        subsets: splits of the data
-        max_tokens: source tokens of a batch, padding included
-        device: ``cpu`` or ``cuda``
-        progress: called with the number of sentences done
+        checkpoints: checkpoints of each model, the same number for each model.
+        data: a data folder of fairseq-preprocess.
+        ranks: maximum frequency rank of each row. Rarer tokens are in one more row.
+        positions: maximum decoding position of each column. Later tokens are in one more column.
+        subsets: splits of the data.
+        max_tokens: maximum number of source tokens of a batch, including padding.
+        device: ``cpu`` or ``cuda``.
+        progress: called with the number of sentences scored.
     """
     check_bounds("ranks", ranks)
     check_bounds("positions", positions)
     check_models(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(
-            "The n-th checkpoint of a name is compared with the n-th checkpoint of the first name. "
-            "Expected equally many of each name."
+            "The models have different numbers of checkpoints. The n-th checkpoint of each model "
+            "is compared with the n-th of the first model, so all need the same number."
         )
 
     def scores_of(path: Path) -> TokenScores:
         trained = TrainedModels.load(path, data, device)
         datasets = [trained.pairs(subset) for subset in subsets]
         report = progress(str(path), "sentences", sum(map(len, datasets)))
-        found = (gold_scores(trained, dataset, max_tokens, report) for dataset in datasets)
-        return [scores for sentences in found for scores in sentences]
+        by_dataset = (gold_scores(trained, dataset, max_tokens, report) for dataset in datasets)
+        return [scores for sentences in by_dataset for scores in sentences]
 
     scores = {name: list(map(scores_of, paths)) for name, paths in checkpoints.items()}
     baseline = next(iter(checkpoints))
@@ -124,12 +127,15 @@ def _shares(
     ranks: Sequence[int],
     positions: Sequence[int],
 ) -> dict[str, Any]:
-    """Sum the counts over the repetitions. A cell without tokens has no share."""
+    """Return the shares over all checkpoints of a model. A cell without tokens has None."""
     higher: Any = 0
     total: Any = 0
     for mine, other in zip(ours, baseline, strict=True):
         if any(a.shape != b.shape for a, b in zip(mine, other, strict=True)):
-            raise DataError("The checkpoints tokenize the targets differently.")
+            raise DataError(
+                "The checkpoints score different target tokens. Expected models with the same "
+                "target dictionary."
+            )
         won, tokens = share_higher(mine, other, gold, ranks, positions)
         higher, total = higher + won, total + tokens
     share = [
@@ -143,7 +149,10 @@ def _shares(
 def gold_scores(
     trained: TrainedModels, dataset: Any, max_tokens: int, done: Callable[[int], object]
 ) -> TokenScores:
-    """Return log p(y_j | y_<j, X) for each target token but </s>, sentence by sentence."""
+    """Return log p(y_j | y_<j, X) of the target tokens of each sentence, except </s>.
+
+    `done` is called with the size of each batch.
+    """
     scores: TokenScores = [np.empty(0, np.float32)] * len(dataset)
     pad = trained.task.target_dictionary.pad()
     with torch.inference_mode():
@@ -159,7 +168,7 @@ def gold_scores(
 
 
 def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
-    """Rank the target vocabulary by its counts in training: 1 is the most frequent."""
+    """Return the frequency rank of each target word in training [words]. Rank 1 is the highest."""
     targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
     for start in range(0, len(targets), chunk):
@@ -179,10 +188,17 @@ def share_higher(
     rank_ends: Sequence[int],
     position_ends: Sequence[int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count tokens that `first` scores higher than `second`, and all tokens, by rank and position.
+    """Count the tokens that `first` scores higher than `second`, and all tokens.
 
-    Both are [ranks, positions]; bin b holds what is above end b - 1 and at most end b, the
-    last bin all beyond. `ranks` are those of the gold tokens. A tie is not higher.
+    Both counts are arrays [ranks, positions]. Bin b has the values above end b - 1 and up to end
+    b; the last bin has all larger values. A tie does not count as higher.
+
+    Args:
+        first: scores of the gold tokens by one model.
+        second: scores of the gold tokens by the baseline.
+        ranks: frequency ranks of the gold tokens of each sentence.
+        rank_ends: upper bounds of the rank bins.
+        position_ends: upper bounds of the position bins.
     """
     shape = len(rank_ends) + 1, len(position_ends) + 1
     higher, total = np.zeros(shape, np.int64), np.zeros(shape, np.int64)

@@ -1,4 +1,4 @@
-"""A trained model with its data: splits, batches and translations."""
+"""A trained model with its data: splits, batches, translations and references."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from torch import Tensor
 from fairseq_ssl.errors import DataError, FairseqSslError
 from fairseq_ssl.inference.loading import load_models, padded_batches
 
-Unread = Callable[[str], DataError]
+ReadError = Callable[[str], DataError]
 
 
 class CheckedLines:
-    """One side of a dataset of fairseq. Ids that are not in the dictionary are an error."""
+    """One side of a fairseq dataset. Raises DataError for ids that are not in the dictionary."""
 
-    def __init__(self, lines: Any, dictionary: Any, unread: Unread) -> None:
+    def __init__(self, lines: Any, dictionary: Any, read_error: ReadError) -> None:
         self.lines = lines
         self.dictionary = dictionary
-        self.unread = unread
+        self.read_error = read_error
 
-    def __getitem__(self, place: int) -> Tensor:
+    def __getitem__(self, index: int) -> Tensor:
         """Return a sentence [time]."""
         try:
-            ids: Tensor = self.lines[place]
+            ids: Tensor = self.lines[index]
         except (IndexError, OSError, OverflowError, ValueError) as error:
-            raise self.unread(str(error)) from error
+            raise self.read_error(str(error)) from error
         if not ids.numel():
-            raise self.unread("a line without an end.")
-        only_copied = getattr(self.dictionary, "surfaces", ())
-        least, most = map(int, ids.aminmax())
-        if least < 0 or most >= len(self.dictionary) + len(only_copied):
-            raise self.unread("an id that is not in its dictionary.")
+            raise self.read_error("a line without an end-of-sentence id.")
+        oov_words = getattr(self.dictionary, "surfaces", ())
+        min_id, max_id = map(int, ids.aminmax())
+        if min_id < 0 or max_id >= len(self.dictionary) + len(oov_words):
+            raise self.read_error("an id that is not in its dictionary.")
         return ids
 
     def __len__(self) -> int:
@@ -50,12 +50,12 @@ class CheckedLines:
 
 
 Sample = dict[str, Any]
-"""A batch as fairseq collates it: id, net_input, target."""
+"""A batch of fairseq, with id, net_input and target."""
 
 
 @dataclass(frozen=True)
 class TrainedModels:
-    """A model, and the task with its data."""
+    """A model on a device, and the task with its data."""
 
     path: Path
     model: Any
@@ -64,9 +64,9 @@ class TrainedModels:
 
     @classmethod
     def load(cls, path: Path, data: Path, device: str) -> TrainedModels:
-        """Load a checkpoint with `data`, a folder of fairseq-preprocess."""
+        """Load a checkpoint with `data`, a data folder of fairseq-preprocess."""
         if not data.exists():
-            raise DataError(f"{data} does not exist.")
+            raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
         models, _, task = load_models([path], data=str(data))
         model = models[0].to(device).eval()
         return cls(path, model, task, torch.device(device))
@@ -78,10 +78,13 @@ class TrainedModels:
         return self.task.dataset(name)
 
     def pairs(self, name: str) -> Any:
-        """Return a split that must have targets."""
+        """Return a split. Raise DataError if it has no targets."""
         dataset = self.split(name)
         if dataset.tgt is None:
-            raise DataError(f"{self.task.cfg.data} has no targets of {name!r}. Name another split.")
+            raise DataError(
+                f"The split {name!r} of {self.task.cfg.data} has no targets. Choose a split of "
+                "sentence pairs."
+            )
         return dataset
 
     def _load(self, name: str) -> None:
@@ -92,43 +95,47 @@ class TrainedModels:
         except FileNotFoundError:
             raise DataError(
                 f"{self.task.cfg.data} has no split {name!r} for "
-                f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}."
+                f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}. Choose a different "
+                "split, or binarize it with fairseq-preprocess."
             ) from None
-        except Exception as error:  # fairseq raises many types for a damaged index
-            raise self._unread(name, f"{error!r}.") from error
+        except Exception as error:  # fairseq raises many exception types for a damaged index
+            raise self._read_error(name, f"{error!r}.") from error
         dataset = self.task.dataset(name)
-        unread = partial(self._unread, name)
+        read_error = partial(self._read_error, name)
         sides = {"src": self.task.source_dictionary, "tgt": self.task.target_dictionary}
         for side, dictionary in sides.items():
             lines = getattr(dataset, side, None)
             if lines is not None:
-                setattr(dataset, side, CheckedLines(lines, dictionary, unread))
+                setattr(dataset, side, CheckedLines(lines, dictionary, read_error))
 
-    def _unread(self, split: str, what: str) -> DataError:
+    def _read_error(self, split: str, problem: str) -> DataError:
         return DataError(
-            f"{self.task.cfg.data} has {split} in files that cannot be read: {what} Run "
+            f"The split {split} of {self.task.cfg.data} cannot be read: {problem} Run "
             "fairseq-preprocess again."
         )
 
     def batches(self, dataset: Any, max_tokens: int) -> Iterator[Sample]:
-        """Yield batches of sentences of similar lengths, on the device."""
+        """Yield batches of sentences of similar length, on the device of the model."""
         sizes = dataset.src_sizes
-        longest = utils.resolve_max_positions(
+        max_length = utils.resolve_max_positions(
             self.task.max_positions(), self.model.max_positions()
         )[0]
         if len(sizes) == 0:
-            raise DataError(f"{self.task.cfg.data} has no sentences in this split. Name another.")
-        if sizes.max() > min(longest, max_tokens):
             raise DataError(
-                f"A sentence has {max(sizes)} tokens. {self.path.name} reads up to {longest} and "
-                f"`max_tokens` is {max_tokens}. Increase it, or remove longer sentences."
+                f"The split of {self.task.cfg.data} has no sentences. Choose a different split."
+            )
+        if sizes.max() > min(max_length, max_tokens):
+            raise DataError(
+                f"A sentence has {max(sizes)} tokens, but {self.path.name} reads at most "
+                f"{max_length} and `max_tokens` is {max_tokens}. Increase `max_tokens` or remove "
+                "long sentences."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
-            sample = dataset.collater([dataset[place] for place in batch])
+            sample = dataset.collater([dataset[index] for index in batch])
             yield utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:
-        """Return a dataset of sources [time], each with </s>."""
+        """Return an inference dataset of sources, each a tensor of ids [time] with </s>."""
         lengths = np.array([len(source) for source in sources])
         return self.task.build_dataset_for_inference(list(sources), lengths)
 
@@ -146,16 +153,16 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class BleuOptions:
-    """How outputs and references become the text that sacreBLEU scores."""
+    """Postprocessing and tokenization of outputs and references for sacreBLEU."""
 
     subwords: str | None = None
-    """Scheme of the subwords to join."""
+    """Subword scheme of the data, to join subwords into words."""
     moses: str | None = None
-    """Language of the Moses tokenization to undo."""
+    """Language of the Moses detokenizer."""
     tokenize: str = "13a"
-    """Tokenizer of sacreBLEU."""
+    """sacreBLEU tokenizer."""
     separator: str = "<sep>"
-    """Token between joined sentences."""
+    """Separator token between joined sentences."""
 
 
 def translate(
@@ -172,10 +179,10 @@ def translate(
     lines = [""] * len(dataset)
     with torch.inference_mode():
         for sample in trained.batches(dataset, search.max_tokens):
-            found = generator.generate([trained.model], sample)
-            for line, candidates in zip(sample["id"].tolist(), found, strict=True):
+            hypotheses = generator.generate([trained.model], sample)
+            for line, candidates in zip(sample["id"].tolist(), hypotheses, strict=True):
                 lines[line] = line_of(trained, candidates[0]["tokens"])
-            done(len(found))
+            done(len(hypotheses))
     return lines
 
 
@@ -185,6 +192,6 @@ def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
 
 
 def line_of(trained: TrainedModels, tokens: torch.Tensor) -> str:
-    """Return target tokens as a line, without </s>. Unknown tokens are <unk>."""
+    """Return target ids as a line of tokens, without </s>. Unknown tokens are <unk>."""
     line: str = trained.task.target_dictionary.string(tokens.cpu())
     return line

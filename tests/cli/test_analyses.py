@@ -152,7 +152,7 @@ def test_several_splits_are_pooled(
         (["token-wins", "none", "-c", "a=CKPT", "-c", "b=CKPT"], "none does not exist", 1),
         (["length-bleu", "DATA", "-c", "a=no.pt", "-c", "b=CKPT"], "no.pt does not exist", 1),
         (["length-bleu", "DATA", "--device", "gpu", "-c", "a=CKPT", "-c", "b=CKPT"], "gpu", 2),
-        (["shift-similarity", "DATA", "--offsets", "5", "-c", "a=CKPT"], "two or more", 2),
+        (["shift-similarity", "DATA", "--offsets", "5", "-c", "a=CKPT"], "at least two numbers", 2),
         (["swapped-bleu", "DATA", "--lines", "0", "-c", "a=CKPT"], "Expected 1 or more", 2),
         (["swapped-bleu", "DATA", "-c", "a=CKPT"], "Set --subwords to their kind.", 1),
         (["swapped-bleu", "DATA", "--subwords", "none", "-c", "a=CKPT"], "has no '<sep>'", 1),

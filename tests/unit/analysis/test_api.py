@@ -1,4 +1,4 @@
-"""The public names: documented, doctested, and imported on use."""
+"""Public names of fairseq_ssl.analysis: docstrings, doctests and lazy imports."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def test_public_names_have_docstrings() -> None:
     assert all(getattr(analysis, name).__doc__ for name in analysis.__all__)
 
 
-def test_the_package_imports_neither_torch_nor_fairseq(run: Run, tmp_path: Path) -> None:
+def test_package_imports_neither_torch_nor_fairseq(run: Run, tmp_path: Path) -> None:
     script = "import fairseq_ssl.analysis, sys; assert not {'torch', 'fairseq'} & set(sys.modules)"
     run(sys.executable, "-c", script, cwd=tmp_path)

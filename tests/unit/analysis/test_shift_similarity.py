@@ -1,4 +1,4 @@
-"""Similarity of states under shifts: Eq. 6.3 by a loop."""
+"""Similarity of states under shifted positions, compared with a loop for Eq. 6.3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [13]]
 
 
 class OneBatch(TrainedModels):
-    """A model with one padded batch of the sentences above for a data set."""
+    """A model whose data is one padded batch of `SENTENCES`."""
 
     def batches(self, dataset: Any, max_tokens: int) -> Any:
         tokens = batch(SENTENCES, left=True)
@@ -29,23 +29,24 @@ class OneBatch(TrainedModels):
         yield {"id": torch.arange(len(tokens)), "net_input": inputs}
 
 
-def asked(model: Any) -> OneBatch:
+def with_one_batch(model: Any) -> OneBatch:
     task = SimpleNamespace(source_dictionary=dictionary())
     return OneBatch(Path("none"), model.eval(), task, torch.device("cpu"))
 
 
 def states(encoder: Any, words: list[int], offset: int) -> Tensor:
-    kept = encoder.embed_positions
-    encoder.embed_positions = ShiftedSinusoidalPositions.from_stock(kept, 0, offset).eval()
+    original = encoder.embed_positions
+    encoder.embed_positions = ShiftedSinusoidalPositions.from_stock(original, 0, offset).eval()
     tokens = torch.tensor([[*words, EOS]])
-    found: Tensor = encoder(tokens, torch.tensor([len(words) + 1]))["encoder_out"][0][:, 0].detach()
-    encoder.embed_positions = kept
-    return found
+    output = encoder(tokens, torch.tensor([len(words) + 1]))["encoder_out"][0]
+    encoder.embed_positions = original
+    sentence: Tensor = output[:, 0].detach()
+    return sentence
 
 
-def test_it_is_the_mean_over_positions_then_over_sentences() -> None:
+def test_similarity_is_the_mean_over_positions_then_over_sentences() -> None:
     model = build(shape_positions="absolute").eval()
-    found = similarities(asked(model), [], [0, 7, 300], 1000, lambda count: None)
+    matrix = similarities(with_one_batch(model), [], [0, 7, 300], 1000, lambda count: None)
     for a, one in enumerate((0, 7, 300)):
         for b, other in enumerate((0, 7, 300)):
             means = []
@@ -55,24 +56,24 @@ def test_it_is_the_mean_over_positions_then_over_sentences() -> None:
                     states(model.encoder, words, other),
                     strict=True,
                 )
-                alike = [float(torch.dot(x, y) / (x.norm() * y.norm())) for x, y in pair]
-                means.append(sum(alike) / len(alike))
-            assert found[a, b] == pytest.approx(sum(means) / len(means), abs=1e-5)
-    assert found[0, 2] < 0.99
+                cosines = [float(torch.dot(x, y) / (x.norm() * y.norm())) for x, y in pair]
+                means.append(sum(cosines) / len(cosines))
+            assert matrix[a, b] == pytest.approx(sum(means) / len(means), abs=1e-5)
+    assert matrix[0, 2] < 0.99
 
 
-def test_relative_positions_have_nothing_to_shift() -> None:
-    found = similarities(
-        asked(build(shape_positions="relative")), [], [0, 100], 1000, lambda count: None
+def test_shift_has_no_effect_on_relative_positions() -> None:
+    matrix = similarities(
+        with_one_batch(build(shape_positions="relative")), [], [0, 100], 1000, lambda count: None
     )
-    np.testing.assert_allclose(found, np.ones((2, 2)), atol=1e-6)
+    np.testing.assert_allclose(matrix, np.ones((2, 2)), atol=1e-6)
 
 
-def test_learned_positions_are_refused_and_the_model_is_left_as_it_was() -> None:
+def test_learned_positions_are_rejected_and_the_model_is_restored() -> None:
     model = build()
-    kept = model.encoder.embed_positions
-    similarities(asked(model), [], [0, 5], 1000, lambda count: None)
-    assert model.encoder.embed_positions is kept
+    original = model.encoder.embed_positions
+    similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)
+    assert model.encoder.embed_positions is original
     model.encoder.embed_positions = torch.nn.Embedding(30, 8)
     with pytest.raises(DataError, match="expected sinusoidal or relative"):
-        similarities(asked(model), [], [0, 5], 1000, lambda count: None)
+        similarities(with_one_batch(model), [], [0, 5], 1000, lambda count: None)

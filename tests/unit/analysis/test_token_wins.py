@@ -1,4 +1,4 @@
-"""Scores of gold tokens against fairseq's own, and their table by hand."""
+"""Scores of gold tokens, compared with fairseq, and a table worked out by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def model(trained: Path, toy_data: Path) -> TrainedModels:
     return TrainedModels.load(trained / "checkpoint_last.pt", toy_data, "cpu")
 
 
-def test_scores_are_those_of_score_reference(
+def test_scores_are_equal_to_score_reference(
     model: TrainedModels, run: Run, trained: Path, toy_data: Path
 ) -> None:
     shown = run(
@@ -30,9 +30,9 @@ def test_scores_are_those_of_score_reference(
     expected = dict(re.findall(r"^P-(\d+)\t(.*)$", shown, re.M))
     scores = gold_scores(model, model.split("valid"), 300, lambda count: None)
     assert len(expected) == len(scores) == 200
-    for line, found in enumerate(scores):
+    for line, ours in enumerate(scores):
         theirs = [float(word) * math.log(2) for word in expected[str(line)].split()]
-        np.testing.assert_allclose(found, theirs[:-1], atol=1e-4)
+        np.testing.assert_allclose(ours, theirs[:-1], atol=1e-4)
 
 
 def test_ranks_follow_the_counts_in_the_training_targets(
@@ -41,15 +41,15 @@ def test_ranks_follow_the_counts_in_the_training_targets(
     counts = Counter((toy_text / "train.digits").read_text().split())
     ranks = frequency_ranks(model, chunk=7)
     words = model.task.target_dictionary
-    for place, (word, count) in enumerate(counts.most_common(), start=1):
-        assert abs(ranks[words.index(word)] - place) < len(counts)
+    for rank, (word, count) in enumerate(counts.most_common(), start=1):
+        assert abs(ranks[words.index(word)] - rank) < len(counts)
         rarer = [other for other in counts if counts[other] < count]
         assert all(ranks[words.index(word)] < ranks[words.index(other)] for other in rarer)
     assert sorted(ranks) == list(range(1, len(words) + 1))
     assert ranks[words.eos()] > len(counts)
 
 
-def test_the_table_by_hand() -> None:
+def test_table_worked_out_by_hand() -> None:
     first = [np.array([-1.0, -2.0, -3.0]), np.array([-1.0])]
     second = [np.array([-2.0, -2.0, -4.0]), np.array([-0.5])]
     ranks = [np.array([1, 2, 3]), np.array([2])]

@@ -1,4 +1,4 @@
-"""Translations in the order of the data, those that fairseq-generate gives; swapped sources."""
+"""Translations, compared with fairseq-generate, and swapped sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from fairseq_ssl.text.postprocessing import read_generated_lines
 from tests.conftest import PACKAGE, Run
 
 
-def test_they_are_those_of_fairseq_generate(run: Run, trained: Path, toy_data: Path) -> None:
+def test_translations_are_equal_to_fairseq_generate(
+    run: Run, trained: Path, toy_data: Path
+) -> None:
     checkpoint = trained / "checkpoint_last.pt"
     shown = run(
         *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--cpu", "--beam", "3"),
@@ -28,12 +30,12 @@ def test_they_are_those_of_fairseq_generate(run: Run, trained: Path, toy_data: P
     ).stdout
     model = TrainedModels.load(checkpoint, toy_data, "cpu")
     dataset = model.split("valid")
-    counted: list[int] = []
-    found = translate(model, dataset, SearchOptions(beam=3, max_tokens=200), counted.append)
-    assert found == list(read_generated_lines(shown.splitlines(), "H"))
+    batch_sizes: list[int] = []
+    lines = translate(model, dataset, SearchOptions(beam=3, max_tokens=200), batch_sizes.append)
+    assert lines == list(read_generated_lines(shown.splitlines(), "H"))
     assert reference_lines(model, dataset) == list(read_generated_lines(shown.splitlines(), "T"))
-    assert sum(counted) == len(found) == 200
-    assert len(counted) > 3, "more than one batch"
+    assert sum(batch_sizes) == len(lines) == 200
+    assert len(batch_sizes) > 3, "more than one batch"
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,13 @@ def test_they_are_those_of_fairseq_generate(run: Run, trained: Path, toy_data: P
         ([5, 6, 2], [5, 6, 2]),
     ],
 )
-def test_swapping_moves_the_first_sentence_to_the_end(before: list[int], after: list[int]) -> None:
+def test_swap_moves_the_first_sentence_to_the_end(before: list[int], after: list[int]) -> None:
     assert swap(torch.tensor(before), mark=9).tolist() == after
 
 
-def test_what_is_not_there_is_said(trained: Path, toy_data: Path, tmp_path: Path) -> None:
+def test_missing_files_and_splits_are_reported(
+    trained: Path, toy_data: Path, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match="does not exist"):
         TrainedModels.load(tmp_path / "none.pt", toy_data, "cpu")
     with pytest.raises(DataError, match="is not the data of"):
