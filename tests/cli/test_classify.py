@@ -146,7 +146,7 @@ def test_extra_texts_that_are_valid_texts_are_refused(
     ("words", "code", "told"),
     [
         (("--valid-lines", "0"), 2, "--valid-lines is 0. Expected 1 or more"),
-        (("--valid-lines", "40"), 1, "has 40 texts for training and valid, and --valid-lines is"),
+        (("--valid-lines", "40"), 1, "has only 40 texts for training and valid"),
         (("--test-share", "0.1", "--test-lines", "4"), 2, "--test-share and --test-lines select"),
         (("--test-share", "1"), 2, "--test-share is 1.0. Expected above 0 and below 1"),
         (("--subword-vocab-size", "0"), 2, "--subword-vocab-size is 0"),
