@@ -1,4 +1,4 @@
-r"""One HTML page that shows scores, figures and sentences of systems side by side.
+r"""HTML report that compares scores, figures and sentences of several systems.
 
 Example:
     >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""The report: outputs, scores and figures collected from files, scored, and written as a page."""
+"""Collect outputs, scores and figures from files, score the outputs, and write an HTML page."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import read_m2
 
 TEST_SET = "test"
-"""Default test set, and the test set of outputs that are passed by system."""
+"""Default test set. It is also the test set of outputs that are passed as `systems`."""
 MAX_NAMES = 10
-"""Maximum number of names in a message."""
+"""Maximum number of names to list in an error message."""
 METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
 logger = logging.getLogger(__name__)
 
 Statistics = Mapping[str, list[SentenceStatistics]]
-"""By system, the statistics of its seeds."""
+"""Statistics of each seed, by system."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the outputs of a test set are compared with.
+    """Source, references and metric with which outputs are scored.
 
     Args:
-        source: file of the source text
-        references: files of references
-        gold: M2 file with sources and edits, in place of `source` and `references`; adds error
-            types and whether each system corrected each error
-        metric: a name in `METRICS` (default: m2 with `gold`, gleu with `source` and outputs
-            similar to it, bleu with `references`)
-        tokenize: tokenizer of sacreBLEU, for bleu
-        baseline: system that the others are compared with (default: the best)
+        source: file of the source text.
+        references: files of references.
+        gold: M2 file with sources and edits, instead of `source` and `references`. The page then
+            also shows error types and the errors that each system corrected.
+        metric: one of `METRICS` (default: m2 with `gold`; gleu with `source` if outputs are
+            similar to it; otherwise bleu).
+        tokenize: sacreBLEU tokenizer, for bleu.
+        baseline: system to compare the other systems with (default: the best system).
     """
 
     source: Path | None = None
@@ -76,16 +76,16 @@ def write_report(
     comparison: Comparison | None = None,
     languages: tuple[str, str] = ("", ""),
 ) -> Signature:
-    """Write one HTML page of scores, figures and sentences. Return its signature.
+    """Write an HTML page with scores, figures and sentences. Return its signature.
 
     Args:
-        output: the page
-        folders: folders with outputs (SYSTEM.SEED/SET.txt), score files, figures and analyses
-        systems: output files of each system, one for each seed
-        title: title of the page
-        test_set: name of the outputs whose sentences are shown (default: test, or the only one)
-        comparison: what the outputs are compared with
-        languages: language codes of the source and of the outputs, for fonts and screen readers
+        output: the HTML file.
+        folders: folders with outputs (SYSTEM.SEED/SET.txt), score files, figures and analyses.
+        systems: output files of each system, one for each seed.
+        title: title of the page.
+        test_set: test set whose sentences are shown (default: test, or the only test set).
+        comparison: source, references and metric.
+        languages: language codes of the source and of the outputs, for fonts and screen readers.
     """
     comparison = comparison or Comparison()
     files = collect_files(folders)
@@ -94,8 +94,8 @@ def write_report(
     if files.is_empty():
         inputs = [*folders, *(path for paths in (systems or {}).values() for path in paths)]
         raise DataError(
-            f"{', '.join(map(str, inputs))}: no outputs, scores or figures. Expected folders that "
-            "a recipe or fairseq-ssl score has written, or NAME=FILE."
+            f"There are no outputs, scores or figures in {', '.join(map(str, inputs))}. Expected "
+            "folders written by a recipe or by fairseq-ssl score, or systems as NAME=FILE."
         )
     chosen = _choose_set(files, test_set, comparison)
     parameters: dict[str, Any] = {"systems": len(files.names())}
@@ -106,10 +106,12 @@ def write_report(
         _add_scores(files, sentences, chosen, comparison)
         parameters |= {"set": chosen, "sentences": len(sentences.outputs[0])}
     for path in files.left_out:
-        logger.warning("%s is left out: browsers do not show PDF in a page. Draw it as .svg.", path)
+        logger.warning(
+            "%s is skipped: browsers do not show PDF figures in a page. Save it as SVG.", path
+        )
     for path in files.links:
         logger.warning(
-            "%s is left out: it is a link to a file outside the folder. Copy the file.", path
+            "%s is skipped: it is a link to a file outside the folder. Copy the file.", path
         )
     signature = Signature("report", parameters)
     page = Page(title, files, score_table(files.scores), sentences, str(signature))
@@ -118,25 +120,25 @@ def write_report(
     return signature
 
 
-def _choose_set(files: ReportFiles, asked: str | None, comparison: Comparison) -> str | None:
-    """Return the test set whose sentences are shown, if there is one."""
+def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison) -> str | None:
+    """Return the test set whose sentences are shown, or None if only scores are shown."""
     names = files.sets()
     default = TEST_SET if TEST_SET in names else names[0] if len(names) == 1 else None
-    chosen = asked or default
+    chosen = test_set or default
     if chosen is None and names:
-        several = f"There are outputs of {_shorten(names)}"
+        several = f"There are outputs for the test sets {_shorten(names)}"
         needs = comparison.source, comparison.references, comparison.gold, comparison.baseline
         if any(needs):
             raise UsageError(f"{several}. Set `test_set` to one of them.")
         logger.warning("%s. Set `test_set` to one of them to show its sentences.", several)
     if chosen is not None and chosen not in names:
         raise UsageError(
-            f"`test_set` is {chosen}; expected {_shorten(names) or 'outputs, SET.txt'}."
+            f"`test_set` is {chosen}; expected {_shorten(names) or 'outputs named SET.txt'}."
         )
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
         systems = _shorten(list(files.systems(chosen))) if chosen else "none"
-        raise UsageError(f"`baseline` is {baseline}; the systems are: {systems}.")
+        raise UsageError(f"`baseline` is {baseline}; expected one of the systems: {systems}.")
     return chosen
 
 
@@ -145,7 +147,7 @@ def _shorten(names: Sequence[str]) -> str:
 
 
 def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Comparison) -> Sentences:
-    """Read the first seed of each system, and the texts that it is compared with."""
+    """Read the output of the first seed of each system, the source and the references."""
     firsts = [paths[0] for paths in systems.values()]
     sentences = Sentences(list(systems), [read_all(path) for path in firsts])
     sentences.has_seeds = any(len(paths) > 1 for paths in systems.values())
@@ -157,20 +159,23 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     sentences.check(firsts)
     sentences.metric = comparison.metric or _default_metric(sentences, comparison)
     if comparison.tokenize and sentences.metric != "bleu":
-        metric = sentences.metric or "no metric"
-        raise UsageError(f"`tokenize` is for bleu, not for {metric}.")
+        metric = sentences.metric or "not set"
+        raise UsageError(f"`tokenize` needs the metric bleu, but the metric is {metric}.")
     return sentences
 
 
 def _add_gold(sentences: Sentences, path: Path, outputs: Sequence[Path]) -> None:
-    """Add sources, references and errors of an M2 file."""
+    """Add the sources, references and errors of an M2 file."""
     gold = list(read_m2(path))
     sentences.source = sentences.source or [" ".join(sentence.words) for sentence in gold]
     sentences.references = sentences.references or annotator_texts(gold, str(path))
     sentences.check(outputs)
     count = len(sentences.outputs[0])
     if len(gold) != count:
-        raise DataError(f"{path} has {len(gold)} sentences, but {outputs[0]} has {count}.")
+        raise DataError(
+            f"{path} has {len(gold)} sentences but {outputs[0]} has {count}. Both must have the "
+            "same sentences."
+        )
     sentences.errors = gold_errors(gold, sentences.outputs)
 
 
@@ -185,9 +190,9 @@ def _default_metric(sentences: Sentences, comparison: Comparison) -> str:
 def _add_scores(
     files: ReportFiles, sentences: Sentences, test_set: str, comparison: Comparison
 ) -> None:
-    """Score each seed and each sentence of the first seed, and compare the systems.
+    """Score each seed, score each sentence of the first seed, and compare the systems.
 
-    Scores that files report for all systems are not added again.
+    Scores are not added to the table if score files have them for all systems.
     """
     if sentences.metric:
         metric = build_metric(sentences.metric, comparison)
@@ -208,12 +213,12 @@ def _add_scores(
             title = f"{test_set}: {sentences.metric}"
             files.comparisons.insert(0, _compare(metric, statistics, title, comparison.baseline))
     if sentences.errors is not None and any(sentences.errors):
-        name = f"{test_set}: errors corrected as an annotator did, % by type"
+        name = f"{test_set}: gold errors corrected, % by type"
         files.breakdowns[name] = corrected_by_type(sentences.errors, sentences.systems)
 
 
 def build_metric(name: str, comparison: Comparison) -> Metric:
-    """Return a metric of `METRICS` with what it compares outputs with."""
+    """Return a metric of `METRICS` with the sources, references or edits of `comparison`."""
     if name == "m2":
         if comparison.gold is None:
             raise UsageError("The metric m2 needs `gold`.")
@@ -238,14 +243,14 @@ def _scores(
     for system, seeds in statistics.items():
         values = [metric.values(rows) for rows in seeds]
         for name in values[0]:
-            numbers = tuple(one[name] for one in values)
-            yield ReportedScore(system, test_set, metric_name(name, signature), numbers, signature)
+            by_seed = tuple(scores[name] for scores in values)
+            yield ReportedScore(system, test_set, metric_name(name, signature), by_seed, signature)
 
 
 def _compare(
     metric: Metric, statistics: Statistics, title: str, baseline: str | None
 ) -> ScoreComparison:
-    """Compare the systems with the baseline, or with the best system."""
+    """Compare the systems with the baseline (None: the system with the best mean)."""
 
     def mean(name: str) -> float:
         values = [metric.values(rows)[metric.name] for rows in statistics[name]]
@@ -257,5 +262,5 @@ def _compare(
         for name, seeds in statistics.items()
         if name != other
     }
-    best = "" if baseline else ", the best"
+    best = "" if baseline else " (best system)"
     return ScoreComparison(f"{title} against {other}{best}", differences)

@@ -1,36 +1,37 @@
 "use strict";
-// What became of a text: what stayed of it, what is gone and what is new, word by word.
+// Word diff of two texts: unchanged, deleted and inserted words.
 const changes = (() => {
-  const LONGEST = 400; // words on both sides between which common ones are looked for
-  // Scripts without spaces are compared by character; of the others, words and single signs.
+  const MAX_WORDS = 400; // longer differing parts are shown as deleted and inserted as a whole
+  // Scripts without spaces are split into characters, other scripts into words and symbols.
   const UNSPACED = "[\\p{scx=Han}\\p{scx=Hiragana}\\p{scx=Katakana}" +
     "\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}]";
   const CHARACTER = new RegExp(`^${UNSPACED}`, "u");
   const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+|\\S`, "gu");
 
-  // Each word, its number in the order of first use, and whether there is space before it, as if there
-  // were more before the first.
+  // Returns the words of a text as {text, number, spaced}. `numbers` assigns a number to each distinct
+  // word. `spaced` is true if a space separates the word from the previous one; the first word of a
+  // text counts as spaced unless its script has no spaces.
   function words(text, numbers) {
-    const found = [];
+    const result = [];
     let end = CHARACTER.test(text) ? 0 : -1;
     for (const match of text.matchAll(WORD)) {
       if (!numbers.has(match[0])) numbers.set(match[0], numbers.size);
-      found.push({ text: match[0], number: numbers.get(match[0]), spaced: match.index > end });
+      result.push({ text: match[0], number: numbers.get(match[0]), spaced: match.index > end });
       end = match.index + match[0].length;
     }
-    return found;
+    return result;
   }
 
-  // Returns parts {kind, text, spaced}, of which kind is "", "del" or "ins".
+  // Returns the parts {kind, text, spaced} of the diff. `kind` is "" for unchanged, "del" or "ins".
   function changes(before, after) {
     const numbers = new Map();
     const [first, second] = [words(before, numbers), words(after, numbers)];
-    const least = Math.min(first.length, second.length);
+    const shorter = Math.min(first.length, second.length);
     let start = 0;
-    while (start < least && first[start].text === second[start].text) start++;
+    while (start < shorter && first[start].text === second[start].text) start++;
     let end = 0;
     const last = (side) => side[side.length - 1 - end].text;
-    while (end < least - start && last(first) === last(second)) end++;
+    while (end < shorter - start && last(first) === last(second)) end++;
     const parts = [];
     const add = (kind, word) => {
       const last = parts[parts.length - 1];
@@ -53,9 +54,10 @@ const changes = (() => {
     return parts;
   }
 
-  // Places of the longest words in common; table[i * width + j] is how many there are from i and j on.
+  // Returns the index pairs of a longest common subsequence. table[i * width + j] is the length of the
+  // longest common subsequence of one.slice(i) and other.slice(j).
   function common(one, other) {
-    if (Math.max(one.length, other.length) > LONGEST) return [];
+    if (Math.max(one.length, other.length) > MAX_WORDS) return [];
     const width = other.length + 1;
     const table = new Uint16Array((one.length + 1) * width);
     for (let i = one.length - 1; i >= 0; i--) {
@@ -66,14 +68,14 @@ const changes = (() => {
           : Math.max(table[here + width], table[here + 1]);
       }
     }
-    const places = [];
+    const pairs = [];
     let [i, j] = [0, 0];
     while (i < one.length && j < other.length) {
-      if (one[i] === other[j]) places.push([i++, j++]);
+      if (one[i] === other[j]) pairs.push([i++, j++]);
       else if (table[(i + 1) * width + j] >= table[i * width + j + 1]) i++;
       else j++;
     }
-    return places;
+    return pairs;
   }
 
   return changes;

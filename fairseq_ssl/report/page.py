@@ -1,4 +1,4 @@
-"""The HTML page: tables, figures and a sentence browser in one file."""
+"""HTML page of a report: tables, figures and a sentence browser in one file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fairseq_ssl.report.score_files import (
 from fairseq_ssl.report.sentences import Sentences
 
 SIGNIFICANT = 0.05
-NO_VALUE = '<td><span class="faint">none</span></td>'
+NO_VALUE = '<td><span class="faint">n/a</span></td>'
 
 
 def score_html(scores: ScoreTable) -> str:
-    """Return the table of all scores by system."""
+    """Return the section with the table of scores, or "" if there are none."""
     if not scores.rows:
         return ""
     header = ["system"]
@@ -46,8 +46,8 @@ def score_html(scores: ScoreTable) -> str:
     return "\n".join(
         [
             '<section aria-labelledby="scores"><h2 id="scores">Scores</h2>',
-            '<p class="faint">Mean ± deviation, and the number of seeds where there are several; '
-            "the best of each column in bold.</p>",
+            '<p class="faint">Mean ± standard deviation over seeds, with the number of seeds in '
+            "parentheses. The best score of each column is bold.</p>",
             _wide("Table of scores", _table(header, rows)),
             f'<details class="faint"><summary>Signatures</summary><ol>{notes}</ol></details>',
             "</section>",
@@ -59,29 +59,31 @@ def _score(score: SeedRange | None, is_best: bool) -> str:
     if score is None:
         return NO_VALUE
     seeds = f' <span class="faint">({len(score.values)})</span>' if len(score.values) > 1 else ""
-    shown = f'<strong>{score}<span class="heard"> best</span></strong>' if is_best else str(score)
-    return f'<td data-value="{score.mean}">{shown}{seeds}</td>'
+    best = '<span class="visually-hidden"> best</span>'
+    text = f"<strong>{score}{best}</strong>" if is_best else str(score)
+    return f'<td data-value="{score.mean}">{text}{seeds}</td>'
 
 
 def comparison_html(comparison: ScoreComparison, number: int) -> str:
-    """Return the table of systems against a baseline."""
+    """Return the section with the table that compares systems with a baseline."""
     rows = [
         [
             escape(system),
-            f"<td>{_verdict(one, comparison.lower_is_better)}</td>",
-            f'<td data-value="{one.difference}">{_signed(one.difference)}</td>',
-            f'<td data-value="{one.low}">{_signed(one.low)} to {_signed(one.high)}</td>',
-            f'<td data-value="{one.p}">{one.p:.4f}</td>',
+            f"<td>{_verdict(result, comparison.lower_is_better)}</td>",
+            f'<td data-value="{result.difference}">{_signed(result.difference)}</td>',
+            f'<td data-value="{result.low}">{_signed(result.low)} to {_signed(result.high)}</td>',
+            f'<td data-value="{result.p}">{result.p:.4f}</td>',
         ]
-        for system, one in comparison.differences.items()
+        for system, result in comparison.differences.items()
     ]
-    header = ["system", "it is", "difference", "95 % of samples", "p"]
+    header = ["system", "result", "difference", "95% interval", "p"]
     return "\n".join(
         [
             f'<section aria-labelledby="against{number}">',
             f'<h2 id="against{number}">{escape(comparison.title)}</h2>',
-            '<p class="faint">Paired bootstrap over sentences (Koehn, 2004): better or worse where '
-            f"p is below {SIGNIFICANT}, one comparison taken by itself.</p>",
+            '<p class="faint">Paired bootstrap resampling over sentences (Koehn, 2004). Systems '
+            f"are better or worse if p is below {SIGNIFICANT}, without correction for multiple "
+            "comparisons.</p>",
             _wide(f"Table of {comparison.title}", _table(header, rows)),
             "</section>",
         ]
@@ -90,7 +92,7 @@ def comparison_html(comparison: ScoreComparison, number: int) -> str:
 
 def _verdict(result: BootstrapResult, lower_is_better: bool) -> str:
     if result.p >= SIGNIFICANT or not result.difference:
-        return "not shown to differ"
+        return "no significant difference"
     return "better" if (result.difference > 0) != lower_is_better else "worse"
 
 
@@ -99,7 +101,7 @@ def _signed(value: float) -> str:
 
 
 def breakdown_html(name: str, breakdown: Breakdown) -> str:
-    """Return the folded table of scores by type or by level."""
+    """Return a collapsed table of scores by error type or by level."""
     systems = list(dict.fromkeys(system for row in breakdown.values() for system in row))
     rows = [
         [escape(part), *(_score(row.get(system), is_best=False) for system in systems)]
@@ -110,14 +112,14 @@ def breakdown_html(name: str, breakdown: Breakdown) -> str:
 
 
 def _wide(label: str, content: str) -> str:
-    """Return a region that scrolls in a narrow window."""
+    """Return a region that scrolls horizontally in a narrow window."""
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">{content}</div>'
     )
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells. The first cell of each row is its heading."""
+    """Return a table of HTML cells. The first cell of each row is the row heading."""
     first, *others = header
     corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
     head = corner + "".join(f'<th scope="col">{cell}</th>' for cell in others)
@@ -128,23 +130,22 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 ORDERS = {
-    "gained": "A gained most over B",
-    "lost": "A lost most to B",
-    "apart": "scores of A and B furthest apart",
-    "low": "A scored lowest",
+    "gained": "largest gain of A over B",
+    "lost": "largest loss of A to B",
+    "apart": "largest score difference",
+    "low": "lowest score of A",
 }
-UNLIKE = {"unlike": "words of A and B least alike"}
+UNLIKE = {"unlike": "largest word difference"}
 MAX_ALWAYS_SHOWN = 2
-"""With more systems, some can be hidden."""
+"""Maximum number of systems without checkboxes to hide them."""
 
 
 def sentences_html(sentences: Sentences) -> str:
-    """Return the form, and the elements that the script fills."""
+    """Return the section with the filter form and the elements that the script fills."""
     return "\n".join(
         [
             '<section aria-labelledby="sentences"><h2 id="sentences">Sentences</h2>',
-            "<noscript><p>Sentences are shown by a script, which this browser does not run.</p>"
-            "</noscript>",
+            "<noscript><p>Enable JavaScript to show the sentences.</p></noscript>",
             '<form id="filter" role="search" aria-labelledby="sentences">',
             *_texts(sentences),
             *_errors(sentences),
@@ -156,13 +157,13 @@ def sentences_html(sentences: Sentences) -> str:
             *_shown(sentences),
             "</form>",
             _note(sentences),
-            '<p id="told" role="status"></p>',
-            '<nav class="pages" aria-label="Pages"><button type="button" data-turn="-1">Before'
+            '<p id="status" role="status"></p>',
+            '<nav class="pages" aria-label="Pages"><button type="button" data-turn="-1">Previous'
             '</button><label>Page <input id="page" type="number" min="1" value="1"></label>'
-            '<span id="of"></span><button type="button" data-turn="1">After</button></nav>',
+            '<span id="of"></span><button type="button" data-turn="1">Next</button></nav>',
             '<ol id="list"></ol>',
-            '<nav class="pages" aria-label="Pages, again"><button type="button" data-turn="-1">'
-            'Before</button><span class="place"></span><button type="button" data-turn="1">After'
+            '<nav class="pages" aria-label="Pages, bottom"><button type="button" data-turn="-1">'
+            'Previous</button><span class="place"></span><button type="button" data-turn="1">Next'
             "</button></nav></section>",
         ]
     )
@@ -171,8 +172,8 @@ def sentences_html(sentences: Sentences) -> str:
 def _texts(sentences: Sentences) -> list[str]:
     several = len(sentences.systems) > 1
     return [
-        '<label>Text <input type="search" name="text" autocomplete="off"></label>',
-        _select("Found in", "in", _sides("any of them", sentences)),
+        '<label>Search <input type="search" name="text" autocomplete="off"></label>',
+        _select("Search in", "in", _sides("all texts", sentences)),
         _check("whole", "whole words"),
         _check("changed", "only where changed"),
         _check("differ", "only where systems differ") if several else "",
@@ -184,16 +185,16 @@ def _errors(sentences: Sentences) -> list[str]:
         return []
     types, main = sentences.types(), sentences.main_types()
     outcomes = [
-        (f"{outcome} {at}", f"{outcome} by {name}")
+        (f"{outcome} {system}", f"{outcome} by {name}")
         for outcome in ("missed", "corrected")
-        for at, name in enumerate(sentences.systems)
+        for system, name in enumerate(sentences.systems)
     ]
-    shown = {kind: f"{kind} ({main[kind]})" for kind in sorted(main)}
+    labels = {kind: f"{kind} ({main[kind]})" for kind in sorted(main)}
     if types != main:
-        shown |= {kind: f"{kind} ({types[kind]})" for kind in sorted(types) if kind not in main}
+        labels |= {kind: f"{kind} ({types[kind]})" for kind in sorted(types) if kind not in main}
     return [
-        _select("Error type", "type", {"": "all", **shown}),
-        _select("What became of it", "outcome", {"": "anything", **dict(outcomes)}),
+        _select("Error type", "type", {"": "all", **labels}),
+        _select("Outcome", "outcome", {"": "any", **dict(outcomes)}),
     ]
 
 
@@ -203,8 +204,8 @@ def _orders(sentences: Sentences) -> list[str]:
     orders |= UNLIKE if several else {}
     if not orders:
         return []
-    numbers = {str(at): name for at, name in enumerate(sentences.systems)}
-    fields = [_select("Order", "sort", {"": "as given", **orders})]
+    numbers = {str(system): name for system, name in enumerate(sentences.systems)}
+    fields = [_select("Sort by", "sort", {"": "line number", **orders})]
     if several:
         fields.append(_select("System A", "first", numbers, str(len(numbers) - 1)))
         fields.append(_select("System B", "second", numbers, "0"))
@@ -212,33 +213,36 @@ def _orders(sentences: Sentences) -> list[str]:
 
 
 def _shown(sentences: Sentences) -> list[str]:
-    """Return checkboxes that hide systems, if there are many."""
+    """Return checkboxes that hide systems, if there are more than `MAX_ALWAYS_SHOWN`."""
     if len(sentences.systems) <= MAX_ALWAYS_SHOWN:
         return []
     boxes = "".join(
-        f'<label class="check"><input type="checkbox" name="show" value="{at}" checked>'
+        f'<label class="check"><input type="checkbox" name="show" value="{system}" checked>'
         f"{escape(name)}</label>"
-        for at, name in enumerate(sentences.systems)
+        for system, name in enumerate(sentences.systems)
     )
     return [
         "<details><summary>Systems shown</summary>"
-        f'<fieldset><legend class="heard">Systems shown</legend>{boxes}</fieldset></details>'
+        f'<fieldset><legend class="visually-hidden">Systems shown</legend>{boxes}</fieldset>'
+        "</details>"
     ]
 
 
 def _note(sentences: Sentences) -> str:
-    """Return a note on the scores and the seeds shown."""
-    shown = []
+    """Return a note about sentence scores and seeds."""
+    notes = []
     if sentences.scores is not None:
-        shown.append(f"Beside each system: {escape(sentences.metric)} of the sentence.")
+        notes.append(
+            f"The number next to a system is its {escape(sentences.metric)} for the sentence."
+        )
     if sentences.has_seeds:
-        shown.append("Of several seeds, the output of the first is shown.")
-    return f'<p class="faint">{" ".join(shown)}</p>' if shown else ""
+        notes.append("If a system has several seeds, the output of the first seed is shown.")
+    return f'<p class="faint">{" ".join(notes)}</p>' if notes else ""
 
 
-def _sides(nothing: str, sentences: Sentences) -> dict[str, str]:
+def _sides(default: str, sentences: Sentences) -> dict[str, str]:
     names = [*sentences.sides(), *sentences.systems]
-    return {"": nothing, **{name: name for name in names}}
+    return {"": default, **{name: name for name in names}}
 
 
 def _check(name: str, text: str) -> str:
@@ -261,12 +265,12 @@ MEDIA_TYPES = {
 }
 SCRIPTS = ("tables.js", "changes.js", "sentences.js")
 MAX_ANALYSIS_CHARS = 20_000
-"""Maximum number of characters shown of an analysis."""
+"""Maximum number of characters to show of an analysis."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the page."""
+    """Content of the HTML page of a report."""
 
     title: str
     files: ReportFiles
@@ -275,18 +279,18 @@ class Page:
     signature: str
 
     def html(self) -> str:
-        """Return the page as HTML."""
+        """Return the page as HTML, with styles, scripts and figures embedded."""
         files, sentences = self.files, self.sentences
         sections = [
             score_html(self.scores),
-            *(comparison_html(one, number) for number, one in enumerate(files.comparisons)),
-            *(breakdown_html(name, one) for name, one in files.breakdowns.items()),
+            *(comparison_html(table, number) for number, table in enumerate(files.comparisons)),
+            *(breakdown_html(name, table) for name, table in files.breakdowns.items()),
             _figures(files.figures),
             "" if sentences is None else sentences_html(sentences),
             _analyses(files.analyses),
         ]
         data = json.dumps(sentences and sentences.content(), ensure_ascii=False)
-        skip = '<a class="skip" href="#sentences">To the sentences</a>' if sentences else ""
+        skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""
         return Template(_asset("page.html")).substitute(
             title=escape(self.title),
             style=_asset("page.css"),
@@ -294,7 +298,7 @@ class Page:
             script="\n".join(map(_asset, SCRIPTS)),
             sections="\n".join(filter(None, sections)),
             signature=escape(self.signature),
-            data=data.replace("<", "\\u003c"),  # so that no text ends the script
+            data=data.replace("<", "\\u003c"),  # so that texts cannot end the script element
         )
 
 
@@ -305,18 +309,18 @@ def _asset(name: str) -> str:
 def _figures(figures: Mapping[str, Path]) -> str:
     if not figures:
         return ""
-    drawn = []
+    images = []
     for name, path in figures.items():
         content = base64.b64encode(path.read_bytes()).decode("ascii")
         media_type = MEDIA_TYPES[path.suffix.lower()]
-        drawn.append(
+        images.append(
             f'<figure><img src="data:{media_type};base64,{content}" alt="Figure {escape(name)}">'
             f"<figcaption>{escape(name)}</figcaption></figure>"
         )
     return "\n".join(
         [
             '<section aria-labelledby="figures"><h2 id="figures">Figures</h2>',
-            f'<div class="figures">{"".join(drawn)}</div></section>',
+            f'<div class="figures">{"".join(images)}</div></section>',
         ]
     )
 
@@ -324,11 +328,11 @@ def _figures(figures: Mapping[str, Path]) -> str:
 def _analyses(analyses: Mapping[str, Any]) -> str:
     if not analyses:
         return ""
-    shown = []
+    parts = []
     for name, content in analyses.items():
         text = json.dumps(content, indent=2, ensure_ascii=False)
         more = (
-            f"\n... and {len(text) - MAX_ANALYSIS_CHARS} characters more"
+            f"\n... ({len(text) - MAX_ANALYSIS_CHARS} more characters)"
             if len(text) > MAX_ANALYSIS_CHARS
             else ""
         )
@@ -336,11 +340,11 @@ def _analyses(analyses: Mapping[str, Any]) -> str:
             f'<pre tabindex="0" role="region" aria-label="{escape(name)}">'
             f"{escape(text[:MAX_ANALYSIS_CHARS])}{more}</pre>"
         )
-        shown.append(f"<details><summary>{escape(name)}</summary>{region}</details>")
+        parts.append(f"<details><summary>{escape(name)}</summary>{region}</details>")
     return "\n".join(
         [
-            '<section aria-labelledby="others"><h2 id="others">What else was written</h2>',
-            *shown,
+            '<section aria-labelledby="others"><h2 id="others">Other results</h2>',
+            *parts,
             "</section>",
         ]
     )

@@ -1,4 +1,4 @@
-"""Score files of recipes and of `fairseq-ssl score`: collected, parsed, and put into a table."""
+"""Collect and parse score files of recipes and of `fairseq-ssl score`, and build score tables."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fairseq_ssl.io.text_files import parse_json
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
-"""Metrics where lower is better."""
+"""Pattern of metrics for which lower values are better."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Values where neither higher nor lower is better."""
+"""Pattern of values for which neither higher nor lower is better."""
 DIGITS = re.compile(r"\d+")
 LARGEST = 1e100
-"""Upper bound of values, so that their standard deviation is finite."""
+"""Maximum absolute value, so that standard deviations are finite."""
 BREAKDOWNS = {
     "operations": "operation",
     "types": "type",
@@ -28,7 +28,7 @@ BREAKDOWNS = {
     "levels": "level",
     "shares": "share",
 }
-"""Keys of the breakdowns of score files, and their names on the page."""
+"""Keys of breakdowns in score files, and their names on the page."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,15 @@ class ReportedScore:
 
     system: str
     test_set: str
-    """Empty if the file does not name it."""
     metric: str
     values: tuple[float, ...]
-    """One for each seed."""
+    """One value for each seed."""
     signature: str
 
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Systems against a baseline."""
+    """Differences between systems and a baseline."""
 
     title: str
     differences: dict[str, BootstrapResult]
@@ -54,7 +53,7 @@ class ScoreComparison:
 
 
 Breakdown = dict[str, dict[str, SeedRange]]
-"""Scores by part, such as a level or a type of error, then by system."""
+"""Scores by part, such as a proficiency level or an error type, and then by system."""
 
 
 def metric_direction(metric: str) -> int:
@@ -65,14 +64,16 @@ def metric_direction(metric: str) -> int:
 
 
 def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedScore]:
-    """Yield the scores of a score file, and nothing from other JSON.
+    """Yield the scores of a score file. Other JSON yields nothing.
 
-    A score file is the JSON of sacreBLEU, with one metric or several, or of `fairseq-ssl score` or
-    `fairseq-ssl classify score`, with one system or several.
+    Args:
+        content: JSON of sacreBLEU, `fairseq-ssl score` or `fairseq-ssl classify score`.
+        test_set: name of the test set.
+        system: name of the system if the file does not name systems.
     """
     if isinstance(content, list):
-        for one in content:
-            yield from parse_scores(one, test_set, system)
+        for part in content:
+            yield from parse_scores(part, test_set, system)
     if not isinstance(content, dict) or "signature" not in content:
         return
     signature = str(content["signature"])
@@ -81,7 +82,7 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """Yield systems, metrics and the values of their seeds."""
+    """Yield system, metric and values by seed of each score in a file."""
     if isinstance(content.get("systems"), dict):
         for name, metrics in content["systems"].items():
             for metric, scores in _seed_ranges(metrics).items():
@@ -95,7 +96,7 @@ def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tu
 
 
 def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
-    """Yield the comparisons of systems with a baseline."""
+    """Yield the comparisons of systems with a baseline in a score file named `name`."""
     if not isinstance(content, dict):
         return
     differences = _parse_differences(content.get("against the baseline"))
@@ -115,7 +116,7 @@ def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
 
 
 def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]:
-    """Yield the tables by type or by level, with their names."""
+    """Yield the breakdowns of a score file, by error type or by level, with their names."""
     for key, part in BREAKDOWNS.items():
         rows = _items(content.get(key)) if isinstance(content, dict) else []
         table = {row: _seed_ranges(columns) for row, columns in rows}
@@ -124,13 +125,13 @@ def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]
 
 
 def metric_name(metric: str, signature: str) -> str:
-    """Return the name of a metric with its method, such as `errant F_0.5`."""
+    """Return the name of a metric, with its method if needed, such as `errant F_0.5`."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
     if not method or ":" in method or " " in method:
         return metric
     if any(method.lower() in name for name in (metric.lower(), DIGITS.sub("", metric.lower()))):
-        return metric  # chrF2++ is the score of the method chrf++
+        return metric  # compared without digits, since the method chrf++ has the score chrF2++
     return f"{method} {metric}"
 
 
@@ -144,7 +145,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _seed_range(content: Any) -> SeedRange | None:
-    """Return the scores of seeds, in the formats of `score` and of `classify score`."""
+    """Parse the scores of several seeds, in the formats of `score` and `classify score`."""
     if not isinstance(content, dict):
         return None
     values = content.get("seeds", content.get("values"))
@@ -178,19 +179,19 @@ OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 @dataclass
 class ReportFiles:
-    """Outputs, scores, figures and analyses of some folders."""
+    """Outputs, scores, figures and analyses found in folders."""
 
     scores: list[ReportedScore] = field(default_factory=list)
     outputs: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
-    """By system and test set, one for each seed."""
+    """Outputs by system and test set, one file for each seed."""
     analyses: dict[str, Any] = field(default_factory=dict)
     """Content of other JSON files, by name."""
     figures: dict[str, Path] = field(default_factory=dict)
-    """By name."""
+    """Figures by name."""
     left_out: list[Path] = field(default_factory=list)
     """Figures in a format that a page cannot show."""
     links: list[Path] = field(default_factory=list)
-    """Links to files outside the folder. They are left out, since a page may be published."""
+    """Links to files outside the folder. They are skipped, since the page may be published."""
     comparisons: list[ScoreComparison] = field(default_factory=list)
     breakdowns: dict[str, Breakdown] = field(default_factory=dict)
     """Scores by type or by level, by name."""
@@ -216,27 +217,27 @@ class ReportFiles:
 def collect_files(folders: Sequence[Path]) -> ReportFiles:
     """Collect the files of folders and their subfolders, sorted by name.
 
-    If several folders have a system of the same name, the folder's name is put before it.
+    If several folders have a system of the same name, it is prefixed with the name of the folder.
     """
-    each = [_collect_folder(folder) for folder in folders]
-    names = Counter(name for one in each for name in one.names())
+    by_folder = [_collect_folder(folder) for folder in folders]
+    names = Counter(name for found in by_folder for name in found.names())
     files = ReportFiles()
-    for folder, one in zip(folders, each, strict=True):
+    for folder, found in zip(folders, by_folder, strict=True):
 
         def unique_name(system: str, folder: Path = folder) -> str:
             return system if names[system] == 1 else f"{folder.name}/{system}"
 
-        files.scores += [replace(score, system=unique_name(score.system)) for score in one.scores]
+        files.scores += [replace(score, system=unique_name(score.system)) for score in found.scores]
         files.outputs |= {
             (unique_name(system), test_set): paths
-            for (system, test_set), paths in one.outputs.items()
+            for (system, test_set), paths in found.outputs.items()
         }
-        files.analyses |= {f"{folder.name}/{name}": data for name, data in one.analyses.items()}
-        files.figures |= {f"{folder.name}/{name}": path for name, path in one.figures.items()}
-        files.breakdowns |= one.breakdowns
-        files.comparisons += one.comparisons
-        files.left_out += one.left_out
-        files.links += one.links
+        files.analyses |= {f"{folder.name}/{name}": data for name, data in found.analyses.items()}
+        files.figures |= {f"{folder.name}/{name}": path for name, path in found.figures.items()}
+        files.breakdowns |= found.breakdowns
+        files.comparisons += found.comparisons
+        files.left_out += found.left_out
+        files.links += found.links
     return files
 
 
@@ -244,8 +245,8 @@ def _collect_folder(folder: Path) -> ReportFiles:
     files = ReportFiles()
     if not folder.is_dir():
         raise DataError(
-            f"{folder} is not a folder. Expected a folder with outputs or scores, or the output of "
-            "a system as NAME=FILE."
+            f"{folder} is not a folder. Expected a folder with outputs or scores, or the output "
+            "file of a system as NAME=FILE."
         )
     root = folder.resolve()
     for path in sorted(_walk(folder), key=lambda path: (*parse_run_name(path.parent), path)):
@@ -267,7 +268,7 @@ def _collect_folder(folder: Path) -> ReportFiles:
 
 
 def parse_run_name(folder: Path) -> tuple[str, str]:
-    """Return the system and the seed in the name of a folder, such as tagged.1."""
+    """Split the name of a folder, such as tagged.1, into system and seed."""
     name = folder.resolve().name
     parts = SEED_PATTERN.fullmatch(name)
     return (name, "") if parts is None else (parts["system"], parts["seed"])
@@ -283,35 +284,38 @@ def _add_json(files: ReportFiles, path: Path, name: Path) -> None:
     except (OSError, ValueError):
         raise DataError(f"{path} is not JSON. Remove it or write it again.") from None
     system, _ = parse_run_name(path.parent)
-    shown = str(name.with_suffix(""))
+    label = str(name.with_suffix(""))
     scores = list(parse_scores(content, path.name.split(".")[0], system))
     files.scores += scores
-    files.comparisons += parse_comparisons(content, shown)
-    files.breakdowns |= parse_breakdowns(content, shown)
+    files.comparisons += parse_comparisons(content, label)
+    files.breakdowns |= parse_breakdowns(content, label)
     if not scores:
         files.analyses[str(name)] = content
 
 
 Column = tuple[str, str, str]
-"""Test set, metric, and signature. Scores with different signatures are not compared."""
+"""Test set, metric and signature. Scores with different signatures are in different columns."""
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scores by system and column, over seeds."""
+    """Table of scores with one row for each system."""
 
     columns: list[Column]
     rows: dict[str, list[SeedRange | None]]
-    """By system, None where it has no score."""
+    """Scores of each system by column, None for missing scores."""
 
     def signatures(self) -> list[str]:
-        """Return the signatures of the columns."""
+        """Return the distinct signatures of the columns."""
         return list(dict.fromkeys(signature for *_, signature in self.columns))
 
     def headings(self) -> list[tuple[str, str]]:
-        """Return test sets and metrics. A repeated metric gets the number of its signature."""
+        """Return the test set and the metric of each column.
+
+        If columns differ only in the signature, its number is added, such as `BLEU [2]`.
+        """
         counts = Counter(column[:2] for column in self.columns)
-        numbers = {signature: at for at, signature in enumerate(self.signatures(), 1)}
+        numbers = {signature: number for number, signature in enumerate(self.signatures(), 1)}
         return [
             (
                 test_set,
@@ -321,20 +325,20 @@ class ScoreTable:
         ]
 
     def has(self, test_set: str, metric: str, systems: Iterable[str]) -> bool:
-        """Return True if all systems have a score of this test set and metric."""
-        asked = test_set, metric
-        columns = [at for at, column in enumerate(self.columns) if column[:2] == asked]
+        """Return True if all systems have a score for this test set and metric."""
+        key = test_set, metric
+        columns = [index for index, column in enumerate(self.columns) if column[:2] == key]
         return all(
-            any(self.rows[system][at] for at in columns) if system in self.rows else False
+            any(self.rows[system][index] for index in columns) if system in self.rows else False
             for system in systems
         )
 
 
 def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
-    """Put scores into rows by system, in the order of the scores.
+    """Return a table of scores, with systems in the order of the scores.
 
-    Scores of a single value are seeds of one system. A score of several values has all seeds. If
-    there are both, the one with more seeds is taken.
+    Several scores with one value each are the seeds of a system. A score with several values has
+    all seeds. If a system has both, the larger number of seeds is used.
     """
     rows: dict[str, dict[Column, tuple[list[float], list[float]]]] = {}
     for score in scores:
@@ -359,11 +363,11 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
 
 
 def best_scores(table: ScoreTable) -> list[float | None]:
-    """Return the best mean of each column, or None if its metric has no direction."""
+    """Return the best mean of each column, or None if no direction is better."""
     columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
     best: list[float | None] = []
     for (_, metric, _), column in zip(table.columns, columns, strict=True):
-        means = [one.mean for one in column if one]
+        means = [scores.mean for scores in column if scores]
         sign = metric_direction(metric)
         best.append(sign * max(sign * mean for mean in means) if sign and means else None)
     return best

@@ -1,18 +1,18 @@
 "use strict";
-// Shows the sentences of the page: those that the form lets through, a few at a time.
+// Shows the sentences that match the filter form, one page at a time.
 (() => {
   const form = document.getElementById("filter");
   if (!form) return;
 
   const PER_PAGE = 25;
-  const MOMENT = 40; // milliseconds
+  const MAX_DRAW_MS = 40; // milliseconds of drawing without a pause
   const data = JSON.parse(document.getElementById("data").textContent);
   const { sides, errors } = data;
   const systems = sides.filter((side) => side.system !== undefined);
   const lines = sides[0].lines.map((_, line) => line);
   const texts = lines.map((line) => sides.map((side) => side.lines[line]).join("\n").toLowerCase());
   const byId = (id) => document.getElementById(id);
-  const [list, told, pageField] = ["list", "told", "page"].map(byId);
+  const [list, status, pageField] = ["list", "status", "page"].map(byId);
   let chosen = lines;
   let page = 0;
   let drawing = 0;
@@ -22,7 +22,7 @@
     return field ? (field.type === "checkbox" ? field.checked : field.value) : "";
   }
 
-  const named = (name) => sides.find((side) => side.name === name);
+  const sideNamed = (name) => sides.find((side) => side.name === name);
   const boxes = () => [...form.querySelectorAll('[name="show"]')];
 
   function shownSystems() {
@@ -30,7 +30,7 @@
     return systems.filter((side) => !hidden.has(side.system));
   }
 
-  // ---- which sentences, in which order
+  // ---- selection and order of sentences
 
   function pattern() {
     const text = value("text").toLowerCase().replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
@@ -39,41 +39,41 @@
     return new RegExp(value("whole") ? `(?<!${word})${text}(?!${word})` : text, "giu");
   }
 
-  // Conditions that a sentence must meet, the quick ones first.
+  // Returns the conditions that a sentence must meet, with fast conditions first.
   function conditions() {
-    const [text, sought, type] = [value("text").toLowerCase(), pattern(), value("type")];
-    const [outcome, who] = value("outcome").split(" ");
+    const [text, query, type] = [value("text").toLowerCase(), pattern(), value("type")];
+    const [outcome, system] = value("outcome").split(" ");
     const shown = shownSystems();
-    const found = [];
-    if (sought) found.push((line) => texts[line].includes(text));
+    const tests = [];
+    if (query) tests.push((line) => texts[line].includes(text));
     if (type || outcome) {
-      found.push((line) => errors[line].some((error) =>
+      tests.push((line) => errors[line].some((error) =>
         (!type || error.type === type || mainType(error) === type) &&
-        (!outcome || error.by.includes(Number(who)) === (outcome === "corrected"))));
+        (!outcome || error.by.includes(Number(system)) === (outcome === "corrected"))));
     }
     if (value("differ")) {
-      found.push((line) => shown.some((side) => side.lines[line] !== shown[0].lines[line]));
+      tests.push((line) => shown.some((side) => side.lines[line] !== shown[0].lines[line]));
     }
-    if (sought && (value("whole") || value("in"))) {
-      const among = value("in") ? [named(value("in"))] : sides;
-      found.push((line) => among.some((side) => side.lines[line].search(sought) >= 0));
+    if (query && (value("whole") || value("in"))) {
+      const searched = value("in") ? [sideNamed(value("in"))] : sides;
+      tests.push((line) => searched.some((side) => side.lines[line].search(query) >= 0));
     }
-    if (value("changed")) found.push(changedBy(shown, sought));
-    return found;
+    if (value("changed")) tests.push(changedBy(shown, query));
+    return tests;
   }
 
-  // Whether a system has the text more or less often than what changes are marked against has it.
-  function changedBy(shown, sought) {
-    const basis = named(value("against")) || sides[0];
-    const count = (side, line) => (side.lines[line].match(sought) || []).length;
-    return (line) => shown.some((side) => sought
+  // Returns a condition: a shown system changed the line, or the number of matches if there is a search.
+  function changedBy(shown, query) {
+    const basis = sideNamed(value("against")) || sides[0];
+    const count = (side, line) => (side.lines[line].match(query) || []).length;
+    return (line) => shown.some((side) => query
       ? count(side, line) !== count(basis, line)
       : side.lines[line] !== basis.lines[line]);
   }
 
   const mainType = (error) => error.type.replace(/^.:/, "");
 
-  // What a larger value of puts a sentence before others.
+  // Returns the function by which sentences are sorted in descending order, or null.
   function sortKey() {
     const [a, b] = ["first", "second"].map((name) => systems[Number(value(name))]);
     switch (value("sort")) {
@@ -81,22 +81,22 @@
       case "lost": return (line) => b.scores[line] - a.scores[line];
       case "apart": return (line) => Math.abs(a.scores[line] - b.scores[line]);
       case "low": return (line) => -a.scores[line];
-      case "unlike": return (line) => remembered(a, b, line);
+      case "unlike": return (line) => cachedDistance(a, b, line);
       default: return null;
     }
   }
 
-  const unlikes = new Map(); // by two systems, how unlike their lines are; -1: not looked yet
-  function remembered(a, b, line) {
+  const distances = new Map(); // word distances of each line by pair of systems; -1: not computed
+  function cachedDistance(a, b, line) {
     const pair = `${a.system} ${b.system}`;
-    if (!unlikes.has(pair)) unlikes.set(pair, new Int32Array(lines.length).fill(-1));
-    const counts = unlikes.get(pair);
-    if (counts[line] < 0) counts[line] = unlike(a.lines[line], b.lines[line]);
+    if (!distances.has(pair)) distances.set(pair, new Int32Array(lines.length).fill(-1));
+    const counts = distances.get(pair);
+    if (counts[line] < 0) counts[line] = wordDistance(a.lines[line], b.lines[line]);
     return counts[line];
   }
 
-  // How many words only one of two texts has; of texts without spaces, characters.
-  function unlike(one, other) {
+  // Returns the number of words that only one of two texts has. Texts without spaces use characters.
+  function wordDistance(one, other) {
     const counts = new Map();
     const count = (text, by) => {
       for (const word of text.includes(" ") ? text.split(" ") : text) {
@@ -105,13 +105,13 @@
     };
     if (one !== other) [[one, 1], [other, -1]].forEach((side) => count(...side));
     let sum = 0;
-    for (const found of counts.values()) sum += Math.abs(found);
+    for (const difference of counts.values()) sum += Math.abs(difference);
     return sum;
   }
 
   function choose() {
-    const wanted = conditions();
-    chosen = lines.filter((line) => wanted.every((meets) => meets(line)));
+    const tests = conditions();
+    chosen = lines.filter((line) => tests.every((test) => test(line)));
     const key = sortKey();
     if (key) {
       const keys = new Map(chosen.map((line) => [line, key(line)]));
@@ -120,44 +120,44 @@
     show();
   }
 
-  // ---- what they look like
+  // ---- rendering
 
   function show() {
     const pages = Math.max(1, Math.ceil(chosen.length / PER_PAGE));
     page = Math.max(0, Math.min(page, pages - 1));
-    const asked = { shown: shownSystems(), basis: named(value("against")), sought: pattern() };
+    const settings = { shown: shownSystems(), basis: sideNamed(value("against")), query: pattern() };
     list.replaceChildren();
-    draw(chosen.slice(page * PER_PAGE, (page + 1) * PER_PAGE), asked);
-    told.textContent = `${chosen.length} of ${lines.length} sentences`;
+    draw(chosen.slice(page * PER_PAGE, (page + 1) * PER_PAGE), settings);
+    status.textContent = `${chosen.length} of ${lines.length} sentences`;
     pageField.value = page + 1;
     pageField.max = pages;
     byId("of").textContent = `of ${pages}`;
     document.querySelector(".place").textContent = `Page ${page + 1} of ${pages}`;
     for (const button of document.querySelectorAll("[data-turn]")) {
       const next = page + Number(button.dataset.turn);
-      button.setAttribute("aria-disabled", next < 0 || next >= pages); // which keeps its focus
+      button.setAttribute("aria-disabled", next < 0 || next >= pages); // unlike disabled, keeps the focus
     }
-    remember();
+    updateAddress();
   }
 
-  // Draws for a moment at a time, so that long texts keep nobody waiting.
-  function draw(waiting, asked) {
+  // Draws sentences for MAX_DRAW_MS at a time, so that the page stays responsive with long texts.
+  function draw(waiting, settings) {
     clearTimeout(drawing);
-    const end = performance.now() + MOMENT;
+    const end = performance.now() + MAX_DRAW_MS;
     let drawn = 0;
     while (drawn < waiting.length && (!drawn || performance.now() < end)) {
-      list.append(item(waiting[drawn++], asked));
+      list.append(item(waiting[drawn++], settings));
     }
     const rest = waiting.slice(drawn);
     list.setAttribute("aria-busy", rest.length > 0);
-    if (rest.length) drawing = setTimeout(draw, 0, rest, asked);
+    if (rest.length) drawing = setTimeout(draw, 0, rest, settings);
   }
 
-  function item(line, { shown, basis, sought }) {
-    const found = element("li");
+  function item(line, { shown, basis, query }) {
+    const listItem = element("li");
     const types = errors ? [...new Set(errors[line].map(mainType))].sort().join(", ") : "";
-    found.append(element("h3", `Sentence ${line + 1}${types && `: ${types}`}`));
-    const described = element("dl");
+    listItem.append(element("h3", `Sentence ${line + 1}${types && `: ${types}`}`));
+    const descriptions = element("dl");
     for (const side of sides) {
       if (side.system !== undefined && !shown.includes(side)) continue;
       const term = element("dt", side.name);
@@ -166,106 +166,111 @@
       text.dir = "auto";
       text.lang = side.lang;
       const isMarked = basis && side !== basis && side.name !== "source";
-      const whole = side.lines[line];
-      text.append(...(isMarked ? marked(basis.lines[line], whole, sought) : lit(whole, sought)));
-      described.append(term, text);
+      const content = side.lines[line];
+      text.append(
+        ...(isMarked ? markChanges(basis.lines[line], content, query) : highlight(content, query)));
+      descriptions.append(term, text);
     }
-    found.append(described);
-    if (errors && errors[line].length) found.append(outcomes(errors[line], shown));
-    return found;
+    listItem.append(descriptions);
+    if (errors && errors[line].length) listItem.append(outcomes(errors[line], shown));
+    return listItem;
   }
 
   function element(name, text = "", className = "") {
-    const made = document.createElement(name);
-    made.textContent = text;
-    if (className) made.className = className;
-    return made;
+    const node = document.createElement(name);
+    node.textContent = text;
+    if (className) node.className = className;
+    return node;
   }
 
-  function marked(before, after, sought) {
-    return changes(before, after).flatMap(({ kind, text, spaced }, at) => {
-      const space = spaced && at ? " " : "";
-      if (!kind) return [space, ...lit(text, sought)];
-      const made = element(kind);
-      if (kind === "del") made.dir = "auto"; // which so does not decide the direction of the whole
-      made.append(...lit(text, sought));
-      return [space, made];
+  function markChanges(before, after, query) {
+    return changes(before, after).flatMap(({ kind, text, spaced }, index) => {
+      const space = spaced && index ? " " : "";
+      if (!kind) return [space, ...highlight(text, query)];
+      const node = element(kind);
+      if (kind === "del") node.dir = "auto"; // keeps deleted text from setting the line's direction
+      node.append(...highlight(text, query));
+      return [space, node];
     });
   }
 
-  // A text, with what is looked for in it made to stand out.
-  function lit(text, sought) {
-    if (!sought) return [text];
+  // Returns a text with all matches of the search highlighted.
+  function highlight(text, query) {
+    if (!query) return [text];
     const parts = [];
     let end = 0;
-    for (const match of text.matchAll(sought)) {
+    for (const match of text.matchAll(query)) {
       parts.push(text.slice(end, match.index), element("mark", match[0]));
       end = match.index + match[0].length;
     }
     return [...parts, text.slice(end)];
   }
 
-  // The errors of a sentence, and who corrected them.
-  function outcomes(found, shown) {
-    const made = element("ul", "", "errors");
-    made.setAttribute("aria-label", "Errors");
-    for (const error of found) {
-      const whose = (names, did) => (names.length ? `${did} by ${names.join(", ")}` : "");
-      const [did, missed] = [true, false].map((isBy) =>
+  // Returns the list of the errors of a sentence and the systems that corrected or missed them.
+  function outcomes(sentenceErrors, shown) {
+    const errorList = element("ul", "", "errors");
+    errorList.setAttribute("aria-label", "Errors");
+    for (const error of sentenceErrors) {
+      const listNames = (names, verb) => (names.length ? `${verb} by ${names.join(", ")}` : "");
+      const [correctedBy, missedBy] = [true, false].map((isBy) =>
         shown.filter((side) => error.by.includes(side.system) === isBy).map((side) => side.name));
       const row = element("li");
       const edit = `${error.words || "nothing"} → ${error.correction || "nothing"}`;
       row.append(element("b", error.type), ` ${edit}: `,
-        [whose(did, "corrected"), whose(missed, "missed")].filter(Boolean).join("; "));
-      made.append(row);
+        [listNames(correctedBy, "corrected"), listNames(missedBy, "missed")].filter(Boolean).join("; "));
+      errorList.append(row);
     }
-    return made;
+    return errorList;
   }
 
-  // ---- the address tells what is asked for, so that it can be shared
+  // ---- the filter is stored in the address, so that a view can be shared
 
   const fields = () => [...form.elements].filter((field) => field.name && field.name !== "show");
-  const given = (field) => [...field.options].find((option) => option.defaultSelected) || field.options[0];
+  const defaultOption =
+    (field) => [...field.options].find((option) => option.defaultSelected) || field.options[0];
 
-  function isAsGiven(field) {
+  function isDefault(field) {
     if (field.type === "checkbox") return !field.checked;
-    return field.value === (field.tagName === "SELECT" ? given(field).value : "");
+    return field.value === (field.tagName === "SELECT" ? defaultOption(field).value : "");
   }
 
-  function remember() {
-    const told = new URLSearchParams();
+  function updateAddress() {
+    const params = new URLSearchParams();
     for (const field of fields()) {
-      if (!isAsGiven(field)) told.set(field.name, field.type === "checkbox" ? 1 : field.value);
+      if (!isDefault(field)) params.set(field.name, field.type === "checkbox" ? 1 : field.value);
     }
     const hidden = boxes().filter((box) => !box.checked).map((box) => box.value);
-    if (hidden.length) told.set("hide", hidden.join(","));
-    if (page) told.set("page", page + 1);
+    if (hidden.length) params.set("hide", hidden.join(","));
+    if (page) params.set("page", page + 1);
     const address = location.href.split("#")[0];
-    if (String(told) || location.hash.includes("=")) {
-      history.replaceState(null, "", String(told) ? `${address}#${told}` : address);
+    if (String(params) || location.hash.includes("=")) {
+      history.replaceState(null, "", String(params) ? `${address}#${params}` : address);
     }
   }
 
-  // Returns whether the address asks for anything.
-  function recall() {
+  // Sets the filter from the address. Returns false if the address has no filter.
+  function readAddress() {
     if (!location.hash.includes("=")) return false;
-    const asked = new URLSearchParams(location.hash.slice(1));
+    const params = new URLSearchParams(location.hash.slice(1));
     for (const field of fields()) {
-      const wanted = asked.get(field.name);
-      if (field.type === "checkbox") field.checked = wanted === "1";
-      else if (field.tagName !== "SELECT") field.value = wanted || "";
-      else ([...field.options].find((option) => option.value === wanted) || given(field)).selected = true;
+      const setting = params.get(field.name);
+      if (field.type === "checkbox") field.checked = setting === "1";
+      else if (field.tagName !== "SELECT") field.value = setting || "";
+      else {
+        const option = [...field.options].find((option) => option.value === setting);
+        (option || defaultOption(field)).selected = true;
+      }
     }
-    const hidden = (asked.get("hide") || "").split(",");
+    const hidden = (params.get("hide") || "").split(",");
     for (const box of boxes()) box.checked = !hidden.includes(box.value);
-    page = (Number(asked.get("page")) || 1) - 1;
+    page = (Number(params.get("page")) || 1) - 1;
     return true;
   }
 
-  // ---- what is done when something is pressed
+  // ---- event handlers
 
   let waiting = 0;
-  function later(event) {
+  function chooseLater(event) {
     clearTimeout(waiting);
     page = 0;
     waiting = setTimeout(choose, event.target.name === "text" ? 150 : 0);
@@ -278,23 +283,24 @@
     show();
     const top = document.querySelector(`[data-turn="${button.dataset.turn}"]`);
     if (button === top) return;
-    byId("told").scrollIntoView();
+    byId("status").scrollIntoView();
     top.focus({ preventScroll: true });
   }
 
-  form.addEventListener("input", later);
-  form.addEventListener("change", (event) => { // not every browser has "input" of these
-    if (event.target.tagName === "SELECT") later(event);
+  form.addEventListener("input", chooseLater);
+  form.addEventListener("change", (event) => { // some browsers send no "input" event for SELECT
+    if (event.target.tagName === "SELECT") chooseLater(event);
   });
-  form.addEventListener("reset", (event) => setTimeout(later, 0, event));
+  form.addEventListener("reset", (event) => setTimeout(chooseLater, 0, event));
   form.addEventListener("submit", (event) => event.preventDefault());
   for (const button of document.querySelectorAll("[data-turn]")) button.addEventListener("click", turn);
   pageField.addEventListener("change", () => {
     page = (Number(pageField.value) || 1) - 1;
     show();
   });
-  addEventListener("hashchange", () => recall() && choose());
-  const isShared = recall();
+  addEventListener("hashchange", () => readAddress() && choose());
+  const isShared = readAddress();
   choose();
-  if (isShared) addEventListener("load", () => byId("sentences").scrollIntoView()); // below figures
+  // Wait for the figures, since they move the sentences down.
+  if (isShared) addEventListener("load", () => byId("sentences").scrollIntoView());
 })();

@@ -1,4 +1,4 @@
-"""Sentences of all systems side by side, with gold errors and the systems that corrected them."""
+"""Sentences of all systems, with gold errors and the systems that corrected them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits
 
 @dataclass(frozen=True)
 class GoldError:
-    """An error that an annotator found, and its correction."""
+    """An error marked by an annotator, and its correction."""
 
     type: str
     words: str
@@ -29,21 +29,25 @@ class GoldError:
 
     @property
     def main_type(self) -> str:
-        """Return the type without its operation."""
+        """Type without the operation, such as `NOUN` for `R:NOUN`."""
         return main_type(self.type)
 
 
 def gold_errors(
     gold: Sequence[M2Sentence], outputs: Sequence[Sequence[str]]
 ) -> list[list[GoldError]]:
-    """Return the errors of each sentence. An error of several annotators is listed once.
+    """Return the errors of each sentence. Errors that several annotators marked are listed once.
 
-    A system corrected an error if MaxMatch extracts the edit from its output.
+    A system has corrected an error if MaxMatch extracts the gold edit from its output.
+
+    Args:
+        gold: sentences of an M2 file.
+        outputs: lines of each system.
     """
     match = MaxMatch()
     return [
-        _sentence_errors(match, sentence, [lines[at] for lines in outputs])
-        for at, sentence in enumerate(gold)
+        _sentence_errors(match, sentence, [lines[index] for lines in outputs])
+        for index, sentence in enumerate(gold)
     ]
 
 
@@ -52,7 +56,7 @@ def _sentence_errors(
 ) -> list[GoldError]:
     errors: dict[tuple[int, int, str, str], GoldError] = {}
     proposed = [match.edits(sentence, output) for output in outputs]
-    for at, (_, edits) in enumerate(sorted(sentence.annotators.items())):
+    for annotator, (_, edits) in enumerate(sorted(sentence.annotators.items())):
         for edit in edits:
             if edit.type in NOT_CORRECTED:
                 continue
@@ -60,35 +64,38 @@ def _sentence_errors(
             key = (edit.start, edit.end, edit.type, " or ".join(gold.alternatives))
             error = errors.setdefault(key, GoldError(edit.type, gold.words, key[3]))
             for system, paths in enumerate(proposed):
-                if system not in error.by and any(map(gold.fits, paths[at])):
+                if system not in error.by and any(map(gold.fits, paths[annotator])):
                     error.by.append(system)
     return [errors[key] for key in sorted(errors)]
 
 
 def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
-    """Return the text of each annotator, or only of the first one if some skipped sentences."""
+    """Return the corrected text of each annotator.
+
+    If some annotators skipped sentences, only the text of the first annotator is returned.
+    """
     annotators = sorted({number for sentence in gold for number in sentence.annotators})
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
         annotators = annotators[:1]
     try:
         return [[apply_m2_edits(one, number, name) for one in gold] for number in annotators]
-    except DataError:  # overlapping edits, which scores do not need to apply
+    except DataError:  # edits overlap; scores do not need to apply them
         return []
 
 
 def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[str]) -> Breakdown:
-    """Return the percentage of errors of each type that each system corrected."""
-    every = [error for line_errors in errors for error in line_errors]
-    kinds: dict[str, list[GoldError]] = {}
-    for error in every:
-        kinds.setdefault(error.main_type, []).append(error)
-    rows = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
+    """Return the percentage of the errors of each type that each system corrected."""
+    all_errors = [error for line_errors in errors for error in line_errors]
+    by_type: dict[str, list[GoldError]] = {}
+    for error in all_errors:
+        by_type.setdefault(error.main_type, []).append(error)
+    rows = sorted(by_type.items(), key=lambda item: (-len(item[1]), item[0]))
     if len(rows) > 1:
-        rows.insert(0, ("all", every))
+        rows.insert(0, ("all", all_errors))
     return {
         f"{kind} ({len(of_kind)})": {
-            name: SeedRange.of([100 * sum(at in one.by for one in of_kind) / len(of_kind)])
-            for at, name in enumerate(systems)
+            name: SeedRange.of([100 * sum(system in one.by for one in of_kind) / len(of_kind)])
+            for system, name in enumerate(systems)
         }
         for kind, of_kind in rows
     }
@@ -99,51 +106,54 @@ SOURCE, REFERENCE = "source", "reference"
 
 @dataclass
 class Sentences:
-    """The same sentences on all sides: source, references, outputs of systems."""
+    """Aligned sides of a test set: source, references and outputs of systems."""
 
     systems: list[str]
     outputs: list[list[str]]
-    """By system."""
+    """Lines of each system."""
     source: list[str] | None = None
     references: list[list[str]] = field(default_factory=list)
     errors: list[list[GoldError]] | None = None
-    """Gold errors of each source."""
+    """Gold errors of each sentence."""
     scores: list[list[float]] | None = None
-    """By system."""
+    """Scores of each sentence, by system."""
     metric: str = ""
     """Name of the metric of the scores."""
     has_seeds: bool = False
-    """Whether a system has more outputs than the one shown."""
+    """True if a system has several seeds, of which only the first is shown."""
     languages: tuple[str, str] = ("", "")
     """Language codes of the source and of the other sides, for the browser."""
 
     def check(self, names: Sequence[Path]) -> None:
-        """Raise an error unless all sides have the same number of lines.
+        """Raise DataError unless all sides have the same number of lines.
 
         Args:
-            names: files of the outputs
+            names: files of the outputs, for the error message.
         """
         expected = len(self.outputs[0])
         if not expected:
-            raise DataError(f"{names[0]} is empty. Expected a line or more.")
+            raise DataError(f"{names[0]} is empty. Expected at least one line.")
         parts = [*zip(map(str, names), self.outputs, strict=True)]
         parts += [("the source", self.source)] if self.source is not None else []
         parts += [("a reference", one) for one in self.references]
         for name, lines in parts:
             if len(lines) != expected:
                 raise DataError(
-                    f"{names[0]} has {expected} lines and {name} {len(lines)}. Expected the same "
-                    "sentences on all sides. Set `test_set` to choose the outputs."
+                    f"{names[0]} has {expected} lines but {name} has {len(lines)}. All sides must "
+                    "have the same sentences. Set `test_set` to choose different outputs."
                 )
 
     def sides(self) -> list[str]:
         """Return the names of the source and the references."""
         count = len(self.references)
-        names = [REFERENCE] if count == 1 else [f"{REFERENCE} {at + 1}" for at in range(count)]
+        names = [REFERENCE] if count == 1 else [f"{REFERENCE} {i + 1}" for i in range(count)]
         return [*([SOURCE] * (self.source is not None)), *names]
 
     def against(self) -> str:
-        """Return the side that edits are marked against, which is most similar to the outputs."""
+        """Return the side against which changes are marked by default.
+
+        It is the source for corrections, and otherwise the first reference or the first system.
+        """
         if self.source is not None and (self.errors is not None or self._is_corrected()):
             return SOURCE
         if self.references:
@@ -157,13 +167,13 @@ class Sentences:
         )
 
     def main_types(self) -> Counter[str]:
-        """Return the number of sentences with each type of error, without its operation."""
+        """Return the number of sentences with each type of error, ignoring the operation."""
         return Counter(
             kind for errors in self.errors or () for kind in {one.main_type for one in errors}
         )
 
     def _is_corrected(self) -> bool:
-        """Return True if outputs share most of their words with the source."""
+        """Return True if outputs share most words with the source, as corrections do."""
         assert self.source is not None
         shared = total = 0
         for source, output in zip(self.source[:200], self.outputs[0][:200], strict=True):
@@ -181,15 +191,15 @@ class Sentences:
             {"name": name, "lang": source if name == SOURCE else others, "lines": lines}
             for name, lines in zip(self.sides(), texts, strict=True)
         ]
-        for at, (name, lines) in enumerate(zip(self.systems, self.outputs, strict=True)):
-            sides.append({"name": name, "lang": others, "lines": lines, "system": at})
+        for system, (name, lines) in enumerate(zip(self.systems, self.outputs, strict=True)):
+            sides.append({"name": name, "lang": others, "lines": lines, "system": system})
             if self.scores is not None:
-                sides[-1]["scores"] = self.scores[at]
+                sides[-1]["scores"] = self.scores[system]
         if self.errors is None:
             return {"sides": sides, "errors": None}
         return {"sides": sides, "errors": [list(map(asdict, errors)) for errors in self.errors]}
 
 
 def read_all(path: Path) -> list[str]:
-    """Read the lines of a file."""
+    """Read all lines of a file into memory."""
     return list(read_lines(path))

@@ -1,25 +1,25 @@
 "use strict";
-// Tables are sorted by a column when its heading is pressed: the largest first, then the smallest.
+// Sorts a table by a column when its heading is pressed: first descending, then ascending.
 (() => {
   function key(row, column) {
     const cell = row.cells[column];
     return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
   }
 
-  function compared(one, other) {
+  function compare(one, other) {
     const areNumbers = [one, other].map((value) => typeof value === "number");
     if (areNumbers[0] && areNumbers[1]) return one - other;
-    if (areNumbers[0] !== areNumbers[1]) return areNumbers[0] ? 1 : -1; // what is missing is least
+    if (areNumbers[0] !== areNumbers[1]) return areNumbers[0] ? 1 : -1; // missing values are lowest
     return String(one).localeCompare(String(other));
   }
 
   function sort(table, heading) {
-    const way = heading.getAttribute("aria-sort") === "descending" ? 1 : -1;
+    const sign = heading.getAttribute("aria-sort") === "descending" ? 1 : -1;
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-    heading.setAttribute("aria-sort", way < 0 ? "descending" : "ascending");
+    heading.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
     const column = heading.cellIndex;
     const rows = [...table.tBodies[0].rows];
-    rows.sort((a, b) => way * compared(key(a, column), key(b, column)));
+    rows.sort((a, b) => sign * compare(key(a, column), key(b, column)));
     table.tBodies[0].append(...rows);
   }
 

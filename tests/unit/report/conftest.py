@@ -1,4 +1,4 @@
-"""Headless Chromium, and what is asked of a page in it."""
+"""Fixtures that open a report in headless Chromium."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def browser() -> Iterator[Any]:
     driver.quit()
 
 
-class Shown:
-    """A page that is shown."""
+class BrowserPage:
+    """A report in the browser, with methods that operate its filter form."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
     def open(self, address: str) -> None:
-        """Load it anew, in a window of a desktop."""
+        """Load an address in a window of desktop size."""
         self.driver.set_window_size(1280, 900)
         self.driver.get("about:blank")
         self.driver.get(address)
@@ -55,55 +55,60 @@ class Shown:
         return self.one(f"[name={name}]")
 
     def type(self, text: str) -> None:
-        """Look for a text."""
+        """Type into the search field."""
         self.field("text").send_keys(text)
 
     def press(self, name: str) -> None:
-        """Press the space bar on a box."""
+        """Press the space bar on a checkbox."""
         self.field(name).send_keys(" ")
 
     def choose(self, name: str, text: str) -> None:
+        """Select an option by its text."""
         from selenium.webdriver.support.ui import Select
 
         Select(self.field(name)).select_by_visible_text(text)
 
-    def told(self) -> str:
-        return str(self.one("#told").text)
+    def status(self) -> str:
+        """Return the line above the list, such as "2 of 3 sentences"."""
+        return str(self.one("#status").text)
 
-    def until_told(self, beginning: str) -> None:
-        until(lambda: self.told().startswith(beginning))
+    def until_status(self, beginning: str) -> None:
+        """Wait until the status starts with `beginning` and the sentences are drawn."""
+        until(lambda: self.status().startswith(beginning))
         self.settle()
 
     def until_first(self, beginning: str) -> None:
+        """Wait until the first heading starts with `beginning` and the sentences are drawn."""
         until(lambda: self.headings()[:1] != [] and self.headings()[0].startswith(beginning))
         self.settle()
 
     def headings(self) -> list[str]:
+        """Return the headings of the sentences on the current page."""
         script = "return [...document.querySelectorAll('#list h3')].map((one) => one.textContent)"
-        found: list[str] = self.driver.execute_script(script)
-        return found
+        headings: list[str] = self.driver.execute_script(script)
+        return headings
 
     def texts(self, selector: str, number: int = 0) -> list[str]:
-        """Return texts of a sentence, as a script sees them."""
+        """Return the text contents of matching elements in sentence `number` of the page."""
         script = (
             "return [...document.querySelectorAll('#list > li')[arguments[0]]"
             ".querySelectorAll(arguments[1])].map((one) => one.textContent)"
         )
-        found: list[str] = self.driver.execute_script(script, number, selector)
-        return found
+        contents: list[str] = self.driver.execute_script(script, number, selector)
+        return contents
 
 
 @pytest.fixture
-def shown(browser: Any) -> Iterator[Shown]:
-    """A page, of which no script may complain."""
-    page = Shown(browser)
+def browser_page(browser: Any) -> Iterator[BrowserPage]:
+    """Yield a page. Fail if a script logs an error."""
+    page = BrowserPage(browser)
     yield page
     assert not browser.get_log("browser")
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait."""
-    begun = time.monotonic()
+    """Wait until a condition holds, for up to 20 seconds."""
+    start = time.monotonic()
     while not condition():
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - start < 20
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Which errors of a gold standard a system corrected, as an annotator did."""
+"""Gold errors and the systems that corrected them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OUTPUTS = [
 ]
 
 
-def test_an_error_is_told_once_with_the_systems_that_corrected_it() -> None:
+def test_error_is_listed_once_with_the_systems_that_corrected_it() -> None:
     assert gold_errors(SENTENCES, OUTPUTS) == [
         [
             GoldError("R:VERB:TENSE", "go", "went", [0]),
@@ -36,16 +36,16 @@ def test_an_error_is_told_once_with_the_systems_that_corrected_it() -> None:
     ]
 
 
-def test_a_correction_unlike_that_of_an_annotator_is_none() -> None:
+def test_correction_that_differs_from_all_annotators_does_not_count() -> None:
     (errors, _) = gold_errors(SENTENCES, [["He gone to school yesterday", "All is well"]])
     assert [error.by for error in errors] == [[], [0], []]
 
 
-def test_shares_are_of_types_without_operation() -> None:
-    shares = corrected_by_type(gold_errors(SENTENCES, OUTPUTS), ["a", "b", "c"])
-    shown = {kind: [spread.mean for spread in row.values()] for kind, row in shares.items()}
+def test_percentages_by_type_ignore_the_operation() -> None:
+    breakdown = corrected_by_type(gold_errors(SENTENCES, OUTPUTS), ["a", "b", "c"])
+    means = {kind: [scores.mean for scores in row.values()] for kind, row in breakdown.items()}
     third = 100 / 3
-    assert shown == {
+    assert means == {
         "all (3)": [2 * third, third, 0],
         "ADV (1)": [0, 100, 0],
         "NOUN (1)": [100, 0, 0],
@@ -53,7 +53,7 @@ def test_shares_are_of_types_without_operation() -> None:
     }
 
 
-def test_references_are_what_annotators_make_of_sources() -> None:
+def test_annotator_texts_apply_the_edits_to_the_source() -> None:
     assert annotator_texts(SENTENCES, "gold.m2") == [
         ["He went to school yesterday", "All is well"],
         ["He went to school school late yesterday", "All is well"],

@@ -1,4 +1,4 @@
-"""A page in headless Chromium: by keyboard, on a phone, in any script, whatever the text."""
+"""Accessibility of a report in Chromium: keyboard, phone width, languages and scripts."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     for name, lines in {"source": SOURCE, "reference": REFERENCE, **OUTPUTS}.items():
         (folder / name).write_text("\n".join(lines) + "\n")
     scores = {
-        name: {"chrF": {"seeds": [value + at for value in SEEDS]}}
-        for at, name in enumerate(("good", "poor", "zero"))
+        name: {"chrF": {"seeds": [value + index for value in SEEDS]}}
+        for index, name in enumerate(("good", "poor", "zero"))
     }
     (folder / "scores").mkdir()
     content = json.dumps({"systems": scores, "signature": "chrF|lines:3"})
     (folder / "scores/test.json").write_text(content)
-    given = [*(f"{name}={folder / name}" for name in OUTPUTS), f"{folder / 'scores'}"]
-    beside = ["--source", f"{folder / 'source'}", "--reference", f"{folder / 'reference'}"]
+    inputs = [*(f"{name}={folder / name}" for name in OUTPUTS), f"{folder / 'scores'}"]
+    texts = ["--source", f"{folder / 'source'}", "--reference", f"{folder / 'reference'}"]
     flags = ["-o", f"{folder / 'r.html'}", "--tokenize", "char", "-s", "en", "-t", "ja"]
-    assert main(["report", *given, *beside, *flags]) == 0
+    assert main(["report", *inputs, *texts, *flags]) == 0
     return f"file://{folder / 'r.html'}"
 
 
 @pytest.fixture
-def few(shown: Any, page: str) -> Any:
-    shown.open(page)
-    return shown
+def few(browser_page: Any, page: str) -> Any:
+    """Return a page with few sentences, opened in the browser."""
+    browser_page.open(page)
+    return browser_page
 
 
-def test_every_control_has_a_name_and_a_place_in_the_order_of_keys(few: Any) -> None:
+def test_controls_have_accessible_names_and_are_in_the_tab_order(few: Any) -> None:
     controls = few.all("input, select, button")
     assert len(controls) > 20
     for control in controls:
@@ -58,7 +59,7 @@ def test_every_control_has_a_name_and_a_place_in_the_order_of_keys(few: Any) -> 
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_is_wider_than_the_window(few: Any, width: int) -> None:
+def test_page_does_not_scroll_horizontally(few: Any, width: int) -> None:
     metrics = {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": width < 500}
     few.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
@@ -68,7 +69,7 @@ def test_nothing_is_wider_than_the_window(few: Any, width: int) -> None:
         few.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_tables_are_sorted_by_key(few: Any) -> None:
+def test_tables_are_sorted_by_keyboard(few: Any) -> None:
     def systems() -> list[str]:
         return [one.text for one in few.all("section:first-of-type tbody th")]
 
@@ -78,21 +79,19 @@ def test_tables_are_sorted_by_key(few: Any) -> None:
     assert systems()[:3] == ["zero", "poor", "good"]
     assert heading.get_attribute("aria-sort") == "descending"
     heading.find_element("css selector", "button").send_keys("\n")
-    assert systems()[-3:] == ["good", "poor", "zero"]  # what has no such score is least
+    assert systems()[-3:] == ["good", "poor", "zero"]  # systems without a score come first
     assert heading.get_attribute("aria-sort") == "ascending"
 
 
-def test_the_scores_that_were_measured_are_compared_with_the_best(few: Any) -> None:
-    titles = [one.text for one in few.all("h2")]
-    assert (
-        "test: BLEU against a-long-name-of-a-system-that-is-a-big-ensemble-of-eight, the best"
-        in titles
-    )
+def test_computed_scores_are_compared_with_the_best_system(few: Any) -> None:
+    titles = [heading.text for heading in few.all("h2")]
+    best = "a-long-name-of-a-system-that-is-a-big-ensemble-of-eight"
+    assert f"test: BLEU against {best} (best system)" in titles
 
 
 def test_scripts_without_spaces_are_compared_by_character(few: Any) -> None:
     few.choose("against", "reference")
-    few.until_told("3 of")
+    few.until_status("3 of")
     assert few.texts("del")[0] == "間"
     assert few.texts("ins")[0] == "次"
     assert few.texts("dd")[:4] == [
@@ -103,36 +102,36 @@ def test_scripts_without_spaces_are_compared_by_character(few: Any) -> None:
     ]
 
 
-def test_a_word_that_became_the_first_stands_apart_from_what_was_before_it(few: Any) -> None:
+def test_deleted_first_word_is_separated_by_a_space(few: Any) -> None:
     few.choose("against", "source")
-    few.until_told("3 of")
-    assert few.texts("dd", 2)[3] == "x a <i>"  # x is taken out
+    few.until_status("3 of")
+    assert few.texts("dd", 2)[3] == "x a <i>"  # x is deleted
 
 
-def test_each_text_has_its_language_and_direction(few: Any) -> None:
+def test_texts_have_their_language_and_direction(few: Any) -> None:
     few.choose("against", "nothing")
-    few.until_told("3 of")
+    few.until_status("3 of")
     first, second = few.all("#list > li")[:2]
     assert [one.get_attribute("lang") for one in few.all("dd", first)] == ["en", *["ja"] * 4]
-    way = "return getComputedStyle(arguments[0]).direction"
-    directions = [few.driver.execute_script(way, one) for one in few.all("dd", second)]
+    script = "return getComputedStyle(arguments[0]).direction"
+    directions = [few.driver.execute_script(script, text) for text in few.all("dd", second)]
     assert directions == ["ltr", "ltr", "ltr", "rtl", "ltr"]
 
 
-def test_changes_are_read_out(few: Any) -> None:
+def test_changes_are_announced_to_screen_readers(few: Any) -> None:
     content = "return getComputedStyle(document.querySelector(arguments[0]), '::before').content"
     few.choose("against", "reference")
-    few.until_told("3 of")
-    for kind, words in (("del", "left out"), ("ins", "put in")):
+    few.until_status("3 of")
+    for kind, words in (("del", "deleted"), ("ins", "inserted")):
         assert words in few.driver.execute_script(content, kind)
 
 
 def test_systems_can_be_hidden(few: Any) -> None:
     few.one("#filter summary").click()
     few.all("[name=show]")[2].click()
-    few.until_told("3 of")
+    few.until_status("3 of")
     names = [text.split()[0] for text in few.texts("dt")]
     assert names == ["source", "reference", "good", "poor"]
     few.all("[name=show]")[1].click()
     few.press("differ")
-    few.until_told("0 of")  # one system does not differ from itself
+    few.until_status("0 of")  # only one system is shown

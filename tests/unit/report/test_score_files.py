@@ -1,4 +1,4 @@
-"""Files of scores, as several commands write them, and what is none."""
+"""Score files of several commands, and other JSON files."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def shown(content: Any) -> list[tuple[str, str, tuple[float, ...]]]:
     return [(one.system, one.metric, one.values) for one in parse_scores(content, "test", "ours")]
 
 
-def test_the_same_number_by_several_methods_is_not_one_number() -> None:
-    """MaxMatch and ERRANT both call theirs F_0.5; they were averaged as if they were seeds."""
+def test_metrics_of_the_same_name_are_different_columns() -> None:
+    """MaxMatch and ERRANT both report F_0.5. Their scores are not seeds of one metric."""
     m2 = {"F_0.5": 60.0, "signature": "m2|lines:2"}
     errant = {"F_0.5": 50.0, "signature": "errant|lines:2"}
-    found = score_table([*parse_scores(m2, "test", "ours"), *parse_scores(errant, "test", "ours")])
-    assert found.headings() == [("test", "m2 F_0.5"), ("test", "errant F_0.5")]
-    assert found.rows == {"ours": [SeedRange((60.0,)), SeedRange((50.0,))]}
+    table = score_table([*parse_scores(m2, "test", "ours"), *parse_scores(errant, "test", "ours")])
+    assert table.headings() == [("test", "m2 F_0.5"), ("test", "errant F_0.5")]
+    assert table.rows == {"ours": [SeedRange((60.0,)), SeedRange((50.0,))]}
 
 
-def test_numbers_made_in_another_way_are_no_seeds() -> None:
+def test_different_signatures_are_different_columns() -> None:
     plain, lower = ({"name": "BLEU", "score": 1, "signature": s} for s in ("case:mixed", "case:lc"))
-    found = score_table([*parse_scores(plain, "test", "a"), *parse_scores(lower, "test", "a")])
-    assert found.headings() == [("test", "BLEU [1]"), ("test", "BLEU [2]")]
+    table = score_table([*parse_scores(plain, "test", "a"), *parse_scores(lower, "test", "a")])
+    assert table.headings() == [("test", "BLEU [1]"), ("test", "BLEU [2]")]
 
 
-def test_seeds_that_two_files_tell_are_counted_once() -> None:
+def test_seeds_in_two_files_are_counted_once() -> None:
     single = [ReportedScore("ours", "test", "GLEU", (value,), "gleu") for value in (1.0, 3.0)]
     together = ReportedScore("ours", "test", "GLEU", (1.0, 3.0), "gleu")
     for scores in ([*single, together], [together, *single], [single[0], together]):
         assert score_table(scores).rows == {"ours": [SeedRange((1.0, 3.0))]}
 
 
-def test_several_metrics_of_sacrebleu_are_told() -> None:
+def test_sacrebleu_json_of_several_metrics() -> None:
     bleu = {"name": "BLEU", "score": 30, "signature": "nrefs:1"}
     assert shown([bleu, {**bleu, "name": "chrF2", "score": 50}]) == [
         ("ours", "BLEU", (30.0,)),
@@ -67,7 +67,7 @@ def test_several_metrics_of_sacrebleu_are_told() -> None:
     ]
 
 
-def test_scores_of_classes_are_told_and_less_error_is_better() -> None:
+def test_scores_of_classify_score() -> None:
     assert shown(CLASSES) == [("alone", "error", (9, 11)), ("mixed", "error", (7, 9))]
     assert best_scores(score_table(parse_scores(CLASSES, "test", "x"))) == [8]
     (comparison,) = parse_comparisons(CLASSES, "x")
@@ -79,17 +79,17 @@ def test_scores_of_classes_are_told_and_less_error_is_better() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "way"),
+    ("metric", "direction"),
     [("BLEU", 1), ("macro f1", 1), ("calibration error", -1), ("TER", -1), ("lines", 0)],
 )
-def test_of_some_metrics_less_is_better(metric: str, way: int) -> None:
-    assert metric_direction(metric) == way
+def test_direction_of_metrics(metric: str, direction: int) -> None:
+    assert metric_direction(metric) == direction
 
 
-def test_scores_by_type_are_told() -> None:
-    told = {"NOUN": {"ours": {"mean": 50.0, "deviation": 0, "seeds": [50.0]}}}
-    (found,) = parse_breakdowns({"signature": "errant", "types": told}, "test.errant")
-    assert found == ("test.errant: by type", {"NOUN": {"ours": SeedRange((50.0,))}})
+def test_scores_by_type() -> None:
+    types = {"NOUN": {"ours": {"mean": 50.0, "deviation": 0, "seeds": [50.0]}}}
+    (breakdown,) = parse_breakdowns({"signature": "errant", "types": types}, "test.errant")
+    assert breakdown == ("test.errant: by type", {"NOUN": {"ours": SeedRange((50.0,))}})
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_scores_by_type_are_told() -> None:
         '{"signature": "x", "systems": {"a": {"against": {"baseline": "b", "interval": 3}}}}',
     ],
 )
-def test_of_other_json_nothing_is_told(text: str) -> None:
+def test_other_json_has_no_scores(text: str) -> None:
     content = json.loads(text)
     assert not shown(content)
     assert not list(parse_comparisons(content, "x"))

@@ -1,4 +1,4 @@
-"""HTML, scripts and links in everything that `fairseq-ssl report` shows: they stay text."""
+"""HTML, scripts and links in the inputs of `fairseq-ssl report` are shown as text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VOID = ("meta", "link", "input", "br", "img")
 
 
 class Structure(HTMLParser):
-    """Tags with the names of their attributes, in order; values where they may act."""
+    """Tags of a page with their attribute names, and the values of attributes with addresses."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -71,12 +71,12 @@ class Structure(HTMLParser):
 
 
 def as_file_name(text: str) -> str:
-    """Return a text without what no name of a file may have."""
+    """Return a text without the characters that file names cannot have."""
     return text.replace("/", "").replace("\0", "")[:60]
 
 
 def page(folder: Path, text: str) -> Path:
-    """Make a page with a text in every place that comes from files or flags."""
+    """Write a page that has `text` in every field that is read from files or flags."""
     named = as_file_name(text)
     runs = folder / "runs"
     systems = [f"A{named}", f"B{named}"]
@@ -86,11 +86,11 @@ def page(folder: Path, text: str) -> Path:
             output = runs / f"{system}.{seed}/test.txt"
             output.parent.mkdir(parents=True)
             output.write_text(f"this {line} is {'a' * number} {line}\nthe end {line}\n")
-    spread = {"seeds": [1.0, 2.0]}
+    seeds = {"seeds": [1.0, 2.0]}
     scores = {
         "signature": f"method{text}|{text}",
-        "systems": {f"{text}{n}": {f"{text} metric": spread, "other": spread} for n in "12"},
-        "types": {f"R:{text}": {text: spread}},
+        "systems": {f"{text}{n}": {f"{text} metric": seeds, "other": seeds} for n in "12"},
+        "types": {f"R:{text}": {text: seeds}},
         "against the baseline": {
             text: {"difference": 1.0, "interval": [0.5, 1.5], "p": 0.01},
         },
@@ -117,35 +117,35 @@ def harmless(tmp_path_factory: pytest.TempPathFactory) -> Structure:
 
 
 def structure(path: Path) -> Structure:
-    found = Structure()
-    found.feed(path.read_text(encoding="utf-8"))
-    found.close()
-    return found
+    parser = Structure()
+    parser.feed(path.read_text(encoding="utf-8"))
+    parser.close()
+    return parser
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-def test_no_text_changes_the_structure_of_the_page(
+def test_text_does_not_change_the_structure_of_the_page(
     kind: str, harmless: Structure, tmp_path: Path
 ) -> None:
-    found = structure(page(tmp_path, PAYLOADS[kind]))
-    assert Counter(found.tags) == Counter(harmless.tags)
-    assert found.others == harmless.others == []
-    assert not [one for one in found.addresses if not one.startswith(("#", "data:"))]
-    shown = json.loads(found.data)
+    attacked = structure(page(tmp_path, PAYLOADS[kind]))
+    assert Counter(attacked.tags) == Counter(harmless.tags)
+    assert attacked.others == harmless.others == []
+    assert not [one for one in attacked.addresses if not one.startswith(("#", "data:"))]
+    data = json.loads(attacked.data)
     line = " ".join(PAYLOADS[kind].split("\n"))
-    outputs = [side["lines"][0] for side in shown["sides"] if "system" in side]
+    outputs = [side["lines"][0] for side in data["sides"] if "system" in side]
     assert all(line in output for output in outputs)
-    assert shown["sides"][-1]["name"] == f"B{as_file_name(PAYLOADS[kind])}"
+    assert data["sides"][-1]["name"] == f"B{as_file_name(PAYLOADS[kind])}"
 
 
-def test_a_figure_is_an_image_in_which_no_script_runs(tmp_path: Path) -> None:
-    made = page(tmp_path, "text").read_text(encoding="utf-8")
-    assert '<img src="data:image/svg+xml;base64,' in made
-    assert "<svg" not in made
-    assert "default-src 'none'" in made
+def test_svg_figure_is_embedded_as_an_image(tmp_path: Path) -> None:
+    html = page(tmp_path, "text").read_text(encoding="utf-8")
+    assert '<img src="data:image/svg+xml;base64,' in html
+    assert "<svg" not in html
+    assert "default-src 'none'" in html
 
 
-def test_links_out_of_the_folder_are_left_out(
+def test_links_to_files_outside_the_folder_are_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "secret.txt").write_text("secret\n")
@@ -160,10 +160,10 @@ def test_links_out_of_the_folder_are_left_out(
     (tmp_path / "runs/c.1").mkdir()
     (tmp_path / "runs/c.1/test.txt").symlink_to("../a.1/test.txt")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
-    said = capsys.readouterr().err
-    assert said.count("is left out: it is a link to a file outside the folder") == 3
-    made = structure(tmp_path / "r.html")
-    assert [side["name"] for side in json.loads(made.data)["sides"]] == ["a", "c"]
+    warnings = capsys.readouterr().err
+    assert warnings.count("is skipped: it is a link to a file outside the folder") == 3
+    data = json.loads(structure(tmp_path / "r.html").data)
+    assert [side["name"] for side in data["sides"]] == ["a", "c"]
     assert "secret" not in (tmp_path / "r.html").read_text()
 
 
@@ -178,17 +178,17 @@ def test_links_out_of_the_folder_are_left_out(
         '{"signature"',
     ],
 )
-def test_json_that_is_none_is_reported(
+def test_invalid_json_is_reported(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "scores.json").write_text(content)
     assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")]) == 1
-    said = capsys.readouterr().err
-    assert "scores.json is not JSON" in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert "scores.json is not JSON" in error
+    assert error.count("\n") == 1
 
 
-def test_numbers_out_of_any_range_are_left_out(tmp_path: Path) -> None:
+def test_huge_numbers_are_ignored(tmp_path: Path) -> None:
     values = {"m": {"seeds": [1e308, 1e308, -1e308]}, "n": {"seeds": [1.0]}}
     content = {"signature": "x", "systems": {"a": values}}
     (tmp_path / "scores.json").write_text(json.dumps(content))
@@ -197,23 +197,23 @@ def test_numbers_out_of_any_range_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def quiet(shown: Any) -> Iterator[Any]:
-    """A page in a browser, whose scripts may complain of nothing."""
-    yield shown
-    assert shown.driver.execute_script("return window.attacked") is None
+def safe_page(browser_page: Any) -> Iterator[Any]:
+    """Yield a page in a browser. Fail if a payload ran."""
+    yield browser_page
+    assert browser_page.driver.execute_script("return window.attacked") is None
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-def test_no_script_runs_in_a_browser(kind: str, quiet: Any, tmp_path: Path) -> None:
+def test_payload_does_not_run_in_a_browser(kind: str, safe_page: Any, tmp_path: Path) -> None:
     path = page(tmp_path, PAYLOADS[kind])
-    quiet.open(path.as_uri())
-    assert quiet.told() == "2 of 2 sentences"
-    quiet.choose("against", "source")
-    quiet.type("is")
-    quiet.until_told("2 of")
-    for details in quiet.all("details"):
-        quiet.driver.execute_script("arguments[0].open = true", details)
-    for button in quiet.all("th button")[:3]:
+    safe_page.open(path.as_uri())
+    assert safe_page.status() == "2 of 2 sentences"
+    safe_page.choose("against", "source")
+    safe_page.type("is")
+    safe_page.until_status("2 of")
+    for details in safe_page.all("details"):
+        safe_page.driver.execute_script("arguments[0].open = true", details)
+    for button in safe_page.all("th button")[:3]:
         button.send_keys("\n")
-    until(lambda: all(one.get_property("complete") for one in quiet.all("img")))
-    assert quiet.all("#list script, #list img, #list iframe, #list a, main svg") == []
+    until(lambda: all(one.get_property("complete") for one in safe_page.all("img")))
+    assert safe_page.all("#list script, #list img, #list iframe, #list a, main svg") == []
