@@ -1,7 +1,7 @@
-"""Text tools: tokenization, casing, subwords, tags, vocabularies, M2 files.
+"""Text tools: tokenization, truecasing, subwords, vocabularies and M2 files.
 
-Functions that rewrite a text are made by a factory: its options are checked and its models loaded
-once, and the function then takes a line.
+Factories such as `moses_tokenizer` check their options and load their models once. They return a
+function from line to line.
 
 >>> from fairseq_ssl.text import moses_detokenizer, moses_tokenizer
 >>> tokenize = moses_tokenizer("en")

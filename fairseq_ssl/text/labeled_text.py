@@ -1,4 +1,4 @@
-"""Texts with labels: read, cut into words, told apart, divided by what they say."""
+"""Labeled texts: reading, word segmentation, detection of duplicates, and splits by hash."""
 
 from __future__ import annotations
 
@@ -20,41 +20,48 @@ WORD_PATTERN = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 @dataclass(frozen=True)
 class LabeledText:
-    """A text and what it is."""
+    """A text and its class label."""
 
     label: str
     text: str
 
 
 def read_labeled_text(path: Path, text_first: bool = False) -> Iterator[LabeledText]:
-    """Yield the lines of a file with a label, a tab and a text, or the other way round."""
+    """Yield the texts of a file with a label, a tab and a text on each line.
+
+    With `text_first`, each line is a text, a tab and a label.
+    """
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
         if text_first:
             text, tab, label = line.rpartition("\t")
         label = label.strip()
         if not tab or not label or label.split() != [label]:
-            wanted = "a text, a tab and a label" if text_first else "a label, a tab and a text"
+            expected = "a text, a tab and a label" if text_first else "a label, a tab and a text"
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected {wanted}, the label without spaces."
+                f"{path}:{number} is {line[:80]!r}; expected {expected}. Labels cannot have spaces."
             )
         yield LabeledText(label, text.strip())
 
 
 def normalized(text: str) -> str:
-    """Return what two texts share that differ only in case, spaces, punctuation and its form."""
+    """Normalize a text for the comparison with others.
+
+    Case, spaces and punctuation are ignored, and so are Unicode compatibility variants, such as
+    full-width letters.
+    """
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def duplicate_key(text: str) -> bytes:
-    """Return 16 bytes that tell a normalized text from others."""
+    """Return a 16-byte hash of the normalized text. Duplicates have the same hash."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
 def is_in_share(text: str, share: float) -> bool:
-    """Tell whether a text is of a share, 0 to 1, of all texts: always the same ones.
+    """Return True if a text is in a random share of all texts, 0 to 1, selected by its hash.
 
-    Texts that are equal when normalized fall on the same side.
+    Duplicates are all in the share or all outside. Smaller shares are subsets of larger ones.
     """
     return int.from_bytes(duplicate_key(text)[:8], "big") < share * 2**64
 
@@ -62,32 +69,31 @@ def is_in_share(text: str, share: float) -> bool:
 def take_balanced(
     texts: Sequence[LabeledText], count: int
 ) -> tuple[list[LabeledText], list[LabeledText]]:
-    """Return `count` of the texts, chosen by their hashes, and the other texts, in their order.
+    """Split texts into `count` texts, selected by hash, and the other texts, both in order.
 
-    Texts that are equal when normalized stay together. A group of such texts that is larger than
-    the rest of the count is passed over.
+    Duplicates are selected together. A group of duplicates is skipped if it would exceed `count`.
     """
     groups = Counter(duplicate_key(one.text) for one in texts)
-    taken: set[bytes] = set()
+    selected: set[bytes] = set()
     missing = count
     for key in sorted(groups):
         if groups[key] <= missing:
-            taken.add(key)
+            selected.add(key)
             missing -= groups[key]
-    inside = [duplicate_key(one.text) in taken for one in texts]
+    is_selected = [duplicate_key(one.text) in selected for one in texts]
     return (
-        [one for one, is_in in zip(texts, inside, strict=True) if is_in],
-        [one for one, is_in in zip(texts, inside, strict=True) if not is_in],
+        [one for one, inside in zip(texts, is_selected, strict=True) if inside],
+        [one for one, inside in zip(texts, is_selected, strict=True) if not inside],
     )
 
 
 def segment_words(text: str) -> list[str]:
-    """Return words and single marks: letters and digits hold together, apostrophes in them too."""
+    """Segment a text into words and punctuation marks. Apostrophes within words do not split."""
     return WORD_PATTERN.findall(text)
 
 
 def split_spaces(text: str) -> list[str]:
-    """Return what stands between spaces, of text that is tokenized already."""
+    """Split a tokenized text at spaces."""
     return text.split()
 
 
@@ -95,7 +101,13 @@ CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": split_spaces}
 
 
 def word_view(lines: Iterable[str], cut: Segmenter, known: set[str] | None = None) -> Iterator[str]:
-    """Yield lines of words with spaces between; with `known`, without the other words."""
+    """Yield each line as words separated by spaces.
+
+    Args:
+        lines: texts.
+        cut: word segmenter.
+        known: vocabulary. Other words are removed (None: all words are kept).
+    """
     for line in lines:
         words = cut(line)
         yield " ".join(words if known is None else [word for word in words if word in known])

@@ -1,4 +1,4 @@
-"""M2 files: sentences with the edits that annotators made in them.
+"""M2 files: sentences with the edits of annotators.
 
 A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank line::
 
@@ -19,44 +19,44 @@ from fairseq_ssl.io.text_files import read_lines
 NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
-"""Types of what annotators only marked."""
+"""Types of errors that annotators marked but did not correct."""
 FIELDS = 6
 
 
 @dataclass(frozen=True)
 class M2Edit:
-    """Words from `start` on and before `end` that became others."""
+    """An edit of the words from `start` to `end`, exclusive."""
 
     start: int
     end: int
     type: str
     correction: str
-    """As the file has it; alternatives have ``||`` between them."""
+    """The correction as in the file, with ``||`` between alternatives."""
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """Return what the words may become; an empty text takes them out."""
+        """Alternative corrections. An empty string deletes the words."""
         return tuple(_plain(text.strip()) for text in self.correction.split("||"))
 
 
 @dataclass(frozen=True)
 class M2Sentence:
-    """A block: the words, and by annotator the edits in their order, noop edits left out."""
+    """A block of an M2 file: the words of a sentence and the edits of each annotator."""
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
-    """One at least; who changed nothing has no edits."""
+    """Edits by annotator, at least one annotator. Noop edits are omitted."""
     line: int = 0
-    """Of the file, where the block begins."""
+    """Number of the first line of the block in the file."""
 
 
 def read_m2(path: Path) -> Iterator[M2Sentence]:
-    """Yield the sentences of a file, which may be a ``.gz``."""
+    """Yield the sentences of a file, which is read as gzip if it ends with ``.gz``."""
     yield from parse_m2(read_lines(path), str(path))
 
 
 def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
-    """Yield the sentences of lines, which messages call `name`."""
+    """Yield the sentences of the lines of an M2 file. `name` is the file in error messages."""
     sentence: M2Sentence | None = None
     for number, raw in enumerate(lines, 1):
         line = raw.removesuffix("\r")
@@ -68,24 +68,24 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
         elif line == "S" or line.startswith("S "):
             if sentence:
                 raise DataError(
-                    f"{place} begins a second sentence in its block. Put a blank line before it."
+                    f"{place} begins a second sentence in its block. Insert a blank line before it."
                 )
             sentence = M2Sentence(tuple(line[2:].split()), {}, number)
         elif line.startswith("A "):
             if not sentence:
-                raise DataError(f"{place} is an edit, but no line 'S ...' stands before it.")
-            _add(sentence, line[2:], place)
+                raise DataError(f"{place} is an edit, but there is no line 'S ...' before it.")
+            _add_edit(sentence, line[2:], place)
         else:
             raise DataError(
-                f"{place} begins with {line[:10]!r}. Expected 'S ', 'A ' or a blank line, as in "
-                "an m2 file."
+                f"{place} begins with {line[:10]!r}. Expected 'S ', 'A ' or a blank line. Is this "
+                "an M2 file?"
             )
     if sentence:
         yield _complete(sentence)
 
 
 def format_m2(sentence: M2Sentence) -> Iterator[str]:
-    """Yield the lines of a block, the blank one too."""
+    """Yield the lines of a block, including the blank line at the end."""
     yield " ".join(("S", *sentence.words))
     for annotator, edits in sorted(sentence.annotators.items()):
         for edit in edits or [M2Edit(-1, -1, NOOP, NO_CORRECTION)]:
@@ -97,9 +97,10 @@ def format_m2(sentence: M2Sentence) -> Iterator[str]:
 
 
 def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
-    """Return the sentence as an annotator, who may not have seen it, wants it.
+    """Apply the edits of an annotator to a sentence.
 
-    What was marked and not corrected stays; of alternatives the first is taken.
+    The first alternative of each edit is used. Words that were only marked are unchanged. If the
+    annotator has not seen the sentence, it is unchanged. `name` is the file in error messages.
     """
     edits = [
         edit for edit in sentence.annotators.get(annotator, []) if edit.type not in NOT_CORRECTED
@@ -110,7 +111,7 @@ def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
         if edit.start < done:
             raise DataError(
                 f"{name}:{sentence.line} has two edits of annotator {annotator} at word "
-                f"{edit.start}. Expected edits apart from each other."
+                f"{edit.start}. Expected edits that do not overlap."
             )
         words += [*sentence.words[done : edit.start], *edit.alternatives[0].split()]
         done = edit.end
@@ -118,13 +119,13 @@ def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
 
 
 def _complete(sentence: M2Sentence) -> M2Sentence:
-    """Without a line 'A' nobody found anything to change."""
+    """Add annotator 0 without edits if the block has no line 'A'."""
     if not sentence.annotators:
         sentence.annotators[0] = []
     return sentence
 
 
-def _add(sentence: M2Sentence, line: str, place: str) -> None:
+def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
     fields = line.split("|||")
     try:
         start, end = map(int, fields[0].split())

@@ -1,4 +1,4 @@
-"""A folder with a parallel corpus: tokenized text, read split by split."""
+"""Folders with a parallel corpus of tokenized text, and their splits."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Sentence = TypeVar("Sentence")
 
 
 def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:
-    """Return the items with `between` after each but the last."""
-    woven = [between] * (2 * len(items) - 1)
-    woven[::2] = items
-    return woven
+    """Return the items with `between` inserted between each two of them."""
+    result = [between] * (2 * len(items) - 1)
+    result[::2] = items
+    return result
 
 
 def first_to_end(items: Sequence[Sentence]) -> list[Sentence]:
-    """Return X_2, ..., X_n, X_1."""
+    """Move the first item to the end: X_2, ..., X_n, X_1."""
     return [*items[1:], *items[:1]]
 
 
 def join_sentences(sentences: Iterable[str], separator: str) -> str:
-    """Join sentences into one line with the separator as a token of its own between them.
+    """Join sentences into one line, with the separator as a token between them.
 
-    Whitespace around a sentence is dropped, a carriage return at its end among it. An empty
-    sentence leaves two separators side by side.
+    Whitespace around sentences is removed, including carriage returns. An empty sentence results
+    in two adjacent separators.
     """
     stripped = [sentence.strip() for sentence in sentences]
     return " ".join(filter(None, interleave(stripped, separator)))
 
 
 def split_sentences(text: str, separator: str) -> list[str]:
-    """Undo `join_sentences`: one sentence more than there are separators."""
+    """Split a line at the separators. This is the inverse of `join_sentences`."""
     if separator not in text:
         return [text.strip()]
     token = rf"(?<!\S){re.escape(separator)}(?!\S)"
@@ -51,69 +51,71 @@ S = TypeVar("S")
 SentencePair = tuple[S, S]
 
 SUBSETS = ("train", "valid", "test")
-"""What the name of a split begins with."""
+"""Prefixes of the names of splits."""
 
 
 @dataclass(frozen=True)
 class Separator(ABC, Generic[S]):
-    """A token between the sentences of a group, as one side of a corpus writes it."""
+    """Separator token between joined sentences, in the format of one side of a corpus."""
 
     token: str
 
     @abstractmethod
     def join(self, sentences: Sequence[S]) -> S:
-        """Put the token between the sentences."""
+        """Join sentences, with the separator between them."""
 
     @abstractmethod
     def split(self, group: S) -> list[S]:
-        """Return the sentences around the token: one more than the group has of it."""
+        """Split joined sentences at the separators."""
 
 
 Separators = tuple[Separator[S], Separator[S]]
-"""Those of the two sides."""
+"""Separators of the source and the target side."""
 
 
 @dataclass(frozen=True)
 class Split(ABC, Generic[S]):
-    """One split of a parallel corpus: ``train``, ``valid``, ``test1`` and the like."""
+    """One split of a parallel corpus, such as ``train``, ``valid`` or ``test1``."""
 
     name: str
     paths: tuple[Path, Path]
 
     @abstractmethod
     def pairs(self) -> Iterator[SentencePair[S]]:
-        """Read the pairs one by one."""
+        """Yield the sentence pairs."""
 
     @abstractmethod
     def write(self, pairs: Iterable[SentencePair[S]], folder: Path) -> int:
-        """Write pairs in this split's form, under its names; returns their number."""
+        """Write pairs to `folder` with the format and file names of this split.
+
+        Return the number of pairs.
+        """
 
 
 class ParallelFolder(ABC, Generic[S]):
-    """The splits of one language pair in a folder, and how they write what they hold."""
+    """Interface of folders with the splits of one language pair."""
 
     form: str
+    """Name of the format, text or binarized."""
     languages: tuple[str, str]
+    """Source and target language."""
     splits: Sequence[Split[S]]
 
     @abstractmethod
     def length(self, sentence: S) -> int:
-        """Return the number of tokens."""
+        """Return the number of tokens of a sentence."""
 
     @abstractmethod
     def separators(self, token: str) -> Separators[S]:
-        """Return what joins and splits the sentences of each side."""
+        """Return the separators of both sides for the separator token `token`."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries, if there are any, and the separator in each.
-
-        Returns what is to be told of it.
-        """
+        """Write the dictionaries, if there are any, with the separator. Return notices."""
         return []
 
 
 class PairReader(Generic[S]):
-    """The pairs of a split, once through, and the place of the last one in its files."""
+    """Iterator over the pairs of a split that keeps the position of the last pair."""
 
     def __init__(self, split: Split[S]) -> None:
         self.split = split
@@ -124,84 +126,98 @@ class PairReader(Generic[S]):
             self.count += 1
             yield pair
         if not self.count:
-            raise DataError(f"{self.split.paths[0]} is empty. Expected a sentence or more.")
+            raise DataError(f"{self.split.paths[0]} is empty. Expected at least one sentence.")
 
     def place(self, side: int) -> str:
-        """Return file and line of the pair read last, on side 0 or 1."""
+        """Return the file and the line of the last pair on side 0 or 1."""
         return f"{self.split.paths[side]}:{self.count}"
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the files of splits in a folder, those of train first, then valid, then test."""
+    """Return the files of splits in a folder: train, then valid, then test."""
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder. Expected one with a parallel corpus.")
-    found = (path for subset in SUBSETS for path in sorted(folder.glob(f"{subset}*")))
-    return [path for path in found if path.is_file()]
+        raise DataError(f"{folder} is not a folder. Expected a folder with a parallel corpus.")
+    paths = (path for subset in SUBSETS for path in sorted(folder.glob(f"{subset}*")))
+    return [path for path in paths if path.is_file()]
 
 
 def choose_languages(
     folder: Path, pairs: Collection[tuple[str, str]], source: str | None, target: str | None
 ) -> tuple[str, str]:
-    """Return the one language pair of a folder, or the one that holds the languages asked for."""
+    """Return the language pair of a folder that has the requested languages.
+
+    Raise UsageError if there is no such pair or more than one.
+
+    Args:
+        folder: the folder, for error messages.
+        pairs: language pairs of the folder.
+        source: requested source language (None: any).
+        target: requested target language (None: any).
+    """
     if source is not None and source == target:
-        raise UsageError(f"-s and -t are both {source}; expected two languages.")
-    wanted = {language for language in (source, target) if language is not None}
-    found = [pair for pair in sorted(pairs) if wanted <= set(pair)]
-    found = [pair for pair in found if pair == (source, target)] or found
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join("-".join(pair) for pair in found or sorted(pairs))
-    if found:
-        raise UsageError(f"{folder} holds {names}: say which with -s and -t.")
-    raise UsageError(f"{folder} holds no pair of {' and '.join(sorted(wanted))}, only {names}.")
+        raise UsageError(
+            f"`source_lang` and `target_lang` are both {source}. Expected two languages."
+        )
+    requested = {language for language in (source, target) if language is not None}
+    matching = [pair for pair in sorted(pairs) if requested <= set(pair)]
+    matching = [pair for pair in matching if pair == (source, target)] or matching
+    if len(matching) == 1:
+        return matching[0]
+    names = ", ".join("-".join(pair) for pair in matching or sorted(pairs))
+    if matching:
+        raise UsageError(
+            f"{folder} has the language pairs {names}. Set `source_lang` and `target_lang`."
+        )
+    languages = " and ".join(sorted(requested))
+    raise UsageError(f"{folder} has no pair of {languages}, only {names}.")
 
 
 NAME = re.compile(r"(?P<split>.+?)\.(?P<language>[^.]+)(\.gz)?")
 
 
 class TextSeparator(Separator[str]):
-    """A word between the sentences of a line."""
+    """Separator token between the sentences of a line of text."""
 
     def join(self, sentences: Sequence[str]) -> str:
-        """Join them into a line."""
+        """Join sentences into a line."""
         return join_sentences(sentences, self.token)
 
     def split(self, group: str) -> list[str]:
-        """Split a line."""
+        """Split a line into sentences."""
         return split_sentences(group, self.token)
 
 
 class TextSplit(Split[str]):
-    """Two files whose lines belong together."""
+    """A split stored as two parallel text files."""
 
     def pairs(self) -> Iterator[SentencePair[str]]:
-        """Read the lines side by side."""
+        """Yield the pairs of lines."""
         return cast(Iterator[SentencePair[str]], read_parallel(self.paths))
 
     def write(self, pairs: Iterable[SentencePair[str]], folder: Path) -> int:
-        """Write two files, compressed as these are."""
+        """Write both files, compressed if the original files are. Return the number of pairs."""
         return write_parallel([folder / path.name for path in self.paths], pairs)
 
 
 class TextFolder(ParallelFolder[str]):
-    """All splits of one language pair, each file plain or ``.gz``."""
+    """All splits of one language pair as text files, plain or ``.gz``."""
 
     form = "text"
 
     def __init__(self, folder: Path, source: str | None = None, target: str | None = None) -> None:
-        found = _files(folder)
-        pairs = {pair for files in found.values() for pair in combinations(sorted(files), 2)}
+        splits = _find_files(folder)
+        pairs = {pair for files in splits.values() for pair in combinations(sorted(files), 2)}
         if not pairs:
-            raise _nothing_parallel(folder, found)
+            raise _no_corpus_error(folder, splits)
         self.languages = choose_languages(folder, pairs, source, target)
         self.splits = [
             TextSplit(name, self._both_files(name, files))
-            for name, files in found.items()
+            for name, files in splits.items()
             if not files.keys().isdisjoint(self.languages)
         ]
 
     def length(self, sentence: str) -> int:
-        """Return the number of words between whitespace."""
+        """Return the number of tokens separated by whitespace."""
         return len(sentence.split())
 
     def separators(self, token: str) -> tuple[TextSeparator, TextSeparator]:
@@ -212,31 +228,34 @@ class TextFolder(ParallelFolder[str]):
         for language, other in (self.languages, self.languages[::-1]):
             if language not in files:
                 raise DataError(
-                    f"{files[other].with_name(f'{split}.{language}')} is missing: "
-                    f"{files[other].name} has no partner."
+                    f"{files[other].with_name(f'{split}.{language}')} is missing. Expected it as "
+                    f"the other side of {files[other].name}."
                 )
         source, target = self.languages
         return files[source], files[target]
 
 
-def _files(folder: Path) -> dict[str, dict[str, Path]]:
-    """Return the files that may be text, by split and language."""
-    found: dict[str, dict[str, Path]] = defaultdict(dict)
+def _find_files(folder: Path) -> dict[str, dict[str, Path]]:
+    """Return the files with names of text splits, by split and language."""
+    splits: dict[str, dict[str, Path]] = defaultdict(dict)
     for path in files_of(folder):
-        named = NAME.fullmatch(path.name)
-        if named is None:
+        match = NAME.fullmatch(path.name)
+        if match is None:
             continue
-        same = found[named["split"]].setdefault(named["language"], path)
+        same = splits[match["split"]].setdefault(match["language"], path)
         if same != path:
-            raise DataError(f"{same} and {path} are both there. Keep one of them.")
-    return found
+            raise DataError(f"Both {same} and {path} exist. Keep only one of them.")
+    return splits
 
 
-def _nothing_parallel(folder: Path, found: dict[str, dict[str, Path]]) -> DataError:
-    for files in found.values():
+def _no_corpus_error(folder: Path, splits: dict[str, dict[str, Path]]) -> DataError:
+    for files in splits.values():
         for path in files.values():
-            return DataError(f"{path} has no partner: no file of this split in another language.")
+            return DataError(
+                f"{path} is the only file of its split. Expected files in two languages, such as "
+                "train.en and train.de."
+            )
     return DataError(
-        f"{folder} holds no parallel corpus. Expected text, as train.en and train.de, or what "
-        "fairseq-preprocess writes, as train.en-de.en.idx."
+        f"{folder} has no parallel corpus. Expected text, such as train.en and train.de, or the "
+        "output of fairseq-preprocess, such as train.en-de.en.idx."
     )

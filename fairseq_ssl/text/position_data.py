@@ -1,7 +1,7 @@
-"""The data sets on which the thesis compares positions (section 6.3.1).
+"""Data sets for the comparison of position encodings (thesis, section 6.3.1).
 
-Vanilla is a corpus as it is. The others are derived from it pair by pair, from lines of text or
-from binarized data.
+Vanilla is an unchanged corpus. The other data sets are derived from it pair by pair, as text or
+binarized.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SEPARATOR = "<sep>"
 
 @dataclass(frozen=True)
 class PositionDataSummary:
-    """A data set that was written."""
+    """Counts and notices of a data set that was written."""
 
     signature: Signature
     splits: dict[str, tuple[int, int]]
-    """Pairs read and written of each split."""
+    """Number of pairs read and written, by split."""
     notes: tuple[str, ...]
-    """What changed in the dictionaries."""
+    """Changes of the dictionaries."""
 
 
 def write_position_data(
@@ -53,18 +53,18 @@ def write_position_data(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> PositionDataSummary:
-    """Write a data set in the form of its corpus, as text or binarized.
+    """Write a data set in the format of its corpus, as text or binarized.
 
     Args:
-        corpus: the opened folder `source`
-        source: the folder of the corpus
-        output: the folder to write
-        kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`
-        limit: maximum number of tokens of a side of a training pair, for `EXTRAPOLATE`
-        sentences: number of neighboring sentences to join, for `INTERPOLATE`
-        separator: the token between joined sentences
-        overwrite: replace an output of this function
-        progress: called with the number of pairs written
+        corpus: the opened folder `source`.
+        source: folder of the corpus.
+        output: folder to create.
+        kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
+        limit: maximum number of tokens on each side of a training pair, for `EXTRAPOLATE`.
+        sentences: number of neighboring sentences to join, for `INTERPOLATE`.
+        separator: separator token between joined sentences.
+        overwrite: whether to replace an earlier output of this function.
+        progress: called with the number of pairs written.
     """
     settings: dict[str, Any] = {}
     operation: Callable[[PairReader[Any]], Iterator[SentencePair[Any]]] = iter
@@ -74,8 +74,8 @@ def write_position_data(
     elif kind in (INTERPOLATE, SWAPPED):
         if separator.split() != [separator] or separator in RESERVED:
             raise UsageError(
-                f"`separator` is {separator!r}. Expected a token without spaces, and none of "
-                f"{' '.join(RESERVED)}."
+                f"`separator` is {separator!r}. Expected a token without spaces that is not one "
+                f"of {' '.join(RESERVED)}."
             )
         separators = corpus.separators(separator)
         operation = partial(swapped, separators=separators)
@@ -101,24 +101,24 @@ def write_position_data(
 
 
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
-    """Reject an output that would delete the corpus or a folder that was not written here."""
+    """Raise UsageError if the output is the corpus or a folder that was not written here."""
     resolved, corpus = output.resolve(), source.resolve()
     replaced = {str(resolved), f"{resolved}.tmp", f"{resolved}.tmp.old"}
     if not replaced.isdisjoint(map(str, (corpus, *corpus.parents))):
-        raise UsageError(f"{output} would replace the input. Choose another folder.")
+        raise UsageError(f"{output} would replace the input. Choose a different folder.")
     if not output.exists():
         return
     if not overwrite:
         raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose another output."
+            f"{output} exists. Set `overwrite` to replace it, or choose a different output."
         )
     beside = resolved.with_name(f"{resolved.name}.json")
     if not (
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):
         raise UsageError(
-            f"{output} has no {beside.name} of this method beside it, so it is not replaced. "
-            "Choose another folder."
+            f"{output} has no signature of position-data in {beside.name}, so it is not replaced. "
+            "Choose a different folder."
         )
 
 
@@ -127,7 +127,7 @@ def extrapolate(
 ) -> Iterator[SentencePair[S]]:
     """Drop the training pairs with more than `limit` tokens on a side.
 
-    Longer sentences of the test set are then longer than any training sentence.
+    Test sentences above the limit are then longer than all training sentences.
     """
     if not reader.split.name.startswith("train"):
         yield from reader
@@ -139,7 +139,7 @@ def extrapolate(
             yield pair
     if not kept:
         raise DataError(
-            f"{reader.split.paths[0]} and its partner have no pair of at most {limit} tokens. "
+            f"{reader.split.paths[0]} and its target side have no pair of at most {limit} tokens. "
             "Set a larger `limit`."
         )
 
@@ -147,7 +147,7 @@ def extrapolate(
 def interpolate(
     reader: PairReader[S], sentences: int, separators: Separators[S]
 ) -> Iterator[SentencePair[S]]:
-    """Join each `sentences` neighboring pairs into one. Pairs left over at the end are dropped.
+    """Join groups of `sentences` neighboring pairs. An incomplete group at the end is dropped.
 
     Training and test sentences then have similar lengths, but a token rarely has the same position.
     """
@@ -156,26 +156,26 @@ def interpolate(
         _reject_separators(reader, pair, separators)
         group.append(pair)
         if len(group) == sentences:
-            yield _joined(separators, zip(*group, strict=True))
+            yield _join(separators, zip(*group, strict=True))
             group.clear()
     if reader.count < sentences:
         raise DataError(
             f"{reader.split.paths[0]} has {reader.count} sentences, too few to join {sentences}. "
-            "Join fewer, or leave this split out."
+            "Set a smaller `sentences`, or remove this split."
         )
 
 
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
     """Move the first of the joined sentences to the end, on both sides: X_2, ..., X_n, X_1.
 
-    A model that does not depend on absolute positions translates it as well as before.
+    A model that does not depend on absolute positions translates X_1 equally well at the end.
     """
     for pair in reader:
         groups = _groups(reader, pair, separators)
-        yield _joined(separators, map(first_to_end, groups))
+        yield _join(separators, map(first_to_end, groups))
 
 
-def _joined(separators: Separators[S], sides: Iterable[Sequence[S]]) -> SentencePair[S]:
+def _join(separators: Separators[S], sides: Iterable[Sequence[S]]) -> SentencePair[S]:
     source, target = (sep.join(side) for sep, side in zip(separators, sides, strict=True))
     return source, target
 
@@ -186,26 +186,29 @@ def _reject_separators(
     for side, separator in enumerate(separators):
         if len(separator.split(pair[side])) > 1:
             raise DataError(
-                f"{reader.place(side)} holds {separator.token!r} already, so joined sentences "
-                "could not be told apart. Choose another `separator`."
+                f"{reader.place(side)} already has the separator {separator.token!r}. Choose a "
+                "different `separator`."
             )
 
 
 def _groups(
     reader: PairReader[S], pair: SentencePair[S], separators: Separators[S]
 ) -> list[list[S]]:
-    """Split both sides. They must have the same number of sentences, and more than one."""
+    """Split both sides of a joined pair into sentences.
+
+    Raise DataError unless both sides have the same number of sentences, at least two.
+    """
     groups = [sep.split(side) for sep, side in zip(separators, pair, strict=True)]
     for side, separator in enumerate(separators):
         if len(groups[side]) == 1:
             raise DataError(
-                f"{reader.place(side)} has no {separator.token!r}. Expected joined sentences, as "
-                "interpolate writes them, or their `separator`."
+                f"{reader.place(side)} has no {separator.token!r}. Expected joined sentences, such "
+                "as the output of interpolate, and their `separator`."
             )
     source, target = map(len, groups)
     if source != target:
         raise DataError(
-            f"{reader.place(0)} joins {source} sentences and {reader.place(1)} {target}. "
+            f"{reader.place(0)} joins {source} sentences but {reader.place(1)} joins {target}. "
             "Expected the same number. Create the interpolate data again."
         )
     return groups

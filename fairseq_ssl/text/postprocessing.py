@@ -1,4 +1,4 @@
-"""Fixes for model output: fairseq's log, unknown words, Japanese punctuation."""
+"""Postprocessing of model output: fairseq-generate's log, unknown words, Japanese punctuation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,29 @@ from fairseq_ssl.text.tokenization import (
 
 
 def read_generated_lines(lines: Iterable[str], field: str) -> Iterator[str]:
-    """Return fairseq-generate's lines of one kind, the first of each number, by number."""
-    found: dict[int, str] = {}
+    """Return the texts of one kind in the output of fairseq-generate, in the order of the data.
+
+    Only the first text of each sentence is returned.
+
+    Args:
+        lines: output of fairseq-generate.
+        field: prefix of the lines, such as S, T or H.
+    """
+    texts: dict[int, str] = {}
     for line in lines:
-        numbered = re.match(rf"{field}-(\d+)\t", line)
-        if numbered:
-            found.setdefault(int(numbered[1]), line.split("\t", 2 if field == "H" else 1)[-1])
-    if not found:
+        match = re.match(rf"{field}-(\d+)\t", line)
+        if match:
+            texts.setdefault(int(match[1]), line.split("\t", 2 if field == "H" else 1)[-1])
+    if not texts:
         raise DataError(
-            f"There is no line that begins with {field}-0. Expected what fairseq-generate prints."
+            f"There is no line that begins with {field}-0. Expected the output of fairseq-generate."
         )
-    missing = next((n for n in range(len(found)) if n not in found), None)
+    missing = next((index for index in range(len(texts)) if index not in texts), None)
     if missing is not None:
         raise DataError(
-            f"There is no {field}-{missing}: the output of fairseq-generate is cut off."
+            f"There is no line {field}-{missing}. The output of fairseq-generate is incomplete."
         )
-    return iter([found[number] for number in sorted(found)])
+    return iter([texts[index] for index in sorted(texts)])
 
 
 UNKNOWN_WORD = "<unk>"
@@ -40,50 +47,51 @@ UNKNOWN_WORD = "<unk>"
 
 @dataclass
 class UnknownCopies:
-    """Copies source tokens to the place of ``<unk>``, and counts how often it could and not.
+    """Function that replaces each ``<unk>`` by a token copied from the source.
 
-    Candidates are the source tokens that exactly one of the two vocabularies has: the model
-    could read such a token and not write it, or the other way round. The first ``<unk>`` takes
-    the first of them, the second the second, and so on. An ``<unk>`` for which none is left
-    stays.
+    Candidates are the source tokens that are in exactly one of the two vocabularies, since the
+    model cannot both read and write them. The n-th ``<unk>`` is replaced by the n-th candidate. If
+    there are fewer candidates, the other ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]
     target_words: Set[str]
     copied: int = field(default=0, init=False)
+    """Number of replaced ``<unk>`` tokens."""
     left: int = field(default=0, init=False)
+    """Number of ``<unk>`` tokens without a candidate."""
 
     def __call__(self, output: str, source: str) -> str:
-        """Return a line of output with tokens of the line it was made of."""
+        """Return a line of output with its unknown words replaced."""
         if UNKNOWN_WORD not in output:
             return output
-        rare = (token for token in source.split(" ") if self._in_one(token))
+        candidates = (token for token in source.split(" ") if self._is_candidate(token))
         tokens = output.split(" ")
-        for place, token in enumerate(tokens):
+        for index, token in enumerate(tokens):
             if token == UNKNOWN_WORD:
-                tokens[place] = next(rare, UNKNOWN_WORD)
-                self.copied += tokens[place] != UNKNOWN_WORD
-                self.left += tokens[place] == UNKNOWN_WORD
+                tokens[index] = next(candidates, UNKNOWN_WORD)
+                self.copied += tokens[index] != UNKNOWN_WORD
+                self.left += tokens[index] == UNKNOWN_WORD
         return " ".join(tokens)
 
-    def _in_one(self, token: str) -> bool:
+    def _is_candidate(self, token: str) -> bool:
         return (token in self.source_words) != (token in self.target_words)
 
 
 def replace_unknown(output: str, text: str) -> str:
-    """Put `text` for every ``<unk>``."""
+    """Replace each ``<unk>`` by `text`."""
     return output.replace(UNKNOWN_WORD, text)
 
 
 JAPANESE = "々〆\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f」』\uff09〉》】"
-"""Kana and kanji, and the brackets that close what is written in them."""
+"""Kana, kanji and closing brackets of Japanese text."""
 DIGIT = "0-9\uff10-\uff19"
 LATIN_WORD = rf"{DIGIT}A-Za-z\uff21-\uff3a\uff41-\uff5a"
 WIDE_COMMA, WIDE_STOP = "\uff0c", "\uff0e"
 STOPS = f".{WIDE_STOP}"
 OUTSIDE_NUMBER = rf"(?:(?<![{DIGIT}]){{0}}|{{0}}(?![{DIGIT}]))"
 SPACES = r"(?<! ) *"
-"""All spaces before a mark; begun in the middle of them, a search would take quadratic time."""
+"""Spaces before a mark. The lookbehind avoids quadratic time on long runs of spaces."""
 
 PUNCTUATION = [
     (re.compile(pattern), mark)
@@ -96,7 +104,7 @@ PUNCTUATION = [
         (rf"(?<=[{JAPANESE}])\.(?![{STOPS}{LATIN_WORD}])", "。"),
     )
 ]
-"""What becomes which mark, one after the other."""
+"""Patterns and their replacements, which are applied in this order."""
 
 KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f"
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\uff21-\uff3a\uff41-\uff5a"
@@ -106,11 +114,11 @@ BRACKETS = re.compile(rf"(?<=[{KATAKANA}]) *{OPEN}[{SIMPLE}]*[{LATIN}][{LATIN}{S
 
 
 def fix_japanese_punctuation(line: str) -> str:
-    """Write commas and full stops of English style as 、 and 。, without spaces around.
+    """Replace commas and full stops by 、 and 。, and remove the spaces around them.
 
-    English ones count before a space, at the end of the line and beside Japanese letters; wide
-    ones (U+FF0C, U+FF0E) everywhere. Those within numbers (3.14, 1,000) and within Latin words
-    (example.com) stay, and so do dots in a row.
+    ASCII marks are replaced before a space, at the end of the line and next to Japanese letters.
+    Full-width marks (U+FF0C, U+FF0E) are replaced everywhere. Marks within numbers (3.14, 1,000)
+    and Latin words (example.com) and consecutive dots are not replaced.
     """
     for pattern, mark in PUNCTUATION:
         line = pattern.sub(mark, line)
@@ -118,9 +126,9 @@ def fix_japanese_punctuation(line: str) -> str:
 
 
 def remove_latin_brackets(line: str) -> str:
-    """Take away brackets after katakana that hold Latin letters: a name in its first writing.
+    """Remove brackets with Latin letters after katakana, such as the original form of a name.
 
-    Those with a digit, or anything else but spaces and simple punctuation, stay.
+    Brackets that also contain digits or other symbols are not removed.
     """
     return BRACKETS.sub("", line)
 
@@ -133,15 +141,15 @@ def postprocessor(
     japanese_punctuation: bool = False,
     remove_brackets: bool = False,
 ) -> LineRewriter:
-    """Return a function that applies these steps to a line of output, in this order.
+    """Return a function that applies the selected steps to a line of output, in this order.
 
     Args:
-        subwords: the kind of subwords to join, or ``none``
-        unknown_to: text that replaces each ``<unk>``
-        detruecase: capitalize the first word of each sentence
-        moses: language of Moses' detokenizer
-        japanese_punctuation: replace English punctuation in Japanese
-        remove_brackets: remove brackets with Latin text after katakana
+        subwords: subword scheme to join, or ``none`` (default: sentencepiece).
+        unknown_to: text that replaces each ``<unk>``.
+        detruecase: whether to capitalize the first word of each sentence.
+        moses: language of the Moses detokenizer.
+        japanese_punctuation: whether to replace English punctuation in Japanese text.
+        remove_brackets: whether to remove brackets with Latin text after katakana.
     """
     steps: list[LineRewriter] = [subword_joiner(subwords)]
     if unknown_to is not None:

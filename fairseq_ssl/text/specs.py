@@ -1,4 +1,4 @@
-"""Names with options that a user writes, such as ``direct:keep=0.2``, and numbers in text."""
+"""Parsing of specifications with options, such as ``direct:keep=0.2``, and of integers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import Any
 from fairseq_ssl.errors import UsageError, nearest
 
 MAX_DIGITS = 15
-"""Of a number: it is exact as a floating point number, and no list of numbers overflows."""
+"""Maximum number of digits of an integer. Such integers are exact as floats."""
 
 
 def parse_integer(word: str) -> int | None:
-    """Return what a word of digits, at most 15, says; None where it is anything else."""
+    """Parse an integer of at most 15 ASCII digits. Return None if the format is different."""
     word = word.strip()
     return int(word) if word.isascii() and word.isdigit() and len(word) <= MAX_DIGITS else None
 
 
 def parse_integers(listed: str, least: int = 0) -> tuple[int, ...] | None:
-    """Return the numbers of a list with commas, such as ``1,2,4``, none below `least`, or None."""
+    """Parse a list of integers, such as ``1,2,4``. Return None if it is malformed.
+
+    Args:
+        listed: integers separated by commas.
+        least: minimum value of each integer.
+    """
     numbers = [parse_integer(word) for word in listed.split(",")]
     if any(number is None or number < least for number in numbers):
         return None
@@ -31,18 +36,18 @@ Registry = Mapping[str, type[Any]]
 
 
 def option(default: Value, meaning: str) -> Any:
-    """Declare an option with its default and what it is for."""
+    """Declare a dataclass field as an option, with its default and its description."""
     return field(default=default, metadata={"meaning": meaning})
 
 
 def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
-    """Return the fields that the user may set."""
+    """Return the options of a class by name: the fields declared with `option`."""
     declared = fields(kind) if is_dataclass(kind) else ()
     return {field.name: field for field in declared if "meaning" in field.metadata}
 
 
 def describe_registry(kinds: Registry) -> str:
-    """Return a line for each kind and for each of its options, for a help text."""
+    """Return a description of all classes of a registry and their options, for a help text."""
     lines = []
     for name, kind in kinds.items():
         lines.append(f"  {name:10} {(kind.__doc__ or '').splitlines()[0]}")
@@ -54,14 +59,20 @@ def describe_registry(kinds: Registry) -> str:
 
 
 def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, Value]]:
-    """Read ``kind:name=value:...``; messages call what is set by `noun`."""
+    """Parse ``kind:name=value:...`` into the kind and its options.
+
+    Args:
+        noun: word for a member of the registry in error messages, such as `noise`.
+        kinds: classes by name.
+        words: the specification.
+    """
     name, *pairs = words.strip().split(":")
     check_name(noun, kinds, name)
-    return name, dict(_option(noun, name, kinds[name], pair) for pair in pairs)
+    return name, dict(_parse_option(noun, name, kinds[name], pair) for pair in pairs)
 
 
 def check_name(noun: str, kinds: Registry, name: str) -> None:
-    """Refuse a kind that there is not."""
+    """Raise UsageError if `name` is not in the registry."""
     if name not in kinds:
         raise UsageError(
             f"There is no {noun} {name!r}.{nearest(name, kinds)} {noun.capitalize()}s: "
@@ -70,33 +81,38 @@ def check_name(noun: str, kinds: Registry, name: str) -> None:
 
 
 def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
-    """Return the field that an option is called by, with hyphens or underscores."""
+    """Return the name of the field of an option, whose key can have hyphens or underscores.
+
+    Raise UsageError if the class has no such option.
+    """
     options = options_of(kind)
-    found = key.replace("-", "_")
-    if found not in options:
+    field_name = key.replace("-", "_")
+    if field_name not in options:
         names = [_flag(option) for option in options]
         has = f"It has: {', '.join(names)}." if names else "It has none."
         raise UsageError(f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {has}")
-    return found
+    return field_name
 
 
 def format_value(value: Any) -> str:
-    """Return a value, or a default, as a user writes it."""
+    """Format a value in the syntax of a specification."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str, Value]:
-    """Read ``name=value`` as the type of the option's default."""
+def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str, Value]:
+    """Parse ``name=value``. The value gets the type of the option's default."""
     key, _, value = pair.partition("=")
-    found = check_option(noun, name, kind, key)
-    default: Any = options_of(kind)[found].default
+    field_name = check_option(noun, name, kind, key)
+    default: Any = options_of(kind)[field_name].default
     try:
         if isinstance(default, bool):
-            return found, {"true": True, "false": False}[value.lower()]
-        return found, type(default)(value)
+            return field_name, {"true": True, "false": False}[value.lower()]
+        return field_name, type(default)(value)
     except (KeyError, ValueError):
-        expected = "true or false" if isinstance(default, bool) else f"as in {key}={default}"
-        raise UsageError(f"{name}:{pair} can not be read: expected {expected}.") from None
+        expected = (
+            "true or false" if isinstance(default, bool) else f"a value as in {key}={default}"
+        )
+        raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
 
 
 def _flag(key: str) -> str:

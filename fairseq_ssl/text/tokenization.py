@@ -1,4 +1,4 @@
-"""Moses' tokenization and truecasing, and from tokens or subwords back to plain text."""
+"""Moses tokenization, detokenization and truecasing, and joining of subwords."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from fairseq_ssl.io.text_files import read_lines
 def moses_tokenizer(
     language: str, dashes: bool = False, escape: bool = True, normalize: bool = False
 ) -> LineRewriter:
-    """Return what cuts a line into Moses' tokens, with spaces between.
+    """Return a function that tokenizes a line like the Moses tokenizer.
 
     Args:
-        language: whose abbreviations keep their full stop, and whose apostrophes stay with a word.
-        dashes: write ``well-known`` as ``well @-@ known``.
-        escape: write what means something to Moses' decoder as entities, ``|`` as ``&#124;``.
-        normalize: first make quotes, dashes and spaces alike.
+        language: language code, which selects the rules for abbreviations and apostrophes.
+        dashes: whether to split at hyphens, such as ``well-known`` into ``well @-@ known``.
+        escape: whether to escape special characters of the Moses decoder, such as ``|`` as
+            ``&#124;``.
+        normalize: whether to normalize quotes, dashes and spaces first.
     """
     moses = import_optional("sacremoses", "Moses' tokenization")
-    tokenize = _quick(moses.MosesTokenizer(lang=language)).tokenize
+    tokenize = _cache_letters(moses.MosesTokenizer(lang=language)).tokenize
 
     def tokens(line: str) -> str:
         return str(tokenize(line, aggressive_dash_splits=dashes, return_str=True, escape=escape))
 
     if not normalize:
         return tokens
-    alike = moses.MosesPunctNormalizer(lang=language).normalize
-    return lambda line: tokens(alike(line))
+    normalize_line = moses.MosesPunctNormalizer(lang=language).normalize
+    return lambda line: tokens(normalize_line(line))
 
 
-def _quick(tokenizer: Any) -> Any:
-    """Let it look letters up in sets that are made once, instead of anew for every token."""
+def _cache_letters(tokenizer: Any) -> Any:
+    """Speed up a tokenizer of sacremoses, which builds its sets of letters for each token."""
     lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
     tokenizer.islower = lower.issuperset
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
@@ -45,30 +46,35 @@ def _quick(tokenizer: Any) -> Any:
 
 
 LineRewriter = Callable[[str], str]
-"""A function from line to line."""
+"""Function from a line to a line."""
 
 SUBWORDS: dict[str, LineRewriter] = {
     "none": lambda line: line,
     "sentencepiece": lambda line: line.replace(" ", "").replace("\u2581", " ").strip(),
     "subword-nmt": lambda line: f"{line} ".replace("@@ ", "").rstrip(),
 }
-"""Functions that join subwords of each kind."""
+"""Functions that join the subwords of a line, by subword scheme."""
 
 
 def subword_joiner(subwords: str | None) -> LineRewriter:
-    """Return a function that joins subwords of a kind (default: sentencepiece, checked)."""
+    """Return a function that joins the subwords of a line.
+
+    Args:
+        subwords: subword scheme, a name in `SUBWORDS`. None: sentencepiece, and raise DataError
+            if the first lines have no sentencepiece markers.
+    """
     if subwords is not None:
         return SUBWORDS[subwords]
-    known = False
+    has_marker = False
 
     def join(line: str) -> str:
-        nonlocal known
-        if not known and "\u2581" in line:
-            known = True
-        elif not known and " " in line:
+        nonlocal has_marker
+        if not has_marker and "\u2581" in line:
+            has_marker = True
+        elif not has_marker and " " in line:
             raise DataError(
-                f"{line[:40]!r} has no \u2581: these are not subwords of sentencepiece, "
-                "which are expected by default. Set `subwords` to their kind."
+                f"{line[:40]!r} has no \u2581, so the text does not have sentencepiece subwords, "
+                "which are the default. Set `subwords` to their kind."
             )
         return SUBWORDS["sentencepiece"](line)
 
@@ -76,7 +82,12 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
-    """Return a function that joins subwords and, for a language, undoes Moses' tokenization."""
+    """Return a function that joins subwords and then detokenizes.
+
+    Args:
+        subwords: subword scheme, see `subword_joiner`.
+        moses: language of the Moses detokenizer (None: only join subwords).
+    """
     join = subword_joiner(subwords)
     if moses is None:
         return join
@@ -89,9 +100,10 @@ COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 
 
 class CaseCounts:
-    """Counts how words are written where no sentence begins, line by line.
+    """Counts of the cased forms of words, for training a truecaser.
 
-    sacremoses' own training holds every token of the text; this holds every word once.
+    The first words of sentences are not counted. Memory grows with the vocabulary. The training
+    of sacremoses keeps all tokens of the text in memory.
     """
 
     def __init__(self) -> None:
@@ -99,29 +111,30 @@ class CaseCounts:
         self._weights = _sacremoses().MosesTruecaser().learn_truecase_weights
 
     def add(self, line: str) -> None:
-        """Count the tokens of a line that tell how they are written."""
+        """Count the tokens of a line, except the first words of sentences."""
         self.counts.update([token for _, token, _ in self._weights(line.split())])
 
     def write(self, path: Path) -> int:
-        """Write the model, and return the number of words in it."""
-        ways: dict[str, list[tuple[str, int]]] = {}
+        """Write the truecasing model. Return the number of words in it."""
+        forms_of: dict[str, list[tuple[str, int]]] = {}
         for token, count in self.counts.items():
-            ways.setdefault(token.lower(), []).append((token, count))
+            forms_of.setdefault(token.lower(), []).append((token, count))
         with atomic_lines(path) as file:
-            for forms in ways.values():
-                forms.sort(key=lambda form: -form[1])  # of equal ones the first seen leads
-                (best, most), *others = forms
+            for forms in forms_of.values():
+                forms.sort(key=lambda form: -form[1])  # stable: ties keep the order of the text
+                (best, best_count), *others = forms
                 total = sum(count for _, count in forms)
-                words = [f"{best} ({most}/{total})", *(f"{word} ({n})" for word, n in others)]
+                words = [f"{best} ({best_count}/{total})", *(f"{word} ({n})" for word, n in others)]
                 file.write(f"{' '.join(words)}\n")
-        return len(ways)
+        return len(forms_of)
 
 
 def truecaser(model: Path) -> LineRewriter:
-    """Return what gives each token its case: the usual one at the beginning of a sentence.
+    """Return a function that truecases a line.
 
-    Elsewhere a token stays if the model has seen it so, as Moses has it. That is an option of
-    sacremoses' (`use_known`), and off by default there.
+    The first word of a sentence gets its most frequent form. Other words are unchanged if the
+    model has seen their form, as in Moses. In sacremoses, this is the option `use_known`, which
+    is off by default.
     """
     moses = _sacremoses().MosesTruecaser
     truecaser = moses()
@@ -129,7 +142,7 @@ def truecaser(model: Path) -> LineRewriter:
     split = moses.split_xml
 
     def split_linearly(line: str) -> Any:
-        """Split at spaces where there is no markup; `split_xml` takes quadratic time."""
+        """Split at spaces if there is no markup, since `split_xml` takes quadratic time."""
         return split(line) if "<" in line or ">" in line else line.split()
 
     truecaser.split_xml = split_linearly
@@ -137,7 +150,7 @@ def truecaser(model: Path) -> LineRewriter:
 
 
 def detruecaser() -> LineRewriter:
-    """Return what writes the first word of each sentence with a capital."""
+    """Return a function that capitalizes the first word of each sentence."""
     detruecase = _sacremoses().MosesDetruecaser().detruecase
     return lambda line: str(detruecase(line, return_str=True))
 
@@ -147,7 +160,10 @@ def _sacremoses() -> Any:
 
 
 def _read_case_counts(path: Path) -> dict[str, Any]:
-    """Read a model as MosesTruecaser has it: the best ways by word, and the other ways."""
+    """Read a truecasing model in the format of MosesTruecaser.
+
+    Return the most frequent form of each word (`best`) and the other forms (`known`).
+    """
     best: dict[str, str] = {}
     known: set[str] = set()
     for number, line in enumerate(read_lines(path), 1):
@@ -155,18 +171,18 @@ def _read_case_counts(path: Path) -> dict[str, Any]:
         words, counts = fields[::2], fields[1::2]
         if not words or len(words) != len(counts) or not all(map(COUNT.fullmatch, counts)):
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected words and their counts, as in: "
-                "the (70/75) The (5). Is this a model of `fairseq-ssl truecase train`, or Moses'?"
+                f"{path}:{number} is {line[:80]!r}; expected words and their counts, such as "
+                "'the (70/75) The (5)'. Is this a model of `fairseq-ssl truecase train` or Moses?"
             )
         best[words[0].lower()] = words[0]
         known.update(words[1:])
     if not best:
-        raise DataError(f"{path} is empty; expected a truecasing model. Train it again.")
+        raise DataError(f"{path} is empty. Expected a truecasing model. Train it again.")
     return {"best": best, "known": known}
 
 
 def match_case(word: str, other: str) -> str:
-    """Write another word in capitals, or with a capital, where `word` is."""
+    """Return `other` in the case of `word`: upper case, capitalized or unchanged."""
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[0].upper() + other[1:] if word[0].isupper() else other

@@ -1,4 +1,4 @@
-"""Word counts in the form of fairseq's ``dict.txt``, and tags before source sentences."""
+"""Word counts in the format of fairseq's ``dict.txt``, and tags of source sentences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
-"""Symbols that fairseq has in every dictionary and leaves out of the file."""
+"""Special symbols of every fairseq dictionary, which are not in the file."""
 
 FILLER = re.compile(r"madeupword\d{4,}")
-"""What fairseq fills a dictionary up with, to a length that computes fast."""
+"""Symbols with which fairseq pads a dictionary to a multiple of 8."""
 
 OVERWRITE = " #fairseq:overwrite"
-"""Ends a line of a symbol that stands twice in a dictionary file."""
+"""End of a line with a symbol that is repeated in a dictionary file."""
 
 
 def is_padding_entry(symbol: str) -> bool:
@@ -29,25 +29,25 @@ def is_padding_entry(symbol: str) -> bool:
 
 
 def count_words(block: ByteBlock) -> Counter[str]:
-    """Count the words of a block; what is no UTF-8 is left to who reads the lines."""
+    """Count the words of a block. Bytes that are not UTF-8 are ignored."""
     return Counter(block.data.decode("utf-8", "ignore").split())
 
 
 def read_entries(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield words and counts, line by line, as fairseq-preprocess writes them into dict.txt."""
+    """Yield the words and counts of a file in the format of fairseq's dict.txt."""
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
         times = parse_integer(count)
         if not word or times is None:
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected a word, a space and its count, of at "
-                f"most {MAX_DIGITS} digits, as in the dict.LANGUAGE.txt of fairseq-preprocess."
+                f"{path}:{number} is {line[:80]!r}; expected a word, a space and a count of at "
+                f"most {MAX_DIGITS} digits, as in dict.LANGUAGE.txt of fairseq-preprocess."
             )
         yield word, times
 
 
 def read_counts(path: Path) -> Counter[str]:
-    """Read them; those of a word that stands there twice are added."""
+    """Read word counts from a file. The counts of a repeated word are added."""
     counts: Counter[str] = Counter()
     for word, times in read_entries(path):
         counts[word] += times
@@ -55,49 +55,50 @@ def read_counts(path: Path) -> Counter[str]:
 
 
 def write_counts(counts: Mapping[str, int], path: Path) -> None:
-    """Write them, the most frequent first, and equal ones by the alphabet."""
+    """Write word counts, sorted by descending count and then alphabetically."""
     with atomic_lines(path) as file:
         for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             file.write(f"{word} {count}\n")
 
 
 def check_tag(tag: str) -> None:
-    """Reject a tag that is not a token of a line and an entry of a dictionary."""
+    """Raise UsageError for a tag that has spaces or is a special symbol."""
     if tag.split() != [tag]:
-        raise UsageError(f"The tag is {tag!r}; expected one word without spaces, as <BT>.")
+        raise UsageError(f"The tag is {tag!r}. Expected one word without spaces, such as <BT>.")
     if tag in RESERVED:
         raise UsageError(
-            f"{tag} is a symbol of fairseq's own. Take another tag, as <BT>; taken are "
-            f"{', '.join(RESERVED)}."
+            f"The tag is {tag}, a special symbol of fairseq. Choose a different tag, such as <BT>. "
+            f"Special symbols are {', '.join(RESERVED)}."
         )
 
 
 def add_tag(line: str, tag: str) -> str:
-    """Put the tag and a space before the line."""
+    """Prepend a tag and a space to a line."""
     return f"{tag} {line}"
 
 
 def remove_tag(line: str, tag: str) -> str:
-    """Take the tag away where the line begins with it: what `add_tag` put there, once."""
+    """Remove one tag from the beginning of a line, if it has it. Inverse of `add_tag`."""
     return "" if line == tag else line.removeprefix(f"{tag} ")
 
 
 def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
-    """Return the tags that the line begins with, and the rest of it."""
-    found: list[str] = []
+    """Split a line into the tags at its beginning and the remaining text."""
+    leading: list[str] = []
     while tags:
         word, _, rest = line.lstrip(" ").partition(" ")
         if word not in tags:
             break
-        found.append(word)
+        leading.append(word)
         line = rest
-    return found, line
+    return leading, line
 
 
 def add_tag_to_dictionary(path: Path, tag: str) -> int | None:
-    """Append the tag to a dictionary of fairseq's, and return its line, or None if it was there.
+    """Append a tag to a fairseq dictionary file.
 
-    All other entries keep their lines, and with them the ids of data that is binarized already.
+    The other entries keep their lines, so the ids of binarized data stay valid. Return the line
+    number of the tag, or None if the dictionary already has it.
     """
     with exclusive(path, wait=True):
         if any(word == tag for word, _ in read_entries(path)):

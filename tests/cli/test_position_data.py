@@ -152,7 +152,11 @@ def test_compressed_files_stay_compressed_and_lines_whole(tmp_path: Path) -> Non
 
 
 DATA_FAULTS: list[tuple[str, dict[str, str | bytes], str]] = [
-    ("interpolate", {"valid_de": "A\nB <sep> C\n" * 4}, "valid.de:2 holds '<sep>' already"),
+    (
+        "interpolate",
+        {"valid_de": "A\nB <sep> C\n" * 4},
+        "valid.de:2 already has the separator '<sep>'",
+    ),
     ("interpolate", {"test_en": "a\n", "test_de": "A\n"}, "has 1 sentences, too few to join 10"),
     ("swapped", {}, "train.de:1 has no '<sep>'. Expected joined sentences"),
     (
@@ -163,7 +167,7 @@ DATA_FAULTS: list[tuple[str, dict[str, str | bytes], str]] = [
     (
         "swapped",
         {"train_de": "A <sep> B\nC <sep> D\n", "train_en": "a <sep> b\nc <sep> d <sep>\n"},
-        "train.de:2 joins 2 sentences and {text}/train.en:2 3. Expected the same number",
+        "train.de:2 joins 2 sentences but {text}/train.en:2 joins 3. Expected the same number",
     ),
     ("vanilla", {"valid_en": b"a\nb\xff\n" * 4}, "valid.en:2 is not valid UTF-8"),
     ("vanilla", {"test_de": "A\nB\n"}, "test.de ends after line 2, but {text}/test.en goes on"),
@@ -210,7 +214,7 @@ def test_bad_data_is_named_and_nothing_is_left(
         (["vanilla", "{text}", "{there}", "--force"], 2, "has no there.json of this method"),
         (["vanilla", "{text}", "out", "-s", "en", "-t", "fr"], 2, "no pair of en and fr, only"),
         (["vanilla", "{text}/no", "out"], 1, "text/no is not a folder"),
-        (["vanilla", "{there}", "out"], 1, "there holds no parallel corpus"),
+        (["vanilla", "{there}", "out"], 1, "there has no parallel corpus"),
     ],
 )
 def test_wrong_requests_are_explained(

@@ -128,7 +128,7 @@ def test_binarized_faults_are_named(
     assert "train.en-de.en.bin:1 has no '<sep>'" in capsys.readouterr().err
     flags = ("--separator", "@sep@", "--sentences", "2")
     assert make("interpolate", joined, tmp_path / "out", *flags) == 1
-    assert "train.en-de.en.bin:1 holds '@sep@' already" in capsys.readouterr().err
+    assert "train.en-de.en.bin:1 already has the separator '@sep@'" in capsys.readouterr().err
     assert make("interpolate", vanilla, tmp_path / "out", "--sentences", "41") == 1
     assert "valid.en-de.en.bin has 40 sentences, too few" in capsys.readouterr().err
     assert make("extrapolate", joined, tmp_path / "out", "--limit", "4") == 1

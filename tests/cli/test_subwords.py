@@ -116,7 +116,7 @@ def test_processes_and_other_tags(
         ("--size 30 --character-coverage 1.1", "up to 1"),
         ("--size 30 --kind subword-nmt --character-coverage 1", "go with sentencepiece"),
         ("--size 30 --kind subword-nmt --model-type bpe", "go with sentencepiece"),
-        ("--size 30 --tags <unk>", "<unk> is a symbol of fairseq's own"),
+        ("--size 30 --tags <unk>", "The tag is <unk>, a special symbol of fairseq"),
         ("--size 30 --tag <BT>", "Did you mean '--tags'?"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece and subword-nmt, and what training both has in common."""
+"""Subword models of sentencepiece and subword-nmt, and helpers for the training of both."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from pathlib import Path
 
 
 def sample_lines(lines: Iterable[str], size: int, seed: int) -> list[str]:
-    """Return `size` of the lines, each as likely as any other, in their order.
+    """Return a uniform sample of up to `size` lines, in their order, by reservoir sampling.
 
-    No more than these are held at a time, and the same seed gives the same lines.
+    Only the sample is held in memory. The same seed gives the same sample.
     """
-    draw = random.Random(seed)
-    kept: list[tuple[int, str]] = []
+    generator = random.Random(seed)
+    reservoir: list[tuple[int, str]] = []
     for number, line in enumerate(lines):
         if number < size:
-            kept.append((number, line))
-        elif (place := draw.randrange(number + 1)) < size:
-            kept[place] = (number, line)
-    return [line for _, line in sorted(kept)]
+            reservoir.append((number, line))
+        elif (index := generator.randrange(number + 1)) < size:
+            reservoir[index] = (number, line)
+    return [line for _, line in sorted(reservoir)]
 
 
 VOCABULARY_SUFFIX = ".vocab"
-"""Suffix of the file that lists all subwords, beside a model of either kind."""
+"""Suffix of the vocabulary file of a model."""
 
 
 @dataclass(frozen=True)
 class TrainedSubwords:
-    """A trained model in its file."""
+    """File and statistics of a trained model."""
 
     model: Path
     lines: int
+    """Number of training lines."""
     pieces: int
     """Size of the vocabulary."""
     notes: tuple[str, ...] = ()
-    """Notes for the user."""
+    """Notices for the user."""
 
 
 def with_suffix(prefix: Path, suffix: str) -> Path:
-    """Return the path with a suffix appended, even if the name contains dots."""
+    """Append a suffix to the name of a path. Unlike Path.with_suffix, keep existing suffixes."""
     return prefix.with_name(prefix.name + suffix)

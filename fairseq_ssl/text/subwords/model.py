@@ -1,4 +1,7 @@
-"""Subword models of both kinds: training, segmentation, dictionaries, tags that stay whole."""
+"""Subword models of sentencepiece and subword-nmt: training, segmentation and dictionaries.
+
+Tags such as ``<BT>`` are never segmented.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 
 
 class SubwordModel(Protocol):
-    """What cuts text and knows its pieces."""
+    """Interface of subword models."""
 
     def cut(self, text: str) -> list[str]:
-        """Return the pieces of a text."""
+        """Segment a text into subwords."""
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield all pieces with their counts."""
+        """Yield the subwords of the vocabulary with their counts."""
 
 
 def train_subwords(
@@ -52,21 +55,22 @@ def train_subwords(
     source: Sequence[str] = (),
     overwrite: bool = False,
 ) -> tuple[TrainedSubwords, Signature]:
-    """Train a model and write it with its vocabulary and signature.
+    """Train a subword model. Write it with its vocabulary and signature.
 
     Args:
-        lines: text to train on; tokenized for subword-nmt
-        prefix: write PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt), and PREFIX.vocab
-        size: vocabulary size with the tags (sentencepiece), or number of merges (subword-nmt)
-        kind: `SENTENCEPIECE` or `SUBWORD_NMT`
-        tags: tokens that are never segmented, such as ``<BT>``
-        character_coverage: share of the characters in the vocabulary, for sentencepiece
-            (default: 1)
-        model_type: ``bpe`` or ``unigram``, for sentencepiece (default: bpe)
-        sample: number of lines to draw from the text (default: all)
-        seed: random seed of the drawn lines
-        source: the names of the text, for the signature
-        overwrite: replace a model
+        lines: training text, tokenized for subword-nmt.
+        prefix: prefix of the outputs PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt),
+            and PREFIX.vocab.
+        size: vocabulary size including tags (sentencepiece), or number of merges (subword-nmt).
+        kind: `SENTENCEPIECE` or `SUBWORD_NMT`.
+        tags: tokens that are never segmented, such as ``<BT>``.
+        character_coverage: share of characters covered by the vocabulary, for sentencepiece
+            (default: 1).
+        model_type: ``bpe`` or ``unigram``, for sentencepiece (default: bpe).
+        sample: number of lines to sample from the text (default: all lines).
+        seed: seed of the sample.
+        source: names of the training files, for the signature.
+        overwrite: whether to replace an existing model.
     """
     package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
     options: dict[str, Any] = {"tags": list(dict.fromkeys(tags))}
@@ -74,12 +78,12 @@ def train_subwords(
         options["coverage"] = 1.0 if character_coverage is None else character_coverage
         options["model_type"] = model_type or "bpe"
     elif character_coverage is not None or model_type is not None:
-        raise UsageError(f"`character_coverage` and `model_type` go with {SENTENCEPIECE}.")
+        raise UsageError(f"`character_coverage` and `model_type` need the kind {SENTENCEPIECE}.")
     for suffix in (package.SUFFIX, VOCABULARY_SUFFIX):
         path = with_suffix(prefix, suffix)
         if path.exists() and not overwrite:
             raise UsageError(
-                f"{path} exists. Set `overwrite` to replace it, or choose another output."
+                f"{path} exists. Set `overwrite` to replace it, or choose a different output."
             )
     if sample is not None:
         lines = sample_lines(lines, sample, seed)
@@ -93,47 +97,52 @@ def train_subwords(
 
 
 def subword_encoder(model: Path, tags: Sequence[str] = ()) -> LineRewriter:
-    """Return what cuts a line into pieces; tags that it begins with stay whole.
+    """Return a function that segments a line into subwords. Tags are not segmented.
 
-    sentencepiece would put a piece of its own before a tag, ``▁ <BT> ▁A``; so tags are set
-    aside, and the line is cut as if it had none: ``<BT> ▁A``.
+    Tags at the beginning of a line are removed before the segmentation and prepended to the
+    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``.
+
+    Args:
+        model: file or prefix of the model.
+        tags: tags in addition to the tags with which the model was trained.
     """
-    path, kept = _find_model(model, tags)
-    cut = _opened(path, kept).cut
+    path, all_tags = _find_model(model, tags)
+    segment = _load_model(path, all_tags).cut
 
-    def encoded(line: str) -> str:
-        found, text = split_tags(line, kept)
-        return " ".join([*found, *cut(text)])
+    def encode(line: str) -> str:
+        leading, text = split_tags(line, all_tags)
+        return " ".join([*leading, *segment(text)])
 
-    return encoded
+    return encode
 
 
 @lru_cache(maxsize=4)
 def subword_segmenter(model: Path | None) -> LineRewriter:
-    """Return what cuts a line by a model, kept for a process, or leaves it where there is none."""
+    """Return `subword_encoder(model)`, which is cached, or the identity if `model` is None."""
     return str if model is None else subword_encoder(model)
 
 
 def subword_dictionary(model: Path, tags: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines of a dictionary for fairseq's ``--srcdict``: all pieces, and all tags."""
-    path, kept = _find_model(model, tags)
-    missing = dict.fromkeys(kept)
-    for piece, count in _opened(path, kept).pieces():
-        if piece not in RESERVED and piece.split() == [piece]:  # fairseq ends tokens at any space
-            missing.pop(piece, None)
-            yield f"{piece} {count}"
+    """Yield the lines of a fairseq dictionary of all subwords and tags, for ``--srcdict``."""
+    path, all_tags = _find_model(model, tags)
+    missing = dict.fromkeys(all_tags)
+    for subword, count in _load_model(path, all_tags).pieces():
+        # fairseq splits lines at all Unicode spaces, so a subword with such a space is never used.
+        if subword not in RESERVED and subword.split() == [subword]:
+            missing.pop(subword, None)
+            yield f"{subword} {count}"
     for tag in missing:
         yield f"{tag} 1"
 
 
-def _opened(path: Path, tags: Sequence[str]) -> SubwordModel:
+def _load_model(path: Path, tags: Sequence[str]) -> SubwordModel:
     if path.suffix == sentencepiece_model.SUFFIX:
         return SentencepieceModel(path)
     return SubwordNmtModel(path, tags)
 
 
 def _find_model(model: Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-    """Return a model's file, and its tags, those it was trained with first."""
+    """Return the file of a model and all its tags, starting with the tags of its training."""
     path = _model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
 
@@ -141,20 +150,20 @@ def _find_model(model: Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]
 def _model_file(model: Path) -> Path:
     if model.is_file():
         return model
-    found = [path for suffix in MODEL_SUFFIXES if (path := with_suffix(model, suffix)).is_file()]
-    if len(found) > 1:
-        raise UsageError(f"There are {found[0]} and {found[1]}. Name one of them.")
-    if not found:
+    paths = [path for suffix in MODEL_SUFFIXES if (path := with_suffix(model, suffix)).is_file()]
+    if len(paths) > 1:
+        raise UsageError(f"Both {paths[0]} and {paths[1]} exist. Pass one of them.")
+    if not paths:
         raise DataError(
             f"{model} does not exist, nor does "
-            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} beside it. Train a "
-            "model with `fairseq-ssl subwords train`."
+            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} in its folder. Train "
+            "a model with `fairseq-ssl subwords train`."
         )
-    return found[0]
+    return paths[0]
 
 
 def _trained_tags(path: Path) -> list[str]:
-    """Return the tags that the signature beside a model names, if it has one."""
+    """Return the tags in the signature of a model, or an empty list without a signature."""
     signature = with_suffix(path, ".json")
     if not signature.is_file():
         return []
@@ -162,6 +171,6 @@ def _trained_tags(path: Path) -> list[str]:
         return [str(tag) for tag in parse_json(signature.read_bytes()).get("tags", [])]
     except (ValueError, AttributeError):
         raise DataError(
-            f"{signature} is not what `fairseq-ssl subwords train` wrote beside the model. "
-            "Remove it, and set `tags`."
+            f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it, and set "
+            "`tags`."
         ) from None

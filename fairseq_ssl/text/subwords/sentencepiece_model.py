@@ -1,4 +1,4 @@
-"""Subwords by sentencepiece."""
+"""Subword models of sentencepiece."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from fairseq_ssl.text.subwords import VOCABULARY_SUFFIX, TrainedSubwords, with_s
 
 SUFFIX = ".model"
 MAX_LINE_BYTES_TRAINED = 4192
-"""Bytes; sentencepiece passes longer lines over and tells no one."""
+"""Maximum number of bytes of a training line. sentencepiece skips longer lines silently."""
 
 
 class SentencepieceModel:
-    """Cuts text with a model of sentencepiece's."""
+    """Subword model that uses a sentencepiece processor."""
 
     def __init__(self, path: Path) -> None:
         try:
-            with open_bytes(path) as file:  # its own reader does not know every file name
+            with open_bytes(path) as file:  # sentencepiece cannot open some file names
                 model = file.read()
-            self._pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
+            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
         except RuntimeError:
             raise DataError(
-                f"{path} is no model of sentencepiece's. Train it again, or copy it again."
+                f"{path} is not a sentencepiece model. Train it again, or copy it again."
             ) from None
 
     def cut(self, text: str) -> list[str]:
-        """Return the pieces of a text."""
-        return list(self._pieces.encode(text, out_type=str))
+        """Segment a text into subwords."""
+        return list(self._processor.encode(text, out_type=str))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield all pieces, each with the count 1: sentencepiece keeps none."""
-        for number in range(self._pieces.get_piece_size()):
-            yield self._pieces.id_to_piece(number), 1
+        """Yield the subwords of the vocabulary. Each count is 1, since the model has none."""
+        for index in range(self._processor.get_piece_size()):
+            yield self._processor.id_to_piece(index), 1
 
 
 def train(
@@ -50,9 +50,16 @@ def train(
     model_type: str = "bpe",
     size_name: str = "size",
 ) -> TrainedSubwords:
-    """Write PREFIX.model and PREFIX.vocab, with the tags as symbols that are never cut.
+    """Train a model. Write PREFIX.model and PREFIX.vocab.
 
-    `size_name` is the parameter that errors about the size name.
+    Args:
+        lines: training text.
+        prefix: prefix of the outputs.
+        size: vocabulary size, including tags.
+        tags: symbols that are never segmented.
+        coverage: share of characters covered by the vocabulary.
+        model_type: ``bpe`` or ``unigram``.
+        size_name: name of the parameter `size` in error messages.
     """
     model = io.BytesIO()
     text = _TrainingText(lines)
@@ -73,7 +80,7 @@ def train(
 
 
 class _TrainingText:
-    """Lines on their way into sentencepiece, which hides what goes wrong in reading them."""
+    """Iterator over training lines that stores exceptions, which sentencepiece would hide."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = lines
@@ -93,40 +100,42 @@ class _TrainingText:
 
 def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubwords:
     path = with_suffix(prefix, SUFFIX)
-    pieces = _sentencepiece().SentencePieceProcessor(model_proto=model)
-    numbers = range(pieces.get_piece_size())
-    rows = (f"{pieces.id_to_piece(n)}\t{pieces.get_score(n):g}\n" for n in numbers)
+    processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
+    ids = range(processor.get_piece_size())
+    rows = (f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in ids)
     with exclusive(prefix):
         with atomic_lines(with_suffix(prefix, VOCABULARY_SUFFIX)) as file:
             file.writelines(rows)
         with atomic_path(path) as temporary:
             temporary.write_bytes(model)
     notes = (
-        (f"{text.long} lines of more than {MAX_LINE_BYTES_TRAINED} bytes passed over",)
+        (f"{text.long} lines of more than {MAX_LINE_BYTES_TRAINED} bytes skipped",)
         if text.long
         else ()
     )
-    return TrainedSubwords(path, text.read, len(numbers), notes)
+    return TrainedSubwords(path, text.read, len(ids), notes)
 
 
-def _training_error(error: RuntimeError, text: _TrainingText, given: str) -> DataError:
-    """Say what a message of sentencepiece's means for its user."""
+def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> DataError:
+    """Return an error message for an exception of sentencepiece. `size` describes the size."""
     if text.read == text.long:
-        return DataError("There is no text to train on: every line is empty or too long.")
-    most = re.search(r"too high.*<= (\d+)", str(error))
-    if most:
+        return DataError("There is no text to train on. All lines are empty or too long.")
+    maximum = re.search(r"too high.*<= (\d+)", str(error))
+    if maximum:
         return DataError(
-            f"{given}, and the text has not so many different pieces; expected at most {most[1]}."
+            f"{size}, more than the distinct subwords of the text. Expected at most {maximum[1]}."
         )
-    least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
-    if least:
+    minimum = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+    if minimum:
         return DataError(
-            f"{given}, fewer than the different characters of the text; expected {least[1]} or "
+            f"{size}, fewer than the distinct characters of the text. Expected {minimum[1]} or "
             "more."
         )
     if "insert_id(" in str(error):
-        return DataError(f"{given}; expected more: <unk>, <s> and </s> are pieces too.")
-    return DataError(f"sentencepiece could not train: {' '.join(str(error).split())}")
+        return DataError(
+            f"{size}, too few for <unk>, <s> and </s>, which are included. Expected more."
+        )
+    return DataError(f"sentencepiece cannot train a model: {' '.join(str(error).split())}")
 
 
 def _sentencepiece() -> Any:

@@ -1,4 +1,4 @@
-"""Subwords by subword-nmt."""
+"""Subword models of subword-nmt."""
 
 from __future__ import annotations
 
@@ -19,39 +19,40 @@ from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
-"""What subword-nmt ends the last symbol of a word with, in its merges; and any other piece."""
+"""Suffix of the last symbol of a word in merges, and suffix of the other subwords in text."""
 VERSIONS = ((0, 1), (0, 2))
-"""Versions of merges that subword-nmt cuts by."""
+"""Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
-"""Words whose pieces are kept at hand; subword-nmt itself keeps all it ever saw."""
+"""Maximum number of words in the cache. The cache of subword-nmt is unlimited."""
 
 
 class SubwordNmtModel:
-    """Cuts text with the merges of subword-nmt."""
+    """Subword model that applies the BPE merges of subword-nmt."""
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
         self.path = path
         codes = list(read_lines(path))
-        self._plain = _bpe(codes, str(path), ())
-        self._tags, self._tagged = tags, _bpe(codes, str(path), tags) if tags else self._plain
+        self._plain = _load_bpe(codes, str(path), ())
+        self._tags, self._tagged = tags, _load_bpe(codes, str(path), tags) if tags else self._plain
 
     def cut(self, text: str) -> list[str]:
-        """Return the pieces of a text; words are what stands between spaces."""
-        # looking for tags in every word takes four times as long
+        """Segment a text of words separated by spaces into subwords."""
+        # The search for tags in each word takes four times as long, so only lines with tags use it.
         bpe = self._tagged if any(tag in text for tag in self._tags) else self._plain
         if len(bpe.cache) > CACHE_SIZE:
             bpe.cache.clear()
         return list(bpe.segment_tokens(text.split(" ")))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield all pieces of words in the letters it was trained on, the most frequent first."""
+        """Yield the subwords of PREFIX.vocab, most frequent first."""
         vocabulary = with_suffix(
             self.path.with_name(self.path.name.removesuffix(SUFFIX)), VOCABULARY_SUFFIX
         )
         if not vocabulary.is_file():
             raise DataError(
-                f"{vocabulary} does not exist, and {self.path} alone does not tell which pieces "
-                "there are. Encode the text and let fairseq-preprocess count them."
+                f"{vocabulary} does not exist. The list of subwords cannot be built from "
+                f"{self.path} alone. Encode the text, and count its subwords with "
+                "fairseq-preprocess."
             )
         yield from read_counts(vocabulary).items()
 
@@ -59,69 +60,84 @@ class SubwordNmtModel:
 def train(
     lines: Iterable[str], prefix: Path, size: int, tags: Sequence[str] = ()
 ) -> TrainedSubwords:
-    """Write PREFIX.codes, of at most `size` merges, and PREFIX.vocab with the pieces' counts."""
+    """Learn up to `size` merges. Write PREFIX.codes, and PREFIX.vocab with subword counts.
+
+    Args:
+        lines: tokenized training text.
+        prefix: prefix of the outputs.
+        size: maximum number of merges.
+        tags: words that are ignored in training.
+    """
     words: Counter[str] = Counter()
-    number = 0
+    line_count = 0
     for line in lines:
         words.update(re.split(r"[ \r]+", line))
-        number += 1
+        line_count += 1
     for word in ("", *tags):
         del words[word]
     if not any(len(word) > 1 for word in words):
-        raise DataError("There is no text to train on: no word has two letters or more.")
+        raise DataError("There is no text to train on. No word has two or more letters.")
     codes = _learn_merges(words, size)
     merges = len(codes) - 1
     if not merges:
-        raise DataError("There is too little text to train on: no pair of letters comes twice.")
+        raise DataError("There is too little text to train on. No pair of letters is repeated.")
     path = with_suffix(prefix, SUFFIX)
-    pieces = _count_subwords(words, codes, str(path))
+    subwords = _count_subwords(words, codes, str(path))
     with exclusive(prefix):
-        write_counts(
-            pieces, with_suffix(prefix, VOCABULARY_SUFFIX)
-        )  # first: who finds the merges finds both
+        # Write the vocabulary first, so that it exists whenever the merges exist.
+        write_counts(subwords, with_suffix(prefix, VOCABULARY_SUFFIX))
         with atomic_lines(path) as file:
             file.writelines(f"{line}\n" for line in codes)
-    notes = (f"{merges} merges, not {size}: no more pair comes twice",) if merges < size else ()
-    return TrainedSubwords(path, number, len(pieces), notes)
+    notes = ()
+    if merges < size:
+        notes = (f"{merges} merges instead of {size}, since no other pair is repeated",)
+    return TrainedSubwords(path, line_count, len(subwords), notes)
 
 
 def _learn_merges(words: Counter[str], size: int) -> list[str]:
-    """Return the lines of a file of merges."""
+    """Return the lines of a merge file."""
     learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
-    with redirect_stderr(sys.stderr if sys.stderr.isatty() else io.StringIO()):  # a bar
+    # Hide the progress bar if stderr is not a terminal.
+    with redirect_stderr(sys.stderr if sys.stderr.isatty() else io.StringIO()):
         learn(counts, codes, min(size, sys.maxsize), is_dict=True)
     return codes.getvalue().removesuffix("\n").split("\n")
 
 
 def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
-    """Count the pieces of all words; those that only other words of such letters need have 0."""
-    bpe = _bpe(codes, name, ())
-    pieces: Counter[str] = Counter()
+    """Count the subwords of all words.
+
+    Subwords that do not occur but that other words with the same letters may need have a count
+    of 0.
+    """
+    bpe = _load_bpe(codes, name, ())
+    subwords: Counter[str] = Counter()
     for word, count in words.items():
-        for piece in bpe.segment_tokens([word]):
-            pieces[piece] += count
+        for subword in bpe.segment_tokens([word]):
+            subwords[subword] += count
     symbols = {end for letter in set().union(*words) for end in (letter, f"{letter}{LAST}")}
     symbols.update(line.replace(" ", "") for line in codes[1:])
     for symbol in symbols:
-        last = symbol.endswith(LAST)
-        pieces.setdefault(symbol.removesuffix(LAST) if last else f"{symbol}{SEPARATOR}", 0)
-    return pieces
+        is_last = symbol.endswith(LAST)
+        subwords.setdefault(symbol.removesuffix(LAST) if is_last else f"{symbol}{SEPARATOR}", 0)
+    return subwords
 
 
-def _bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
-    """Load merges; subword-nmt takes the tags as regular expressions."""
+def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
+    """Load the lines of a merge file. Raise DataError if a line is malformed."""
     package = import_optional("subword_nmt.apply_bpe", "Subwords of this kind", "wmt")
-    marked = bool(codes) and re.fullmatch(r"#version: \d+(\.\d+)*", codes[0]) is not None
-    merges = codes[marked:] or [""]
-    for number, line in enumerate(merges, 1 + marked):
+    has_version = bool(codes) and re.fullmatch(r"#version: \d+(\.\d+)*", codes[0]) is not None
+    merges = codes[has_version:] or [""]
+    for number, line in enumerate(merges, 1 + has_version):
         if len(line.split(" ")) != 2 or line.startswith("#version:"):
             raise DataError(
-                f"{name}:{number} is {line[:80]!r}; expected two pieces with a space between. Is "
-                "this a file of merges that subword-nmt learnt?"
+                f"{name}:{number} is {line[:80]!r}; expected two symbols separated by a space. Is "
+                "this a merge file of subword-nmt?"
             )
-    found = package.BPE(io.StringIO("\n".join(codes)), glossaries=[re.escape(tag) for tag in tags])
-    if found.version not in VERSIONS:
+    # subword-nmt reads glossaries as regular expressions.
+    glossaries = [re.escape(tag) for tag in tags]
+    bpe = package.BPE(io.StringIO("\n".join(codes)), glossaries=glossaries)
+    if bpe.version not in VERSIONS:
         raise DataError(f"{name}:1 is {codes[0][:80]!r}; expected version 0.1 or 0.2.")
-    return found
+    return bpe

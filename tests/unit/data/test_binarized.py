@@ -194,7 +194,7 @@ def test_damage_is_reported(damage: Damage, message: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("languages", "error", "message"),
     [
-        ((), UsageError, "holds en-de, en-fr: say which with -s and -t"),
+        ((), UsageError, "has the language pairs en-de, en-fr. Set `source_lang`"),
         (("de", "fr"), UsageError, "no pair of de and fr, only en-de, en-fr"),
         (("en", "fr"), DataError, "dict.fr.txt is missing"),
     ],

@@ -53,7 +53,7 @@ def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
         ("cleen", "There is no filter 'cleen'. Did you mean 'clean'[?] Filters: clean, dup"),
         ("", "There is no filter ''"),
         ("clean:maxx=3", "no option 'maxx'. Did you mean 'max'[?] It has: min, max, ratio, max-w"),
-        ("clean:max=many", "clean:max=many can not be read: expected as in max=250"),
+        ("clean:max=many", "clean:max=many has an invalid value. Expected a value as in max=250"),
         ("clean:max=2.5", "expected as in max=250"),
         ("encoding:twice=maybe", "expected true or false"),
         ("max-length:source-unit=word", "unit 'word'"),

@@ -1,4 +1,4 @@
-"""Truecasing against sacremoses, on its files and ours, and a case worked out by hand."""
+"""Truecasing, compared with sacremoses and with an example worked out by hand."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ said (1/1)
 """
 
 
-def drawn(number: int) -> list[str]:
-    draw = random.Random(2)
-    return [" ".join(draw.choices(WORDS, k=draw.randrange(12))) for _ in range(number)]
+def random_lines(count: int) -> list[str]:
+    generator = random.Random(2)
+    return [" ".join(generator.choices(WORDS, k=generator.randrange(12))) for _ in range(count)]
 
 
-def trained(path: Path, lines: Sequence[str]) -> Path:
+def train(path: Path, lines: Sequence[str]) -> Path:
     counts = CaseCounts()
     for line in lines:
         counts.add(line)
@@ -52,20 +52,20 @@ def trained(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-def test_the_model_by_hand(tmp_path: Path) -> None:
-    assert trained(tmp_path / "model", TEXT).read_text(encoding="utf-8") == MODEL
+def test_model_worked_out_by_hand(tmp_path: Path) -> None:
+    assert train(tmp_path / "model", TEXT).read_text(encoding="utf-8") == MODEL
 
 
-def test_the_file_is_the_one_sacremoses_writes(tmp_path: Path) -> None:
-    lines = TEXT + drawn(200)
-    ours = trained(tmp_path / "ours", lines)
+def test_model_file_is_equal_to_sacremoses(tmp_path: Path) -> None:
+    lines = TEXT + random_lines(200)
+    ours = train(tmp_path / "ours", lines)
     MosesTruecaser().train([line.split() for line in lines], save_to=str(tmp_path / "theirs"))
     assert ours.read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
-def test_by_hand(tmp_path: Path) -> None:
-    """Known cases stay within a sentence, as in Moses; unknown ones and first words do not."""
-    truecased = truecaser(trained(tmp_path / "model", TEXT))
+def test_truecasing_worked_out_by_hand(tmp_path: Path) -> None:
+    """Known forms within a sentence are unchanged. Unknown forms and first words are changed."""
+    truecased = truecaser(train(tmp_path / "model", TEXT))
     assert truecased("The Cat and THE DOG met US .") == "the Cat and the dog met US ."
     assert truecased("US met <BT> Us . Cat , UFO") == "us met <BT> us . cat , UFO"
     assert truecased("<BT> The cat") == "<BT> the cat"
@@ -73,25 +73,25 @@ def test_by_hand(tmp_path: Path) -> None:
     assert truecased("") == ""
 
 
-def test_cased_as_sacremoses_does_with_models_of_both(tmp_path: Path) -> None:
-    lines = drawn(300)
-    ours = truecaser(trained(tmp_path / "model", lines))
+def test_truecasing_is_equal_to_sacremoses(tmp_path: Path) -> None:
+    lines = random_lines(300)
+    ours = truecaser(train(tmp_path / "model", lines))
     theirs = MosesTruecaser(str(tmp_path / "model"))
-    for line in drawn(600):
+    for line in random_lines(600):
         assert ours(line) == theirs.truecase(line, return_str=True, use_known=True)
 
 
-def test_detruecased() -> None:
-    cased = detruecaser()
-    assert cased("the dog . he said : &quot; yes &quot; no") == (
+def test_detruecasing() -> None:
+    detruecase = detruecaser()
+    assert detruecase("the dog . he said : &quot; yes &quot; no") == (
         "The dog . He said : &quot; Yes &quot; no"
     )
-    assert cased("über") == "Über"
-    assert cased("") == ""
+    assert detruecase("über") == "Über"
+    assert detruecase("") == ""
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    truecased = truecaser(trained(tmp_path / "model", TEXT))
+    truecased = truecaser(train(tmp_path / "model", TEXT))
     for line in ["The dog likes us .", "The cat . The dog met US and us .", "<BT>"]:
         assert detruecaser()(truecased(line)) == line
     assert truecased("The dog likes us .") == "the dog likes us ."
@@ -106,18 +106,18 @@ def test_round_trip(tmp_path: Path) -> None:
         ("", "model is empty"),
     ],
 )
-def test_what_is_no_model(tmp_path: Path, model: str, message: str) -> None:
+def test_malformed_model_is_rejected(tmp_path: Path, model: str, message: str) -> None:
     (tmp_path / "model").write_text(model, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         truecaser(tmp_path / "model")
 
 
-def test_counts_of_moses_that_are_no_integers_are_read(tmp_path: Path) -> None:
+def test_fractional_counts_of_moses_are_read(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("cat (2.1/3.1) Cat (1)\n", encoding="utf-8")
     assert truecaser(tmp_path / "model")("Cat CAT Cat") == "cat cat Cat"
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingPackageError, match="sacremoses"):
         CaseCounts()

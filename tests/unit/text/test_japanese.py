@@ -1,6 +1,6 @@
-"""Punctuation and brackets of Japanese output, by hand."""
+"""Punctuation and brackets of Japanese output, with examples worked out by hand."""
 
-# ruff: noqa: RUF001 - what looks like an ASCII mark is what is tested
+# ruff: noqa: RUF001 - the tests need full-width characters that look like ASCII
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_punctuation(english: str, japanese: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ("マダム・ニージャン（Madam Needjan）は", "マダム・ニージャンは"),
         ("マダム・ニージャン (Madam Needjan) は", "マダム・ニージャン は"),
@@ -57,12 +57,12 @@ def test_punctuation(english: str, japanese: str) -> None:
         ("ソニーは（Sony）", "ソニーは（Sony）"),
     ],
 )
-def test_brackets(line: str, wanted: str) -> None:
-    assert remove_latin_brackets(line) == wanted
+def test_brackets(line: str, expected: str) -> None:
+    assert remove_latin_brackets(line) == expected
 
 
-def test_a_line_of_spaces_does_not_hold_up_the_rest() -> None:
-    """The time must grow with their number; with its square this would take minutes."""
+def test_long_runs_of_spaces_take_linear_time() -> None:
+    """With quadratic time, this test would take minutes."""
     spaces = " " * 300_000
     assert fix_japanese_punctuation(f"a{spaces}b{spaces},{spaces}c") == f"a{spaces}b、c"
     line = f"ア{spaces}({spaces}a{spaces}"

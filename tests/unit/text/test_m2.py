@@ -1,4 +1,4 @@
-"""M2 files, read and written, and what is wrong with them."""
+"""Reading, writing, applying and validating M2 files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S_is_no_word
 """
 
 
-def test_blocks_are_read() -> None:
+def test_parse_blocks() -> None:
     text = GOLD.replace("S\nS_is_no_word\n", "S It works .\n\n\nS \nA 0 0|||M|||x|||a|||b|||3\n")
     first, second, third = parse_m2(text.splitlines(), "gold.m2")
     assert first.words == ("This", "are", "a", "sentence", ".")
@@ -35,12 +35,12 @@ def test_blocks_are_read() -> None:
     assert (third.words, third.annotators) == ((), {3: [M2Edit(0, 0, "M", "x")]})
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "gold.m2.gz"
     text = GOLD.partition("S\n")[0]
     path.write_bytes(gzip.compress(text.encode()))
-    found = list(read_m2(path))
-    assert [line for sentence in found for line in format_m2(sentence)] == text.splitlines()
+    sentences = list(read_m2(path))
+    assert [line for sentence in sentences for line in format_m2(sentence)] == text.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     [
         (GOLD, "gold.m2:7 begins with 'S_is_no_wo'. Expected 'S ', 'A ' or a blank line"),
         ("S a\nS b\n", "gold.m2:2 begins a second sentence"),
-        ("A 0 1|||X|||b|||R|||-|||0\n", "gold.m2:1 is an edit, but no line 'S"),
+        ("A 0 1|||X|||b|||R|||-|||0\n", "gold.m2:1 is an edit, but there is no line 'S"),
         ("S a\nA 0|||X|||b|||R|||-|||0\n", "gold.m2:2 is not 'A START END"),
         ("S a\nA 0 1|||X|||b\n", "gold.m2:2 is not 'A START END"),
         ("S a\nA 0 1|||X|||b|||R|||-|||one\n", "gold.m2:2 is not 'A START END"),
@@ -57,7 +57,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("S a\nA -1 0|||X|||b|||R|||-|||0\n", "gold.m2:2 has the span -1 0"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str, message: str) -> None:
+def test_malformed_line_is_reported(text: str, message: str) -> None:
     with pytest.raises(DataError) as caught:
         list(parse_m2(text.splitlines(), "gold.m2"))
     assert message in str(caught.value)
@@ -73,7 +73,7 @@ A 1 2|||R:NOUN|||dog|||REQUIRED|||-NONE-|||1
 """
 
 
-def test_a_sentence_is_corrected_as_an_annotator_wants_it() -> None:
+def test_apply_the_edits_of_an_annotator() -> None:
     (sentence,) = parse_m2(BLOCK.splitlines(), "gold.m2")
     assert apply_m2_edits(sentence, 0, "gold.m2") == "Now , a cat sits on the mat"
     assert apply_m2_edits(sentence, 1, "gold.m2") == "a dog sit at on the mat"
@@ -81,7 +81,7 @@ def test_a_sentence_is_corrected_as_an_annotator_wants_it() -> None:
     assert apply_m2_edits(M2Sentence(("a",), {0: [M2Edit(0, 1, "U", "")]}), 0, "") == ""
 
 
-def test_edits_that_overlap_can_not_be_applied() -> None:
+def test_overlapping_edits_are_rejected() -> None:
     edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
     with pytest.raises(DataError, match=r"gold\.m2:3 has two edits of annotator 0 at word 1"):
         apply_m2_edits(M2Sentence(("a", "b"), {0: edits}, 3), 0, "gold.m2")

@@ -1,4 +1,4 @@
-"""All text is read by `io.text_files`, so that marks and line ends are treated alike everywhere."""
+"""All text files are read by `io.text_files`, so that BOMs and line ends are handled equally."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ READS = {
 }
 COMMON = {"open_text"}
 REVIEWED = {
-    # the common functions themselves
+    # implementation of the common functions
     "io/text_files.py": {"open", "open_bytes", "decoded_lines", "stdin"},
     "io/blocks.py": {"open", "byte_blocks"},
-    # blocks of what open_text opened
+    # blocks of files opened by open_text
     "io/jobs.py": {"byte_blocks"},
     "inference/back_translation.py": {"byte_blocks"},
-    "noise/noise_job.py": {"byte_blocks", "open_bytes"},  # and a digest of bytes
+    "noise/noise_job.py": {"byte_blocks", "open_bytes"},  # also a digest of a file
     # JSON and YAML
     "analysis/classification.py": {"read_bytes"},
     "learned_filter/pair_filter.py": {"read_bytes"},
     "learned_filter/learned_filter_job.py": {"read_bytes"},
     "report/score_files.py": {"read_bytes"},
-    "filters/chain.py": {"open_bytes", "safe_load", "read_bytes"},  # and a digest of bytes
+    "filters/chain.py": {"open_bytes", "safe_load", "read_bytes"},  # also a digest of a file
     "noise/learner_errors.py": {"read_bytes"},
     "text/subwords/model.py": {"read_bytes"},
-    # files of the package's own, written by the same process or an interrupted run
+    # files that this process or an interrupted run has written
     "filters/filter_job.py": {"open_bytes"},
     "text/position_data.py": {"read_text"},
     "io/outputs.py": {"open", "read_text"},
@@ -43,11 +43,11 @@ REVIEWED = {
     "report/page.py": {"read_text", "read_bytes"},
     "rerank/word_vectors.py": {"open", "open_bytes"},
 }
-"""What reads files without `open_text`, by module, and why it may."""
+"""Reviewed calls that read files without `open_text`, by module."""
 
 
 def reads(path: Path) -> Iterator[str]:
-    """Yield the names of functions of a module that read files, and of its uses of stdin."""
+    """Yield the calls of a module that read files, and its uses of stdin."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and node.attr == "stdin":
             yield "stdin"
@@ -61,9 +61,9 @@ def reads(path: Path) -> Iterator[str]:
 
 
 def test_text_is_read_by_the_common_functions() -> None:
-    """A new reader calls `read_lines`, `open_text` or `stdin_text`, or is added above."""
-    found = {}
+    """A new reader has to call `read_lines`, `open_text` or `stdin_text`, or be added above."""
+    other_calls = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         if calls := set(reads(path)) - COMMON:
-            found[str(path.relative_to(PACKAGE))] = calls
-    assert found == REVIEWED
+            other_calls[str(path.relative_to(PACKAGE))] = calls
+    assert other_calls == REVIEWED

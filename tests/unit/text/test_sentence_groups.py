@@ -1,4 +1,4 @@
-"""Sentences joined, taken apart and reordered."""
+"""Joining, splitting and reordering of sentences."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def test_join(sentences: list[str], joined: str) -> None:
         ("", [""]),
     ],
 )
-def test_only_a_token_of_its_own_separates(text: str, sentences: list[str]) -> None:
+def test_separator_within_a_token_does_not_split(text: str, sentences: list[str]) -> None:
     assert split_sentences(text, SEPARATOR) == sentences
 
 
-def test_a_separator_is_no_pattern() -> None:
+def test_separator_is_not_a_regular_expression() -> None:
     assert split_sentences("a . b .. c . d", ".") == ["a", "b .. c", "d"]
     assert split_sentences("a (| b", "(|") == ["a", "b"]
 
@@ -54,7 +54,7 @@ lines = st.lists(words).map(" ".join)
 
 
 @given(st.lists(lines, min_size=1))
-def test_split_undoes_join(sentences: list[str]) -> None:
+def test_split_inverts_join(sentences: list[str]) -> None:
     joined = join_sentences(sentences, SEPARATOR)
     assert split_sentences(joined, SEPARATOR) == sentences
     assert joined.split().count(SEPARATOR) == len(sentences) - 1
@@ -62,17 +62,17 @@ def test_split_undoes_join(sentences: list[str]) -> None:
     assert joined == joined.strip()
 
 
-def test_the_first_goes_to_the_end() -> None:
+def test_first_to_end() -> None:
     assert first_to_end(["a", "b", "c"]) == ["b", "c", "a"]
     assert first_to_end(["a"]) == ["a"]
 
 
 @given(st.lists(st.integers(), min_size=1, max_size=6))
-def test_n_turns_give_the_order_back(items: list[int]) -> None:
-    turned = items
+def test_n_rotations_are_the_identity(items: list[int]) -> None:
+    rotated = items
     for _ in items:
-        turned = first_to_end(turned)
-    assert turned == items
+        rotated = first_to_end(rotated)
+    assert rotated == items
 
 
 def test_interleave() -> None:

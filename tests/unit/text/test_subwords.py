@@ -1,4 +1,4 @@
-"""Subwords of both kinds: against the packages themselves, with tags that stay whole."""
+"""Subword models of both kinds, compared with sentencepiece and subword-nmt."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ WORDS = ["the", "cat", "lower", "newest", "widest", "Haus", "über", "running", 
 TAGS = ("<BT>", "<FT>")
 
 
-def drawn(number: int) -> list[str]:
-    draw = random.Random(3)
-    return [" ".join(draw.choices(WORDS, k=draw.randrange(9))) for _ in range(number)]
+def random_lines(count: int) -> list[str]:
+    generator = random.Random(3)
+    return [" ".join(generator.choices(WORDS, k=generator.randrange(9))) for _ in range(count)]
 
 
 def train(kind: str, prefix: Path, tags: tuple[str, ...], size: int = 40) -> Path:
     package = subword_nmt_model if kind == SUBWORD_NMT else sentencepiece_model
-    trained = package.train(drawn(300), prefix, size, tags)
+    trained = package.train(random_lines(300), prefix, size, tags)
     Path(f"{trained.model}.json").write_text(json.dumps({"tags": tags}), encoding="utf-8")
     return prefix
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Path]:
-    """Models by kind, with and without tags."""
+    """Train models of both kinds, with and without tags."""
     folder = tmp_path_factory.mktemp("models")
     return {
         (kind, tagged): train(kind, folder / f"bpe.{kind}.{tagged}", TAGS if tagged else ())
@@ -56,44 +56,42 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], P
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
 @pytest.mark.parametrize("tagged", [False, True])
-def test_tags_stay_whole_and_leave_the_rest_as_it_is(
+def test_leading_tags_do_not_change_the_segmentation(
     models: dict[tuple[str, bool], Path], kind: str, tagged: bool
 ) -> None:
     plain = subword_encoder(models[kind, tagged])
-    encoded = subword_encoder(models[kind, tagged], () if tagged else TAGS)
+    encode = subword_encoder(models[kind, tagged], () if tagged else TAGS)
     for line in ["the cat", "<cat> the", "", "overrunning  the\u2028house", "Ω"]:
-        assert encoded(f"<BT> {line}") == f"<BT> {plain(line)}".rstrip(" ")
-        assert encoded(f"<FT> <BT> {line}") == f"<FT> <BT> {plain(line)}".rstrip(" ")
+        assert encode(f"<BT> {line}") == f"<BT> {plain(line)}".rstrip(" ")
+        assert encode(f"<FT> <BT> {line}") == f"<FT> <BT> {plain(line)}".rstrip(" ")
     assert "<BT>" not in plain("the BT").split()
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
-def test_without_being_told_a_model_cuts_a_tag(
-    models: dict[tuple[str, bool], Path], kind: str
-) -> None:
+def test_unknown_tag_is_segmented(models: dict[tuple[str, bool], Path], kind: str) -> None:
     assert subword_encoder(models[kind, False])("<FT> the").split()[0] != "<FT>"
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
-def test_a_trained_tag_is_not_cut_within_a_line(
+def test_tag_within_a_line_is_not_segmented(
     models: dict[tuple[str, bool], Path], kind: str
 ) -> None:
-    encoded = subword_encoder(models[kind, True])
-    assert "<FT>" in encoded("the <FT> cat").split()
-    assert "<FT>" in encoded("the<FT>cat").replace("@@", "").split()
+    encode = subword_encoder(models[kind, True])
+    assert "<FT>" in encode("the <FT> cat").split()
+    assert "<FT>" in encode("the<FT>cat").replace("@@", "").split()
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
-def test_encoding_is_undone(models: dict[tuple[str, bool], Path], kind: str) -> None:
-    encoded = subword_encoder(models[kind, True])
+def test_joining_inverts_encoding(models: dict[tuple[str, bool], Path], kind: str) -> None:
+    encode = subword_encoder(models[kind, True])
     for line in ["the newest Haus über 猫 .", "<BT> overrunning cats", "<BT>", ""]:
-        assert SUBWORDS[kind](encoded(line)) == line
-    assert " " in encoded("overrunning")
+        assert SUBWORDS[kind](encode(line)) == line
+    assert " " in encode("overrunning")
 
 
 @pytest.mark.parametrize("kind", SUBWORD_KINDS)
 @pytest.mark.parametrize("tagged", [False, True])
-def test_the_dictionary_knows_all_pieces_and_tags(
+def test_dictionary_has_all_subwords_and_tags(
     models: dict[tuple[str, bool], Path], kind: str, tagged: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "dict.txt"
@@ -101,15 +99,17 @@ def test_the_dictionary_knows_all_pieces_and_tags(
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     loaded = Dictionary.load(str(file))
     assert len(loaded) == len(lines) + 4
-    encoded = subword_encoder(models[kind, tagged], TAGS)
-    for line in [*drawn(50), "tac eht nur ünwest", "<BT> over", "<FT> 猫s"]:
-        known = [token for token in encoded(line).split() if token in loaded]
-        missing = set(encoded(line).split()) - set(known)
+    encode = subword_encoder(models[kind, tagged], TAGS)
+    for line in [*random_lines(50), "tac eht nur ünwest", "<BT> over", "<FT> 猫s"]:
+        known = [token for token in encode(line).split() if token in loaded]
+        missing = set(encode(line).split()) - set(known)
         assert missing <= {"v@@", "▁v", "v"}, line  # no word of the text has a v
 
 
-def test_sentencepiece_is_told_all(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in drawn(300)), encoding="utf-8")
+def test_training_is_equal_to_sentencepiece(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(
+        "".join(f"{line}\n" for line in random_lines(300)), encoding="utf-8"
+    )
     sentencepiece.SentencePieceTrainer.train(
         input=str(tmp_path / "text"),
         model_prefix=str(tmp_path / "theirs"),
@@ -120,63 +120,62 @@ def test_sentencepiece_is_told_all(tmp_path: Path) -> None:
         pad_id=-1,
         minloglevel=2,
     )
-    found = sentencepiece_model.train(drawn(300), tmp_path / "ours.en", 40, TAGS, 0.99)
-    assert found.model == tmp_path / "ours.en.model"
-    assert (found.lines, found.pieces, found.notes) == (300, 40, ())
-    wanted = (tmp_path / "theirs.vocab").read_text(encoding="utf-8")
-    assert (tmp_path / "ours.en.vocab").read_text(encoding="utf-8") == wanted
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
-    for line in drawn(50):
+    trained = sentencepiece_model.train(random_lines(300), tmp_path / "ours.en", 40, TAGS, 0.99)
+    assert trained.model == tmp_path / "ours.en.model"
+    assert (trained.lines, trained.pieces, trained.notes) == (300, 40, ())
+    expected = (tmp_path / "theirs.vocab").read_text(encoding="utf-8")
+    assert (tmp_path / "ours.en.vocab").read_text(encoding="utf-8") == expected
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
+    for line in random_lines(50):
         if not line.startswith("<BT>"):
-            assert subword_encoder(tmp_path / "ours.en")(line).split() == pieces.encode(
-                line, out_type=str
-            )
+            ours = subword_encoder(tmp_path / "ours.en")(line).split()
+            assert ours == theirs.encode(line, out_type=str)
 
 
-def test_rare_characters_are_left_out_by_their_coverage(tmp_path: Path) -> None:
+def test_character_coverage_excludes_rare_characters(tmp_path: Path) -> None:
     text = ["the cat on the lower mat"] * 100 + ["Ω"]
     for coverage, known in ((1.0, True), (0.995, False)):
         sentencepiece_model.train(text, tmp_path / "model", 25, coverage=coverage)
         assert any("Ω" in line for line in subword_dictionary(tmp_path / "model")) is known
 
 
-def test_long_lines_are_told(tmp_path: Path) -> None:
-    lines = [*drawn(300), "a " * 3000, "猫" * 1397]
+def test_skipped_long_lines_are_reported(tmp_path: Path) -> None:
+    lines = [*random_lines(300), "a " * 3000, "猫" * 1397]
     notes = sentencepiece_model.train(lines, tmp_path / "model", 40).notes
-    assert notes == ("1 lines of more than 4192 bytes passed over",)
+    assert notes == ("1 lines of more than 4192 bytes skipped",)
 
 
-def test_subword_nmt_is_told_all(tmp_path: Path) -> None:
-    text = [*drawn(300), "the\rcat\r"]
-    found = subword_nmt_model.train(text, tmp_path / "ours", 20, TAGS)
-    assert (found.lines, found.notes) == (301, ())
+def test_training_is_equal_to_subword_nmt(tmp_path: Path) -> None:
+    text = [*random_lines(300), "the\rcat\r"]
+    trained = subword_nmt_model.train(text, tmp_path / "ours", 20, TAGS)
+    assert (trained.lines, trained.notes) == (301, ())
     codes = io.StringIO()
     words = [line.replace("<BT>", "").replace("\r", " ") for line in text]
     learn_bpe(words, codes, 20)
     assert (tmp_path / "ours.codes").read_text(encoding="utf-8") == codes.getvalue()
     theirs = BPE(codes, glossaries=list(TAGS))
-    for line in [*drawn(50), "  over\u2028the \u3000x "]:
+    for line in [*random_lines(50), "  over\u2028the \u3000x "]:
         assert subword_encoder(tmp_path / "ours", TAGS)(line) == theirs.segment(line)
-    pieces = Counter(piece for line in words for piece in theirs.segment(line).split(" ") if piece)
-    read = [line.split(" ") for line in (tmp_path / "ours.vocab").read_text("utf-8").splitlines()]
-    assert {piece: int(count) for piece, count in read if count != "0"} == pieces
-    assert found.pieces == len(read)
+    counts = Counter(word for line in words for word in theirs.segment(line).split(" ") if word)
+    rows = [line.split(" ") for line in (tmp_path / "ours.vocab").read_text("utf-8").splitlines()]
+    assert {subword: int(count) for subword, count in rows if count != "0"} == counts
+    assert trained.pieces == len(rows)
 
 
-def test_tags_are_no_regular_expressions(tmp_path: Path) -> None:
-    subword_nmt_model.train(drawn(300), tmp_path / "model", 20)
-    plain, encoded = (subword_encoder(tmp_path / "model", tags) for tags in ((), ["r.n", "(.*)"]))
+def test_tags_are_not_regular_expressions(tmp_path: Path) -> None:
+    subword_nmt_model.train(random_lines(300), tmp_path / "model", 20)
+    plain, encode = (subword_encoder(tmp_path / "model", tags) for tags in ((), ["r.n", "(.*)"]))
     for line in ["running", "the r.nx", "the r.n running", "() newest"]:
-        cut = plain(line).replace("r@@ .@@ n@@ x", "r.n@@ x").replace("r@@ .@@ n ", "r.n ")
-        assert encoded(line) == cut
+        expected = plain(line).replace("r@@ .@@ n@@ x", "r.n@@ x").replace("r@@ .@@ n ", "r.n ")
+        assert encode(line) == expected
 
 
-def test_fewer_merges_than_asked_for(tmp_path: Path) -> None:
+def test_fewer_merges_than_requested(tmp_path: Path) -> None:
     notes = subword_nmt_model.train(["ab ab cd"], tmp_path / "model", 5).notes
-    assert notes == ("1 merges, not 5: no more pair comes twice",)
+    assert notes == ("1 merges instead of 5, since no other pair is repeated",)
 
 
-def test_words_at_hand_are_forgotten_in_time(
+def test_cache_size_is_limited(
     models: dict[tuple[str, bool], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subword_nmt_model, "CACHE_SIZE", 3)
@@ -186,7 +185,7 @@ def test_words_at_hand_are_forgotten_in_time(
     assert len(model._plain.cache) == 1
 
 
-def broken() -> Iterator[str]:
+def invalid_text() -> Iterator[str]:
     yield "the cat"
     raise DataError("text:2 is not valid UTF-8")
 
@@ -194,13 +193,13 @@ def broken() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("lines", "size", "message"),
     [
-        (drawn(300), 1, "`size` is 1; expected more: <unk>, <s> and </s> are pieces too"),
+        (random_lines(300), 1, "`size` is 1, too few for <unk>, <s> and </s>"),
         ([], 40, "no text to train on"),
-        (["", "x" * 5000], 40, "could not train|no text to train on"),
-        (broken(), 40, "text:2 is not valid UTF-8"),
+        (["", "x" * 5000], 40, "cannot train|no text to train on"),
+        (invalid_text(), 40, "text:2 is not valid UTF-8"),
     ],
 )
-def test_what_sentencepiece_can_not_train_on(
+def test_sentencepiece_training_errors(
     lines: list[str], size: int, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=message):
@@ -211,24 +210,22 @@ def test_what_sentencepiece_can_not_train_on(
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (9999, r"`pieces` is 9999, .* not so many different pieces; expected at most (\d+)\."),
-        (10, r"`pieces` is 10, fewer than the different characters .* expected (\d+) or more\."),
+        (9999, r"`pieces` is 9999, more than the distinct subwords .* Expected at most (\d+)\."),
+        (10, r"`pieces` is 10, fewer than the distinct characters .* Expected (\d+) or more\."),
     ],
 )
-def test_sizes_told_in_place_of_a_wrong_one_are_right(
-    size: int, message: str, tmp_path: Path
-) -> None:
-    lines, prefix = drawn(300), tmp_path / "model"
-    with pytest.raises(DataError, match=message) as told:
+def test_suggested_size_is_the_limit(size: int, message: str, tmp_path: Path) -> None:
+    lines, prefix = random_lines(300), tmp_path / "model"
+    with pytest.raises(DataError, match=message) as raised:
         sentencepiece_model.train(lines, prefix, size, size_name="pieces")
-    right = int(re.findall(r"\d+", str(told.value))[-1])
-    assert sentencepiece_model.train(lines, prefix, right).pieces == right
+    limit = int(re.findall(r"\d+", str(raised.value))[-1])
+    assert sentencepiece_model.train(lines, prefix, limit).pieces == limit
     with pytest.raises(DataError, match="`size` is"):
-        sentencepiece_model.train(lines, prefix, right + (1 if size > right else -1))
+        sentencepiece_model.train(lines, prefix, limit + (1 if size > limit else -1))
 
 
 @pytest.mark.parametrize("lines", [[], ["a b c"], ["<BT>"], ["ab cd"]])
-def test_what_subword_nmt_can_not_train_on(lines: list[str], tmp_path: Path) -> None:
+def test_subword_nmt_training_errors(lines: list[str], tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no text to train on|too little text"):
         subword_nmt_model.train(lines, tmp_path / "model", 5, ["<BT>"])
     assert not list(tmp_path.iterdir())
@@ -237,7 +234,7 @@ def test_what_subword_nmt_can_not_train_on(lines: list[str], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("bpe.model", "text", "no model of sentencepiece's"),
+        ("bpe.model", "text", "is not a sentencepiece model"),
         ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3 is 'c'"),
         ("bpe.codes", "#version: 0.3\na b\n", "expected version 0.1 or 0.2"),
         ("bpe.codes", "#version: x\n", "bpe.codes:1 is '#version: x'"),
@@ -245,26 +242,26 @@ def test_what_subword_nmt_can_not_train_on(lines: list[str], tmp_path: Path) -> 
         ("other", "", "bpe does not exist, nor does bpe.model or bpe.codes"),
     ],
 )
-def test_what_is_no_model(name: str, content: str, message: str, tmp_path: Path) -> None:
+def test_malformed_model_is_rejected(name: str, content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         subword_encoder(tmp_path / "bpe")
 
 
-def test_two_models_of_one_name(tmp_path: Path) -> None:
+def test_two_models_with_the_same_prefix_are_rejected(tmp_path: Path) -> None:
     for end in ("model", "codes"):
         (tmp_path / f"bpe.{end}").write_text("", encoding="utf-8")
-    with pytest.raises(UsageError, match="Name one of them"):
+    with pytest.raises(UsageError, match="Pass one of them"):
         subword_encoder(tmp_path / "bpe")
 
 
-def test_a_vocabulary_that_is_missing_and_a_broken_signature(tmp_path: Path) -> None:
+def test_missing_vocabulary_and_damaged_signature(tmp_path: Path) -> None:
     (tmp_path / "bpe.codes").write_text("#version: 0.2\na b</w>\n", encoding="utf-8")
     assert subword_encoder(tmp_path / "bpe.codes")("ab cab") == "ab c@@ ab"
     with pytest.raises(DataError, match=r"bpe\.vocab does not exist"):
         list(subword_dictionary(tmp_path / "bpe"))
     (tmp_path / "bpe.codes.json").write_text("[", encoding="utf-8")
-    with pytest.raises(DataError, match=r"bpe\.codes\.json is not what"):
+    with pytest.raises(DataError, match=r"bpe\.codes\.json is not a signature"):
         subword_encoder(tmp_path / "bpe")
 
 
@@ -275,7 +272,7 @@ def test_a_vocabulary_that_is_missing_and_a_broken_signature(tmp_path: Path) -> 
         ("subword_nmt.learn_bpe", r"subword-nmt.*\[wmt\]"),
     ],
 )
-def test_a_missing_package_is_told(
+def test_missing_package_is_reported(
     module: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

@@ -1,6 +1,6 @@
-"""Moses' tokens are sacremoses' own, made quicker."""
+"""Moses tokenization and detokenization, compared with sacremoses."""
 
-# ruff: noqa: RUF001 - quotes and dashes are what is normalized
+# ruff: noqa: RUF001 - the tests normalize Unicode quotes and dashes
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ LETTERS = [*"abABäßÉ猫ア12.,;:'\"-–|&<>[]()/$ \u00a0\u2028\t\r…", *[" "
 WORDS = ["Dr. ", "No. 5 ", "z.B. ", "etc. ", "U.S. ", "it's ", "l'eau ", "3,000.5 ", "...", "DOT"]
 
 
-def texts(number: int) -> list[str]:
-    draw = random.Random(1)
-    parts = LETTERS + WORDS
-    return ["", " ", *("".join(draw.choices(parts, k=draw.randrange(30))) for _ in range(number))]
+def texts(count: int) -> list[str]:
+    """Return random texts of letters and difficult words."""
+    generator, parts = random.Random(1), LETTERS + WORDS
+    lines = ("".join(generator.choices(parts, k=generator.randrange(30))) for _ in range(count))
+    return ["", " ", *lines]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_equal_to_sacremoses(language: str, dashes: bool) -> None:
         assert ours(text) == plain
 
 
-def test_by_hand() -> None:
+def test_tokenization_worked_out_by_hand() -> None:
     assert moses_tokenizer("en")("Isn't it 3.5|4?") == "Isn &apos;t it 3.5 &#124; 4 ?"
     assert moses_tokenizer("en", escape=False)("Isn't it 3.5|4?") == "Isn 't it 3.5 | 4 ?"
     assert moses_tokenizer("en", dashes=True)("well-known") == "well @-@ known"
@@ -41,18 +42,18 @@ def test_by_hand() -> None:
     assert moses_tokenizer("en")("one\u2028line\r\n") == "one line"
 
 
-def test_normalized_first() -> None:
+def test_punctuation_normalization() -> None:
     text = "„So“ – sagte er : ‚1 000‘…"
-    wanted = moses_tokenizer("de")(MosesPunctNormalizer(lang="de").normalize(text))
-    assert moses_tokenizer("de", normalize=True)(text) == wanted != moses_tokenizer("de")(text)
+    expected = moses_tokenizer("de")(MosesPunctNormalizer(lang="de").normalize(text))
+    assert moses_tokenizer("de", normalize=True)(text) == expected != moses_tokenizer("de")(text)
 
 
-def test_undone_by_detokenizing() -> None:
+def test_detokenization_inverts_tokenization() -> None:
     text = 'He said: "Isn\'t it well-known (in the U.S.), Dr. Smith & Co.?" No. 5 costs $3,000.50.'
     assert moses_detokenizer("none", "en")(moses_tokenizer("en", dashes=True)(text)) == text
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingPackageError, match=r"sacremoses.*'fairseq-ssl\[fairseq\]'"):
         moses_tokenizer("en")

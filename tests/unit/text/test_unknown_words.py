@@ -1,4 +1,4 @@
-"""What is put for ``<unk>``, by hand."""
+"""Replacement of ``<unk>``, with examples worked out by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TARGET_WORDS = {"der", "▁Winkel", "β", "both"}
 
 
 @pytest.mark.parametrize(
-    ("output", "source", "wanted", "counts"),
+    ("output", "source", "expected", "counts"),
     [
         ("der <unk> .", "the both δ .", "der the .", (1, 0)),
         ("der <unk> <unk>", "both δ both β neither", "der δ β", (2, 0)),
@@ -24,19 +24,21 @@ TARGET_WORDS = {"der", "▁Winkel", "β", "both"}
         ("", "δ", "", (0, 0)),
     ],
 )
-def test_copied_in_order(output: str, source: str, wanted: str, counts: tuple[int, int]) -> None:
+def test_source_tokens_are_copied_in_order(
+    output: str, source: str, expected: str, counts: tuple[int, int]
+) -> None:
     copies = UnknownCopies(SOURCE_WORDS, TARGET_WORDS)
-    assert copies(output, source) == wanted
+    assert copies(output, source) == expected
     assert (copies.copied, copies.left) == counts
 
 
-def test_counts_add_up_over_lines() -> None:
+def test_counts_are_summed_over_lines() -> None:
     copies = UnknownCopies(SOURCE_WORDS, TARGET_WORDS)
     copies("<unk> <unk>", "δ")
     copies("<unk>", "β")
     assert (copies.copied, copies.left) == (2, 1)
 
 
-def test_replaced() -> None:
+def test_replace_unknown() -> None:
     assert replace_unknown("a <unk> b<unk>", "|") == "a | b|"
     assert replace_unknown("a unk", "|") == "a unk"

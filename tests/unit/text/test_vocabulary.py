@@ -1,4 +1,4 @@
-"""Tags: before lines, in fairseq's dictionaries, and what can not be one."""
+"""Tags of lines and in fairseq dictionaries."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
 
 
 @given(LINES)
-def test_what_is_tagged_can_be_untagged(line: str) -> None:
+def test_remove_tag_inverts_add_tag(line: str) -> None:
     assert remove_tag(add_tag(line, "<BT>"), "<BT>") == line
     assert add_tag(line, "<BT>").startswith("<BT> ")
 
 
-def test_only_the_tag_itself_is_taken_away() -> None:
+def test_only_one_leading_tag_is_removed() -> None:
     assert remove_tag("<BT>x y", "<BT>") == "<BT>x y"
     assert remove_tag("a <BT> b", "<BT>") == "a <BT> b"
     assert remove_tag("<BT>", "<BT>") == ""
@@ -35,12 +35,12 @@ def test_only_the_tag_itself_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize("tag", ["", " ", "<B T>", "a\u2028b", "<BT>\n", "<s>", "<pad>", "<unk>"])
-def test_what_is_no_tag(tag: str) -> None:
+def test_invalid_tag_is_rejected(tag: str) -> None:
     with pytest.raises(UsageError):
         check_tag(tag)
 
 
-def test_tags_at_the_beginning_are_split_off() -> None:
+def test_split_tags() -> None:
     tags = ["<BT>", "<de>"]
     assert split_tags("<BT> a <BT> b", tags) == (["<BT>"], "a <BT> b")
     assert split_tags(" <de> <BT>", tags) == (["<de>", "<BT>"], "")
@@ -49,7 +49,7 @@ def test_tags_at_the_beginning_are_split_off() -> None:
     assert split_tags("", tags) == ([], "")
 
 
-def test_a_dictionary_gets_the_tag_once_and_keeps_its_order(tmp_path: Path) -> None:
+def test_tag_is_appended_to_a_dictionary_once(tmp_path: Path) -> None:
     file = tmp_path / "dict.en.txt"
     before = "the 9\n\u3000\u2028x 3\n<de> 0 #fairseq:overwrite\nmadeupword0000 0"
     file.write_text(before, encoding="utf-8", newline="\n")
@@ -64,7 +64,7 @@ def test_a_dictionary_gets_the_tag_once_and_keeps_its_order(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
-def test_a_link_to_a_shared_dictionary_stays_one(tmp_path: Path) -> None:
+def test_linked_dictionary_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "dict.de.txt").write_text("a 1\n", encoding="utf-8")
     (tmp_path / "dict.en.txt").symlink_to("dict.de.txt")
     assert add_tag_to_dictionary(tmp_path / "dict.en.txt", "<BT>") == 2
@@ -73,7 +73,7 @@ def test_a_link_to_a_shared_dictionary_stays_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a 1\nb\n", "a 1\n\nb 2\n", "a one\n"])
-def test_what_is_no_dictionary_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_malformed_dictionary_is_unchanged(tmp_path: Path, text: str) -> None:
     file = tmp_path / "dict.en.txt"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"dict\.en\.txt:[12] is "):
