@@ -75,8 +75,7 @@ def score_by_length(
     Args:
         checkpoints: checkpoints of each model. The first model is the baseline.
         data: a data folder of fairseq-preprocess.
-        ends: maximum length of each bucket, in source tokens. Longer sentences are in one more
-            bucket.
+        ends: maximum length of each bucket, in source tokens. The last bucket is unbounded.
         subsets: splits of the data.
         search: search options.
         text: postprocessing and tokenization for sacreBLEU.

@@ -312,7 +312,7 @@ def fairseq_config(config: DecodingConfig) -> Any:
     except SystemExit:
         raise UsageError(
             f"fairseq-interactive rejects the options {' '.join(config.fairseq_options)}. Expected "
-            "options that fairseq-interactive --help lists."
+            "options of fairseq-interactive and their values."
         ) from None
     assert isinstance(parsed, Namespace)
     return convert_namespace_to_omegaconf(parsed)

@@ -110,7 +110,7 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UsageError(
-            f"{output} exists. Set `overwrite` to replace it, or choose a different output."
+            f"{output} exists. Set `overwrite` to replace it, or choose another output."
         )
     beside = resolved.with_name(f"{resolved.name}.json")
     if not (

@@ -110,9 +110,9 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
         return field_name, type(default)(value)
     except (KeyError, ValueError):
         expected = (
-            "true or false" if isinstance(default, bool) else f"a value as in {key}={default}"
+            "true or false" if isinstance(default, bool) else f"a value such as {key}={default}"
         )
-        raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
+        raise UsageError(f"{name}:{pair} has an invalid value; expected {expected}.") from None
 
 
 def _flag(key: str) -> str:

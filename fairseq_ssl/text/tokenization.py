@@ -91,9 +91,9 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
     join = subword_joiner(subwords)
     if moses is None:
         return join
-    package = import_optional("sacremoses", "Undoing the Moses tokenization")
-    undo = package.MosesDetokenizer(lang=moses).detokenize
-    return lambda line: str(undo(join(line).split()))
+    package = import_optional("sacremoses", "Moses detokenization")
+    detokenize = package.MosesDetokenizer(lang=moses).detokenize
+    return lambda line: str(detokenize(join(line).split()))
 
 
 COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")

@@ -43,7 +43,7 @@ def test_a_missing_line_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "generate.txt"
     file.write_text("H-0\t-1\ta\nH-2\t-1\tb\n")
     assert main(["detokenize", str(file), "--field", "H"]) == 1
-    assert "There is no H-1" in capsys.readouterr().err
+    assert "There is no line H-1" in capsys.readouterr().err
     assert main(["detokenize", str(tmp_path / "none")]) == 1
     assert "does not exist" in capsys.readouterr().err
 

@@ -299,7 +299,7 @@ def test_nothing_may_be_left(text: None) -> None:
     [
         (["en", "de", "--filter", "cleen", "-o", "x", "y"], 2, "Did you mean 'clean'?"),
         (["en", "de", "--filter", "clean:mx=1", "-o", "x", "y"], 2, "Did you mean 'max'?"),
-        (["en", "de", "--filter", "clean:max=x", "-o", "x", "y"], 2, "expected as in max=250"),
+        (["en", "de", "--filter", "clean:max=x", "-o", "x", "y"], 2, "a value such as max=250"),
         (
             ["en", "de", "--filter", "clean"],
             2,

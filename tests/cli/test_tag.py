@@ -68,8 +68,8 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     file = tmp_path / "dict.txt"
     file.write_text("no count\n", encoding="utf-8")
     for tag in ("", "a b", "</s>"):
-        assert "Take another" in (message := refused(capsys, 2, "tag", tag, file)) or (
-            "expected one word" in message
+        assert "Choose a different tag" in (message := refused(capsys, 2, "tag", tag, file)) or (
+            "Expected one word" in message
         )
     message = refused(capsys, 2, "tag", "<BT>", "--undo", "--dictionary", file)
     assert "--undo is for lines" in message

@@ -83,7 +83,7 @@ def train_subwords(
         path = with_suffix(prefix, suffix)
         if path.exists() and not overwrite:
             raise UsageError(
-                f"{path} exists. Set `overwrite` to replace it, or choose a different output."
+                f"{path} exists. Set `overwrite` to replace it, or choose another output."
             )
     if sample is not None:
         lines = sample_lines(lines, sample, seed)

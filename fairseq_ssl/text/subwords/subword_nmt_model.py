@@ -88,7 +88,7 @@ def train(
         write_counts(subwords, with_suffix(prefix, VOCABULARY_SUFFIX))
         with atomic_lines(path) as file:
             file.writelines(f"{line}\n" for line in codes)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if merges < size:
         notes = (f"{merges} merges instead of {size}, since no other pair is repeated",)
     return TrainedSubwords(path, line_count, len(subwords), notes)
