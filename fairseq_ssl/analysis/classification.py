@@ -36,9 +36,9 @@ from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 BATCH = 64
 """Default batch size, in texts."""
 BLOCK = 4096
-"""Lines that are read, sorted by length and written at a time."""
+"""Number of lines that are read, sorted by length and written at a time."""
 SETTINGS = {"tokenizer": str, "lower": bool, "drop_unknown": bool}
-"""The tokenization of the texts, as written by `prepare_folder`."""
+"""Types of the tokenization settings that `prepare_folder` writes."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class TextClassifierPipeline:
         if settings["lower"]:
             lines = [line.lower() for line in lines]
         known = set(self.task.source_dictionary.symbols) if settings["drop_unknown"] else None
-        words = word_view(lines, load_segmenter(settings["tokenizer"]), known)
-        found = _Ids(self.task.source_dictionary, list(words))
+        view = word_view(lines, load_segmenter(settings["tokenizer"]), known)
+        words = _Ids(self.task.source_dictionary, list(view))
         if not self.has_imitators:
             return self.task.inference_dataset(words, None)  # type: ignore[no-any-return]
         model = SentencepieceModel(self.folder / "pieces.model")

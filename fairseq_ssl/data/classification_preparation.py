@@ -54,12 +54,13 @@ class PreparationConfig:
     text_first: bool = False
     """Each line is a text, a tab and a label."""
     tokenizer: str = "words"
-    """Tokenization of the words: ``words``, ``spaces`` or ``bert:FOLDER``."""
+    """Tokenization of the word view: ``words``, ``spaces`` or ``bert:FOLDER``."""
     lower: bool = False
     """Lowercase all texts."""
     min_count: int | None = None
     """Minimum count of a word in the vocabulary (default: 2, or 1 for ``bert:``)."""
     drop_unknown: bool = False
+    """Remove out-of-vocabulary words from the word view."""
     subword_vocab_size: int = 20_000
     """Size of the subword vocabulary."""
     train_test_overlap: str = REJECT
@@ -67,7 +68,7 @@ class PreparationConfig:
 
     @property
     def minimum(self) -> int:
-        """The minimum count of a word."""
+        """`min_count`, or the default for the tokenization."""
         default = 1 if self.tokenizer.startswith("bert:") else 2
         return default if self.min_count is None else self.min_count
 
@@ -234,7 +235,7 @@ def _write(
     extra: _ExtraTexts,
     progress: ProgressFactory,
 ) -> dict[str, Any]:
-    """Write all views. Return their part of the signature."""
+    """Write all views. Return their fields of the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
         name: [_normalize_case(one.text, config.lower) for one in labeled]
@@ -247,7 +248,10 @@ def _write(
     words = views.ViewWriter(folder / views.WORDS, views.build_dictionary(counts, config.minimum))
     known = set(words.dictionary.symbols) if config.drop_unknown else None
     trained = sentencepiece_model.train(
-        iter(learned), folder / "pieces", config.subword_vocab_size, size_name="subword_vocab_size"
+        iter(vocabulary_texts),
+        folder / "pieces",
+        config.subword_vocab_size,
+        size_name="subword_vocab_size",
     )
     model = SentencepieceModel(trained.model)
     pieces = views.ViewWriter(
@@ -288,7 +292,7 @@ def _write_text(
     """Write the labeled splits as text, and the tokenization settings as JSON."""
     for name, texts in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
-            file.writelines(f"{one.label}\t{one.text}\n" for one in found)
+            file.writelines(f"{one.label}\t{one.text}\n" for one in texts)
     settings = {
         "tokenizer": config.tokenizer,
         "lower": config.lower,

@@ -153,12 +153,12 @@ def test_extra_texts_that_are_valid_texts_are_refused(
         (
             ("--subword-vocab-size", "20000"),
             1,
-            "--subword-vocab-size is 20000, and the text has not so many different",
+            "--subword-vocab-size is 20000, more than the distinct subwords",
         ),
         (
             ("--subword-vocab-size", "20"),
             1,
-            "--subword-vocab-size is 20, fewer than the different characters",
+            "--subword-vocab-size is 20, fewer than the distinct characters",
         ),
         (("--valid", "x", "--valid-share", "0.1"), 2, "--valid and --valid-share select"),
         (("--valid-share", "0.6", "--test-share", "0.6"), 2, "leave no training texts"),

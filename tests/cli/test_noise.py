@@ -211,7 +211,7 @@ def test_bad_lines_are_told_or_skipped(
     [
         (["clean", "--method", "drect"], 2, "Did you mean 'direct'?"),
         (["clean", "--method", "direct:kepp=1"], 2, "Did you mean 'keep'?"),
-        (["clean", "--method", "direct:keep=x"], 2, "expected as in keep=0.2"),
+        (["clean", "--method", "direct:keep=x"], 2, "a value such as keep=0.2"),
         (["clean", "--method", "direct:keep=0.9"], 2, "a sum of 1 or less"),
         (["clean", "--method", "spell"], 2, "fairseq-ssl confusion-sets"),
         (["clean", "--method", "spelling", "--seed", "-1"], 2, "Expected 0 or more"),

@@ -183,7 +183,7 @@ def _later(text: str, times: int) -> str:
         ((*TRANSLATED, "--block", "0"), 2, "--block: 0 is out of range. Expected 1 to 1048576"),
         ((*TRANSLATED, "--lenpen", "nan"), 2, "--lenpen is nan. Expected 0 to 20"),
         ((*TRANSLATED, "--max-tokens", "-3"), 2, "--max-tokens: -3 is out of range"),
-        ((*TRANSLATED, "--name", "a b"), 2, "--name is 'a b'. Expected a word"),
+        ((*TRANSLATED, "--name", "a b"), 2, "--name is 'a b'. Expected one word"),
         ((*TRANSLATED, "--name", "l2r"), 1, "list:1 has the score 'l2r' already"),
         (("--language-model", "t.pt"), 2, "but this is the kind translation"),
         (("--language-model", "nothing.pt"), 1, "nothing.pt"),
