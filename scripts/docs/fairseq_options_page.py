@@ -36,7 +36,7 @@ def page() -> str:
     from fairseq.registry import REGISTRIES
     from fairseq.tasks import TASK_REGISTRY
 
-    parts = [INTRODUCTION, f"## Papers\n\n{markdown_table()}"]
+    parts = [INTRODUCTION]
     kinds = {
         ("Tasks", "--task"): TASK_REGISTRY,
         ("Criterions", "--criterion"): REGISTRIES["criterion"]["registry"],
@@ -48,6 +48,7 @@ def page() -> str:
         for name, cls in sorted(registry.items()):
             if is_own(cls):
                 parts += section(name, cls, flag)
+    parts.append(f"## By paper\n\n{markdown_table()}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -116,4 +117,5 @@ def architectures(model: str) -> Iterator[str]:
 
 def prose(docstring: str) -> str:
     """Return a docstring as Markdown."""
-    return re.sub(r"``([^`]+)``", r"`\1`", docstring).replace("<", "&lt;")
+    text = re.sub(r"``([^`]+)``", r"`\1`", docstring)
+    return "\n\n".join(escape(paragraph) for paragraph in text.split("\n\n"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import posixpath
 import re
@@ -29,6 +30,8 @@ INCLUDED = {
     **{f"examples/{paper.key}/README.md": f"recipes/{paper.key}.md" for paper in PAPERS},
 }
 """Pages of the repository, and where they are in the site."""
+WIDE, WIDE_PAGES = "---\nhide: [toc]\n---\n\n", ("recipes/index.md", "benchmarks.md")
+"""Front matter of pages with wide tables, which get the width of the table of contents."""
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".sh": "bash", ".json": "json", ".yaml": "yaml", ".toml": "toml"}
@@ -58,14 +61,16 @@ def pages() -> dict[str, str | bytes]:
 def reference_page(package: str) -> str:
     """Return the page of a package, which mkdocstrings fills."""
     name = f"fairseq_ssl.{package}"
-    members = json.dumps(importlib.import_module(name).__all__)
-    return f"# {name}\n\n::: {name}\n    options:\n      members: {members}\n"
+    module = importlib.import_module(name)
+    # Functions first; mkdocstrings keeps the order of the list.
+    members = sorted(module.__all__, key=lambda member: inspect.isclass(getattr(module, member)))
+    return f"# {name}\n\n::: {name}\n    options:\n      members: {json.dumps(members)}\n"
 
 
 def included_page(source: str, page: str, linked: set[str]) -> str:
     """Return a page of the repository, with its links rewritten for the site."""
-    text = (ROOT / source).read_text("utf-8")
-    return with_languages(rewrite_links(text, source, page, linked))
+    text = with_languages(rewrite_links((ROOT / source).read_text("utf-8"), source, page, linked))
+    return f"{WIDE}{text}" if page in WIDE_PAGES else text
 
 
 def rewrite_links(text: str, source: str, page: str, linked: set[str]) -> str:
