@@ -130,7 +130,7 @@ def source_page(path: str) -> str | bytes:
 
 
 def with_languages(text: str) -> str:
-    """Give fences without a language the language bash, as they hold commands or plain text."""
+    """Give fences without a language the language text."""
     is_open = False
     lines = []
     for line in text.splitlines():
@@ -153,11 +153,11 @@ def reproduction_page(linked: set[str]) -> str:
         notes = section_of(text, "Notes on reproduction")
         if notes:
             body = rewrite_links(notes, source, "reproduction.md", linked)
-            parts.append(with_languages(re.sub("^#", "##", body, flags=re.MULTILINE)).strip())
-        differences = "What is implemented, and what differs"
-        if section_of(text, differences):
-            page = f"recipes/{paper.key}.md#{command_pages.anchor(differences)}"
-            links.append(f"[{differences}]({page})")
+            parts.append(with_languages(body).strip())
+        differences = re.search(r"^## (The \w+ and this implementation)$", text, re.MULTILINE)
+        if differences:
+            page = f"recipes/{paper.key}.md#{command_pages.anchor(differences[1])}"
+            links.append(f"[{differences[1]}]({page})")
         parts.append(". ".join(links) + ".")
     return "\n\n".join(parts) + "\n"
 
