@@ -1,0 +1,101 @@
+"""Links in pages of the repository and of the site lead to files and headings."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.page_blocks import FENCE
+
+REPOSITORY = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("examples/**/README.md")),
+    *sorted(ROOT.glob("scripts/**/README.md")),
+]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@cache
+def generated() -> dict[str, str | bytes]:
+    """The pages that the build of the site generates."""
+    import sys
+
+    sys.path.insert(0, str(ROOT / "scripts/docs"))
+    import generated_pages
+
+    return generated_pages.pages()
+
+
+def links(text: str) -> Iterator[tuple[str, str]]:
+    """Yield path and fragment of each link to a file."""
+    text = re.sub(r"`[^`\n]+`", "code", FENCE.sub("", text))
+    for address in LINK.findall(text):
+        if not re.match(r"[a-z]+:", address):
+            path, _, fragment = address.partition("#")
+            yield path, fragment
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of the headings, as GitHub builds them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)|`|<[^>]+>", r"\1", heading) for heading in headings)
+    found: set[str] = set()
+    for heading in plain:
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower().strip()).replace(" ", "-")
+        found.add(anchor if anchor not in found else f"{anchor}_1")
+    return found
+
+
+def faults(name: str, text: str, read: Callable[[str], str | None]) -> Iterator[str]:
+    """Yield the links of a page that lead nowhere."""
+    for path, fragment in links(text):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+        page = read(target)
+        if page is None:
+            yield f"{name}: {path}"
+        elif fragment and target.endswith(".md") and fragment not in anchors(page):
+            yield f"{name}: {path}#{fragment}"
+
+
+def read_file(name: str) -> str | None:
+    """Return the text of a file of the repository; an empty string for folders and images."""
+    path = ROOT / name
+    if not path.exists():
+        return None
+    return path.read_text(encoding="utf-8") if path.suffix == ".md" else ""
+
+
+def read_page(name: str) -> str | None:
+    """Return the text of a page of the site."""
+    if name in generated():
+        page = generated()[name]
+        return page if isinstance(page, str) else ""
+    path = ROOT / "docs" / name
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+@pytest.mark.parametrize("page", REPOSITORY, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_the_repository(page: object) -> None:
+    name = str(page)[len(str(ROOT)) + 1 :]
+    text = read_file(name)
+    assert text
+    assert list(faults(name, text, read_file)) == []
+
+
+def test_links_of_the_site() -> None:
+    names = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
+    names += [name for name in generated() if name.endswith(".md")]
+    found = [fault for name in names for fault in faults(name, read_page(name) or "", read_page)]
+    assert found == []
+
+
+def test_all_pages_of_the_navigation_are_there() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    names = re.findall(r"[\w/-]+\.md", navigation)
+    assert len(names) > 40
+    assert [name for name in names if read_page(name) is None] == []
