@@ -77,7 +77,16 @@ NOUNLESS = re.compile(
 DEFAULT = re.compile(r"\(default[^()]*(\([^()]*\)[^()]*)*\)$")
 PRINTS_DEFAULTS = re.compile(r"ArgumentDefaultsHelpFormatter|harness\.parser\(")
 """Parsers that append the default to each help text themselves."""
-SKIPPED_DEFAULTS = ("None", "False", "True", "''", "()", "[]", "argparse.SUPPRESS")
+SKIPPED_DEFAULTS = (
+    "None if required else []",
+    "None",
+    "False",
+    "True",
+    "''",
+    "()",
+    "[]",
+    "argparse.SUPPRESS",
+)
 SENTENCE = re.compile(r"(?=.*\b(a|an|and|are|be|for|in|is|not|of|or|the|to|with)\b)(\w+,? ){3}")
 WORD = re.compile(r"[A-Za-z]+")
 FILLERS = {"a", "an", "the", "of", "return", "yield", "this", "get", "and", "for", "to", "in"}

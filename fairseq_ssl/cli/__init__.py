@@ -1,7 +1,7 @@
-"""The command ``fairseq-ssl``, one file a verb: parse the options, call one function, print.
+"""The command ``fairseq-ssl``, one file per verb: parse options, call a function, print.
 
-`main` finds the verb and turns errors into a line and an exit code. `options` has the options that
-verbs share, `sub_verbs` verbs with steps, `console` stdout, progress and tables.
+`main` selects the verb and converts errors to a line and an exit code. `options` has options shared
+by several verbs, `sub_verbs` has verbs with steps, and `console` has stdout, progress and tables.
 """
 
 import signal
@@ -11,4 +11,4 @@ if (
     sys.argv[0].endswith(("fairseq-ssl", "fairseq_ssl/__main__.py"))
     and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 ):
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C during the imports prints nothing
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports prints no traceback

@@ -1,4 +1,4 @@
-"""Options of the verbs that compare checkpoints, and the output of their results."""
+"""Options and output of the verbs that compare checkpoints."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ if TYPE_CHECKING:
 
 
 def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool = False) -> None:
-    """Declare the data with one or several splits, the checkpoints, the device and the output."""
-    parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
+    """Declare the data with one or several splits, the checkpoints, the output and the device."""
+    parser.add_argument("data", type=Path, metavar="DATA", help="data folder of fairseq-preprocess")
     parser.add_argument(
         "-c",
         "--checkpoint",
         action="append",
         required=True,
         metavar="[NAME=]FILE",
-        help="checkpoint and name of its model; the first name is the baseline; repeat a name for "
-        "runs with other seeds, which are averaged",
+        help="name and checkpoint of a model; the first name is the baseline; checkpoints with the "
+        "same name are seeds, which are averaged",
     )
     parser.add_argument(
         "--subset",
         default=subset,
         metavar="SPLIT,..." if several else "SPLIT",
-        help="splits of the data, pooled, for example valid,test (default: %(default)s)"
+        help="splits of the data, concatenated, for example valid,test (default: %(default)s)"
         if several
         else "split of the data (default: %(default)s)",
     )
-    options.add_output(parser, "write PREFIX.json and the figure PREFIX.FORMAT", "PREFIX")
+    options.add_output(
+        parser, "prefix of the results, PREFIX.json, and of the figure, PREFIX.FORMAT", "PREFIX"
+    )
     parser.add_argument(
         "--format",
         choices=("png", "svg", "pdf"),
@@ -43,11 +45,11 @@ def add_checkpoints(parser: argparse.ArgumentParser, subset: str, several: bool 
         help="format of the figure (default: %(default)s)",
     )
     options.add_one_device(parser)
-    options.add_integer(parser, "--max-tokens", "source tokens of a batch, padding included", 4000)
+    options.add_integer(parser, "--max-tokens", "max source tokens in a batch, with padding", 4000)
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
-    """Declare the search options and those of BLEU."""
+    """Declare the options of the search and of BLEU."""
     decoding = parser.add_argument_group("decoding and scoring")
     options.add_integer(decoding, "--beam", "beam size", 4)
     decoding.add_argument(
@@ -69,7 +71,7 @@ def integers(words: str) -> list[int]:
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that all analyses have. Register the models, choose the device."""
+    """Register the models and select the device. Return the common arguments of all analyses."""
     device = options.one_device(args.device)
     fairseq_ssl.register()
     return {
@@ -81,7 +83,7 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def decoding_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of the analyses that translate."""
+    """Return the common arguments of analyses that decode."""
     from fairseq_ssl.analysis.trained_models import BleuOptions, SearchOptions
 
     search = SearchOptions(beam=args.beam, lenpen=args.lenpen, max_tokens=args.max_tokens)
@@ -90,7 +92,7 @@ def decoding_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def subsets(args: argparse.Namespace) -> list[str]:
-    """Return the names of --subset, each once."""
+    """Return the names in --subset. Reject duplicates."""
     names: list[str] = args.subset.split(",")
     if not all(names) or len(set(names)) < len(names):
         raise UsageError(f"--subset is {args.subset!r}. Expected names of splits, each once.")

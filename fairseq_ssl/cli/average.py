@@ -1,4 +1,4 @@
-"""``fairseq-ssl average``: the mean of several checkpoints' weights."""
+"""``fairseq-ssl average``: average the weights of checkpoints."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="CHECKPOINT",
-        help="checkpoints, or with --last or --best the folder of a run",
+        help="checkpoints, or the folder of a run with --last or --best",
     )
     options.add_output(parser, "averaged checkpoint")
     parser.add_argument(
         "--ema",
         action="store_true",
-        help="average the exponential moving averages that --store-ema keeps in the checkpoints, "
-        "instead of the weights",
+        help="average the exponential moving averages that --store-ema stores in checkpoints, in "
+        "place of the weights",
     )
     which = parser.add_argument_group("checkpoints of a folder")
     choice = which.add_mutually_exclusive_group()
-    choice.add_argument("--last", type=int, metavar="N", help="the N newest checkpoints, 1 or more")
+    choice.add_argument(
+        "--last", type=int, metavar="N", help="number of last checkpoints, 1 or more"
+    )
     choice.add_argument(
         "--best",
         type=int,
         metavar="N",
-        help="the N checkpoints with the best validation scores, 1 or more",
+        help="number of checkpoints with the best validation scores, 1 or more",
     )
     which.add_argument(
         "--by",
@@ -49,12 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --last: checkpoints saved after epochs (checkpointN.pt) or after updates "
         "(checkpoint_E_N.pt) (default: epoch)",
     )
-    which.add_argument("--upto", type=int, metavar="N", help="with --last: up to epoch or update N")
+    which.add_argument("--upto", type=int, metavar="N", help="with --last: last epoch or update")
 
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Average the selected checkpoints, and write the result and its signature."""
+    """Write the average of the selected checkpoints and its signature."""
     _check(args)
     from fairseq_ssl.checkpoints import average, write_checkpoint
 
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Reject options that do not go together before a file is read."""
+    """Reject incompatible options before files are read."""
     for flag in ("last", "best"):
         value = getattr(args, flag)
         if value is not None and value < 1:

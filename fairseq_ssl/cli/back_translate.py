@@ -1,4 +1,4 @@
-"""``fairseq-ssl back-translate``: synthetic pairs from monolingual text of any size."""
+"""``fairseq-ssl back-translate``: translate monolingual text to synthetic pairs, in parallel."""
 
 from __future__ import annotations
 
@@ -51,11 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--source-output",
         type=Path,
         metavar="FILE",
-        help="source lines, aligned with the translations: each once for each of its hypotheses",
+        help="source lines, aligned with the translations and repeated for each hypothesis",
     )
     _add_model(parser)
     _add_search(parser)
     _add_work(parser)
+    options.add_overwrite(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -97,7 +98,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="CHECKPOINT",
         help="translation model, several for an ensemble; for ctranslate2 a checkpoint, which is "
-        "converted once and kept beside it, or the folder of a CTranslate2 model",
+        "converted once to a folder next to it, or the folder of a CTranslate2 model",
     )
     options.add_data(model)
     model.add_argument(
@@ -115,7 +116,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--lenpen", type=float, default=1.0, help="length penalty, -20 to 20 (default: %(default)s)"
     )
-    options.add_integer(search, "--nbest", "hypotheses of each line", 1)
+    options.add_integer(search, "--nbest", "hypotheses for each line", 1)
     search.add_argument(
         "--sampling", action="store_true", help="sample each token instead of a beam search"
     )
@@ -124,12 +125,13 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="K",
-        help="with --sampling: sample from the K most probable tokens (default: from all)",
+        help="with --sampling: sample from the K most probable tokens (default: all tokens)",
     )
     search.add_argument(
         "--temperature",
         type=float,
         default=1.0,
+        metavar="X",
         help="with --sampling: temperature, 0.01 to 100 (default: 1)",
     )
     _add_noise(search)
@@ -138,21 +140,22 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=250,
         metavar="N",
-        help="max tokens of a line; longer lines have an empty translation (default: %(default)s)",
+        help="max source length in tokens; longer lines have empty translations (default: "
+        "%(default)s)",
     )
     search.add_argument(
         "--max-len-b",
         type=int,
         default=250,
         metavar="N",
-        help="max tokens of a translation (default: %(default)s)",
+        help="max length of a translation in tokens (default: %(default)s)",
     )
     options.add_seed(search, "random seed of sampling and noise")
     search.add_argument(
         "--fairseq-options",
         default="",
         metavar="'...'",
-        help="other options of fairseq-generate, for example "
+        help="additional options of fairseq-generate, for example "
         "--fairseq-options='--unkpen 10 --prefix-size 0'",
     )
 
@@ -163,33 +166,34 @@ def _add_noise(search: argparse._ArgumentGroup) -> None:
         type=float,
         default=0.0,
         metavar="BETA",
-        help="noise strength of the noisy beam search, beta_random in the thesis, where it is 6, "
-        "0 to 1000 (default: 0); only with --engine fairseq",
+        help="with --engine fairseq: noise strength of the noisy beam search, beta_random in the "
+        "thesis, where it is 6, 0 to 1000 (default: 0)",
     )
     search.add_argument(
         "--noisy-beam-granularity",
         choices=("candidate", "hypothesis"),
         default="candidate",
-        help="draw noise for each candidate, or for each hypothesis (default: %(default)s)",
+        help="draw noise per candidate or per hypothesis (default: %(default)s)",
     )
     search.add_argument(
         "--fluency-boost-lm",
         type=Path,
         metavar="CHECKPOINT",
-        help="keep only hypotheses that this language model finds less fluent than the source "
-        "line; only with --engine fairseq",
+        help="with --engine fairseq: language model for fluency boost; keep only hypotheses that "
+        "are less fluent than the source line",
     )
     search.add_argument(
         "--fluency-boost-data",
         type=Path,
         metavar="DIR",
-        help="folder with the dict.txt of that language model",
+        help="folder with the dict.txt of the language model",
     )
     search.add_argument(
         "--fluency-boost-ratio",
         type=float,
         default=1.05,
-        help="min ratio of the source's fluency to a hypothesis' fluency (default: %(default)s)",
+        metavar="X",
+        help="min ratio of source fluency to hypothesis fluency (default: %(default)s)",
     )
 
 
@@ -200,19 +204,18 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         default="fairseq",
         metavar="NAME[,ray]",
         help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling; "
-        "with ,ray: on all machines of a Ray cluster, which share the paths (default: "
+        "with suffix ,ray: all machines of a Ray cluster with a shared file system (default: "
         "%(default)s)",
     )
     options.add_device(work)
-    what = "text sorted by length and translated at a time"
+    what = "text sorted by length and translated together"
     options.add_block(work, None, what, "{cpu} on a CPU, {cuda} on a GPU".format(**BLOCK_KIB))
     options.add_shard(work)
     options.add_address(work)
-    options.add_overwrite(work)
 
 
 def _engine(args: argparse.Namespace) -> tuple[str, bool]:
-    """Parse --engine: the engine, and whether a Ray cluster does the work."""
+    """Parse --engine. Return the engine, and True for a Ray cluster."""
     names = args.engine.split(",")
     engines = [name for name in names if name != "ray"] or ["fairseq"]
     if len(engines) > 1 or engines[0] not in DECODERS or names.count("ray") > 1:

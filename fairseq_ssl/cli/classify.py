@@ -1,4 +1,4 @@
-"""``fairseq-ssl classify``: data for classifiers, labels of a teacher, predictions, scores."""
+"""``fairseq-ssl classify``: prepare data, label with a teacher, predict and score."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def add_predict(steps: Steps) -> None:
-    """Declare the steps."""
+    """Declare the steps label and predict."""
     label = steps.add(
         "label",
-        "write an expert's class probabilities of the lines of a split, for --imitator-teacher",
+        "write the class probabilities of an expert for a split, for --imitator-teacher",
         _label,
     )
     _add_model(label)
     options.add_output(
         label,
-        "folder for SPLIT.npy, class probabilities in half precision, one row a line; an "
+        "output folder of SPLIT.npy, class probabilities in half precision, one row per line; an "
         "interrupted run resumes when the same command is run again",
         "FOLDER",
     )
@@ -38,8 +38,8 @@ def add_predict(steps: Steps) -> None:
     )
     options.add_shard(
         label,
-        "label the I-th of N parts of the lines, I from 1, and write SPLIT.I-of-N.npy; a teacher's "
-        "folder may consist of such parts (default: 1/1)",
+        "label the I-th of N parts of the lines, I from 1, and write SPLIT.I-of-N.npy, which "
+        "--imitator-teacher also reads (default: 1/1)",
     )
     options.add_overwrite(label)
     predict = steps.add(
@@ -48,7 +48,7 @@ def add_predict(steps: Steps) -> None:
         _predict,
     )
     _add_model(predict)
-    options.add_input(predict, "texts, one a line", "file")
+    options.add_input(predict, "texts, one per line", "file")
     predict.add_argument(
         "--labeled",
         action="store_true",
@@ -57,7 +57,7 @@ def add_predict(steps: Steps) -> None:
     options.add_integer(
         predict,
         "--windows",
-        "for models with imitators: print the N windows that the label depends on most",
+        "for models with imitators: number of most influential windows to print",
         0,
         minimum=0,
     )
@@ -128,11 +128,11 @@ def _predict(args: argparse.Namespace) -> None:
 
 
 def add_score(steps: Steps) -> None:
-    """Declare the options."""
+    """Declare the step score."""
     parser = steps.add(
         "score",
-        "error rate, accuracy, macro F1 and expected calibration error in percent, the confusion "
-        "of classes, and a paired bootstrap",
+        "print error rate, accuracy, macro F1 and expected calibration error in percent, and the "
+        "confusion matrix",
         _score_predictions,
     )
     parser.add_argument(
@@ -142,15 +142,16 @@ def add_score(steps: Steps) -> None:
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help="output of `predict`, or labels, one a line; repeat a NAME for runs with other seeds, "
+        help="output of `predict`, or labels, one per line; files with the same NAME are seeds, "
         "which are averaged",
     )
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="compare the error rates of the other systems with this system",
+        help="system that the error rates of the other systems are compared with by a paired "
+        "bootstrap",
     )
-    options.add_integer(parser, "--resamples", "samples of the paired bootstrap", SAMPLES)
+    options.add_integer(parser, "--resamples", "number of bootstrap samples", SAMPLES)
     options.add_format(parser)
 
 

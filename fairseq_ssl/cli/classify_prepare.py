@@ -1,4 +1,4 @@
-"""``fairseq-ssl classify prepare``: labeled and unlabeled text becomes a data folder."""
+"""``fairseq-ssl classify prepare``: create a data folder of labeled and unlabeled text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HELD_OUT = ("valid", "test")
 
 
 def add(steps: Steps) -> None:
-    """Declare the options."""
+    """Declare the step prepare."""
     parser = steps.add(
         "prepare",
-        "prepare the data folder of --task semi_supervised_classification from labeled and "
+        "create the data folder of --task semi_supervised_classification from labeled and "
         "unlabeled texts",
         run,
     )
@@ -33,7 +33,7 @@ def add(steps: Steps) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="unlabeled texts, one a line; .gz by suffix (default: none)",
+        help="unlabeled texts, one per line; .gz by suffix (default: none)",
     )
     parser.add_argument(
         "--extra-unlabeled",
@@ -41,26 +41,26 @@ def add(steps: Steps) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="more unlabeled texts, only for imitators: not in the vocabularies, nor in the data "
-        "of the language model; .gz by suffix (default: none)",
+        help="additional unlabeled texts for imitators, excluded from the vocabularies and from "
+        "the data of the language model; .gz by suffix (default: none)",
     )
     _add_held_out(parser)
     parser.add_argument(
         "--train-lines",
         type=int,
         metavar="N",
-        help="keep the labels of N texts of LABELED, selected by the same hash; the other texts "
-        "become unlabeled; 1 or more (default: all)",
+        help="number of texts of LABELED that keep their label, selected by the same hash; the "
+        "others become unlabeled; 1 or more (default: all)",
     )
     parser.add_argument(
-        "--text-first", action="store_true", help="each line is a text, a tab and a label"
+        "--text-first", action="store_true", help="read lines of a text, a tab and a label"
     )
     _add_views(parser)
     parser.add_argument(
         "--train-test-overlap",
         choices=("reject", "drop", "keep"),
         default="reject",
-        help="what to do with unlabeled or training texts that are also valid or test texts, up to "
+        help="treatment of unlabeled or training texts that are also valid or test texts, up to "
         "case, spaces and punctuation (default: %(default)s)",
     )
     options.add_replace(parser, "FOLDER")
@@ -92,17 +92,17 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         default="words",
         metavar="NAME",
-        help="tokenization for the expert: words: sequences of letters and digits, and single "
-        "marks; spaces: split at spaces; bert:FOLDER: tokens of a BERT or RoBERTa, for --arch "
-        "bert_classifier (default: %(default)s)",
+        help="tokenizer for the expert: words: sequences of letters and digits, and single "
+        "punctuation marks; spaces: split at spaces; bert:FOLDER: tokenizer of a BERT or RoBERTa, "
+        "for --arch bert_classifier (default: %(default)s)",
     )
     parser.add_argument("--lower", action="store_true", help="lowercase the text of both views")
     parser.add_argument(
         "--min-count",
         type=int,
         metavar="N",
-        help="min count of a word in labeled and unlabeled texts; rarer words are unknown; 1 or "
-        "more (default: 2, as in the thesis; 1 with --tokenizer bert:)",
+        help="min count of a word in labeled and unlabeled texts, 1 or more (default: 2, as in the "
+        "thesis; 1 with --tokenizer bert:)",
     )
     parser.add_argument(
         "--drop-unknown", action="store_true", help="remove unknown words from the texts"
@@ -112,9 +112,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=20000,
         metavar="N",
-        help="subword vocabulary size for the imitators, of a sentencepiece BPE model learned on "
-        "training and unlabeled texts, 1 or more (default: %(default)s, as many merges as in the "
-        "thesis)",
+        help="subword vocabulary size for the imitators, of a sentencepiece BPE model trained on "
+        "training and unlabeled texts, 1 or more (default: %(default)s, the number of merges in "
+        "the thesis)",
     )
 
 

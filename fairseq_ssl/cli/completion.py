@@ -1,4 +1,4 @@
-"""``fairseq-ssl completion``: the script that completes verbs, flags and files in a shell."""
+"""``fairseq-ssl completion``: print a script that completes verbs, flags and files in a shell."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE", "TARGET")  # in m
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the shell."""
+    """Declare the shell argument."""
     parser.add_argument("shell", choices=("bash", "zsh"), help="shell that reads the script")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the script. It is static: completing a word starts no Python."""
+    """Print the script. It is static, so completion does not start Python."""
     shtab = import_optional("shtab", "Completion")
     parser = Parser(prog="fairseq-ssl")
     verbs = parser.add_subparsers()

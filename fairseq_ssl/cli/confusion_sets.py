@@ -1,4 +1,4 @@
-"""``fairseq-ssl confusion-sets``: confusable words of each word of a text."""
+"""``fairseq-ssl confusion-sets``: list confusable words for each word of a text."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="*",
         metavar="TEXT",
-        help="text, tokens separated by spaces, .gz by suffix; words of two letters or more and "
-        "without digits get a set",
+        help="tokenized text, .gz by suffix; words of two or more letters and without digits get a "
+        "confusion set",
     )
     parser.add_argument(
         "--counts",
         type=Path,
         metavar="FILE",
-        help="words with their counts, as in fairseq's dict.txt, instead of TEXT",
+        help="word counts in the format of fairseq's dict.txt, in place of TEXT",
     )
-    options.add_output(parser, "lines of a word, a tab, and its confusable words; .gz by suffix")
+    options.add_output(
+        parser, "confusion sets, one per line: word, tab, confusable words; .gz by suffix"
+    )
     parser.add_argument(
         "--checker",
         choices=("symspell", "aspell"),
         default="symspell",
-        help="symspell: words of TEXT at most two edits away, the nearest first, then the most "
-        "frequent; aspell: suggestions of the program aspell (default: %(default)s)",
+        help="symspell: words of TEXT within two edits, sorted by distance, then by frequency; "
+        "aspell: suggestions of the program aspell (default: %(default)s)",
     )
     parser.add_argument("--lang", help="language of aspell's dictionary (default: en)")
     parser.add_argument(
         "--oov", action="store_true", help="for aspell: keep suggestions that are not in TEXT"
     )
-    options.add_integer(parser, "--max-candidates", "max words of a set", 20)
+    options.add_integer(parser, "--max-candidates", "max words in a confusion set", 20)
     options.add_integer(
         parser,
         "--min-count",
-        "skip words that occur less often, which cost time and memory (symspell: about 2 kB "
-        "a word in each process)",
+        "min count of a word; rare words cost time and memory (symspell: about 2 kB per word in "
+        "each process)",
         1,
     )
     options.add_jobs(parser)
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the confusion sets and print their counts."""
+    """Write the confusion sets and print a summary."""
     if args.checker == "symspell" and (args.lang or args.oov):
         raise UsageError("--lang and --oov need --checker aspell.")
     summary = build_confusion_sets_file(

@@ -14,16 +14,16 @@ from tqdm import tqdm
 from fairseq_ssl.io.jobs import Progress, counted
 
 STDOUT_NAME = "stdout"
-"""The file name of the errors."""
+"""File name in errors of stdout."""
 
 
 class StandardOutput(io.FileIO):
-    """The descriptor of stdout. It remembers a failed write, which argparse hides."""
+    """A raw stdout that remembers failed writes, which argparse ignores."""
 
     failure: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes."""
+        """Write bytes. Remember an error."""
         try:
             return super().write(data)
         except OSError as error:
@@ -33,9 +33,9 @@ class StandardOutput(io.FileIO):
 
 
 def open_stdout() -> None:
-    """Let sys.stdout write UTF-8 whatever the locale is, and file names as the disk has them.
+    """Set sys.stdout to UTF-8 in all locales, with undecodable bytes of file names unchanged.
 
-    What is not a plain stream, as in a notebook, stays.
+    A stream of another type, for example in a notebook, is not replaced.
     """
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper):
@@ -54,7 +54,7 @@ def open_stdout() -> None:
 
 
 def flush_stdout() -> None:
-    """Write what is buffered; raise an error of this write or of an earlier one."""
+    """Flush stdout. Raise an error of this write or of an earlier one."""
     sys.stdout.flush()
     raw = _raw()
     if raw is not None and raw.failure is not None:
@@ -62,7 +62,7 @@ def flush_stdout() -> None:
 
 
 def drop_stdout() -> None:
-    """Forget an error, and let later writes succeed, such as Python's last flush."""
+    """Discard an error and later output, so that Python's final flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raw = _raw()
     if raw is not None:
@@ -76,7 +76,7 @@ def _raw() -> StandardOutput | None:
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between progress lines if stderr is not a terminal."""
 
 
 def progress(
@@ -97,24 +97,24 @@ def progress(
 
         return advance
 
-    begun = told = clock()
+    begun = printed = clock()
     done = 0
 
-    def tell(count: int, share: float | None = None, note: str = "") -> None:
-        nonlocal told, done
+    def print_line(count: int, share: float | None = None, note: str = "") -> None:
+        nonlocal printed, done
         done += count
         now = clock()
-        if now - told >= SECONDS_BETWEEN_LINES:
-            told = now
+        if now - printed >= SECONDS_BETWEEN_LINES:
+            printed = now
             of_all = round(done / share) if share else total
             line = _line(task, unit, done, of_all, now - begun)
             print(f"{line}, {note}" if note else line, file=sys.stderr, flush=True)
 
-    return tell
+    return print_line
 
 
 def _line(what: str, unit: str, done: int, total: int | None, seconds: float) -> str:
-    """Say how much is done, how fast, and how long the rest will take where that is known."""
+    """Format the number of units, the speed and, if the total is known, the remaining time."""
     rate = done / seconds
     if total is None:
         return f"{what}: {done} {unit}, {rate:.0f}/s"
@@ -126,7 +126,7 @@ def _line(what: str, unit: str, done: int, total: int | None, seconds: float) ->
 
 
 def watched(items: Iterable[Item], task: str, unit: str) -> Iterator[Item]:
-    """Pass the items on, and show how many there are so far."""
+    """Yield the items and report their number so far."""
     return counted(items, progress(task, unit))
 
 
@@ -141,5 +141,5 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_lines(*lines: object) -> None:
-    """Print lines on stderr, where a verb reports what it did."""
+    """Print lines of a summary on stderr."""
     print(*lines, sep="\n", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``fairseq-ssl detokenize``: from tokens, or what fairseq-generate printed, to plain text."""
+"""``fairseq-ssl detokenize``: convert tokens, or output of fairseq-generate, to text."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the input and what to undo."""
-    options.add_input(parser, "tokenized lines, or what fairseq-generate printed", "file")
+    """Declare the input and the conversions."""
+    options.add_input(parser, "tokenized text, or output of fairseq-generate", "file")
     options.add_output_or_stdout(parser)
     options.add_rewriting(parser)
     parser.add_argument(
-        "--drop", metavar="TOKEN", help="leave this token out, as the <sep> of joined sentences"
+        "--drop", metavar="TOKEN", help="token to remove, such as the <sep> of joined sentences"
     )
     parser.add_argument(
         "--field",
         choices=("S", "T", "H"),
-        help="the input is what fairseq-generate printed: take its sources, targets or best "
-        "hypotheses, in the order of the data",
+        help="read output of fairseq-generate: extract sources (S), targets (T) or best hypotheses "
+        "(H), in the order of the data",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Rewrite each line."""
+    """Detokenize each line."""
     options.check_output(args.output, args.file)
     named = {name: getattr(args, name) for name in ("moses", "drop", "field")}
     named["subwords"] = args.subwords or "sentencepiece"

@@ -1,4 +1,4 @@
-"""``fairseq-ssl doctor``: what is installed, and whether it works."""
+"""``fairseq-ssl doctor``: check the installation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print all findings. The exit code is 1 if there is a problem."""
+    """Print the report. Return 1 if there is a problem."""
     from fairseq_ssl.plugin.installation import examine_installation
 
     findings = list(examine_installation())

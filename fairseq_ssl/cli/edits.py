@@ -1,4 +1,4 @@
-"""``fairseq-ssl edits``: edit labels of parallel text, and text edited by labels."""
+"""``fairseq-ssl edits``: extract edit labels from parallel text, and apply them."""
 
 from __future__ import annotations
 
@@ -32,43 +32,38 @@ DICTIONARY = "output of edits dictionary"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the sub-verbs."""
+    """Declare the steps."""
     steps = Steps(parser)
     _add_dictionary(steps)
-    label = steps.add(
-        "label", "write the labels of each pair: of the start and of each token of SOURCE", _label
-    )
+    label = steps.add("label", "write edit labels for the start and each token of SOURCE", _label)
     _add_files(label)
     options.add_output(label)
     label.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
     label.add_argument(
         "--strict",
         action="store_true",
-        help="drop pairs that insert more tokens at once than the dictionary's max q-gram, as in "
-        "the authors' code; by default this edit is dropped, as in the paper, and so is an edit "
-        "without a label. A dropped pair has an empty line",
+        help="drop pairs (write an empty line) that insert more tokens at once than the max "
+        "q-gram, as in the authors' code, and not only this edit, as in the paper",
     )
     label.add_argument(
-        "--exact", action="store_true", help="drop pairs whose labels do not restore TARGET"
+        "--exact", action="store_true", help="drop pairs whose labels do not reproduce TARGET"
     )
     options.add_jobs(label)
-    apply = steps.add("apply", "edit SOURCE by labels", _apply)
+    apply = steps.add("apply", "apply edit labels to SOURCE", _apply)
     options.add_files(
         apply,
-        source="text to edit, as given to label",
-        labels="one line of labels for each line; a line without labels is not edited",
+        source="text to edit, the SOURCE of label",
+        labels="edit labels of each line, output of label; an empty line is not edited",
     )
     options.add_output(apply)
     apply.add_argument(
         "--dictionary",
         type=Path,
         metavar="FILE",
-        help=f"{DICTIONARY}; reject labels that are not in it",
+        help=f"{DICTIONARY}, to reject other labels",
     )
     options.add_jobs(apply)
-    stats = steps.add(
-        "stats", "print which edits a dictionary has labels for, and the scores they allow", _stats
-    )
+    stats = steps.add("stats", "print the coverage of a dictionary and the oracle scores", _stats)
     _add_files(stats)
     stats.add_argument("--dictionary", type=Path, metavar="FILE", required=True, help=DICTIONARY)
     options.add_format(stats)
@@ -79,48 +74,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_files(step: argparse.ArgumentParser) -> None:
     options.add_files(
         step,
-        source="text to edit, one sentence a line, tokens (words, subwords or characters) "
-        "separated by spaces",
+        source="text to edit, one sentence per line, in words, subwords or characters separated by "
+        "spaces",
         target="corrected text, line by line",
     )
 
 
 def _add_dictionary(steps: Steps) -> None:
-    step = steps.add(
-        "dictionary", "count insertions, and write the edits that a model chooses from", _dictionary
-    )
+    step = steps.add("dictionary", "count edits and write the dictionary of labels", _dictionary)
     _add_files(step)
     options.add_output(step)
-    what = "number of the most frequent q-grams to append or to replace by, 1,000 in the paper"
+    what = "number of most frequent q-grams to append or replace, 1,000 in the paper"
     options.add_integer(step, "--size", what, SIZE, minimum=0)
-    options.add_integer(step, "--max-ngram", "max tokens of a q-gram", MAX_NGRAM)
+    options.add_integer(step, "--max-ngram", "max length of a q-gram in tokens", MAX_NGRAM)
     step.add_argument(
         "--transforms",
         default="english",
         metavar="FILE|english|none",
-        help="changes of suffixes: those of the paper for English, none, or a file with lines of "
-        "two suffixes, - for an empty one, and words that keep the first suffix, for example: "
-        "- s a I (default: %(default)s)",
+        help="suffix changes: english for those of the paper, none, or a file with lines of two "
+        "suffixes, with - for an empty one, and words to exclude, for example: - s a I (default: "
+        "%(default)s)",
     )
     step.add_argument(
         "--case",
         action="store_true",
-        help="also have labels for lower case, a capital first letter and upper case",
+        help="add labels for lowercase, capitalized and uppercase words",
     )
     step.add_argument(
         "--label-dict",
         type=Path,
         metavar="FILE",
-        help="also write the labels as a dictionary of fairseq, to binarize the output of edits "
-        "label: fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+        help="output of the labels as a fairseq dictionary, for binarizing the output of edits "
+        "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
     options.add_jobs(step)
 
 
 def _add_tune(steps: Steps) -> None:
-    step = steps.add(
-        "tune", "print the decoding options with which a model corrects SOURCE best", _tune
-    )
+    step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
     _add_files(step)
     step.add_argument(
         "--model",

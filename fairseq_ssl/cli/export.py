@@ -1,4 +1,4 @@
-"""``fairseq-ssl export``: a checkpoint that runs without this plug-in."""
+"""``fairseq-ssl export``: convert a checkpoint to a model that needs no plug-in."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "checkpoint",
         type=Path,
         metavar="CHECKPOINT",
-        help="checkpoint of a shape_transformer, of fairseq's Transformer, or of two directions "
-        "trained by reconstruction_translation",
+        help="checkpoint of a shape_transformer, of fairseq's Transformer, or of the two "
+        "directions of reconstruction_translation",
     )
     parser.add_argument(
         "--to",
         choices=("fairseq", "ctranslate2", "translation"),
         required=True,
-        help="fairseq: a checkpoint of fairseq's own Transformer; ctranslate2: a folder for fast "
-        "decoding; translation: a checkpoint of one of two directions, selected by -s and -t, of "
-        "any architecture",
+        help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: model "
+        "folder of CTranslate2; translation: checkpoint of the direction -s to -t, of any "
+        "architecture",
     )
-    options.add_output(parser, "the converted model", "PATH")
+    options.add_output(parser, "converted checkpoint or folder", "PATH")
     options.add_replace(parser)
     fast = parser.add_argument_group("with --to ctranslate2")
     options.add_data(fast)
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         choices=options.QUANTIZATIONS,
         default="float32",
-        help="data type of the weights; int8 has a quarter of the size (default: %(default)s)",
+        help="data type of the weights; int8 needs a quarter of the size (default: %(default)s)",
     )
 
 

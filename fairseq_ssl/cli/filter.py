@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter``: drop bad lines of a corpus of one or two sides."""
+"""``fairseq-ssl filter``: drop bad lines of a monolingual or parallel corpus."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ filters.yaml, for example:
 
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 EXAMPLE_WIDTH = 100
-"""Characters of an example in the table."""
+"""Maximum length of an example in the table in characters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,10 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         metavar="SOURCE",
-        help="text, one sentence a line, .gz by suffix (default: stdin)",
+        help="text, one sentence per line; .gz by suffix (default: stdin)",
     )
     parser.add_argument(
-        "target", type=Path, nargs="?", metavar="TARGET", help="the other side of a parallel corpus"
+        "target", type=Path, nargs="?", metavar="TARGET", help="target side of a parallel corpus"
     )
     parser.add_argument(
         "-o",
@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="kept lines, a file for each side, .gz by suffix (default for one side: stdout); an "
-        "interrupted run resumes when the same command is run again",
+        help="kept lines, one file for each side; .gz by suffix; an interrupted run resumes when "
+        "the same command is run again (default: stdout for monolingual text)",
     )
     _add_filters(parser)
     options.add_jobs(parser)
@@ -68,32 +68,31 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--filter",
         action="append",
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="a filter, or several, each of which sees the lines that the previous ones have kept; "
-        "package.module:Class for your own; may be repeated. duplicates always comes last: of "
-        "equal lines it keeps the first that passes all other filters",
+        help="filter, or several in the order of application, or package.module:Class for your "
+        "own; may be repeated; duplicates is always applied last, so it keeps the first duplicate "
+        "that passes all other filters",
     )
     chosen.add_argument(
-        "--config", type=Path, metavar="FILE", help="the list of filters in YAML; see below"
+        "--config", type=Path, metavar="FILE", help="YAML file with a list of filters, see below"
     )
     group.add_argument(
         "--memory",
         metavar="SIZE",
-        help="for duplicates: max size of the table of hashes, for example 500M or 4G. It grows "
-        "with the lines, and needs an eighth more while it grows; 10 bytes for each different line "
-        "are enough. When it is full, later lines are compared with the lines in it only "
-        "(default: 1G)",
+        help="for duplicates: max size of the hash table, for example 500M or 4G; 10 bytes per "
+        "distinct line are enough; a resize needs an eighth more; when the table is full, later "
+        "lines are only compared with the lines in it (default: 1G)",
     )
     options.add_integer(
         group,
         "--examples",
-        "dropped lines of each filter in OUTPUT.json",
+        "examples of dropped lines of each filter in OUTPUT.json",
         3,
         minimum=0,
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Filter the text and print what was dropped."""
+    """Filter the text and print the counts of dropped lines."""
     filters = (
         read_filters(args.config)
         if args.config
@@ -115,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _parse_size(text: str) -> int:
-    """Parse a number of bytes with its unit."""
+    """Parse a number of bytes with a unit."""
     found = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
     if found is None:
         raise UsageError(f"--memory is {text!r}. Expected a size, for example 500M or 4G.")

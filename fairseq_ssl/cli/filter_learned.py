@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: a filter of pairs that is trained on clean pairs."""
+"""``fairseq-ssl filter learned``: train a filter on clean pairs, and apply it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXAMPLES = """\
 
 BOTH = ("SOURCE", "TARGET")
 NEEDED = (("counts", "vectors"), ("reverse", "translation"), ("masked_data", "masked_models"))
-"""Options, and the options that they need."""
+"""Pairs of an option and the option it needs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare fit and apply."""
+    """Declare the steps fit and apply."""
     steps = Steps(parser)
     _add_fit(steps)
     _add_apply(steps)
@@ -34,28 +34,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_fit(steps: Steps) -> None:
     fit = steps.add(
         "fit",
-        "estimate PHSIC on a bitext, and train a linear SVM on clean pairs and noisy copies "
+        "estimate PHSIC on parallel text, and train a linear SVM on clean pairs and noised copies "
         "(thesis, 5.5.1)",
         _fit,
     )
-    options.add_files(fit, source="source side of the bitext", target="target side")
+    options.add_files(fit, source="source side of the parallel text", target="target side")
     fit.add_argument(
         "--clean",
         type=Path,
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="clean pairs, some thousands, such as the test sets of earlier years",
+        help="a few thousand clean pairs, such as test sets of earlier years",
     )
-    options.add_output(fit, "folder to write", "FILTER")
+    options.add_output(fit, "output folder of the filter", "FILTER")
     _add_measures(fit)
-    options.add_integer(fit, "--copies", "noisy copies of each clean pair", 1)
+    options.add_integer(fit, "--copies", "noised copies of each clean pair", 1)
     fit.add_argument(
         "--penalty",
         type=options.number(0, 1e9, exclusive=True),
         default=1.0,
         metavar="C",
-        help="C of the SVM, above 0 (default: 1)",
+        help="penalty C of the SVM, above 0 (default: 1)",
     )
     options.add_seed(fit)
     options.add_device(fit)
@@ -66,17 +66,17 @@ def _add_fit(steps: Steps) -> None:
 def _add_apply(steps: Steps) -> None:
     apply = steps.add(
         "apply",
-        "score pairs and keep the best; scores are stored, so another percentage needs no model",
+        "score pairs and keep the best; stored scores are reused for other percentages",
         _apply,
     )
-    apply.add_argument("filter", type=Path, metavar="FILTER", help="a folder of fit")
-    options.add_files(apply, source="source side to filter", target="target side")
+    apply.add_argument("filter", type=Path, metavar="FILTER", help="output folder of fit")
+    options.add_files(apply, source="source side of the pairs", target="target side")
     apply.add_argument(
         "--keep",
         type=options.number(0, 100, exclusive=True),
         required=True,
         metavar="R",
-        help="percentage of the pairs to keep, r in the thesis, above 0, to 100",
+        help="percentage of pairs to keep, r in the thesis, above 0, up to 100",
     )
     apply.add_argument(
         "-o",
@@ -85,13 +85,13 @@ def _add_apply(steps: Steps) -> None:
         nargs=2,
         required=True,
         metavar=BOTH,
-        help="kept pairs, in order, .gz by suffix",
+        help="kept pairs in the order of the input; .gz by suffix",
     )
     apply.add_argument(
         "--scores",
         type=Path,
         metavar="FILE",
-        help="the score of each pair, one a line, above 0 for clean pairs; reused if complete "
+        help="scores of all pairs, one per line, above 0 for clean pairs; reused if complete "
         "(default: OUTPUT.scores)",
     )
     options.add_device(apply)
@@ -267,7 +267,7 @@ def _scoring(
 
 
 def _computing(args: argparse.Namespace) -> dict[str, Any]:
-    """Return how models compute, as fields of a `ScoringConfig`."""
+    """Return the device and batch options as fields of a `ScoringConfig`."""
     return {
         "max_tokens": options.batch_tokens(args),
         "fp16": args.fp16,

@@ -1,4 +1,4 @@
-"""``fairseq-ssl learner-errors``: words that learners add, omit and confuse."""
+"""``fairseq-ssl learner-errors``: count words that learners add, omit and confuse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     options.add_files(
         parser,
-        source="uncorrected text, one sentence a line, tokens separated by spaces",
+        source="uncorrected text, one sentence per line, tokens separated by spaces",
         target="corrected text, line by line",
     )
     options.add_output(parser, "the counts, a JSON file")

@@ -1,4 +1,4 @@
-"""``fairseq-ssl length-bleu``: BLEU of short and long sentences, against the first checkpoint."""
+"""``fairseq-ssl length-bleu``: BLEU by source length, compared with a baseline checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=analysis.integers,
         default="10,20,30,40,50,60,70",
         metavar="N,N,...",
-        help="last length of each bucket, in source tokens without </s>; one more bucket holds "
+        help="max length of each bucket, in source tokens without </s>; an additional bucket has "
         "longer sentences (default: %(default)s)",
     )
     parser.add_argument(
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Translate with each checkpoint, score each bucket and print the gains."""
+    """Translate with each checkpoint, score each length bucket and print the gains."""
     subsets = analysis.subsets(args)
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.length_bleu import score_by_length

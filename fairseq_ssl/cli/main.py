@@ -1,4 +1,4 @@
-"""``fairseq-ssl``: find the verb, run it, and turn errors into one line and an exit code."""
+"""``fairseq-ssl``: run a verb and convert errors to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ VERBS = {
     "back-translate": "translate monolingual text into synthetic pairs",
     "classify": "prepare data for text classifiers, label, predict and score",
     "completion": "print a completion script for bash or zsh",
-    "confusion-sets": "find the words that each word can be mistaken for, with a spell checker",
-    "detokenize": "join subwords, undo Moses tokenization, read output of fairseq-generate",
-    "doctor": "check the installation and print what a bug report needs",
+    "confusion-sets": "list the words that each word can be confused with, by a spell checker",
+    "detokenize": "join subwords, undo Moses tokenization, extract text from fairseq-generate",
+    "doctor": "check the installation and print versions for bug reports",
     "edits": "convert corrected text to edit labels of its tokens, and back",
     "export": "convert a checkpoint to fairseq's architecture, one direction, or CTranslate2",
     "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
@@ -33,10 +33,10 @@ VERBS = {
     "learner-errors": "count the words that learners add, omit and confuse",
     "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
-    "papers": "list the papers and the --task, --arch and --criterion names of each",
+    "papers": "list the papers and their --task, --arch and --criterion names",
     "position-data": "create data sets that compare positions: short, joined, swapped",
     "postprocess": "copy unknown words, join subwords, detruecase, fix Japanese punctuation",
-    "report": "write a page of scores, figures and sentences, to view in a browser",
+    "report": "write an HTML page of scores, figures and sentences",
     "rerank": "rerank n-best lists by weighted scores, and combine systems",
     "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
     "shift-similarity": "cosine similarity of encoder states under shifted positions",
@@ -48,43 +48,43 @@ VERBS = {
     "truecase": "truecase text as Moses does, and undo it",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""The verbs and their summaries. The module of a verb has its name."""
+"""Summaries by verb. The module of a verb has the name of the verb."""
 
 OUTPUT_OPTIONS = ("output", "clean", "source_output", "changed_positions", "label_dict", "figure")
 
 
 class Verb(Protocol):
-    """The module of a verb."""
+    """Interface of the module of a verb."""
 
     EXAMPLES: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the verb's options."""
+        """Declare the options of the verb."""
 
     def run(self, args: argparse.Namespace) -> int | None:
-        """Do the work. Return an exit code other than 0, or None. Verbs with steps lack `run`."""
+        """Run the verb. Return the exit code, None for 0. Verbs with steps have no `run`."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that accepts no abbreviated flag and names the nearest valid word."""
+    """A parser without abbreviations of flags, whose errors suggest the closest flag."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
 
-    def refuse_unknown(self, words: Sequence[str]) -> None:
-        """End with a usage error when a word was not understood."""
+    def reject_unknown(self, words: Sequence[str]) -> None:
+        """Exit with a usage error if there are unknown words."""
         if words:
             hint = nearest(words[0].partition("=")[0], self._option_string_actions)
-            self.error(f"{words[0]!r} is not understood here.{hint} See {self.prog} --help.")
+            self.error(f"unknown argument {words[0]!r}.{hint} See {self.prog} --help.")
 
     def error(self, message: str) -> NoReturn:
-        """Print one line and end with exit code 2."""
+        """Print one line and exit with 2."""
         self.exit(2, f"{self.prog}: error: {one_line(message)}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
+    """Run a verb. Return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if argv is None else argv)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, _Interrupt.raised)
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(words)
         finally:
             flush_stdout()
-    except SystemExit as ended:  # by argparse
+    except SystemExit as ended:  # raised by argparse
         return int(ended.code or 0)
     except KeyboardInterrupt:
         return 130
@@ -103,20 +103,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Interrupt:
-    """A Ctrl-C, which an import may turn into another error."""
+    """Handler of Ctrl-C, which remembers it, because an import may raise another error instead."""
 
     seen = False
 
     @classmethod
     def raised(cls, number: int, frame: object) -> None:
-        """End the work; the next Ctrl-C ends the process."""
+        """Raise KeyboardInterrupt. The next Ctrl-C kills the process."""
         cls.seen = True
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         raise KeyboardInterrupt
 
 
 def _failed(error: OSError, called: str) -> int:
-    """Print a line about a file that could not be read or written; return the exit code."""
+    """Print the error of a file that cannot be read or written. Return the exit code."""
     if error.filename == STDOUT_NAME:
         drop_stdout()
     if isinstance(error, BrokenPipeError):
@@ -132,11 +132,11 @@ def _run(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
         _top_parser().parse_args(words or ["--help"])
         return 0
-    if " ".join(words[:2]) in VERBS:  # of two words
+    if " ".join(words[:2]) in VERBS:  # a verb of two words
         return _run_verb(" ".join(words[:2]), words[2:])
     if words[0] not in VERBS:
         _top_parser().error(
-            f"there is no verb {words[0]!r}.{nearest(words[0], VERBS)} Verbs: {', '.join(VERBS)}."
+            f"unknown verb {words[0]!r}.{nearest(words[0], VERBS)} Verbs: {', '.join(VERBS)}."
         )
     return _run_verb(words[0], words[1:])
 
@@ -144,7 +144,7 @@ def _run(words: list[str]) -> int:
 def _run_verb(name: str, words: Sequence[str]) -> int:
     verb, parser = load_verb(name), verb_parser(name)
     args, unknown = parser.parse_known_args(words)
-    parser.refuse_unknown(unknown)
+    parser.reject_unknown(unknown)
     silence_library_warnings()
     called = " ".join(filter(None, (parser.prog, getattr(args, "step_name", ""))))
     try:
@@ -174,11 +174,11 @@ def _run_verb(name: str, words: Sequence[str]) -> int:
 
 
 FLAGS = {"overwrite": "--force", "output": "-o"}
-"""Parameters whose flag has another name."""
+"""Flags by parameter, for those with a different name."""
 
 
 def _with_flags(message: str, args: argparse.Namespace) -> str:
-    """Replace `parameters` of the library in a message by the flags of the verb."""
+    """Replace names of parameters in backticks in a message by the flags of the verb."""
 
     def as_flag(match: re.Match[str]) -> str:
         name = match[1]
@@ -188,7 +188,7 @@ def _with_flags(message: str, args: argparse.Namespace) -> str:
 
 
 class _NoticeHandler(logging.Handler):
-    """Prints what the package logs on stderr, each message once."""
+    """Log handler that prints each distinct message once on stderr."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class _NoticeHandler(logging.Handler):
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a message that is new."""
+        """Print a new message."""
         message = _with_flags(record.getMessage(), self._args)
         if message not in self._shown:
             self._shown.add(message)
@@ -205,7 +205,7 @@ class _NoticeHandler(logging.Handler):
 
 @contextmanager
 def _notices(args: argparse.Namespace) -> Iterator[None]:
-    """Show what the package logs, however fairseq sets up logging when it is imported."""
+    """Print log messages of the package, independent of the logging setup of fairseq."""
     logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(args)
     before = logger.propagate
     logger.addHandler(handler)
@@ -218,12 +218,12 @@ def _notices(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _check_named(args: argparse.Namespace) -> None:
-    """Refuse to write what has no name, as . and /."""
+    """Reject output paths without a name, such as . and /."""
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path) and not path.name:
-                raise UsageError(f"{flag(option)} is {path}, a folder; expected a name in it.")
+                raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
 
 
 def load_verb(name: str) -> Verb:
@@ -233,12 +233,12 @@ def load_verb(name: str) -> Verb:
 
 
 def verb_parser(name: str) -> Parser:
-    """Return the parser of a verb."""
+    """Return the parser of a verb, with examples and --debug."""
     verb = load_verb(name)
     epilog = f"examples:\n{verb.EXAMPLES}"
     parser = Parser(prog=f"fairseq-ssl {name}", description=VERBS[name], epilog=epilog)
     verb.add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl noise``: noisy text from clean text of any size, on all cores or machines."""
+"""``fairseq-ssl noise``: add noise to clean text, in parallel on cores or machines."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_input(parser, "clean text, tokens separated by spaces")
     options.add_resumable_output(parser, "noisy text")
     parser.add_argument(
-        "--clean", type=Path, metavar="FILE", help="clean text, aligned with the noisy text"
+        "--clean", type=Path, metavar="FILE", help="output of clean text, aligned with noisy text"
     )
     parser.add_argument(
         "--changed-positions",
         type=Path,
         metavar="FILE",
-        help="for each line the positions, from 0, of the clean tokens that are deleted, replaced "
-        "or moved",
+        help="output of the positions, from 0, of clean tokens that are deleted, replaced or moved",
     )
     _add_noise(parser)
     work = parser.add_argument_group("parallelism")
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes of this machine, or all CPUs of a Ray cluster (default: %(default)s)",
     )
     options.add_address(work)
-    options.add_overwrite(work)
+    options.add_overwrite(parser)
 
 
 def _add_noise(parser: argparse.ArgumentParser) -> None:
@@ -54,37 +53,37 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
         "--method",
         required=True,
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="a noise, or several that are applied in this order",
+        help="noise, or several noises in the order of application",
     )
     options.add_seed(noise)
     noise.add_argument(
         "--counts",
         type=Path,
         metavar="FILE",
-        help="word counts to draw words by, as in fairseq's dict.txt (default: counted in INPUT, "
-        "and kept in OUTPUT.counts)",
+        help="word counts in the format of fairseq's dict.txt, for drawing random words (default: "
+        "count words in INPUT and store them in OUTPUT.counts)",
     )
     noise.add_argument(
         "--confusion-sets",
         type=Path,
         metavar="FILE",
-        help="for spell: a file of fairseq-ssl confusion-sets",
+        help="for spell: output of fairseq-ssl confusion-sets",
     )
     noise.add_argument(
         "--learner-errors",
         type=Path,
         metavar="FILE",
-        help="for learner: a file of fairseq-ssl learner-errors (default: a built-in list)",
+        help="for learner: output of fairseq-ssl learner-errors (default: a built-in list)",
     )
     noise.add_argument(
-        "--mask-token", default="<mask>", help="for direct: the mask (default: %(default)s)"
+        "--mask-token", default="<mask>", help="for direct: mask token (default: %(default)s)"
     )
     noise.add_argument(
         "--skip-bad-lines",
         action="store_true",
-        help="skip and count lines that are blank, are not UTF-8, contain a NUL or have more than "
-        f"{MAX_TOKENS:,} tokens, which are an error otherwise; needs --clean, so that both sides "
-        "stay aligned",
+        help="skip lines that are blank, are not UTF-8, contain a NUL or have more than "
+        f"{MAX_TOKENS:,} tokens, and print their number, instead of an error; needs --clean, so "
+        "that both sides are aligned",
     )
 
 

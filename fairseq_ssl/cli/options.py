@@ -1,4 +1,4 @@
-"""Options that several verbs share, their types and their meaning."""
+"""Options shared by several verbs, their types, and functions that use their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairseq_ssl.text.tokenization import SUBWORDS
 
 MAX_JOBS = 1000
 MAX_LENGTH_PENALTY = 20
-"""A larger power of a sentence length exceeds the range of a float."""
+"""Maximum length penalty. A larger power of a sentence length exceeds the range of a float."""
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
 """Data types of CTranslate2."""
 STDIN = "-"
@@ -78,7 +78,7 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
         type=lambda word: None if word == STDIN else Path(word),
         nargs="?",
         metavar=name.upper(),
-        help=f"{what}; .gz by suffix (default, and -: stdin)",
+        help=f"{what}; .gz by suffix; - for stdin (default: -)",
     )
 
 
@@ -138,7 +138,7 @@ def input_lines(path: Path | None) -> Iterator[str]:
 
 
 def write_lines(lines: Iterable[str], output: Path | None, signature: Signature) -> int:
-    """Write lines, and beside a file the signature. Return the number of lines."""
+    """Write lines, and the signature next to a file. Return the number of lines."""
     count = 0
     if not (sys.stdout.isatty() and sys.stderr.isatty()):  # a bar would mix with the lines
         lines = watched(lines, signature.method, "lines")
@@ -228,23 +228,23 @@ def add_references(parser: Options, required: bool = True) -> None:
         required=required,
         default=None if required else [],
         metavar="FILE",
-        help="references, one line a sentence; repeat for more references; .gz by suffix",
+        help="references, one sentence per line, .gz by suffix; repeat for more references",
     )
 
 
 def add_batch_size(parser: Options) -> None:
     """Declare the number of sentences of a batch."""
-    add_integer(parser, "--batch-size", "lines of a batch", 64)
+    add_integer(parser, "--batch-size", "lines in a batch", 64)
 
 
 def add_rewriting(parser: Options, subwords: str | None = None) -> None:
-    """Declare how tokens become text, with `subwords` as the default kind."""
+    """Declare the options that join subwords and detokenize. `subwords` is the default kind."""
     usual = subwords or "sentencepiece, if the first line looks like it"
     parser.add_argument(
         "--subwords",
         choices=SUBWORDS,
         default=subwords,
-        help=f"kind of the subwords to join (default: {usual})",
+        help=f"kind of subwords to join (default: {usual})",
     )
     parser.add_argument(
         "--moses", metavar="LANG", help="undo the Moses tokenization of this language, such as de"
@@ -259,7 +259,7 @@ def add_data(parser: Options) -> None:
         metavar="DIR",
         help="folder with the model's dictionaries, dict.LANG.txt or dict.txt",
     )
-    what = "language of the model (default: that of the checkpoint, or of the data in the folder)"
+    what = "language of the model (default: from the checkpoint, or from the data folder)"
     parser.add_argument("-s", "--source-lang", metavar="LANG", help=f"source {what}")
     parser.add_argument("-t", "--target-lang", metavar="LANG", help=f"target {what}")
 
@@ -267,7 +267,7 @@ def add_data(parser: Options) -> None:
 # Parallelism
 
 
-def add_jobs(parser: Options, default: str = "one for each core") -> None:
+def add_jobs(parser: Options, default: str = "one per core") -> None:
     """Declare the number of processes, all cores by default."""
     parser.add_argument(
         "--jobs",
@@ -297,15 +297,15 @@ def add_shard(parser: Options, help: str | None = None) -> None:
         default=(1, 1),
         metavar="I/N",
         help=help
-        or "process the I-th of N parts of INPUT, I from 1, and write OUTPUT.I-of-N; the outputs "
-        "of all parts, joined in order by cat, equal the output of one run (default: 1/1)",
+        or "process the I-th of N parts of INPUT, I from 1, and write OUTPUT.I-of-N; the "
+        "concatenated outputs of all parts equal the output of one run (default: 1/1)",
     )
 
 
 def add_address(parser: Options) -> None:
     """Declare the address of a Ray cluster."""
     parser.add_argument(
-        "--address", help="Ray cluster (default: $RAY_ADDRESS, or a cluster started here)"
+        "--address", help="address of the Ray cluster (default: $RAY_ADDRESS, or start a local one)"
     )
 
 
@@ -357,7 +357,7 @@ def torch_gpus() -> int:
 
 
 Gpus = Callable[[], int]
-"""Returns the number of GPUs that an engine can use."""
+"""Function that returns the number of GPUs an engine can use."""
 
 
 def add_device(parser: Options) -> None:
@@ -368,13 +368,13 @@ def add_device(parser: Options) -> None:
         default="auto",
         help="device of the models; auto: all GPUs if there are any (default: %(default)s)",
     )
-    add_jobs(parser, "one for each GPU, or core")
+    add_jobs(parser, "one per GPU, or per core")
     add_integer(parser, "--threads", "threads of each process", 1)
     parser.add_argument(
         "--max-tokens",
         type=integer(1),
         metavar="N",
-        help="tokens of a batch, padding included, 1 or more (default: 2000 on a CPU, 16000 on a "
+        help="max tokens in a batch, with padding, 1 or more (default: 2000 on a CPU, 16000 on a "
         "GPU)",
     )
 
@@ -390,7 +390,7 @@ def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
         return "cpu"
     has_gpu = gpus() > 0
     if args.device == "cuda" and not has_gpu:
-        raise UsageError("--device is cuda, but there is no CUDA device here.")
+        raise UsageError("--device is cuda, but no CUDA device is available. Drop it, or pass cpu.")
     return "cuda" if has_gpu else "cpu"
 
 
@@ -412,12 +412,12 @@ def model_executor(
 def add_one_device(parser: Options) -> None:
     """Declare the device of a verb that runs in one process."""
     parser.add_argument(
-        "--device", help="cpu, cuda or cuda:1 (default: cuda if there is one, else cpu)"
+        "--device", help="device, such as cpu or cuda:1 (default: cuda if available, else cpu)"
     )
 
 
 def one_device(name: str | None) -> str:
-    """Return this device, or the best one. Silence fairseq and matplotlib, which log each step."""
+    """Return this device, or the best one. Silence the log of fairseq and matplotlib."""
     import torch
 
     logging.disable(logging.INFO)

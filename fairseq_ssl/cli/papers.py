@@ -1,4 +1,4 @@
-"""``fairseq-ssl papers``: what is implemented of each work, and under which names."""
+"""``fairseq-ssl papers``: list the implemented papers and the names of their components."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "markdown", "json"),
         default="text",
-        help="how to print the list (default: %(default)s)",
+        help="output format (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print all papers in the format asked for."""
+    """Print all papers."""
     if args.format == "json":
         print(json.dumps([asdict(paper) for paper in PAPERS], indent=2))
     elif args.format == "markdown":

@@ -1,4 +1,4 @@
-"""``fairseq-ssl position-data``: the data sets on which the thesis compares positions."""
+"""``fairseq-ssl position-data``: data sets of the thesis for comparing position representations."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ EXAMPLES = """\
   fairseq-ssl position-data interpolate text text-joined --sentences 10 --separator '<sep>'
   fairseq-ssl position-data swapped text-joined text-swapped"""
 KINDS = {
-    VANILLA: "all pairs as they are",
-    EXTRAPOLATE: "the training pairs of at most --limit tokens; other splits as they are",
-    INTERPOLATE: "neighboring sentences joined, in every split",
-    SWAPPED: "joined sentences, the first of them moved to the end",
+    VANILLA: "copy all splits unchanged",
+    EXTRAPOLATE: "keep training pairs of at most --limit tokens, and other splits unchanged",
+    INTERPOLATE: "join adjacent sentences in all splits",
+    SWAPPED: "move the first of joined sentences to the end",
 }
 
 
@@ -45,26 +45,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "train.de or train.en.gz, ...), or a folder of fairseq-preprocess",
         )
         step.add_argument(
-            "output", type=Path, metavar="OUTPUT", help="folder to write, in the form of INPUT"
+            "output", type=Path, metavar="OUTPUT", help="output folder, in the format of INPUT"
         )
         for short, side in (("-s", "source"), ("-t", "target")):
             step.add_argument(
                 *(short, f"--{side}-lang"),
                 metavar="LANG",
-                help=f"{side} language, needed if INPUT has several language pairs",
+                help=f"{side} language, required if INPUT has several language pairs",
             )
         if kind == EXTRAPOLATE:
             options.add_integer(
                 step,
                 "--limit",
-                "maximum tokens of a side of a training pair, without the end of sentence",
+                "max length of a side of a training pair in tokens, without </s>",
                 50,
             )
         if kind == INTERPOLATE:
             options.add_integer(
                 step,
                 "--sentences",
-                "number of neighboring sentences to join",
+                "number of adjacent sentences to join",
                 10,
                 minimum=2,
             )
@@ -73,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--separator",
                 default=SEPARATOR,
                 metavar="TOKEN",
-                help="token between joined sentences; added to a dictionary that lacks it "
-                "(default: %(default)s)",
+                help="token between joined sentences, added to dictionaries that lack it (default: "
+                "%(default)s)",
             )
         options.add_replace(step, "an OUTPUT of this command")
 
@@ -100,7 +100,7 @@ def _write(args: argparse.Namespace) -> None:
 
 
 def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
-    """Open INPUT by its form. Text does not need fairseq."""
+    """Open INPUT as text or binarized data. Text does not need fairseq."""
     languages = args.source_lang, args.target_lang
     if not any(args.input.glob("*.idx")):
         return TextFolder(args.input, *languages)

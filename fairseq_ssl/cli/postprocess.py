@@ -1,4 +1,4 @@
-"""``fairseq-ssl postprocess``: from what a model wrote to what is handed in (thesis, 5.3.8)."""
+"""``fairseq-ssl postprocess``: convert output of a model to final text (thesis, 5.3.8)."""
 
 from __future__ import annotations
 
@@ -27,54 +27,54 @@ STEPS = (
     *("copy_unknown", "subwords", "unknown_to", "detruecase", "moses"),
     *("japanese_punctuation", "remove_brackets"),
 )
-"""The options that do something, in their order."""
+"""Options of post-processing steps, in the order of the steps."""
 ORDER = " ".join(flag(step) for step in STEPS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the output of a model and what to do to it."""
-    options.add_input(parser, "what a model wrote, in tokens, one sentence a line", "file")
+    """Declare the input and the steps."""
+    options.add_input(parser, "tokenized output of a model, one sentence per line", "file")
     options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
-        "steps", f"one or more; whatever the order of the flags, they are done in this:\n{ORDER}"
+        "steps", f"one or more; they are always applied in this order:\n{ORDER}"
     )
     steps.add_argument(
         "--copy-unknown",
         action="store_true",
-        help="each <unk> becomes a token of the source that exactly one of the two dictionaries "
-        "has: the first <unk> the first such token, and so on; an <unk> for which none is left "
-        "stays, and is counted on stderr (thesis, En-De)",
+        help="replace the n-th <unk> by the n-th source token that is in exactly one of the two "
+        "dictionaries; an <unk> without such a token is kept, and counted on stderr (thesis, "
+        "En-De)",
     )
     options.add_rewriting(steps, "none")
     steps.add_argument(
         "--unknown-to",
         metavar="TEXT",
-        help="each <unk>, or each that is left, becomes this text (thesis, Ja-En: a vertical bar)",
+        help="replace each <unk>, or each remaining <unk>, by this text (thesis, Ja-En: a vertical "
+        "bar)",
     )
     steps.add_argument(
         "--detruecase",
         action="store_true",
-        help="write the first word of each sentence with a capital, as Moses' detruecaser; before "
-        "--moses undoes the tokenization",
+        help="capitalize the first word of each sentence, as Moses' detruecaser",
     )
     steps.add_argument(
         "--japanese-punctuation",
         action="store_true",
-        help="English commas and full stops, and wide ones, become 、 and 。; those within numbers "
-        "and Latin words stay (thesis, En-Ja)",
+        help="replace English and full-width commas and full stops by 、 and 。, except within "
+        "numbers and Latin words (thesis, En-Ja)",
     )
     steps.add_argument(
         "--remove-brackets",
         action="store_true",
-        help="take away brackets right after katakana that hold Latin letters, spaces and simple "
-        "punctuation alone; the thesis, 5.5.4, found that it hurts BLEU's brevity penalty",
+        help="remove brackets after katakana if they contain only Latin letters, spaces and simple "
+        "punctuation; this hurts BLEU's brevity penalty (thesis, 5.5.4)",
     )
     copying = parser.add_argument_group("for --copy-unknown")
     copying.add_argument(
         "--source",
         type=Path,
         metavar="FILE",
-        help="what FILE was translated from, line by line, in the tokens that the model read",
+        help="tokenized source of FILE, as input to the model, line by line",
     )
     for side in ("source", "target"):
         copying.add_argument(
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Do the steps to each line."""
+    """Apply the steps to each line."""
     chosen = _chosen(args)
     options.check_output(args.output, args.file, *(getattr(args, name) for name in COPYING))
     steps = {name: getattr(args, name) for name in STEPS if name != "copy_unknown"}
@@ -94,24 +94,24 @@ def run(args: argparse.Namespace) -> None:
     lines = _copied(args, copies) if copies else options.input_lines(args.file)
     options.write_lines(map(process, lines), args.output, signature)
     if copies:
-        print_lines(f"{copies.copied} <unk> became source tokens, {copies.left} found none")
+        print_lines(f"{copies.copied} <unk> replaced by source tokens, {copies.left} <unk> kept")
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, str | bool]:
-    """Return the steps that were asked for; refuse none, and halves of one."""
+    """Return the selected steps. Reject an empty selection and missing options of a step."""
     given = {step: getattr(args, step) for step in STEPS}
     idle = {"subwords": "none"}
     chosen = {
         step: value for step, value in given.items() if value not in (False, None, idle.get(step))
     }
     if not chosen:
-        raise UsageError(f"There is nothing to do. Name one or more of {ORDER}.")
+        raise UsageError(f"No step is selected. Pass one or more of {ORDER}.")
     for name in COPYING:
         option = flag(name)
         if args.copy_unknown and getattr(args, name) is None:
             raise UsageError(f"--copy-unknown needs {option}.")
         if not args.copy_unknown and getattr(args, name) is not None:
-            raise UsageError(f"{option} goes with --copy-unknown.")
+            raise UsageError(f"{option} needs --copy-unknown.")
     return chosen
 
 
@@ -122,7 +122,7 @@ def _copies(args: argparse.Namespace) -> UnknownCopies:
 
 
 def _copied(args: argparse.Namespace, copies: UnknownCopies) -> Iterator[str]:
-    """Read output and source side by side."""
+    """Read output and source in parallel, and replace <unk> in each line."""
     name = "stdin" if args.file is None or str(args.file) == options.STDIN else args.file
     for number, (line, source) in enumerate(
         zip_longest(options.input_lines(args.file), options.input_lines(args.source))
@@ -130,7 +130,7 @@ def _copied(args: argparse.Namespace, copies: UnknownCopies) -> Iterator[str]:
         if line is None or source is None:
             ended, longer = (name, args.source) if line is None else (args.source, name)
             raise DataError(
-                f"{ended} ends after line {number}, but {longer} goes on. The source must have as "
-                "many lines as what was made of it."
+                f"{ended} has {number} lines, but {longer} has more. Output and source must have "
+                "the same number of lines."
             )
         yield copies(line, source)

@@ -1,4 +1,4 @@
-"""``fairseq-ssl report``: one page of scores, figures and sentences."""
+"""``fairseq-ssl report``: write a page of scores, figures and sentences."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the inputs, and what the outputs are compared with."""
+    """Declare the inputs and the references."""
     parser.add_argument(
         "inputs",
         nargs="+",
         metavar="FOLDER or NAME=FILE",
-        help="a folder of a recipe, with outputs as SYSTEM.SEED/SET.txt, scores as sacreBLEU or "
-        "`fairseq-ssl score --format json` write them, figures (.png, .svg, .jpg) and analyses "
-        "(other .json files); or the output of a system, one line a sentence; several files of "
-        "one NAME are its seeds",
+        help="folder with outputs SYSTEM.SEED/SET.txt, scores (.json of sacreBLEU or fairseq-ssl "
+        "score), figures (.png, .svg, .jpg) and analyses (other .json files); or output of a "
+        "system, one sentence per line; files with the same NAME are seeds of a system",
     )
     options.add_output(parser, "page, such as report.html")
     parser.add_argument(
@@ -39,7 +38,7 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--test-set",
         metavar="NAME",
-        help="test set of the sentences shown, SET of the outputs (default: test, or the only one)",
+        help="test set of the shown sentences, SET of the outputs (default: test, or the only one)",
     )
     group.add_argument("--source", type=Path, metavar="FILE", help="source text")
     options.add_references(group, required=False)
@@ -48,13 +47,13 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="M2 file with sources and edits of annotators, in place of --source and --reference; "
-        "also shows error types, and the systems that corrected each error",
+        "the page then has error types and the systems that corrected each error",
     )
     group.add_argument(
         "--metric",
         choices=("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy"),
-        help="metric that systems are compared and sentences sorted by (default: m2 with --gold, "
-        "gleu with --source and outputs similar to it, bleu with --reference)",
+        help="metric for comparing systems and sorting sentences (default: m2 with --gold, gleu "
+        "with --source and outputs similar to it, bleu with --reference)",
     )
     group.add_argument(
         "--tokenize",
@@ -64,7 +63,7 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--baseline",
         metavar="SYSTEM",
-        help="system that each other system is compared with, by a paired bootstrap (default: the "
+        help="system that all other systems are compared with by a paired bootstrap (default: the "
         "best system)",
     )
     for short, name, side in (("s", "source", "source"), ("t", "target", "outputs")):
@@ -80,7 +79,7 @@ def _add_sentences(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Write the page."""
+    """Write the page and print its path."""
     from fairseq_ssl.report import Comparison, write_report
 
     named = {word: options.split_name(word) for word in args.inputs}

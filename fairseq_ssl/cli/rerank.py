@@ -1,4 +1,4 @@
-"""``fairseq-ssl rerank``: n-best lists merged, weights tuned and applied, post-ensembles."""
+"""``fairseq-ssl rerank``: merge n-best lists, tune and apply weights, post-ensembles."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ NUMBERS = {
     "epochs": (5, 10_000, "epochs"),
     "min_count": (5, 10**9, "minimum number of occurrences of a word"),
     "window": (5, 1000, "context words on each side of a word"),
-    "buckets": (2_000_000, 10**9, "vectors that character n-grams of 3 to 6 letters share"),
-    "jobs": (1, 1024, "threads; the result with several threads is not reproducible"),
+    "buckets": (2_000_000, 10**9, "hash buckets for character n-grams of 3 to 6 letters"),
+    "jobs": (1, 1024, "threads; results with several threads are not reproducible"),
 }
 """Options of ``vectors``: default, maximum, and description."""
 
 
 def add_post_ensemble(steps: Steps) -> None:
-    """Declare post-ensemble."""
+    """Declare the options of post-ensemble."""
     step = steps.add(
         "post-ensemble",
-        "write the output of each sentence that is most similar to those of all systems "
+        "select the output of each sentence that is most similar to the outputs of all systems "
         "(Kobayashi, 2018); ties go to the first system",
         _post_ensemble,
     )
@@ -39,15 +39,15 @@ def add_post_ensemble(steps: Steps) -> None:
         type=Path,
         nargs="+",
         metavar="OUTPUT",
-        help="output of each system, one line a sentence, two or more; .gz by suffix",
+        help="outputs of two or more systems, one sentence per line; .gz by suffix",
     )
     step.add_argument(
         "--vectors",
         type=Path,
         required=True,
         metavar="FILE",
-        help="word vectors of fastText: .vec or .vec.gz, where unknown words are ignored, or .bin, "
-        "which computes vectors of unknown words from their letters",
+        help="word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
+        ".bin, which composes vectors of unknown words from character n-grams",
     )
     step.add_argument(
         "--kernel",
@@ -68,7 +68,7 @@ def add_post_ensemble(steps: Steps) -> None:
         type=float,
         action="append",
         metavar="W",
-        help="weight of a system, 0 or more; repeat for each system, in their order (default: 1)",
+        help="weight of a system, 0 or more; repeat for each system in order (default: 1)",
     )
     _add_tokenize(step)
     options.add_output_or_stdout(step)
@@ -103,25 +103,28 @@ def _post_ensemble(args: argparse.Namespace) -> None:
     options.write_lines(chosen.lines, args.output, Signature("post-ensemble", parameters))
     counts = Counter(chosen.systems)
     taken = ", ".join(f"{path} {counts[index]}" for index, path in enumerate(args.outputs))
-    known = "the outputs were equal everywhere"
+    known = "all outputs are equal"
     if chosen.words:
         share = chosen.known / chosen.words
-        known = f"{share:.1%} of the words of lines that differ have a vector"
-    print_lines(f"taken: {taken}; {known}")
+        known = f"{share:.1%} of the words in differing lines have a vector"
+    print_lines(f"selected: {taken}; {known}")
 
 
 def add_vectors(steps: Steps) -> None:
-    """Declare vectors."""
+    """Declare the options of vectors."""
     step = steps.add(
         "vectors",
-        "train word vectors by the skip-grams of fastText, and write the word counts beside them, "
-        "in .counts; reads the text once to count and once in each epoch",
+        "train skip-gram word vectors as in fastText, and write word counts to OUTPUT.counts",
         _vectors,
     )
     step.add_argument(
-        "text", type=Path, nargs="+", metavar="TEXT", help="one sentence a line; .gz by suffix"
+        "text",
+        type=Path,
+        nargs="+",
+        metavar="TEXT",
+        help="tokenized text, one sentence per line; .gz by suffix",
     )
-    options.add_output(step, "vectors: .vec or .vec.gz for words, .bin for character n-grams too")
+    options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
     for name, (default, maximum, what) in NUMBERS.items():
         options.add_integer(step, flag(name), what, default, 1, maximum)
     options.add_integer(step, "--seed", "random seed", 1, 0, 2**32 - 1)
@@ -155,8 +158,7 @@ def _add_tokenize(step: argparse.ArgumentParser) -> None:
         default="none",
         metavar="NAME",
         help="tokenizer of sacreBLEU, such as ja-mecab, zh or 13a, the same for vectors and "
-        "post-ensemble; does not change what is written (default: none, words are separated by "
-        "spaces)",
+        "post-ensemble; does not change the output (default: none, words separated by spaces)",
     )
 
 
@@ -195,7 +197,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_merge(steps: Steps) -> None:
     merge = steps.add(
         "merge",
-        "merge n-best lists without duplicates; writes the format of Moses: "
+        "merge n-best lists without duplicates, in the format of Moses: "
         "0 ||| text ||| name= score ||| total ||| from= lists",
         _merge,
     )
@@ -203,15 +205,15 @@ def _add_merge(steps: Steps) -> None:
         "list",
         nargs="+",
         metavar="NAME=LIST",
-        help="n-best list in the format of Moses, or the output of fairseq-generate --nbest N, "
-        "whose score gets this name and is converted to a natural logarithm, normalized by "
-        "--lenpen; candidates keep the order of the lists; .gz by suffix",
+        help="n-best list in the format of Moses, or output of fairseq-generate --nbest N, whose "
+        "score has this name, converted to a natural logarithm, normalized by --lenpen; .gz by "
+        "suffix",
     )
     merge.add_argument(
         "--best",
         type=options.integer(1),
         metavar="N",
-        help="number of candidates of each list and sentence, n of 2n in the thesis, 1 or more "
+        help="candidates of each list and sentence, n of 2n in the thesis, 1 or more "
         "(default: all)",
     )
     merge.add_argument(
@@ -272,7 +274,7 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
 def _add_apply(steps: Steps) -> None:
     apply = steps.add(
         "apply",
-        "write the candidate of each sentence with the highest weighted sum (thesis, eq. 5.1)",
+        "select the candidate of each sentence with the highest weighted sum (thesis, eq. 5.1)",
         _apply,
     )
     rerank_tune.add_nbest(apply)
@@ -281,7 +283,7 @@ def _add_apply(steps: Steps) -> None:
         "--weight",
         action="append",
         metavar="NAME=W",
-        help="score and its weight, w_j in the thesis, 0 or more, in place of --weights; repeat "
+        help="score name and weight, w_j in the thesis, 0 or more, in place of --weights; repeat "
         "for more scores; other scores are ignored",
     )
     apply.add_argument(
@@ -299,7 +301,7 @@ def _apply(args: argparse.Namespace) -> None:
 
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
-        raise UsageError("apply needs either --weights or --weight.")
+        raise UsageError("Pass either --weights or --weight.")
     if args.weights:
         weights = rerank_tune.weights_of_file(args.weights)
     else:
@@ -319,7 +321,7 @@ def _parse_weights(words: Sequence[str]) -> dict[str, float]:
         except ValueError:
             weight = math.nan
         if not equals or not name or math.isnan(weight):
-            raise UsageError(f"--weight is {word!r}; expected NAME=W, such as l2r=0.5.")
+            raise UsageError(f"--weight is {word!r}. Expected NAME=W, such as l2r=0.5.")
         if name in weights:
             raise UsageError(f"--weight {name} is given twice.")
         weights[name] = weight

@@ -25,15 +25,15 @@ def add_features(steps: Steps) -> None:
     """Declare the options."""
     parser = steps.add(
         "features",
-        "add a model's score of each candidate to an n-best list. Lists with different scores of "
-        "the same candidates are joined by merge, so several models can work side by side",
+        "add a model's score of each candidate to an n-best list; run one command per model in "
+        "parallel, and join the lists with merge",
         _features,
     )
     parser.add_argument(
         "nbest_list",
         type=Path,
         metavar="LIST",
-        help="n-best list, as written by merge; .gz by suffix; - for stdin",
+        help="n-best list in the format of merge; .gz by suffix; - for stdin",
     )
     options.add_resumable_output(parser, "n-best list with the scores")
     _add_models(parser)
@@ -50,7 +50,7 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="CHECKPOINT",
-        help="translation model: log P(candidate | source), natural, with </s>, divided by "
+        help="translation model: natural log P(candidate | source), with </s>, divided by "
         "length ** lenpen as in fairseq-generate",
     )
     kinds.add_argument(
@@ -58,17 +58,17 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="CHECKPOINT",
-        help="model of fairseq's task language_modeling: log P / length, with </s>, as NAME, and "
-        "SLOR, without </s>, as NAME-slor",
+        help="model of fairseq's task language_modeling: log P / length with </s>, named NAME, and "
+        "SLOR without </s>, named NAME-slor",
     )
     kinds.add_argument(
         "--masked-model",
         type=Path,
         nargs="+",
         metavar="CHECKPOINT",
-        help="model of fairseq's task masked_lm, or folder of a BERT or RoBERTa of transformers, "
-        "which tokenizes plain text: sum of log P of each masked token, divided by the length, as "
-        "NAME, and PenLP as NAME-penlp",
+        help="model of fairseq's task masked_lm, or Hugging Face folder of a BERT or RoBERTa, "
+        "which tokenizes text itself: sum of log P of each masked token divided by the length, "
+        "named NAME, and PenLP, named NAME-penlp",
     )
     options.add_data(models)
 
@@ -79,7 +79,7 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
         "--source",
         type=Path,
         metavar="FILE",
-        help="for --translation: source sentences, numbered from 0 in the list",
+        help="for --translation: source sentences, with index 0 for the first in the list",
     )
     text.add_argument(
         "--subwords",
@@ -103,27 +103,29 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
     scores.add_argument(
         "--reverse",
         action="store_true",
-        help="the model translates candidates into sources: log P(source | candidate)",
+        help="score in the reverse direction: log P(source | candidate)",
     )
     order = scores.add_mutually_exclusive_group()
     order.add_argument(
         "--right-to-left",
         action="store_true",
-        help="the model writes the last token first (default: as the checkpoint says)",
+        help="the model generates the last token first (default: from the checkpoint)",
     )
     order.add_argument(
-        "--left-to-right", action="store_true", help="the model writes the first token first"
+        "--left-to-right", action="store_true", help="the model generates the first token first"
     )
     scores.add_argument(
         "--lenpen",
         type=float,
         default=1.0,
-        help="for --translation: length penalty, 0 for plain log P, 0 to 20 (default: %(default)s)",
+        metavar="X",
+        help="for --translation: length penalty, 0 for log P, 0 to 20 (default: %(default)s)",
     )
     scores.add_argument(
         "--alpha",
         type=float,
         default=PENALTY,
+        metavar="X",
         help="alpha of PenLP = log P / ((5 + length) / (5 + 1)) ** alpha, 0 to 20 (default: "
         "%(default)s)",
     )
@@ -131,14 +133,14 @@ def _add_scores(parser: argparse.ArgumentParser) -> None:
         "--masked-scores",
         choices=("log-probabilities", "logits"),
         default="log-probabilities",
-        help="scores of a masked model: log P, or logits, the literal reading of Wang and Cho "
-        "(2019) (default: %(default)s)",
+        help="scores of a masked model: log P, or logits as in the text of Wang and Cho (2019) "
+        "(default: %(default)s)",
     )
     scores.add_argument(
         "--unigrams",
         type=Path,
         metavar="FILE",
-        help="for SLOR: tokens and counts, one token a line; each count is incremented by one "
+        help="for SLOR: tokens and counts, one token per line; each count is incremented by one "
         "(default: the dictionary of the language model)",
     )
 
@@ -149,9 +151,9 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     options.add_precision(work)
     size = blocks.BLOCK_SIZE // 1024
     options.add_block(
-        work, size, "part of the list sorted by length and scored at a time", str(size)
+        work, size, "part of the list sorted by length and scored together", str(size)
     )
-    options.add_overwrite(work)
+    options.add_overwrite(parser)
 
 
 def _features(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""``fairseq-ssl rerank tune`` and ``report``: weights from development sentences."""
+"""``fairseq-ssl rerank tune`` and ``report``: tune and analyze weights on a development set."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def add_nbest(parser: argparse.ArgumentParser) -> None:
         "nbest_list",
         type=Path,
         metavar="LIST",
-        help="n-best list in the format of merge, with every score for every candidate; .gz by "
-        "suffix, - for stdin",
+        help="n-best list in the format of merge, with all scores of all candidates; .gz by "
+        "suffix; - for stdin",
     )
 
 
@@ -39,10 +39,10 @@ def weights_of_file(path: Path) -> dict[str, float]:
 
 
 def add_tune(steps: Steps) -> None:
-    """Declare tune."""
+    """Declare the options of tune."""
     tune = steps.add(
         "tune",
-        "find the weights between 0 and 1 whose choices have the highest score (thesis, eq. 5.2)",
+        "tune weights between 0 and 1 on a development set (thesis, eq. 5.2)",
         _tune,
     )
     _add_search(tune)
@@ -58,11 +58,11 @@ def add_tune(steps: Steps) -> None:
 
 
 def add_report(steps: Steps) -> None:
-    """Declare report."""
+    """Declare the options of report."""
     report = steps.add(
         "report",
-        "show the scores of the first, random and best candidates (best by sentence is exact, best "
-        "by corpus is a lower bound), of each feature alone, and of all others without it",
+        "report scores of the first, random and oracle candidates (exact per sentence, a lower "
+        "bound per corpus), and scores with and without each feature",
         _report,
     )
     _add_search(report)
@@ -70,7 +70,7 @@ def add_report(steps: Steps) -> None:
         "--weights",
         type=Path,
         metavar="FILE",
-        help="output of rerank tune (default: find the weights)",
+        help="output of rerank tune (default: tune the weights)",
     )
     report.add_argument(
         "--figure",
@@ -82,7 +82,7 @@ def add_report(steps: Steps) -> None:
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
-    """Declare the list, its references, and the search for weights."""
+    """Declare the list, its references and the search for weights."""
     add_nbest(parser)
     options.add_references(parser)
     parser.add_argument(
@@ -112,9 +112,9 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=("grid", "mert", "both"),
         default="mert",
-        help="grid: every point of a grid, as in the thesis; mert: exact search along lines (Och, "
-        "2003), in seconds for any number of features; both: mert also from the best point of the "
-        "grid (default: mert)",
+        help="grid: all points of a grid, as in the thesis; mert: exact line search (Och, 2003), "
+        "which takes seconds for any number of features; both: mert with the best point of the "
+        "grid as an additional start (default: mert)",
     )
     parser.add_argument(
         "--step",
@@ -124,9 +124,9 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
         help="step of the grid, 1 / N for an integer N, 0.001 to 1; J features have (1/S + 1)^J "
         "points, 1.8 million for 6 features (default: 0.1)",
     )
-    what = "random points that lines start from, besides equal weights and each feature alone"
+    what = "random starts of the line search, in addition to equal weights and each feature alone"
     options.add_integer(parser, "--restarts", what, 20, 0, MAX_RESTARTS)
-    options.add_seed(parser, "seed of random points and folds")
+    options.add_seed(parser, "random seed of starts and folds")
 
 
 def _search(args: argparse.Namespace) -> WeightSearch:
@@ -137,7 +137,7 @@ def _search(args: argparse.Namespace) -> WeightSearch:
 
 
 def _data(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that tune and analyze share."""
+    """Return the common arguments of `tune` and `analyze`."""
     from fairseq_ssl.rerank import NBest
     from fairseq_ssl.text.tokenization import moses_detokenizer
 
@@ -175,7 +175,7 @@ def _report(args: argparse.Namespace) -> None:
     options.check_output(args.figure, args.nbest_list, args.weights, *args.reference)
     search = _search(args)
     if args.figure and args.figure.suffix not in FIGURES:
-        raise UsageError(f"--figure is {args.figure}; expected a name in .pdf, .png or .svg.")
+        raise UsageError(f"--figure is {args.figure}. Expected a suffix of .pdf, .png or .svg.")
     weights = weights_of_file(args.weights) if args.weights else None
     analysis = analyze(**_data(args), search=search, weights=weights)
     if args.figure:

@@ -1,4 +1,4 @@
-"""``fairseq-ssl score``: metrics of text, by system, level and category of edits."""
+"""``fairseq-ssl score``: score text by system, level and category of edits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Build = Callable[[argparse.Namespace], "Metric"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a sub-verb for each metric."""
+    """Declare a step for each metric."""
     metrics = Steps(parser, "METRIC", "metrics, in percent")
     _add_m2(metrics)
     _add_errant(metrics)
@@ -52,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         options.add_references(_add(metrics, name, summary, _chrf))
     _add_rouge(metrics)
-    summary = "percentage of lines that are equal to one of their references"
+    summary = "percentage of lines equal to a reference"
     options.add_references(_add(metrics, "accuracy", summary, _accuracy))
 
 
 def _add(
     metrics: Steps, name: str, summary: str, build: Build, analyses: Sequence[str] = (LEVEL,)
 ) -> argparse.ArgumentParser:
-    """Declare a metric with the options that all metrics have."""
+    """Declare a metric with the common options of all metrics."""
     step = metrics.add(name, summary, _run)
     step.set_defaults(build=build)
     more = ", or M2 files with the edits of a system" if name == "errant" else ""
@@ -67,8 +67,8 @@ def _add(
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help=f"hypotheses, one line a sentence, - for stdin{more}; several files are several "
-        "systems; several files of one NAME are its seeds, shown as mean and standard deviation",
+        help=f"hypotheses, one sentence per line, - for stdin{more}; repeat for more systems; "
+        "files with the same NAME are seeds of a system, reported as mean and standard deviation",
     )
     options.add_format(step)
     group = step.add_argument_group("comparisons")
@@ -91,28 +91,28 @@ def _add(
         "--seed",
         type=options.integer(0),
         metavar="N",
-        help="seed of the bootstrap, 0 or more (default: 12345)",
+        help="random seed of the bootstrap, 0 or more (default: 12345)",
     )
     _add_analyses(group, analyses)
     return step
 
 
 def _add_analyses(group: argparse._ArgumentGroup, analyses: Sequence[str]) -> None:
-    explained = "level: the score of each level"
+    explained = "level: score of each level"
     if analyses != (LEVEL,):
         explained = (
-            "operation, type, full-type: the counts and scores of each category of edits, as in "
-            f"errant_compare -cat 1, 2 and 3; {explained}; share: the percentage of the ten most "
+            "operation, type, full-type: counts and scores by category of edits, as in "
+            f"errant_compare -cat 1, 2 and 3; {explained}; share: percentages of the ten most "
             "frequent types in the gold edits of each level"
         )
-    group.add_argument("--by", choices=analyses, metavar="ANALYSIS", help=f"analysis; {explained}")
+    group.add_argument("--by", choices=analyses, metavar="ANALYSIS", help=f"analysis: {explained}")
     group.add_argument(
         "--levels", type=Path, metavar="FILE", help="level of each sentence, such as A, B, C or N"
     )
     group.add_argument(
         "--sections",
         metavar="LEVEL=N,...",
-        help="levels of consecutive sections, with their numbers of sentences",
+        help="level and number of sentences of consecutive sections, in place of --levels",
     )
     group.add_argument(
         "--figure",
@@ -142,21 +142,20 @@ def _add_m2(metrics: Steps) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="M2 file with the sources and the edits of one or more annotators",
+        help="M2 file with sources and edits of one or more annotators",
     )
     _add_edit_options(step)
     options.add_integer(
         step,
         "--max-unchanged-words",
-        "maximum number of unchanged words in an edit",
+        "max unchanged words in an edit",
         2,
         minimum=0,
     )
     step.add_argument(
         "--ignore-case",
         action="store_true",
-        help="ignore edits that only change case or spaces, as --ignore_whitespace_casing of "
-        "m2scorer",
+        help="ignore edits that only change case or spaces, as m2scorer --ignore_whitespace_casing",
     )
 
 
@@ -173,8 +172,8 @@ def _add_errant(metrics: Steps) -> None:
         "--gold",
         type=Path,
         metavar="FILE",
-        help="M2 file with the sources and the edits of one or more annotators (default: extract "
-        "the edits from --source and --reference)",
+        help="M2 file with sources and edits of one or more annotators (default: edits extracted "
+        "from --source and --reference)",
     )
     step.add_argument("--source", type=Path, metavar="FILE", help="uncorrected text")
     options.add_references(step, required=False)
@@ -185,8 +184,8 @@ def _add_errant(metrics: Steps) -> None:
     step.add_argument(
         "--untyped",
         action="store_true",
-        help="extract edits without types, on a blank pipeline; it merges some edits differently, "
-        "so such scores only compare with each other",
+        help="extract edits without types, with a blank pipeline; scores are comparable only with "
+        "each other, since some edits are merged differently",
     )
 
 
@@ -194,9 +193,9 @@ def _errant(args: argparse.Namespace) -> Metric:
     from fairseq_ssl.metrics import Errant
 
     if args.gold and (args.source or args.reference):
-        raise UsageError("--gold has the sources and the edits. Drop --source and --reference.")
+        raise UsageError("--gold already has sources and edits. Drop --source and --reference.")
     if not args.gold and not (args.source and args.reference):
-        raise UsageError("score errant needs --gold, or --source and --reference.")
+        raise UsageError("Pass --gold, or --source and --reference.")
     if args.untyped and args.model:
         raise UsageError("--untyped does not use --model. Drop one of them.")
     if args.by in TYPED and args.untyped and not (args.by == "share" and args.gold):
@@ -223,7 +222,7 @@ def _add_gleu(metrics: Steps) -> None:
     options.add_integer(
         step,
         "--samples",
-        "number of rounds that draw one of several references for each sentence",
+        "iterations, each with a random reference for each sentence",
         500,
     )
 
@@ -247,10 +246,10 @@ def _chrf(args: argparse.Namespace) -> Metric:
 
 
 def _add_rouge(metrics: Steps) -> None:
-    summary = "F1 of summaries: ROUGE-1, ROUGE-2, ROUGE-L, and ROUGE-Lsum sentence by sentence"
+    summary = "F1 of ROUGE-1, ROUGE-2, ROUGE-L, and ROUGE-Lsum with sentences"
     step = _add(metrics, "rouge", summary, _rouge)
     options.add_references(step)
-    step.add_argument("--stem", action="store_true", help="compare stems, by Porter's stemmer")
+    step.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")
     step.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
@@ -297,9 +296,9 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise an error if options of analyses do not fit together."""
+    """Reject incompatible options of analyses."""
     if args.levels and args.sections:
-        raise UsageError("--levels and --sections both give levels. Drop one of them.")
+        raise UsageError("--levels and --sections both define levels. Drop one of them.")
     has_levels = bool(args.levels or args.sections)
     if args.by == LEVEL and not has_levels:
         raise UsageError("--by level needs --levels or --sections.")

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Compare the states of each checkpoint under the shifts."""
+    """Compare encoder states under shifts, for each checkpoint."""
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.shift_similarity import compare_shifted_states
 

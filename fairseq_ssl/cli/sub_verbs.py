@@ -1,4 +1,4 @@
-"""Verbs with steps, as ``fairseq-ssl truecase train``: each has options and a help of its own."""
+"""Verbs with steps, such as ``fairseq-ssl truecase train``, each with its own options and help."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Run = Callable[[argparse.Namespace], None]
 
 
 class StepParser(Parser):
-    """The parser of one step; it names the nearest word among its own options."""
+    """The parser of a step. Its errors suggest the closest flag of the step."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Read all words, and refuse those that the step does not know."""
+        """Parse the words. Reject unknown words."""
         found, unknown = super().parse_known_args(args, namespace)
-        self.refuse_unknown(unknown)
+        self.reject_unknown(unknown)
         return found, unknown
 
 
 class Steps:
-    """The steps of a verb."""
+    """The sub-parsers of a verb with steps."""
 
     def __init__(
         self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
@@ -34,13 +34,13 @@ class Steps:
         )
 
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-        """Declare a step; returns its parser, for its options."""
+        """Declare a step. Return its parser."""
         step = self._steps.add_parser(name, help=summary, description=summary)
         step.add_argument(
             "--debug",
             action="store_true",
             default=argparse.SUPPRESS,
-            help="show the traceback of an error",
+            help="print the traceback of an error",
         )
         step.set_defaults(run_step=run, step_name=name)
         return step

@@ -1,4 +1,4 @@
-"""``fairseq-ssl subwords``: train a subword model, cut text with it, make a dictionary of it."""
+"""``fairseq-ssl subwords``: train a subword model, encode and decode text, write its dictionary."""
 
 from __future__ import annotations
 
@@ -31,33 +31,31 @@ EXAMPLES = """\
   fairseq-ssl subwords dictionary bpe.en > dict.en.txt
   fairseq-ssl subwords decode < output.bpe.en > output.en"""
 
-TAGS = "tags that are never cut, such as <BT> <FT>"
+TAGS = "tags that are never split, such as <BT> <FT>"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the four steps."""
     steps = Steps(parser)
     _add_train(steps)
-    encode = steps.add("encode", "cut lines into subwords, with spaces between", _encode)
+    encode = steps.add("encode", "split lines into subwords with spaces between", _encode)
     _add_model(encode)
-    options.add_input(encode, "text, as the model was trained on", "file")
+    options.add_input(encode, "text in the form of the training text of the model", "file")
     _add_tags(encode)
     options.add_output_or_stdout(encode)
     options.add_line_jobs(encode)
-    decode = steps.add(
-        "decode", "join subwords to words; fairseq-ssl detokenize does more", _decode
-    )
-    options.add_input(decode, "subwords", "file")
+    decode = steps.add("decode", "join subwords to words; see also fairseq-ssl detokenize", _decode)
+    options.add_input(decode, "text in subwords", "file")
     decode.add_argument(
         "--subwords",
         choices=SUBWORD_KINDS,
-        help=f"of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
+        help=f"kind of subwords (default: {SENTENCEPIECE}, if the first line looks like it)",
     )
     options.add_output_or_stdout(decode)
     entries = steps.add(
         "dictionary",
-        "print all pieces and tags for fairseq-preprocess --srcdict or --tgtdict, so that none is "
-        "ever unknown",
+        "print a dictionary of all subwords and tags, for fairseq-preprocess --srcdict or "
+        "--tgtdict",
         _dictionary,
     )
     _add_model(entries)
@@ -66,14 +64,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_train(steps: Steps) -> None:
-    train = steps.add("train", "train a model on all lines of the text, or on some", _train)
+    train = steps.add(
+        "train", "train a subword model on the text, or on a sample of its lines", _train
+    )
     train.add_argument(
         "text",
         type=Path,
         nargs="+",
         metavar="TEXT",
-        help="text to train on: in the thesis, 5.2.1, only the cleaner corpora; for subword-nmt "
-        "in tokens; .gz by suffix; - for stdin",
+        help="training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, "
+        "5.2.1; .gz by suffix; - for stdin",
     )
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
@@ -81,44 +81,43 @@ def _add_train(steps: Steps) -> None:
         "--kind",
         choices=SUBWORD_KINDS,
         default=SENTENCEPIECE,
-        help="of subwords (default: %(default)s)",
+        help="kind of subwords (default: %(default)s)",
     )
     train.add_argument(
         "--size",
         type=options.integer(1),
         required=True,
         metavar="N",
-        help="sentencepiece: pieces of the vocabulary, tags among them; subword-nmt: merges; 1 or "
+        help="vocabulary size with tags (sentencepiece) or number of merges (subword-nmt), 1 or "
         "more",
     )
     train.add_argument(
         "--character-coverage",
         type=options.number(0, 1, exclusive=True),
         metavar="SHARE",
-        help="sentencepiece: share of the text's characters that the pieces cover, the others are "
-        "unknown; above 0, up to 1; 1.0 for English and 0.9998 for Japanese in the thesis "
-        "(default: 1.0)",
+        help="for sentencepiece: share of the characters in the text that the vocabulary covers, "
+        "above 0, up to 1; 1.0 for English and 0.9998 for Japanese in the thesis (default: 1.0)",
     )
     train.add_argument(
         "--model-type",
         choices=("bpe", "unigram"),
-        help="sentencepiece: byte-pair encoding, as in the thesis, or its unigram language model "
+        help="for sentencepiece: byte-pair encoding, as in the thesis, or unigram language model "
         "(default: bpe)",
     )
     train.add_argument(
         "--sample-lines",
         type=options.integer(1),
         metavar="N",
-        help="train on so many lines drawn from the text; 1 or more (default: all)",
+        help="number of random lines to train on, 1 or more (default: all)",
     )
-    options.add_seed(train, "seed of the sampled lines")
+    options.add_seed(train, "random seed of the sample")
     _add_tags(train)
     options.add_replace(train, "the model")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="PREFIX of train, or the file of a model"
+        "model", type=Path, metavar="MODEL", help="PREFIX of train, or a model file"
     )
 
 
@@ -129,7 +128,7 @@ def _add_tags(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="TAG",
-        help=f"{TAGS} (default: those that the model was trained with)"
+        help=f"{TAGS} (default: the tags in the training of the model)"
         if parser.prog.split()[-1] != "train"
         else TAGS,
     )

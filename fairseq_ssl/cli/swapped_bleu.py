@@ -1,4 +1,4 @@
-"""``fairseq-ssl swapped-bleu``: does a translation depend on the position of its sentence?"""
+"""``fairseq-ssl swapped-bleu``: dependence of a translation on the position of its sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=10000,
         metavar="N",
-        help="lines of the split, drawn at random, 1 or more (default: %(default)s, as in the "
+        help="number of random lines of the split, 1 or more (default: %(default)s, as in the "
         "thesis)",
     )
     options.add_seed(parser)
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Translate both orders with each checkpoint and compare."""
+    """Translate both orders with each checkpoint and compare BLEU."""
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.swapped_bleu import score_swapped
 

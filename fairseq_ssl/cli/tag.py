@@ -1,4 +1,4 @@
-"""``fairseq-ssl tag``: a tag before each source sentence, and in fairseq's dictionaries."""
+"""``fairseq-ssl tag``: prepend a tag to each source sentence, and add it to dictionaries."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tag",
         metavar="TAG",
-        help="a word without spaces: <BT> for back-translated sources and <FT> for forward-"
-        "translated ones (thesis, 5.3.3 and 5.5.2), or any that is not fairseq's own",
+        help="tag without spaces, such as <BT> for back-translated sources or <FT> for sources of "
+        "forward-translations (thesis, 5.3.3 and 5.5.2)",
     )
     options.add_input(
         parser,
-        "lines to tag, in subwords, or in words if the subword model knows the tag (fairseq-ssl "
-        "subwords train --tags)",
+        "text in subwords, or in words if the subword model knows the tag (fairseq-ssl subwords "
+        "train --tags)",
         "file",
     )
     parser.add_argument(
-        "--undo", action="store_true", help="take the tag away from the lines that begin with it"
+        "--undo", action="store_true", help="remove the tag from lines that start with it"
     )
     parser.add_argument(
         "--dictionary",
@@ -42,9 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="DICT",
-        help="dictionaries of fairseq's, to which the tag is added as the last line where they "
-        "lack it: before training, and to both where source and target share embeddings; without "
-        "FILE, only this is done and stdin is not read",
+        help="fairseq dictionaries; append the tag to those that lack it, before training, and to "
+        "both if source and target share embeddings; without FILE, stdin is not read",
     )
     options.add_output_or_stdout(parser)
 
@@ -55,22 +54,22 @@ def run(args: argparse.Namespace) -> None:
     only_dictionaries = bool(args.dictionary) and args.file is None
     if args.undo and args.dictionary:
         raise UsageError(
-            "--undo is for lines. A tag stays in the dictionary: without it, symbols after it "
-            "would have other ids than in data and models."
+            "--undo does not change dictionaries, since the ids of later symbols would no longer "
+            "match data and models. Drop --dictionary."
         )
     if only_dictionaries and args.output:
-        raise UsageError("--output goes with FILE; - as FILE is stdin.")
+        raise UsageError("--output needs FILE. Pass - for stdin.")
     options.check_output(args.output, args.file, *args.dictionary)
     for path in args.dictionary:
         line = add_tag_to_dictionary(path, args.tag)
-        found = f"has {args.tag} already" if line is None else f"has {args.tag} now, in line {line}"
+        found = f"already has {args.tag}" if line is None else f"has {args.tag} now, in line {line}"
         print_lines(f"{path} {found}")
     if not only_dictionaries:
         _rewrite(args)
 
 
 def _rewrite(args: argparse.Namespace) -> None:
-    """Tag the lines, or untag them, and say how many had the tag before."""
+    """Add or remove the tag of each line. Print the number of exceptions."""
     had = 0
 
     def lines() -> Iterator[str]:
@@ -84,6 +83,6 @@ def _rewrite(args: argparse.Namespace) -> None:
         lines(), args.output, Signature("tag", {"tag": args.tag, "undo": args.undo})
     )
     if args.undo and had < count:
-        print_lines(f"{count - had} of {count} lines did not begin with {args.tag}")
+        print_lines(f"{count - had} of {count} lines did not start with {args.tag}")
     if had and not args.undo:
-        print_lines(f"{had} of {count} lines began with {args.tag} before")
+        print_lines(f"{had} of {count} lines already started with {args.tag}")

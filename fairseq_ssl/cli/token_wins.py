@@ -1,4 +1,4 @@
-"""``fairseq-ssl token-wins``: the gold tokens that a model predicts better than another."""
+"""``fairseq-ssl token-wins``: share of gold tokens that score higher than with a baseline."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=analysis.integers,
         default="5000,15000,25000",
         metavar="N,N,...",
-        help="last frequency rank of each row, 1 for the most frequent token of the training "
-        "targets; one more row holds the rest (default: %(default)s)",
+        help="last frequency rank of each row, 1 for the most frequent token in the training "
+        "targets; an additional row has the remaining ranks (default: %(default)s)",
     )
     parser.add_argument(
         "--positions",
         type=analysis.integers,
         default="10,20,30,40,50,60,70",
         metavar="N,N,...",
-        help="last decoding position of each column, from 1; one more column holds the rest "
-        "(default: %(default)s)",
+        help="last decoding position of each column, from 1; an additional column has the "
+        "remaining positions (default: %(default)s)",
     )
 
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Score the gold tokens with each checkpoint and compare with the first name."""
+    """Score gold tokens with each checkpoint and compare them with the baseline."""
     subsets = analysis.subsets(args)
     arguments = analysis.arguments(args)
     from fairseq_ssl.analysis.token_wins import compare_gold_tokens

@@ -1,4 +1,4 @@
-"""``fairseq-ssl tokenize``: from plain text to Moses' tokens, what ``detokenize`` undoes."""
+"""``fairseq-ssl tokenize``: Moses tokenization, the inverse of ``detokenize --moses``."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the text and the rules."""
-    options.add_input(parser, "plain text", "file")
+    options.add_input(parser, "untokenized text", "file")
     parser.add_argument(
         "--moses",
         required=True,
-        metavar="LANGUAGE",
-        help="tokenize as Moses does in this language, as de; one without a list of abbreviations "
-        "gets the English list",
+        metavar="LANG",
+        help="language of the Moses tokenizer, such as de; languages without a list of "
+        "abbreviations use the English list",
     )
     parser.add_argument(
         "--aggressive-dash-splits",
         action="store_true",
-        help="also cut at dashes within words: well-known becomes well @-@ known",
+        help="split at dashes within words: well-known becomes well @-@ known",
     )
     parser.add_argument(
         "--no-escape",
         action="store_true",
-        help="leave & | < > ' \" [ ] as they are (default: as entities, &amp; &#124; and so on)",
+        help="do not escape & | < > ' \" [ ] as &amp; &#124; ...",
     )
     parser.add_argument(
         "--normalize",
         action="store_true",
-        help="first make quotes, dashes and spaces alike, by Moses' punctuation normalizer",
+        help="normalize quotes, dashes and spaces with Moses' punctuation normalizer first",
     )
     options.add_output_or_stdout(parser)
     options.add_line_jobs(parser)

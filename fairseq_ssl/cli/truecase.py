@@ -1,4 +1,4 @@
-"""``fairseq-ssl truecase``: words in the case they have within a sentence, and back."""
+"""``fairseq-ssl truecase``: train a Moses truecaser, truecase text, and undo it."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the three steps."""
     steps = Steps(parser)
-    train = steps.add("train", "count how words are written where no sentence begins", _train)
+    train = steps.add("train", "count the case of words that do not start a sentence", _train)
     train.add_argument(
         "text",
         type=Path,
         nargs="+",
         metavar="TEXT",
-        help="text in Moses' tokens; .gz by suffix; - for stdin",
+        help="text tokenized as in Moses; .gz by suffix; - for stdin",
     )
     options.add_output(train, "case counts, in the format of Moses' truecaser", "MODEL")
     apply = steps.add(
         "apply",
-        "write the first word of each sentence as it is written elsewhere, and words in a case "
-        "never seen in their usual one",
+        "write the first word of each sentence, and words in an unseen case, in their most "
+        "frequent case",
         _apply,
     )
-    apply.add_argument("model", type=Path, metavar="MODEL", help="what train, or Moses, wrote")
-    options.add_input(apply, "text in Moses' tokens", "file")
+    apply.add_argument(
+        "model", type=Path, metavar="MODEL", help="output of train, or a model of Moses' truecaser"
+    )
+    options.add_input(apply, "text tokenized as in Moses", "file")
     options.add_output_or_stdout(apply)
     options.add_line_jobs(apply)
-    undo = steps.add("undo", "write the first word of each sentence with a capital", _undo)
-    options.add_input(undo, "truecased text in Moses' tokens", "file")
+    undo = steps.add("undo", "capitalize the first word of each sentence", _undo)
+    options.add_input(undo, "truecased text tokenized as in Moses", "file")
     options.add_output_or_stdout(undo)
     undo.set_defaults(jobs=1)
 
@@ -60,8 +62,8 @@ def _train(args: argparse.Namespace) -> None:
         number += 1
     if not counts.counts:
         raise DataError(
-            f"No line of {', '.join(map(str, args.text))} has a word after its first, so nothing "
-            "tells how words are written. Expected text in tokens, a sentence a line."
+            f"No line of {', '.join(map(str, args.text))} has two or more words. Expected "
+            "tokenized text, one sentence per line."
         )
     words = counts.write(args.output)
     signature = Signature(

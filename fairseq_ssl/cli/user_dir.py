@@ -1,4 +1,4 @@
-"""``fairseq-ssl user-dir``: where the plug-in lies, for --user-dir."""
+"""``fairseq-ssl user-dir``: the path of the plug-in, for --user-dir."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare nothing: the verb has no options."""
+    """Do nothing: the verb has no options."""
 
 
 def run(args: argparse.Namespace) -> None:

@@ -44,7 +44,7 @@ options that the plug-in adds to `fairseq-train` and `fairseq-generate` are list
 CONVENTIONS = """
 ## Input and output
 
-Text is UTF-8, with one sentence a line. A name that ends with `.gz` is a compressed file, and `-`
+Text is UTF-8, with one sentence per line. A name that ends with `.gz` is a compressed file, and `-`
 is stdin. A command writes to a temporary file and renames it, so an output is complete or absent.
 Beside each output is a `.json` file with the options that generated it. An existing output is
 overwritten only with `--force`.

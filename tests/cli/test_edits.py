@@ -244,7 +244,7 @@ def test_of_no_insertion_there_is_no_share(
             2,
             "'-o' is not",
         ),
-        (["apply", "source", "labels", "-o", "x", "--strict"], 2, "'--strict' is not understood"),
+        (["apply", "source", "labels", "-o", "x", "--strict"], 2, "unknown argument '--strict'."),
         (["tune", "source", "target", "--model", "m"], 2, "required: --data-dir"),
         (
             ["dictionary", "source", "target", "-o", "x", "--size", "-1"],

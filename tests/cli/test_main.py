@@ -31,14 +31,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["averge"], "there is no verb 'averge'. Did you mean 'average'?"),
+        (["averge"], "unknown verb 'averge'. Did you mean 'average'?"),
         (["average", "x", "-o", "y", "--lst", "3"], "Did you mean '--last'?"),
         (["average", "x", "--out", "y"], "-o/--output"),
         (["export", "x", "-o", "y", "--to", "onnx"], "invalid choice: 'onnx'"),
-        (["user-dir", "here"], "'here' is not understood"),
+        (["user-dir", "here"], "unknown argument 'here'."),
     ],
 )
-def test_wrong_words_end_with_two_and_a_hint(
+def test_unknown_words_exit_with_two_and_a_hint(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(words) == 2
@@ -51,7 +51,7 @@ def test_wrong_words_end_with_two_and_a_hint(
     ("error", "code"),
     [(errors.DataError("bad file"), 1), (errors.UsageError("bad flag"), 2)],
 )
-def test_errors_become_a_line_and_debug_shows_the_rest(
+def test_errors_are_one_line_and_debug_raises_them(
     error: errors.FairseqSslError,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -75,11 +75,11 @@ def test_errors_become_a_line_and_debug_shows_the_rest(
         ["filter", "text", "text", "--filter", "clean", "-o", "kept", "."],
     ],
 )
-def test_an_output_without_a_name_is_refused(
+def test_output_without_a_name_is_rejected(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(words) == 2
-    assert f" is {words[-1]}, a folder; expected a name in it.\n" in capsys.readouterr().err
+    assert f" is the folder {words[-1]}. Expected a new path in it.\n" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,9 +199,9 @@ def test_bad_data_is_named_and_nothing_is_left(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["interpolate", "{text}", "out", "--limit", "9"], 2, "'--limit' is not understood here"),
-        (["vanilla", "{text}", "out", "--separator", "|"], 2, "'--separator' is not understood"),
-        (["swapped", "{text}", "out", "--sentences", "2"], 2, "'--sentences' is not understood"),
+        (["interpolate", "{text}", "out", "--limit", "9"], 2, "unknown argument '--limit'."),
+        (["vanilla", "{text}", "out", "--separator", "|"], 2, "unknown argument '--separator'."),
+        (["swapped", "{text}", "out", "--sentences", "2"], 2, "unknown argument '--sentences'."),
         (["extrapolate", "{text}", "out", "--limit", "0"], 2, "--limit: 0 is out of range"),
         (["interpolate", "{text}", "out", "--sentences", "1"], 2, "Expected 2 or more"),
         (["interpolate", "{text}", "out", "--separator", "a b"], 2, "Expected a token"),

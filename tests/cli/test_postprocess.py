@@ -33,7 +33,7 @@ def test_all_steps_in_their_order(
     command = ["postprocess", str(file), *words, "--subwords", "sentencepiece", "-o", str(output)]
     assert main(command) == 0
     assert output.read_text(encoding="utf-8") == 'Die δ-Linie|, "gut".\n|\n'
-    assert "1 <unk> became source tokens, 2 found none" in capsys.readouterr().err
+    assert "1 <unk> replaced by source tokens, 2 <unk> kept" in capsys.readouterr().err
     signature = json.loads(output.with_name("out.json").read_text(encoding="utf-8"))
     assert signature["unknown_to"] == "|"
     assert "japanese_punctuation" not in signature
@@ -73,7 +73,7 @@ def test_unequal_lines(
     file.write_text(lines, encoding="utf-8")
     message = refused(capsys, 1, "postprocess", file, *copying, "-o", tmp_path / "out")
     shorter, longer = (file, tmp_path / "source") if lines == "a\n" else (tmp_path / "source", file)
-    assert f"{shorter} ends after line {lines.count('b') + 1}, but {longer} goes on" in message
+    assert f"{shorter} has {lines.count('b') + 1} lines, but {longer} has more" in message
     assert not (tmp_path / "out").exists()
 
 
@@ -81,10 +81,10 @@ def test_wrong_words(
     copying: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(monkeypatch, "a\n")
-    assert "nothing to do" in refused(capsys, 2, "postprocess")
-    assert "nothing to do" in refused(capsys, 2, "postprocess", "--subwords", "none")
+    assert "No step is selected" in refused(capsys, 2, "postprocess")
+    assert "No step is selected" in refused(capsys, 2, "postprocess", "--subwords", "none")
     assert "--copy-unknown needs --source-dict" in refused(capsys, 2, "postprocess", *copying[:3])
     message = refused(capsys, 2, "postprocess", "--detruecase", *copying[1:])
-    assert "--source goes with --copy-unknown" in message
+    assert "--source needs --copy-unknown" in message
     message = refused(capsys, 1, "postprocess", *copying[:-1], copying[2])
     assert "source:1 is" in message

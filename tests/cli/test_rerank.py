@@ -258,7 +258,7 @@ def test_post_ensemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     told = capsys.readouterr().err
     assert "/a 1," in told
     assert "/b 2," in told
-    assert "90.0% of the words of lines that differ have a vector" in told
+    assert "90.0% of the words in differing lines have a vector" in told
     assert "post-ensemble|kernel:cosine|tokenize:char" in told
 
 
@@ -300,7 +300,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["merge", "{}/ref"], 1, "ref is not an n-best list"),
         (["merge", "{}/l", "{}/gap"], 1, "Sentence 1 is not in gap"),
         (["apply", "{}/l"], 2, "either --weights or --weight"),
-        (["apply", "{}/l", "--weight", "s"], 2, "--weight is 's'; expected NAME=W"),
+        (["apply", "{}/l", "--weight", "s"], 2, "--weight is 's'. Expected NAME=W"),
         (["apply", "{}/l", "--weight", "s=-1"], 2, "Expected numbers of 0 or more"),
         (["apply", "{}/l", "--weight", "s=0"], 2, "no weight above 0"),
         (["apply", "{}/l", "--weight", "s=1", "--weight", "s=1"], 2, "--weight s is given twice"),
@@ -331,7 +331,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         ),
         (["tune", "{}/nan", "--reference", "{}/one"], 1, "nan:1 has nan as the score 's'"),
         (["tune", "{}/bare", "--reference", "{}/one"], 1, "bare:1 has no score"),
-        (["report", "{}/l", "--reference", "{}/ref", "--figure", "{}/f.doc"], 2, "in .pdf, .png"),
+        (["report", "{}/l", "--reference", "{}/ref", "--figure", "{}/f.doc"], 2, "a suffix of .pdf, .png"),
         (["post-ensemble", "{}/ref", "--vectors", "{}/v.vec"], 2, "two or more systems"),
         (
             ["post-ensemble", "{}/ref", "{}/one", "--vectors", "{}/v.vec"],

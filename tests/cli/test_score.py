@@ -77,7 +77,7 @@ def test_stdin_is_scored(
         (
             ["rouge", "{}/out", "--reference", "{}/ref", "--source", "{}/src"],
             2,
-            "'--source' is not understood here",
+            "unknown argument '--source'.",
         ),
         (["rouge", "{}/out", "--reference", "{}/short"], 1, "There are 1 lines in"),
         (["rouge", "{}/out", "--reference", "{}/none"], 1, "none"),

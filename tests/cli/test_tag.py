@@ -38,13 +38,13 @@ def test_what_was_there_is_told(
     file, output = tmp_path / "text.gz", tmp_path / "out.gz"
     file.write_bytes(gzip.compress(TEXT.encode()))
     assert main(["tag", "<BT>", str(file), "-o", str(output)]) == 0
-    assert "1 of 4 lines began with <BT> before" in capsys.readouterr().err
+    assert "1 of 4 lines already started with <BT>" in capsys.readouterr().err
     assert gzip.decompress(output.read_bytes()).endswith(b"\r\n<BT> <BT> e\n")
     assert output.with_name("out.gz.json").exists()
     assert main(["tag", "<BT>", str(file), "--undo"]) == 0
     captured = capsys.readouterr()
     assert captured.out.endswith("\r\ne\n")
-    assert "3 of 4 lines did not begin with <BT>" in captured.err
+    assert "3 of 4 lines did not start with <BT>" in captured.err
 
 
 def test_dictionaries_alone_or_with_lines(
@@ -58,7 +58,7 @@ def test_dictionaries_alone_or_with_lines(
     assert main(["tag", "<BT>", "--dictionary", str(one), str(two)]) == 0
     captured = capsys.readouterr()
     assert not captured.out
-    assert captured.err == f"{one} has <BT> now, in line 3\n{two} has <BT> already\n"
+    assert captured.err == f"{one} has <BT> now, in line 3\n{two} already has <BT>\n"
     assert shown(capsys, "tag", "<BT>", file, "--dictionary", one, two) == "<BT> a\n"
     assert one.read_text(encoding="utf-8") == "b 2\na 1\n<BT> 1\n"
     assert two.read_text(encoding="utf-8") == "<BT> 3\nc 1\n"
@@ -72,9 +72,9 @@ def test_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             "Expected one word" in message
         )
     message = refused(capsys, 2, "tag", "<BT>", "--undo", "--dictionary", file)
-    assert "--undo is for lines" in message
+    assert "--undo does not change dictionaries" in message
     message = refused(capsys, 2, "tag", "<BT>", "-o", file, "--dictionary", file)
-    assert "--output goes with FILE" in message
+    assert "--output needs FILE" in message
     message = refused(capsys, 1, "tag", "<BT>", "--dictionary", file)
     assert "dict.txt:1 is 'no count'" in message
     assert "is an input" in refused(capsys, 2, "tag", "<BT>", file, "-o", file)

@@ -53,11 +53,11 @@ def test_wrong_words(
     assert "arguments are required: STEP" in refused(capsys, 2, "truecase")
     assert "invalid choice: 'aply'" in refused(capsys, 2, "truecase", "aply", model)
     message = refused(capsys, 2, "truecase", "apply", model, "--job", "2")
-    assert message.startswith("fairseq-ssl truecase apply: error: '--job' is not understood")
+    assert message.startswith("fairseq-ssl truecase apply: error: unknown argument '--job'.")
     assert "Did you mean '--jobs'?" in message
     (tmp_path / "heads").write_text("The\nA .\n\n", encoding="utf-8")
     message = refused(capsys, 1, "truecase", "train", tmp_path / "heads", "-o", tmp_path / "new")
-    assert "has a word after its first" in message
+    assert "has two or more words" in message
     assert not (tmp_path / "new").exists()
     given(monkeypatch, "a\n")
     assert "heads:1 is 'The'" in refused(capsys, 1, "truecase", "apply", tmp_path / "heads")
