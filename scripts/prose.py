@@ -45,7 +45,7 @@ PHRASES = {
     "(lies?|lay|lying) (in|on|at|below|above|under|beside|behind|there)": "is, is stored in",
     "spoil(s|ed|t)?": "corrupt, change",
     "can not": "cannot",
-    "(?<!there\\s)(is|are|was|were) no(?= \\w)(?! (longer|more|less))": "is not a",
+    "(?<!there\\s)(is|are|was|were) no(?= \\w)(?! (longer|more|less|better|worse))": "is not a",
     "(?<!any\\s)other than": "different",
     "(?<!such\\s)as (cs|de|en|fr|gu|ja|kk|ru)": "such as",
     "many an?|so many|nothing but|without a word|by far|withal|lest|whence|thereof": "plain words",
@@ -95,7 +95,7 @@ RULES = [
     for pattern, instead in (*PHRASES.items(), (BRITISH, "American spelling"))
 ]
 CODE = re.compile(
-    r"``[^`]+``|`[^`\n]+`|\]\([^)]*\)|https?://\S+|\S*[\w.]/[\w./]+|\w+[._][a-z]\w*|--[a-z-]+|\$[\w.]+"
+    r"``[^`]+``|`[^`\n]+`|\]\([^)]*\)|https?://\S+|\S*[\w.]/[\w./]+|\w+[._][a-z]\w*|\w+=|--[a-z-]+|\$[\w.]+"
 )
 
 
@@ -121,8 +121,8 @@ def main() -> None:
         if any(file.is_relative_to(path) for path in paths)
         for line, rule, text in check_file(file)
     ]
-    if findings:
-        sys.exit("\n".join(findings))
+    print(*findings, sep="\n", end="\n" if findings else "")
+    sys.exit(bool(findings))
 
 
 def tracked_files() -> list[Path]:

@@ -331,7 +331,11 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         ),
         (["tune", "{}/nan", "--reference", "{}/one"], 1, "nan:1 has nan as the score 's'"),
         (["tune", "{}/bare", "--reference", "{}/one"], 1, "bare:1 has no score"),
-        (["report", "{}/l", "--reference", "{}/ref", "--figure", "{}/f.doc"], 2, "a suffix of .pdf, .png"),
+        (
+            ["report", "{}/l", "--reference", "{}/ref", "--figure", "{}/f.doc"],
+            2,
+            "a suffix of .pdf, .png",
+        ),
         (["post-ensemble", "{}/ref", "--vectors", "{}/v.vec"], 2, "two or more systems"),
         (
             ["post-ensemble", "{}/ref", "{}/one", "--vectors", "{}/v.vec"],
