@@ -39,7 +39,7 @@ class EditCrossEntropyConfig(CriterionConfig):
     )
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "label smoothing, 0 to below 1 (default: 0)"},
+        metadata={"help": "label smoothing, 0 or more, below 1 (default: 0)"},
     )
 
 
@@ -67,7 +67,7 @@ class EditCrossEntropy(Criterion):
             )
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(
-                f"--label-smoothing is {label_smoothing}; expected 0 to below 1."
+                f"--label-smoothing is {label_smoothing}; expected 0 or more, below 1."
             )
         self.copy_weight = edit_copy_weight
         self.detection_weight = edit_detection_weight

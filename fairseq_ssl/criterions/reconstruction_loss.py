@@ -67,7 +67,7 @@ class ReconstructionLossConfig(CriterionConfig):
     )
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "label smoothing of the loss of pairs, 0 to below 1 (default: 0)"},
+        metadata={"help": "label smoothing of the loss of pairs, 0 or more, below 1 (default: 0)"},
     )
 
 
@@ -143,7 +143,7 @@ class ReconstructionLoss(Criterion):
             )
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(
-                f"--label-smoothing is {label_smoothing}; expected 0 to below 1."
+                f"--label-smoothing is {label_smoothing}; expected 0 or more, below 1."
             )
         self.weighting = str(reconstruction_weighting)
         if self.weighting not in WEIGHTINGS:

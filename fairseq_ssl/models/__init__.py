@@ -1,5 +1,5 @@
 """Model architectures registered with fairseq.
 
-Text classifiers share `text_classifier`, decoders share `decoder`. `architecture_defaults` sets the
-options of named architectures.
+`text_classifier` has the base class of classifiers. `common` has the base class of decoders and
+sets the options of named architectures.
 """

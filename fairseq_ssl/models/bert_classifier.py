@@ -26,31 +26,32 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class BertClassifierConfig(PooledConfig):
-    """Options of the model."""
+    """Options of the BERT classifier."""
 
     classifier_bert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={"help": "folder of the encoder, in the format of transformers' save_pretrained"},
     )
     classifier_bert_config: str = field(
-        default="", metadata={"help": "set from the folder's config.json"}
+        default="",
+        metadata={"help": "config of the encoder as JSON; set from the folder's config.json"},
     )
 
 
 @register_model("bert_classifier", dataclass=BertClassifierConfig)
 class BertClassifier(TextClassifier):
-    """An encoder of transformers with classification layers.
+    """An encoder of Hugging Face transformers with a classification head.
 
-    The texts have to be tokenized by the encoder's own tokenizer, as `fairseq-ssl classify prepare
-    --tokenizer bert:FOLDER` does. The model prepends the start token.
+    Tokenize the texts with the encoder's own tokenizer: `fairseq-ssl classify prepare --tokenizer
+    bert:FOLDER`. The model prepends the start token.
     """
 
     def __init__(self, cfg: BertClassifierConfig, encoder: Any, symbols: int, classes: int) -> None:
-        """Build the classification layers.
+        """Add a classification head to an encoder.
 
         Args:
             cfg: the options.
-            encoder: a model of transformers.
+            encoder: an encoder of Hugging Face transformers.
             symbols: size of the task's dictionary.
             classes: number of classes.
         """
@@ -62,19 +63,20 @@ class BertClassifier(TextClassifier):
         self.register_buffer("start", torch.zeros((), dtype=torch.long))
 
     rows: Tensor
-    """[symbols], the encoder's id of each symbol in the task's dictionary."""
+    """[symbols], the id in the encoder's vocabulary of each symbol in the task's dictionary."""
     start: Tensor
-    """The encoder's id of the start token."""
+    """The id of the start token in the encoder's vocabulary."""
 
     @classmethod
     def build_model(cls, cfg: BertClassifierConfig, task: Any) -> "BertClassifier":
-        """Build the model from a folder, or from the config stored in a checkpoint."""
+        """Build the model from a pretrained folder, or from the config stored in a checkpoint."""
         require_classes(task, "bert_classifier")
         symbols, classes = task.source_dictionary.symbols, len(task.classes)
         if cfg.classifier_bert is None:
             if not cfg.classifier_bert_config:
                 raise ConfigurationError(
-                    "--arch bert_classifier needs --classifier-bert, the folder of an encoder."
+                    "--arch bert_classifier needs --classifier-bert, the folder of a pretrained "
+                    "encoder."
                 )
             config = json.loads(cfg.classifier_bert_config)
             return cls(cfg, pretrained.of_config(config), len(symbols), classes)
@@ -88,13 +90,13 @@ class BertClassifier(TextClassifier):
         return model
 
     def embed(self, src_tokens: Tensor) -> Tensor:
-        """Return token embeddings with dropout [batch, time, dim]."""
+        """Return token embeddings [batch, time, dim], with dropout in training."""
         embeddings = self.encoder.get_input_embeddings()
         embedded: Tensor = embeddings(self.rows[src_tokens])
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return the logits [batch, classes]."""
+        """Return logits [batch, classes]. The start token is prepended to the embeddings."""
         first = self.encoder.get_input_embeddings()(self.start).expand(len(embedded), 1, -1)
         inputs = torch.cat([first, embedded], 1)
         is_word = torch.arange(inputs.size(1), device=inputs.device) <= src_lengths[:, None]
@@ -103,17 +105,17 @@ class BertClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> int:
-        """Return the maximum number of tokens of a text, with the end."""
+        """Return the maximum number of tokens of a text, including </s>."""
         return pretrained.longest(self.encoder) - 1
 
 
 def read_config(folder: str) -> str:
-    """Return the config of the encoder in a folder as JSON."""
+    """Return the encoder's config.json in a folder, as a JSON string."""
     return json.dumps(pretrained.load_config(Path(folder).expanduser()))
 
 
 def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
-    """Return the encoder's id of each symbol in fairseq's dictionary."""
+    """Return the id in the encoder's vocabulary of each symbol in fairseq's dictionary."""
     vocabulary = tokenizer.get_vocab()
     special = {
         "<s>": pretrained.ends(tokenizer)[0],

@@ -36,26 +36,34 @@ MAX_LENGTH = 1_000_000
 
 @dataclass
 class ByteNetConfig(FairseqDataclass):
-    """Options of the model. The defaults are those of the slides."""
+    """Options of ByteNet. The defaults are those of Madsen's slides (see examples/bytenet)."""
 
     bytenet_dim: int = field(
         default=400,
-        metadata={"help": "encoder channels (d); the decoder has twice as many (default: 400)"},
+        metadata={
+            "help": "number of encoder channels, d in the slides, 2 or more; the decoder has twice "
+            "as many (default: 400)"
+        },
     )
     bytenet_sets: int = field(
-        default=3, metadata={"help": "number of block sets, each with all dilations (default: 3)"}
+        default=3,
+        metadata={"help": "number of block sets, each with all dilations, 1 or more (default: 3)"},
     )
     bytenet_dilations: str = field(
         default="1,2,4,8,16",
-        metadata={"help": "dilations of the blocks in a set (default: 1,2,4,8,16)"},
+        metadata={
+            "help": "dilations of the blocks in a set, 1 or more, separated by commas (default: "
+            "1,2,4,8,16)"
+        },
     )
     bytenet_encoder_kernel: int = field(
-        default=5, metadata={"help": "encoder kernel size, odd (default: 5)"}
+        default=5, metadata={"help": "encoder kernel size, an odd number (default: 5)"}
     )
     bytenet_decoder_kernel: int = field(
         default=3,
         metadata={
-            "help": "decoder kernel size, causal (default: 3, a kernel of 5 with its future masked)"
+            "help": "size of the causal decoder kernel, 1 or more; 3 equals a kernel of 5 whose "
+            "future is masked (default: 3)"
         },
     )
     bytenet_uncompressed: bool = field(
@@ -68,7 +76,10 @@ class ByteNetConfig(FairseqDataclass):
     )
     bytenet_decoder_norm: ChoiceEnum(["layer", "none"]) = field(  # type: ignore[valid-type]
         default="layer",
-        metadata={"help": "decoder normalization; batch would see the future (default: layer)"},
+        metadata={
+            "help": "decoder normalization before each activation; batch norm is not offered, "
+            "since it leaks future tokens (default: layer)"
+        },
     )
     bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
         default="relu", metadata={"help": "activation function (default: relu)"}
@@ -77,29 +88,31 @@ class ByteNetConfig(FairseqDataclass):
         default="he",
         metadata={
             "help": "uniform weight initialization: he, variance 2 / fan-in, as in the slides; "
-            "lecun, variance 1 / fan-in; author, within +- (fan-in fan-out)^(-1/4), as in the "
-            "author's library (default: he)"
+            "lecun, variance 1 / fan-in; author, within +- (fan-in fan-out)^(-1/4), as in the code "
+            "behind the slides (default: he)"
         },
     )
     bytenet_residual_scale: float = field(
         default=1.0,
         metadata={
-            "help": "scale of each residual branch; 0 means 1 / sqrt(2 L) for L blocks (default: 1)"
+            "help": "scale of each residual branch, 0 or more; 0 means 1 / sqrt(2 L) for L blocks "
+            "(default: 1)"
         },
     )
     bytenet_unfold: str = field(
         default="auto",
         metadata={
-            "help": "target length bound a,b: a source s, with its end symbol, gets max(|s|, "
-            "a |s| + b) encoder columns; 1.2,0 in ByteNet. auto: the lowest bound that nearly all "
-            "training pairs meet, fitted before training and stored in the checkpoint "
+            "help": "bound on the target length, a,b: the encoder returns max(|s|, a |s| + b) "
+            "columns for a source of |s| tokens with </s>; 1.2,0 in the ByteNet paper; auto fits "
+            "the lowest bound that nearly all training pairs meet and stores it in the checkpoint "
             "(default: auto)"
         },
     )
     bytenet_unfold_share: float = field(
         default=0.999,
         metadata={
-            "help": "share of training pairs that auto has to meet, above 0 to 1 (default: 0.999)"
+            "help": "share of the training pairs that the bound of auto must cover, above 0, at "
+            "most 1 (default: 0.999)"
         },
     )
     dropout: float = field(
@@ -124,8 +137,8 @@ class ByteNetEncoder(FairseqEncoder):
         """Encode ids [batch, time], padded on either side."""
         if not self.unfolding.is_known:
             raise ConfigurationError(
-                "--bytenet-unfold auto has no training pairs to fit the length bound to. Set the "
-                "bound, as in --bytenet-unfold 1.2,0, or load a trained checkpoint."
+                "--bytenet-unfold auto has no training pairs to fit the length bound to. Set a "
+                "bound such as --bytenet-unfold 1.2,0, or load a trained checkpoint."
             )
         real = src_tokens.ne(self.padding)
         lengths = real.sum(1)
@@ -143,7 +156,7 @@ class ByteNetEncoder(FairseqEncoder):
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
     ) -> dict[str, list[Any]]:
-        """Return the encoder output for other target rows."""
+        """Return the encoder output of the sentences with the indices `new_order`."""
         encoded = encoder_out["encoder_out"][0].index_select(1, new_order)
         columns = encoder_out["columns"][0].index_select(0, new_order)
         return _encoder_out(encoded.transpose(0, 1), columns)
@@ -154,7 +167,7 @@ class ByteNetEncoder(FairseqEncoder):
 
 
 class ByteNetDecoder(FeatureDecoder):
-    """A decoder stacked on the encoder: its n-th position reads the encoder's n-th column."""
+    """A decoder stacked on the encoder: the n-th target position reads the n-th encoder column."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -171,7 +184,10 @@ class ByteNetDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return states [batch, time, 2 dim] for ids [batch, time], or for the last one alone."""
+        """Return features [batch, time, 2 dim] for ids [batch, time].
+
+        With `incremental_state`, only the last token of each row is decoded, and time is 1.
+        """
         assert encoder_out is not None
         columns = encoder_out["encoder_out"][0].transpose(0, 1)
         time = prev_output_tokens.size(1)
@@ -190,7 +206,7 @@ class ByteNetDecoder(FeatureDecoder):
         return features, {"attn": [None], "inner_states": []}
 
     def _past(self, incremental_state: dict[str, Any], rows: Tensor) -> Tensor:
-        """Return the cached states of earlier steps [rows, cache_size, width]."""
+        """Return the cached states of earlier steps [rows, cache_size, width], at first zeros."""
         if STATE not in incremental_state:
             blank = rows.new_zeros(len(rows), self.stack.cache_size, self.stack.width)
             incremental_state[STATE] = {"past": blank}
@@ -205,7 +221,7 @@ class ByteNetDecoder(FeatureDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Select rows of the incremental state."""
+        """Select the rows `new_order` of the incremental state."""
         if STATE in incremental_state:
             state = incremental_state[STATE]
             state["past"] = state["past"].index_select(0, new_order)
@@ -217,18 +233,18 @@ class ByteNetDecoder(FeatureDecoder):
 
 @register_model("bytenet", dataclass=ByteNetConfig)
 class ByteNet(FairseqEncoderDecoderModel):
-    """A decoder of dilated convolutions, stacked on an encoder of dilated convolutions."""
+    """An encoder of dilated convolutions with a decoder of dilated convolutions on top of it."""
 
     @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
-        """Build the model. Fit its length bound to the task's training pairs if asked for."""
+        """Build the model. With `bytenet_unfold` auto, fit the length bound to the task's pairs."""
         _check(cfg, task)
         encoder = ByteNetEncoder(cfg, task.source_dictionary, _unfolding(cfg, task))
         return cls(encoder, ByteNetDecoder(cfg, task.target_dictionary))
 
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
-    """Return embeddings. SELU needs a variance of 1."""
+    """Return new embeddings with variance 1 / dim, or with variance 1, which SELU needs."""
     embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
     is_selu = str(cfg.bytenet_activation) == "selu"
     nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)
@@ -276,19 +292,22 @@ def _parse_dilations(text: str) -> tuple[int, ...]:
     dilations = parse_integers(str(text), least=1)
     if dilations is None:
         raise ConfigurationError(
-            f"--bytenet-dilations is {text!r}; expected integers of 1 or more, as in 1,2,4,8,16."
+            f"--bytenet-dilations is {text!r}; expected integers of 1 or more, such as 1,2,4,8,16."
         )
     return dilations
 
 
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
-    """Return the length bound from the options or the training pairs, or one yet to be loaded."""
+    """Return the length bound of the options, or one fitted to the training pairs.
+
+    Without training pairs the bound is unknown until a checkpoint is loaded.
+    """
     if cfg.bytenet_unfold != "auto":
         bound = parse_length_bound(str(cfg.bytenet_unfold))
         if bound is None or max(bound) >= MAX_LENGTH:
             raise ConfigurationError(
                 f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or two numbers of 0 "
-                "or more, as in 1.2,0."
+                "or more, such as 1.2,0."
             )
         return Unfolding(*bound)
     lengths = training_lengths(task)
@@ -347,31 +366,31 @@ def _check_choices(cfg: ByteNetConfig) -> None:
 
 @register_model_architecture("bytenet", "bytenet_simplified")
 def bytenet_simplified(args: Any) -> None:
-    """Simplified ByteNet of the slides: no compression, half the channels, a third of the norms."""
+    """Simplified ByteNet (slides): no compression, half the channels, a third of the norms."""
     fill_defaults(args, bytenet_uncompressed=True, bytenet_dim=200)
 
 
 @register_model_architecture("bytenet", "bytenet_no_norm")
 def bytenet_no_norm(args: Any) -> None:
-    """The ByteNet without norms of the slides."""
+    """ByteNet without normalization (slides)."""
     fill_defaults(args, bytenet_encoder_norm="none", bytenet_decoder_norm="none")
 
 
 @register_model_architecture("bytenet", "bytenet_selu")
 def bytenet_selu(args: Any) -> None:
-    """The ByteNet without norms of the slides, with SELU and its initialization."""
+    """ByteNet without normalization, with SELU and LeCun initialization (slides)."""
     fill_defaults(args, bytenet_activation="selu", bytenet_init="lecun")
     bytenet_no_norm(args)
 
 
 @register_model_architecture("bytenet", "bytenet_digits")
 def bytenet_digits(args: Any) -> None:
-    """The model for the synthetic digits."""
+    """ByteNet with 20 channels, for the synthetic digits (slides)."""
     fill_defaults(args, bytenet_dim=20)
 
 
 @register_model_architecture("bytenet", "bytenet_v2")
 def bytenet_v2(args: Any) -> None:
-    """The model of the later version of Kalchbrenner et al. (2016)."""
+    """ByteNet of version 2 of Kalchbrenner et al. (2016)."""
     fill_defaults(args, bytenet_dim=800, bytenet_sets=6, bytenet_encoder_kernel=3)
     fill_defaults(args, bytenet_encoder_norm="layer")

@@ -1,4 +1,4 @@
-"""Parts of several architectures: default sizes, and the base of decoders."""
+"""Shared by several architectures: default sizes, and the base class of decoders."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from torch import Tensor
 
 
 def fill_defaults(args: Any, **defaults: Any) -> None:
-    """Set the options that the user did not set. fairseq's parser omits them or sets None."""
+    """Set options to their defaults unless the user set them.
+
+    fairseq's parser leaves unset options out or sets them to None.
+    """
     for name, default in defaults.items():
         if getattr(args, name, None) is None:
             setattr(args, name, default)
 
 
 def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> None:
-    """Set the sizes of an encoder in fairseq's options."""
+    """Set the default sizes of an encoder in fairseq's options."""
     fill_defaults(
         args,
         encoder_layers=layers,
@@ -27,13 +30,13 @@ def fill_sizes(args: Any, layers: int, dim: int, inner_dim: int, heads: int) -> 
 
 
 class FeatureDecoder(FairseqIncrementalDecoder):
-    """A decoder with `extract_features` and `output_layer`, as fairseq's TransformerDecoder has.
+    """A decoder with `extract_features` and `output_layer`, as in fairseq's TransformerDecoder.
 
-    Subclasses define both.
+    Subclasses define both methods.
     """
 
     scores_features_alone = True
-    """Whether `output_layer` computes the scores from the features alone."""
+    """Whether `output_layer` computes the logits of a position from its features alone."""
 
     def forward(
         self,
@@ -43,6 +46,9 @@ class FeatureDecoder(FairseqIncrementalDecoder):
         features_only: bool = False,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return scores [batch, time, vocabulary] for ids [batch, time], or for the last one."""
+        """Return logits [batch, time, vocabulary], or only features [batch, time, dim].
+
+        With `incremental_state`, only the last token of each row is decoded, and time is 1.
+        """
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return features if features_only else self.output_layer(features), extra

@@ -30,11 +30,14 @@ UNLIMITED = 10**9
 
 @dataclass
 class EditTaggerConfig(FairseqDataclass):
-    """Options of the model. The defaults are the sizes of BERT base."""
+    """Options of the edit tagger. The default sizes are those of BERT base."""
 
-    encoder_layers: int = field(default=12, metadata={"help": "number of layers (default: 12)"})
+    encoder_layers: int = field(
+        default=12, metadata={"help": "number of encoder layers, 1 or more (default: 12)"}
+    )
     encoder_embed_dim: int = field(
-        default=768, metadata={"help": "embedding dimension (default: 768)"}
+        default=768,
+        metadata={"help": "embedding dimension, a multiple of the attention heads (default: 768)"},
     )
     encoder_ffn_embed_dim: int = field(
         default=3072, metadata={"help": "feed-forward dimension (default: 3072)"}
@@ -45,8 +48,8 @@ class EditTaggerConfig(FairseqDataclass):
     max_source_positions: int = field(
         default=512,
         metadata={
-            "help": "maximum number of tokens, with start and end; longer sentences are decoded "
-            "in overlapping windows (default: 512)"
+            "help": "maximum sentence length in tokens, including <s> and </s>; longer sentences "
+            "are decoded in overlapping windows (default: 512)"
         },
     )
     dropout: float = field(
@@ -60,7 +63,7 @@ class EditTaggerConfig(FairseqDataclass):
         default=False,
         metadata={
             "help": "score edits from token states only, without the edit-factorized units for "
-            "replacements and insertions (PIE, equation 2 and table 6)"
+            "replacements and insertions (PIE, equation 2, table 6)"
         },
     )
     edit_gap_inserts: bool = field(
@@ -73,46 +76,51 @@ class EditTaggerConfig(FairseqDataclass):
     edit_init: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "initialize from a pretrained encoder: bert:FOLDER, a BERT or RoBERTa in "
-            "Hugging Face format, with config.json, vocabulary and weights (default: random)"
+            "help": "pretrained encoder that initializes the model: bert:FOLDER, a BERT or RoBERTa "
+            "in Hugging Face format, with config.json, vocabulary and weights (default: random)"
         },
     )
     edit_layer_norm_eps: float = field(
         default=1e-12,
-        metadata={"help": "epsilon of layer norms, 1e-5 for RoBERTa (default: 1e-12, as in BERT)"},
+        metadata={
+            "help": "epsilon of layer norms: 1e-12 as in BERT, 1e-5 as in RoBERTa (default: 1e-12)"
+        },
     )
     edit_detection: bool = field(
         default=False,
-        metadata={"help": "also predict for each token whether it has any edit"},
+        metadata={
+            "help": "add an error detection head, which predicts for each token whether it has any "
+            "edit"
+        },
     )
     edit_autocast: bool = field(
         default=False,
         metadata={
-            "help": "use bfloat16 autocast with float32 weights; about twice as fast on CPUs that "
-            "support it, where fairseq's --bf16 requires a TPU"
+            "help": "use bfloat16 autocast with float32 weights; about twice as fast on CPUs with "
+            "bfloat16 support, for which fairseq's --bf16 is not available"
         },
     )
     edit_freeze_encoder_updates: int = field(
         default=0,
         metadata={
-            "help": "number of first updates that train the output layer only, 0 or more; on "
-            "several GPUs add --find-unused-parameters (default: 0)"
+            "help": "number of updates at the start of training in which the encoder is frozen, 0 "
+            "or more; with several GPUs add --find-unused-parameters (default: 0)"
         },
     )
 
 
 class EditLogits(NamedTuple):
-    """Scores of the start and the tokens of all sentences, concatenated."""
+    """Logits of all sentences of a batch, concatenated. Positions are <s> and the tokens."""
 
     edits: Tensor
     """[positions, labels]"""
     errors: Tensor | None
-    """[positions], the logit of the probability of any edit."""
+    """[positions], logits of the error detection head. None without such a head."""
 
 
 @register_model("edit_tagger", dataclass=EditTaggerConfig)
 class EditTagger(BaseFairseqModel):
-    """A model that scores all edits of all tokens in parallel."""
+    """A BERT encoder with an output layer over the labels of an edit dictionary (PIE)."""
 
     def __init__(self, cfg: EditTaggerConfig, dictionary: Any, edits: Any) -> None:
         """Build the model for a token dictionary and an edit dictionary."""
@@ -160,7 +168,7 @@ class EditTagger(BaseFairseqModel):
 
     @classmethod
     def build_token_encoder(cls, cfg: EditTaggerConfig, dictionary: Any) -> TokenEncoder:
-        """Build only the encoder, with random weights, for models without edits."""
+        """Build only the token encoder, with random weights, for `encoder_classifier`."""
         return TokenEncoder(_sizes(cfg, len(dictionary)), dictionary.pad())
 
     @classmethod
@@ -177,9 +185,9 @@ class EditTagger(BaseFairseqModel):
 
         Args:
             model_name_or_path: folder of the checkpoints.
-            checkpoint_file: a checkpoint, or several separated by : for an ensemble.
-            data_name_or_path: folder with dict.*.txt and edits.txt. A path that starts with . is
-                relative to the folder of the checkpoints.
+            checkpoint_file: a checkpoint, or several separated by ":" for an ensemble.
+            data_name_or_path: folder with dict.*.txt and edits.txt. A path that starts with "." is
+                relative to `model_name_or_path`.
             overrides: training or decoding options to override, such as edit_iterations=2.
         """
         if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "patched_by"):
@@ -218,17 +226,17 @@ class EditTagger(BaseFairseqModel):
         return EditLogits(edits, errors)
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Freeze the encoder in the first updates, if so configured."""
+        """Freeze the encoder in the first `edit_freeze_encoder_updates` updates."""
         super().set_num_updates(num_updates)
         self.is_encoder_frozen = num_updates < self.cfg.edit_freeze_encoder_updates
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare for decoding, in which sentences may have any length."""
+        """Prepare for decoding: accept sentences of any length and cache the q-gram embeddings."""
         self.is_decoding = True
         self.scores.cache_grams(self.encoder.tokens.weight)
 
     def quantize_(self) -> None:
-        """Quantize the layers to int8, for inference on a CPU."""
+        """Quantize the encoder layers to int8 in place, for inference on a CPU."""
         if self.is_quantized:
             return
         self.is_quantized = True
@@ -238,18 +246,18 @@ class EditTagger(BaseFairseqModel):
                 "--bf16, or remove --edit-int8."
             )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a deprecation warning of torch.ao
+            warnings.simplefilter("ignore")  # torch.ao is deprecated
             torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
                 self.encoder.layers, {nn.Linear}, torch.qint8, inplace=True
             )
 
     def max_positions(self) -> int:
-        """Return the maximum sentence length."""
+        """Return the maximum sentence length in tokens. In decoding it is unlimited."""
         return UNLIMITED if self.is_decoding else self.cfg.max_source_positions
 
 
 def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
-    """Return the sizes of the encoder."""
+    """Return the sizes of the encoder for a vocabulary size."""
     return EncoderSizes(
         vocabulary=vocabulary,
         layers=cfg.encoder_layers,
@@ -264,7 +272,7 @@ def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
 
 
 def _load_pretrained_encoder(spec: str, model: EditTagger, symbols: list[str]) -> None:
-    """Initialize a new model from a pretrained encoder, bert:FOLDER."""
+    """Initialize `model` from the pretrained encoder of `spec`, which is bert:FOLDER."""
     kind, _, name = spec.partition(":")
     if kind != "bert" or not name:
         raise ConfigurationError(f"--edit-init is {spec!r}; expected bert:FOLDER.")
@@ -289,8 +297,8 @@ def _load_pretrained_encoder(spec: str, model: EditTagger, symbols: list[str]) -
 
 
 def _require_checkpoint(model: EditTagger, folder: Path) -> None:
-    """Raise an error in `forward` unless a checkpoint is loaded, as it is when a run resumes."""
-    logger.warning(f"{folder} (--edit-init) does not exist. The model needs a checkpoint.")
+    """Raise an error in `forward` unless a checkpoint is loaded, as when a run resumes."""
+    logger.warning(f"{folder} (--edit-init) does not exist. The weights must be in a checkpoint.")
 
     def raise_error(*_: Any) -> None:
         raise ConfigurationError(
@@ -309,18 +317,18 @@ def _require_checkpoint(model: EditTagger, folder: Path) -> None:
 
 
 def _id(dictionary: Any, token: str) -> int:
-    """Return the id of a token, without adding it to an open dictionary."""
+    """Return the id of a token, or of <unk>. `dictionary.index` might add the token."""
     return int(dictionary.indices.get(token, dictionary.unk()))
 
 
 @register_model_architecture("edit_tagger", "edit_tagger_base")
 def edit_tagger_base(args: Any) -> None:
-    """PIE-BASE, the size of BERT base (PIE, table 12)."""
+    """PIE-BASE, with the sizes of BERT base (PIE, table 12)."""
 
 
 @register_model_architecture("edit_tagger", "edit_tagger_large")
 def edit_tagger_large(args: Any) -> None:
-    """PIE-LARGE, the size of BERT large (PIE, table 12)."""
+    """PIE-LARGE, with the sizes of BERT large (PIE, table 12)."""
     fill_sizes(args, layers=24, dim=1024, inner_dim=4096, heads=16)
 
 

@@ -29,12 +29,12 @@ from fairseq_ssl.models.text_classifier import (
 
 logger = logging.getLogger(__name__)
 
-EXPECTED = "Expected a Transformer of any kind, lstm, bytenet, edit_tagger, or a similar model."
+EXPECTED = "Expected a Transformer, lstm, bytenet, edit_tagger or a similar architecture."
 
 
 @dataclass
 class EncoderClassifierConfig(PooledConfig):
-    """Options of the model."""
+    """Options of the encoder classifier."""
 
     classifier_encoder: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
@@ -45,19 +45,20 @@ class EncoderClassifierConfig(PooledConfig):
     )
     classifier_encoder_dict: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "source dictionary of that checkpoint"},
+        metadata={"help": "source dictionary of the checkpoint of --classifier-encoder"},
     )
     classifier_encoder_options: str = field(
         default="",
         metadata={
-            "help": "architecture and options of an encoder without a checkpoint, as JSON, such as "
-            '{"arch": "transformer_tiny", "encoder_layers": 3}; set from the checkpoint otherwise'
+            "help": "architecture and options of an encoder with random weights, as JSON, such as "
+            '{"arch": "transformer_tiny", "encoder_layers": 3}; with --classifier-encoder, set '
+            "from the checkpoint"
         },
     )
 
 
 class _DictionaryTask:
-    """The task that a translation architecture is built for, with one dictionary."""
+    """A minimal task with one dictionary, to build translation architectures with."""
 
     def __init__(self, dictionary: Any) -> None:
         self.source_dictionary = self.target_dictionary = dictionary
@@ -65,12 +66,12 @@ class _DictionaryTask:
 
 @register_model("encoder_classifier", dataclass=EncoderClassifierConfig)
 class EncoderClassifier(TextClassifier):
-    """An encoder with classification layers."""
+    """The encoder of another architecture with a classification head."""
 
     def __init__(
         self, cfg: EncoderClassifierConfig, encoder: Any, padding: int, classes: int
     ) -> None:
-        """Build the classification layers."""
+        """Add a classification head to `encoder`, whose states may have any dimension."""
         super().__init__()
         self.encoder = encoder
         self.padding = padding
@@ -79,7 +80,7 @@ class EncoderClassifier(TextClassifier):
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
-        """Build the model from a checkpoint of the encoder, or from its options."""
+        """Build the model. Initialize the encoder from a checkpoint if `cfg` names one."""
         require_classes(task, "encoder_classifier")
         state = None
         if cfg.classifier_encoder is not None:
@@ -110,12 +111,12 @@ class EncoderClassifier(TextClassifier):
         return model
 
     def embed(self, src_tokens: Tensor) -> Tensor:
-        """Return word embeddings with dropout [batch, time, dim]."""
+        """Return word embeddings [batch, time, dim], with dropout in training."""
         embedded: Tensor = self.encoder.embed_tokens(src_tokens)
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return the logits [batch, classes]."""
+        """Return logits [batch, classes]. A hook passes `embedded` to the encoder."""
         hook = self.encoder.embed_tokens.register_forward_hook(lambda *_: embedded)
         try:
             states, is_word = _encode(self.encoder, src_tokens, src_lengths, self.padding)
@@ -125,12 +126,12 @@ class EncoderClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> Any:
-        """Return the maximum length of a text."""
+        """Return the maximum length of a text for the encoder."""
         return self.encoder.max_positions()
 
 
 def encoder_options(checkpoint: str) -> str:
-    """Return the options of a checkpoint's encoder as JSON."""
+    """Return the model options stored in a checkpoint, with the architecture, as JSON."""
     state = read_checkpoint(Path(checkpoint))
     options = model_options(state)
     arch = architecture(state)
@@ -147,7 +148,7 @@ def encoder_options(checkpoint: str) -> str:
 
 
 def _build_encoder(options: str, dictionary: Any) -> Any:
-    """Build the encoder of an architecture with random weights."""
+    """Build the encoder described by `options`, a JSON string, with random weights."""
     values = _parse_options(options, dictionary)
     arch = values["arch"]
     model_class = ARCH_MODEL_REGISTRY[arch]
@@ -172,8 +173,8 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
         )
     except AttributeError as error:
         raise ConfigurationError(
-            f"The architecture {arch} needs attributes that a classifier does not have: {error}. "
-            f"{EXPECTED}"
+            f"The architecture {arch} needs a task attribute that classification does not have: "
+            f"{error}. {EXPECTED}"
         ) from error
     if not hasattr(encoder, "embed_tokens"):
         raise ConfigurationError(
@@ -183,7 +184,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 
 def _parse_options(options: str, dictionary: Any) -> dict[str, Any]:
-    """Parse an architecture and its options, and add options that a missing target would set."""
+    """Parse an architecture and its options. Set the options that depend on a target side."""
     try:
         values = json.loads(options or "null")
     except json.JSONDecodeError as error:
@@ -204,13 +205,13 @@ def _parse_options(options: str, dictionary: Any) -> dict[str, Any]:
 
 
 def _embedding_name(encoder: Any) -> str:
-    """Return the parameter name of the word embeddings."""
+    """Return the name of the word embeddings in the encoder's state dict."""
     names = (name for name, part in encoder.named_modules() if part is encoder.embed_tokens)
     return f"{next(names)}.weight"
 
 
 def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """Return an encoder's states [batch, time, dim], and a mask of words [batch, time]."""
+    """Return the encoder's states [batch, time, dim], and a mask [batch, time], True at words."""
     if isinstance(encoder, LSTMEncoder):
         states, _, _, mask = encoder(tokens, lengths, enforce_sorted=False)
         return states.transpose(0, 1), ~mask.t()
@@ -221,7 +222,7 @@ def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tupl
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Return the dimension of the encoder's states, found by encoding two short texts."""
+    """Return the dimension of the encoder's states. It is found by encoding two short texts."""
     weight = encoder.embed_tokens.weight
     tokens = weight.new_full((2, 3), padding + 1, dtype=int)
     was_training = encoder.training
@@ -238,7 +239,7 @@ def _dim(encoder: Any, padding: int) -> int:
 
 
 def _unsupported(encoder: Any) -> ConfigurationError:
-    """Return the error for an encoder without one state per word."""
+    """Return the error for an encoder that does not return one state per word."""
     return ConfigurationError(
         f"{type(encoder).__name__} does not return one state per word. {EXPECTED}"
     )

@@ -23,25 +23,28 @@ from fairseq_ssl.modules.window_classifiers import Imitators, RandomImitators, W
 from fairseq_ssl.text.specs import parse_integers
 
 IMITATOR_FORMS = {"auto": None, "types": True, "convolution": False}
-"""Values of `Imitators.by_types`."""
+"""Values of --imitator-form, and of `Imitators.by_types`."""
 
 
 @dataclass
 class ImitatorsConfig(FairseqDataclass):
-    """Options of imitators. The defaults are those of table 3.2 in the thesis."""
+    """Options of imitators. The defaults are those of the thesis, table 3.2."""
 
     imitator_windows: str = field(
         default="1,2,3,4",
         metadata={
-            "help": "window c of each imitator, 1 or more, separated by commas; an imitator sees "
-            "2c + 1 subwords (default: 1,2,3,4)"
+            "help": "window size of each imitator, c in the thesis, 1 or more, separated by "
+            "commas; an imitator reads 2c + 1 subwords (default: 1,2,3,4)"
         },
     )
     imitator_embed_dim: int = field(
-        default=512, metadata={"help": "subword embedding dimension (default: 512)"}
+        default=512, metadata={"help": "subword embedding dimension, 1 or more (default: 512)"}
     )
     imitator_channels: int = field(
-        default=512, metadata={"help": "convolution channels, N in the thesis (default: 512)"}
+        default=512,
+        metadata={
+            "help": "number of convolution channels, N in the thesis, 1 or more (default: 512)"
+        },
     )
     imitator_separate_embeddings: bool = field(
         default=False,
@@ -50,7 +53,7 @@ class ImitatorsConfig(FairseqDataclass):
     imitator_form: str = field(
         default="auto",
         metadata={
-            "help": "how to compute the convolution, with equal results: types projects each "
+            "help": "implementation of the convolution, with equal results: types projects each "
             "distinct subword of a batch once; convolution projects each position; auto chooses "
             "the faster one (default: auto)"
         },
@@ -58,15 +61,15 @@ class ImitatorsConfig(FairseqDataclass):
     imitator_sparse_gradients: bool = field(
         default=False,
         metadata={
-            "help": "use sparse gradients of embeddings, for --optimizer lazy_adam: faster for "
-            "large vocabularies; one process only, not with --fp16"
+            "help": "compute sparse gradients of embeddings, for --optimizer lazy_adam; faster for "
+            "large vocabularies; not with several processes or --fp16"
         },
     )
 
 
 @register_model("imitators", dataclass=ImitatorsConfig)
 class ImitatorNetworks(BaseFairseqModel):
-    """The imitators as a model, trained in step 2 of algorithm 1."""
+    """The imitators as a fairseq model, trained in step 2 of algorithm 1 (thesis)."""
 
     stages = ("imitate",)
 
@@ -81,7 +84,7 @@ class ImitatorNetworks(BaseFairseqModel):
         return cls(cfg, task)
 
     def forward(self, piece_tokens: Tensor, **_: Any) -> WindowLogits:
-        """Return the logits of all windows of subwords [batch, time]."""
+        """Return the logits of each window of the subwords `piece_tokens` [batch, time]."""
         logits: WindowLogits = self.imitators(piece_tokens)
         return logits
 
@@ -90,12 +93,12 @@ class ImitatorNetworks(BaseFairseqModel):
 
 
 def build_imitators(cfg: Any, task: Any) -> Imitators:
-    """Build imitators from options. Raise an error if an option is out of range."""
+    """Build imitators for a task's subwords and classes. Reject options out of range."""
     windows = parse_integers(str(cfg.imitator_windows), least=1)
     if windows is None:
         raise ConfigurationError(
-            f"--imitator-windows is {cfg.imitator_windows!r}; expected integers of 1 or more, as "
-            "in 1,2,3,4."
+            f"--imitator-windows is {cfg.imitator_windows!r}; expected integers of 1 or more, such "
+            "as 1,2,3,4."
         )
     for name in ("embed_dim", "channels"):
         if getattr(cfg, f"imitator_{name}") < 1:
@@ -123,23 +126,24 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
 
 @dataclass
 class ExpertAndImitatorsConfig(FairseqDataclass):
-    """Options of the mixture."""
+    """Options of the mixture of an expert and imitators."""
 
     mixture_expert: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
-        metadata={"help": "checkpoint of the supervised expert, which is fine-tuned"},
+        metadata={"help": "checkpoint of the supervised expert, which is fine-tuned (required)"},
     )
     mixture_imitators: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "checkpoint of the imitators, or several separated by :, which are frozen"
+            "help": "checkpoint of the imitators, which are frozen; several are separated by : "
+            "(default: none)"
         },
     )
     mixture_random: int = field(
         default=0,
         metadata={
-            "help": "number of random vectors per text in place of imitators, the control "
-            "experiment of table 3.3 in the thesis (default: 0)"
+            "help": "number of random vectors per text that replace imitators, 0 or more; the "
+            "control experiment of the thesis, table 3.3 (default: 0)"
         },
     )
     mixture_random_seed: int = field(
@@ -148,28 +152,33 @@ class ExpertAndImitatorsConfig(FairseqDataclass):
     mixture_lambda: float = field(
         default=0.0,
         metadata={
-            "help": "initial value of each lambda; the weight of an imitator is sigma(lambda) "
+            "help": "initial value of lambda of each imitator, whose weight is sigmoid(lambda) "
             "(default: 0, a weight of 0.5)"
         },
     )
     mixture_lambda_rate: float = field(
         default=1.0,
         metadata={
-            "help": "learning rate of lambda relative to other parameters, above 0; at 1, lambda "
-            "hardly changes with the learning rate of the thesis (default: 1)"
+            "help": "learning rate of lambda relative to other parameters, above 0; with 1 and the "
+            "learning rate of the thesis, lambda hardly changes (default: 1)"
         },
     )
     mixture_expert_options: str = field(
-        default="", metadata={"help": "set from the expert's checkpoint"}
+        default="",
+        metadata={"help": "options of the expert as JSON; set from the expert's checkpoint"},
     )
     mixture_imitator_options: str = field(
-        default="", metadata={"help": "set from the imitators' checkpoints"}
+        default="",
+        metadata={"help": "options of the imitators as JSON; set from the imitators' checkpoints"},
     )
 
 
 @register_model("expert_and_imitators", dataclass=ExpertAndImitatorsConfig)
 class ExpertAndImitators(TextClassifier):
-    """z'_y = z_y + sum_i sigma(lambda_i) alpha_i[y], equation 3.6."""
+    """z'_y = z_y + sum_i sigma(lambda_i) alpha_i[y] (thesis, equation 3.6).
+
+    z are the logits of the expert, alpha_i the log-probabilities of imitator i.
+    """
 
     stages = ("mixture",)
 
@@ -184,7 +193,7 @@ class ExpertAndImitators(TextClassifier):
 
         Args:
             expert: the classifier to fine-tune.
-            groups: imitators, which are frozen.
+            groups: imitators, one module per checkpoint, which are frozen.
             start: initial value of lambda.
             rate: learning rate of lambda relative to other parameters.
         """
@@ -193,11 +202,11 @@ class ExpertAndImitators(TextClassifier):
         self.groups = nn.ModuleList(groups).requires_grad_(False)
         self.start, self.rate = start, rate
         self.lambda_steps = nn.Parameter(torch.zeros(sum(len(one.windows) for one in groups)))
-        """(lambda - start) / rate. Adam's step size does not depend on the gradient's scale."""
+        """(lambda - start) / rate. Scaling the gradient instead would not change Adam's steps."""
 
     @classmethod
     def build_model(cls, cfg: ExpertAndImitatorsConfig, task: Any) -> "ExpertAndImitators":
-        """Build the model from the checkpoints of its parts, or from its own checkpoint."""
+        """Build the model, and load its parts if `cfg` names their checkpoints."""
         require_classes(task, "expert_and_imitators")
         _check(cfg)
         expert = build_expert(cfg.mixture_expert_options, task, str(cfg.mixture_expert))
@@ -227,7 +236,7 @@ class ExpertAndImitators(TextClassifier):
         return self.lambdas().sigmoid()
 
     def alphas(self, piece_tokens: Tensor) -> Tensor:
-        """Return alpha of all imitators, equation 3.7 [imitators, batch, classes]."""
+        """Return alpha of all imitators [imitators, batch, classes] (equation 3.7)."""
         with torch.no_grad():
             return torch.cat([group.alphas(piece_tokens) for group in self._groups()])
 
@@ -260,9 +269,10 @@ class ExpertAndImitators(TextClassifier):
         Args:
             src_tokens: [batch, time], words, padded on the right.
             src_lengths: [batch].
-            embedded: embeddings to use in place of those of `src_tokens`.
-            piece_tokens: [batch, time], subwords of the same texts, padded on the right.
-            alphas: [imitators, batch, classes], if computed already.
+            embedded: [batch, time, dim], embeddings to use instead of those of `src_tokens`.
+            piece_tokens: [batch, time], subwords of the same texts, padded on the right. Not
+                needed with `alphas`.
+            alphas: [imitators, batch, classes], the output of `precompute`.
         """
         if alphas is None:
             assert piece_tokens is not None
@@ -272,18 +282,18 @@ class ExpertAndImitators(TextClassifier):
         return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """Return the expert's maximum length."""
+        """Return the maximum length of a text for the expert."""
         return self.expert.max_positions()
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the options of the imitators in checkpoints separated by :, as JSON."""
+    """Return the options of the imitators in `checkpoints`, separated by ":", as JSON."""
     groups = []
     for path in map(Path, checkpoints.split(":")):
         state = read_checkpoint_of_task(path, task)
         if not architecture(state).startswith("imitators"):
             raise ConfigurationError(
-                f"{path} has a model {architecture(state)}; expected imitators trained with "
+                f"{path} is a checkpoint of {architecture(state)}; expected imitators trained with "
                 "--classification-stage imitate."
             )
         options = model_options(state)
@@ -303,6 +313,6 @@ def _check(cfg: Any) -> None:
         )
     if cfg.mixture_random < 0 or cfg.mixture_lambda_rate <= 0:
         raise ConfigurationError(
-            f"--mixture-random is {cfg.mixture_random} and --mixture-lambda-rate "
-            f"{cfg.mixture_lambda_rate}; expected 0 or more, and above 0."
+            f"--mixture-random is {cfg.mixture_random}, expected 0 or more; --mixture-lambda-rate "
+            f"is {cfg.mixture_lambda_rate}, expected above 0."
         )

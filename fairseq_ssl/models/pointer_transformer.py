@@ -23,41 +23,42 @@ from fairseq_ssl.modules.copying import CopyAttention, Copying, SourceWords
 class PointerTransformerModel(TransformerModel):
     """fairseq's Transformer with a pointer-generator output layer.
 
-    Its vocabulary is the first part of the dictionary. Larger ids in sources and targets are
-    out-of-vocabulary words: they are embedded as <unk> and can only be copied. Distributions have
-    a column for each word of the vocabulary, then one for each unknown word of the source (see
-    `SourceWords`).
+    Its vocabulary is the first `copy_vocabulary` entries of the dictionary. Larger ids in sources
+    and targets are out-of-vocabulary words: they are embedded as <unk> and can only be copied.
+    Output distributions have a column for each word of the vocabulary, then one for each
+    out-of-vocabulary word of the source (see `SourceWords`).
     """
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models. Those of the stock Transformer are not compatible."""
+        """Return no models: the pretrained models of fairseq's Transformer are not compatible."""
         return {}
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the flags of the stock Transformer and those of this model."""
+        """Add the flags of fairseq's Transformer and those of this model."""
         super().add_args(parser)
         parser.add_argument(
             "--copy-vocabulary",
             type=int,
             metavar="N",
-            help="vocabulary size: number of first dictionary entries, with special symbols; other "
-            "words can only be copied (default: the whole dictionary)",
+            help="vocabulary size, including special symbols; words further down in the dictionary "
+            "can only be copied (default: the whole dictionary)",
         )
         parser.add_argument(
             "--copy-attention-heads",
             type=int,
             metavar="N",
-            help="number of heads over which the copy attention alpha is averaged, 1 or more "
-            "(default: 1)",
+            help="number of heads over which the copy attention, alpha in PoDA, is averaged, 1 or "
+            "more (default: 1)",
         )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> PointerTransformerModel:
-        """Build the stock Transformer with our encoder and decoder."""
+        """Build fairseq's Transformer with `PointerEncoder` and `PointerDecoder`."""
         _check(args, task)
-        if not isinstance(args, Namespace):  # from Hydra's config, fairseq would drop our options
+        # From a Hydra config, fairseq would drop the options that its own Transformer lacks.
+        if not isinstance(args, Namespace):
             args = Namespace(**dict(args))
         model: PointerTransformerModel = super().build_model(args, task)
         return model
@@ -71,37 +72,37 @@ class PointerTransformerModel(TransformerModel):
 
     @classmethod
     def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: Any) -> PointerEncoder:
-        """Build the encoder."""
+        """Build a `PointerEncoder`."""
         return PointerEncoder(args, src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: Any) -> PointerDecoder:
-        """Build the decoder."""
+        """Build a `PointerDecoder`."""
         return PointerDecoder(args, tgt_dict, embed_tokens)
 
     @property
     def copy_vocabulary(self) -> int:
-        """Vocabulary size. Words with larger ids can only be copied."""
+        """Vocabulary size. Words with this id or a larger one can only be copied."""
         return int(self.decoder.embed_tokens.num_embeddings)
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Return the target [batch, time] as columns of the distribution.
+        """Return the targets [batch, time] as column indices of the output distribution.
 
-        Words that are neither in the vocabulary nor in the source are <unk>.
+        Words that are neither in the vocabulary nor in the source become <unk>.
         """
         words: SourceWords = net_output[1]["copying"].words
         return words.to_local(sample["target"], self.decoder.unk)
 
 
 class PointerEncoder(TransformerEncoder):
-    """fairseq's encoder, whose output also has the source words, in `source_words`."""
+    """fairseq's encoder, with the `SourceWords` added to its output as `source_words`."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
         self.unk = dictionary.unk()
 
     def forward(self, src_tokens: Tensor, *args: Any, **options: Any) -> dict[str, Any]:
-        """Encode `src_tokens` [batch, source time], with unknown words as <unk>."""
+        """Encode `src_tokens` [batch, source time]. Out-of-vocabulary words are read as <unk>."""
         words = SourceWords.from_ids(src_tokens, self.embed_tokens.num_embeddings)
         known = src_tokens.masked_fill(src_tokens >= words.vocabulary, self.unk)
         encoded: dict[str, Any] = super().forward(known, *args, **options)
@@ -114,7 +115,7 @@ class PointerEncoder(TransformerEncoder):
 
 
 class PointerDecoder(TransformerDecoder):
-    """fairseq's decoder with copy attention on top."""
+    """fairseq's decoder with copy attention on its last layer."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
@@ -131,7 +132,7 @@ class PointerDecoder(TransformerDecoder):
         features_only: bool = False,
         **options: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits [batch, time, vocabulary] and, in `copying`, the copy distribution."""
+        """Return logits [batch, time, vocabulary], and the copy distribution as `copying`."""
         unknown = prev_output_tokens >= self.embed_tokens.num_embeddings
         features, extra = super().forward(
             prev_output_tokens.masked_fill(unknown, self.unk),
@@ -151,7 +152,7 @@ class PointerDecoder(TransformerDecoder):
     def get_normalized_probs(
         self, net_output: Any, log_probs: bool, sample: dict[str, Any] | None = None
     ) -> Tensor:
-        """Return p(w) of equation 3 or its logarithm [batch, time, width]."""
+        """Return p(w) of equation 3, or log p(w), as [batch, time, width]."""
         logits, extra = net_output[0], net_output[1]
         lprobs: Tensor = extra["copying"].log_probabilities(logits)
         return lprobs if log_probs else lprobs.exp()
@@ -159,10 +160,10 @@ class PointerDecoder(TransformerDecoder):
     def log_probabilities_at(
         self, logits: Tensor, extra: dict[str, Any], positions: Tensor
     ) -> Tensor:
-        """Return log p(w) [n, width] at some positions.
+        """Return log p(w) [n, width] at selected positions.
 
         Args:
-            logits: [n, vocabulary].
+            logits: [n, vocabulary], the logits at these positions.
             extra: the second return value of `forward`.
             positions: [n], indices into the flattened batch [batch * time].
         """
@@ -211,11 +212,11 @@ def _fill_architecture(args: Any, stock_arch: str, **sizes: Any) -> None:
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
-    """The model of section 3.1."""
+    """The model of PoDA, section 3.1."""
     _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, dropout=0.2)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer_tiny")
 def pointer_transformer_tiny(args: Any) -> None:
-    """The size of fairseq's tiny Transformer."""
+    """The pointer Transformer with the sizes of `transformer_tiny`."""
     _fill_architecture(args, "transformer_tiny")

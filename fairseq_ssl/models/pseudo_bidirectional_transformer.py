@@ -36,13 +36,15 @@ STATE = "pseudo_bidirectional"
 
 @dataclass
 class PseudoBidirectionalConfig(FairseqDataclass):
-    """Options of the model. The defaults are the sizes of fairseq's `transformer`."""
+    """Options of the model. The default sizes are those of fairseq's `transformer`."""
 
     encoder_layers: int = field(
-        default=6, metadata={"help": "number of encoder layers and of decoder layers (default: 6)"}
+        default=6,
+        metadata={"help": "number of encoder layers and of decoder layers, 1 or more (default: 6)"},
     )
     encoder_embed_dim: int = field(
-        default=512, metadata={"help": "embedding dimension (default: 512)"}
+        default=512,
+        metadata={"help": "embedding dimension, a multiple of the attention heads (default: 512)"},
     )
     encoder_ffn_embed_dim: int = field(
         default=2048, metadata={"help": "feed-forward dimension (default: 2048)"}
@@ -75,12 +77,12 @@ class PseudoBidirectionalConfig(FairseqDataclass):
         default="input",
         metadata={
             "help": "source states that a decoder layer uses as its pseudo future: the input or "
-            "the output of the encoder layer of the same index (default: input)"
+            "the output of the encoder layer with the same index (default: input)"
         },
     )
     no_pseudo_future: bool = field(
         default=False,
-        metadata={"help": "attend to the target's past only (PBD, table 2)"},
+        metadata={"help": "attend to the target's past only, without pseudo future (PBD, table 2)"},
     )
     no_share_encoder_decoder: bool = field(
         default=False,
@@ -89,7 +91,7 @@ class PseudoBidirectionalConfig(FairseqDataclass):
 
 
 class SharedEncoder(FairseqEncoder):
-    """An encoder whose embeddings, and by default layers, the decoder also uses."""
+    """A Transformer encoder that shares embeddings, and by default layers, with the decoder."""
 
     def __init__(self, cfg: PseudoBidirectionalConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -108,7 +110,7 @@ class SharedEncoder(FairseqEncoder):
         self.layer_norm = nn.LayerNorm(sizes.dim) if sizes.norm_before else nn.Identity()
 
     def embed(self, tokens: Tensor, is_step: bool = False) -> Tensor:
-        """Embed `tokens` [batch, time], or only the last of each row if `is_step`."""
+        """Embed `tokens` [batch, time], or only the last token of each row if `is_step`."""
         step: dict[str, Any] | None = {} if is_step else None
         positions = self.embed_positions(tokens, incremental_state=step)
         tokens = tokens[:, -1:] if is_step else tokens
@@ -137,7 +139,7 @@ class SharedEncoder(FairseqEncoder):
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
     ) -> dict[str, list[Any]]:
-        """Return the encoder output for other target rows."""
+        """Return the encoder output of the target rows with the indices `new_order`."""
         return _encoder_out(
             encoder_out["encoder_out"][0].index_select(1, new_order),
             encoder_out["encoder_padding_mask"][0].index_select(0, new_order),
@@ -150,7 +152,7 @@ class SharedEncoder(FairseqEncoder):
 
 
 class PseudoBidirectionalDecoder(FeatureDecoder):
-    """A decoder whose self-attention also sees the source as a pseudo future."""
+    """A decoder whose self-attention also attends to the source as a pseudo future."""
 
     def __init__(
         self, cfg: PseudoBidirectionalConfig, dictionary: Any, encoder: SharedEncoder
@@ -165,7 +167,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         self.layers = nn.ModuleList(
             DecoderLayer(sizes, has_segments=self.has_future) for _ in range(cfg.encoder_layers)
         )
-        # In a tuple, the encoder is not registered as a submodule, so shared weights have one name.
+        # A tuple keeps the encoder from being a submodule, so that shared weights have one name.
         self._encoder = (encoder,)
         if not self.is_shared:
             self.blocks = nn.ModuleList(TransformerBlock(sizes) for _ in encoder.layers)
@@ -173,7 +175,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
 
     @property
     def parts(self) -> list[tuple[DecoderLayer, TransformerBlock]]:
-        """Each decoder layer with its block, which may be the encoder's."""
+        """Pairs of a decoder layer and its block, which is the encoder's if layers are shared."""
         blocks = self._encoder[0].layers if self.is_shared else self.blocks
         return list(zip(self.layers, blocks, strict=True))  # type: ignore[arg-type]
 
@@ -184,7 +186,10 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return states [batch, time, dim] for ids [batch, time], or for the last one alone."""
+        """Return features [batch, time, dim] for ids [batch, time].
+
+        With `incremental_state`, only the last token of each row is decoded, and time is 1.
+        """
         assert encoder_out is not None
         encoder, encoded = self._encoder[0], encoder_out["encoded"][0]
         target: TargetContext
@@ -206,7 +211,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def _step(
         self, encoded: EncodedSource, state: dict[str, Any]
     ) -> tuple[IncrementalTarget, SourceContext]:
-        """Return the contexts of the next token, from the incremental state."""
+        """Return the attention contexts for the next token, stored in the incremental state."""
         if STATE not in state:
             started = IncrementalTarget(encoded, self._future(encoded))
             state[STATE] = (started, self._source(encoded))
@@ -215,7 +220,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return target, source
 
     def _future(self, encoded: EncodedSource) -> list[KeysValues] | None:
-        """Return the keys and values of the pseudo future, by layer."""
+        """Return the keys and values of the pseudo future for each layer, or None without it."""
         if not self.has_future:
             return None
         if self.is_shared and not self.copies_output:
@@ -237,7 +242,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Select rows of the incremental state."""
+        """Select the rows `new_order` of the incremental state."""
         for context in incremental_state.get(STATE, ()):
             context.reorder(new_order)
 
@@ -248,25 +253,25 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
 
 @register_model("pseudo_bidirectional_transformer", dataclass=PseudoBidirectionalConfig)
 class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
-    """A Transformer for sources and targets that differ in few tokens."""
+    """A Transformer for tasks whose source and target differ in few tokens, such as GEC (PBD)."""
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models. None are published."""
+        """Return no models: no pretrained models are published."""
         return {}
 
     @classmethod
     def build_model(
         cls, cfg: PseudoBidirectionalConfig, task: Any
     ) -> "PseudoBidirectionalTransformer":
-        """Build the model for a task with a joint dictionary."""
+        """Build the model. The task must have a joint dictionary."""
         _check(cfg, task)
         encoder = SharedEncoder(cfg, task.source_dictionary)
         decoder = PseudoBidirectionalDecoder(cfg, task.target_dictionary, encoder)
         return cls(encoder, decoder)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Return attention weights only if the command needs them."""
+        """Compute attention weights only for --print-alignment and --replace-unk."""
         super().prepare_for_inference_(cfg)
         needs = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
         self.decoder.need_attn = bool(needs)
@@ -278,7 +283,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         model_cfg: Any = None,
         args: Any = None,
     ) -> Any:
-        """Load a checkpoint. Whether its decoder is shared must match."""
+        """Load a checkpoint. Its decoder must share layers with the encoder if this one does."""
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
@@ -298,7 +303,7 @@ def _block_sizes(cfg: PseudoBidirectionalConfig) -> BlockSizes:
 def _encoder_out(
     states: Tensor, is_padding: Tensor, encoded: EncodedSource
 ) -> dict[str, list[Any]]:
-    """Return fairseq's encoder output, with the `EncodedSource` for our decoder."""
+    """Return an encoder output in fairseq's format, with the `EncodedSource` as `encoded`."""
     return {
         "encoder_out": [states],  # [time, rows, dim]
         "encoder_padding_mask": [is_padding],  # [rows, time]
@@ -325,7 +330,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Reject a checkpoint whose decoder does not share its layers as this one does."""
+    """Reject a checkpoint that differs from `decoder` in whether the decoder has its own layers."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
             "The checkpoint is from a fairseq Transformer, whose decoder has its own layers. "
@@ -344,7 +349,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
     "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_big"
 )
 def pseudo_bidirectional_transformer_big(args: Any) -> None:
-    """The big model of Vaswani et al. with the dropout of PBD, section 4.1."""
+    """Transformer big of Vaswani et al. (2017), with the dropout of PBD, section 4.1."""
     fill_sizes(args, layers=6, dim=1024, inner_dim=4096, heads=16)
     fill_defaults(args, dropout=0.2)
 
@@ -353,7 +358,7 @@ def pseudo_bidirectional_transformer_big(args: Any) -> None:
     "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_big_12"
 )
 def pseudo_bidirectional_transformer_big_12(args: Any) -> None:
-    """The same with 12 layers (PBD, section 4.1)."""
+    """Transformer big with 12 layers (PBD, section 4.1)."""
     fill_sizes(args, layers=12, dim=1024, inner_dim=4096, heads=16)
     pseudo_bidirectional_transformer_big(args)
 
@@ -362,7 +367,7 @@ def pseudo_bidirectional_transformer_big_12(args: Any) -> None:
     "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_small"
 )
 def pseudo_bidirectional_transformer_small(args: Any) -> None:
-    """The model for spelling and OCR correction (PBD, section 4.2)."""
+    """The 2-layer model for spelling and OCR correction (PBD, section 4.2)."""
     fill_sizes(args, layers=2, dim=200, inner_dim=400, heads=4)
 
 
@@ -370,5 +375,5 @@ def pseudo_bidirectional_transformer_small(args: Any) -> None:
     "pseudo_bidirectional_transformer", "pseudo_bidirectional_transformer_small_4"
 )
 def pseudo_bidirectional_transformer_small_4(args: Any) -> None:
-    """The same with 4 layers (PBD, section 4.2)."""
+    """The 4-layer model for spelling and OCR correction (PBD, section 4.2)."""
     fill_sizes(args, layers=4, dim=200, inner_dim=400, heads=4)

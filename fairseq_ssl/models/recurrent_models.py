@@ -1,4 +1,4 @@
-"""The LSTM text classifier, and the LSTM language model that initializes it (MEIN)."""
+"""LSTM text classifier, and the LSTM language model that initializes it (MEIN)."""
 
 import logging
 from dataclasses import dataclass, field
@@ -27,43 +27,45 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RecurrentConfig(FairseqDataclass):
-    """Options of the LSTM encoder. The defaults are those of table 3.2 in the thesis."""
+    """Options of the LSTM encoder. The defaults are those of the thesis, table 3.2."""
 
     recurrent_embed_dim: int = field(
-        default=256, metadata={"help": "word embedding dimension, D in the thesis (default: 256)"}
+        default=256,
+        metadata={"help": "word embedding dimension, D in the thesis, 1 or more (default: 256)"},
     )
     recurrent_hidden_dim: int = field(
-        default=1024, metadata={"help": "LSTM hidden dimension, H in the thesis (default: 1024)"}
+        default=1024,
+        metadata={"help": "LSTM hidden dimension, H in the thesis, 1 or more (default: 1024)"},
     )
     recurrent_layers: int = field(
         default=1, metadata={"help": "number of LSTM layers, 1 or more (default: 1)"}
     )
     recurrent_dropout: float = field(
         default=0.5,
-        metadata={"help": "dropout probability of embeddings, 0 to below 1 (default: 0.5)"},
+        metadata={"help": "dropout probability of embeddings, 0 or more, below 1 (default: 0.5)"},
     )
     recurrent_dropout_by_text: bool = field(
         default=False,
-        metadata={"help": "drop the same embedding dimensions of all words of a text"},
+        metadata={"help": "use one dropout mask for all words of a text"},
     )
     recurrent_normalize_embeddings: bool = field(
         default=False,
         metadata={
             "help": "normalize embeddings to mean 0 and variance 1, weighted by word frequency, "
-            "for adversarial training; set it for the classifier and its language model alike"
+            "for adversarial training; set it for both the classifier and its language model"
         },
     )
     recurrent_keep_denormals: bool = field(
         default=False,
         metadata={
-            "help": "do not flush denormal numbers to zero; training on long texts is many times "
-            "slower on a CPU"
+            "help": "do not flush denormal numbers to zero, which makes training on long texts "
+            "many times slower on a CPU"
         },
     )
 
 
 def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
-    """Build the encoder for a dictionary. Raise an error if an option is out of range."""
+    """Build the encoder for a dictionary. Reject options out of range."""
     for name in ("embed_dim", "hidden_dim", "layers"):
         if getattr(cfg, f"recurrent_{name}") < 1:
             raise ConfigurationError(
@@ -72,7 +74,7 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
             )
     if not 0 <= cfg.recurrent_dropout < 1:
         raise ConfigurationError(
-            f"--recurrent-dropout is {cfg.recurrent_dropout}; expected 0 to below 1."
+            f"--recurrent-dropout is {cfg.recurrent_dropout}; expected 0 or more, below 1."
         )
     flush_denormals(not cfg.recurrent_keep_denormals)
     sizes = RecurrentSizes(
@@ -89,13 +91,13 @@ def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
 
 @dataclass
 class RecurrentLanguageModelConfig(RecurrentConfig):
-    """Options of the language model."""
+    """Options of the LSTM language model."""
 
     lm_adaptive_cutoffs: str = field(
         default="2000,10000",
         metadata={
-            "help": "vocabulary cutoffs of the adaptive softmax; cutoffs beyond the vocabulary are "
-            "ignored (default: 2000,10000)"
+            "help": "cutoffs of the adaptive softmax, increasing, separated by commas; cutoffs "
+            "beyond the vocabulary are ignored (default: 2000,10000)"
         },
     )
     lm_adaptive_factor: float = field(
@@ -121,7 +123,7 @@ class RecurrentDecoder(FairseqDecoder):
         )
 
     def forward(self, prev_output_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
-        """Return the state after each word [batch, time, hidden_dim]."""
+        """Return the LSTM state after each word [batch, time, hidden_dim]."""
         return self.encoder.states(self.encoder.embed(prev_output_tokens)), None
 
 
@@ -140,24 +142,24 @@ def _parse_cutoffs(cfg: Any) -> list[int]:
     if cutoffs is None or list(cutoffs) != sorted(set(cutoffs)):
         raise ConfigurationError(
             f"--lm-adaptive-cutoffs is {cfg.lm_adaptive_cutoffs!r}; expected increasing integers, "
-            "as in 2000,10000."
+            "such as 2000,10000."
         )
     if cfg.lm_adaptive_factor <= 1:
         raise ConfigurationError(
-            f"--lm-adaptive-factor is {cfg.lm_adaptive_factor}; expected above 1."
+            f"--lm-adaptive-factor is {cfg.lm_adaptive_factor}; expected a number above 1."
         )
     return list(cutoffs)
 
 
 @dataclass
 class LstmClassifierConfig(RecurrentConfig):
-    """Options of the classifier."""
+    """Options of the LSTM classifier."""
 
     classifier_mlp_dim: int = field(
         default=30,
         metadata={
-            "help": "hidden dimension of the classification layers, M in the thesis: 30 for "
-            "sentiment, 128 for RCV1 categories (default: 30)"
+            "help": "hidden dimension of the classification head, M in the thesis, 1 or more; 30 "
+            "for sentiment, 128 for RCV1 categories (default: 30)"
         },
     )
     classifier_lm: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
@@ -169,13 +171,13 @@ class LstmClassifierConfig(RecurrentConfig):
     )
     classifier_lm_dict: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "dictionary of that language model"},
+        metadata={"help": "dictionary of the language model of --classifier-lm"},
     )
 
 
 @register_model("lstm_classifier", dataclass=LstmClassifierConfig)
 class LstmClassifier(TextClassifier):
-    """p(y|X) = softmax(z), equations 3.1 and 3.2."""
+    """p(y|X) = softmax(W ReLU(W_h h_T + b_h) + b), thesis, equations 3.1 and 3.2."""
 
     def __init__(self, cfg: LstmClassifierConfig, dictionary: Any, classes: int) -> None:
         """Build the model for a word dictionary and a number of classes."""
@@ -190,7 +192,7 @@ class LstmClassifier(TextClassifier):
 
     @classmethod
     def build_model(cls, cfg: LstmClassifierConfig, task: Any) -> "LstmClassifier":
-        """Build the model, from a language model if `classifier_lm` is set."""
+        """Build the model. Initialize it from a language model if `classifier_lm` is set."""
         require_classes(task, "lstm_classifier")
         model = cls(cfg, task.source_dictionary, len(task.classes))
         if cfg.classifier_lm is not None:
@@ -210,11 +212,11 @@ class LstmClassifier(TextClassifier):
         return model
 
     def embed(self, src_tokens: Tensor) -> Tensor:
-        """Return E x_t with dropout [batch, time, embed_dim]."""
+        """Return word embeddings [batch, time, embed_dim], with dropout in training."""
         return self.encoder.embed(src_tokens)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return z = W ReLU(W_h h_T + b_h) + b [batch, classes]."""
+        """Return logits z = W ReLU(W_h h_T + b_h) + b [batch, classes]."""
         states = self.encoder.last_state(embedded, src_lengths)
         logits: Tensor = self.output(self.hidden(states).relu())
         return logits
@@ -225,5 +227,5 @@ class LstmClassifier(TextClassifier):
 
 @register_model_architecture("lstm_classifier", "lstm_classifier_categories")
 def lstm_classifier_categories(args: Any) -> None:
-    """The model for RCV1 categories (thesis, table 3.2)."""
+    """The classifier for RCV1 categories (thesis, table 3.2)."""
     fill_defaults(args, classifier_mlp_dim=128)

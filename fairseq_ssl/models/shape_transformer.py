@@ -29,21 +29,21 @@ DEFAULTS = {
     "shape_relative_one_table": False,
     "shape_embedding_init": "normal",
 }
-"""Defaults of the options, from the thesis (which does not specify the embedding init)."""
+"""Defaults of the options, as in the thesis, which does not specify the embedding init."""
 
 
 @register_model("shape_transformer")
 class ShapeTransformerModel(TransformerModel):
     """fairseq's Transformer with one of three position encodings.
 
-    shifted: sinusoids shifted by a random k in training, drawn separately for source and target.
-    absolute: sinusoids, equal to the stock Transformer bit for bit. relative: relative
+    shifted: sinusoids, shifted in training by random numbers drawn separately for source and
+    target. absolute: sinusoids, bit for bit as in the stock Transformer. relative: relative
     self-attention.
     """
 
     @classmethod
     def hub_models(cls) -> dict[str, Any]:
-        """Return no models. Those of the stock Transformer are not compatible."""
+        """Return no models: the pretrained models of fairseq's Transformer are not compatible."""
         return {}
 
     @classmethod
@@ -61,15 +61,15 @@ class ShapeTransformerModel(TransformerModel):
             "--shape-max-shift",
             type=int,
             metavar="K",
-            help="maximum shift in training (shifted only), K in the thesis, 0 or more tokens: k "
-            "is drawn from {0, ..., K} for each sequence and step, separately for source and "
-            f"target (default: {DEFAULTS['shape_max_shift']})",
+            help="maximum shift in training (shifted only), K in the thesis, 0 or more tokens; the "
+            "shift is drawn uniformly from 0 to K for each sequence and step, separately for "
+            f"source and target (default: {DEFAULTS['shape_max_shift']})",
         )
         parser.add_argument(
             "--shape-eval-offset",
             type=int,
             metavar="N",
-            help="index of the first position outside training (absolute and shifted only), 0 or "
+            help="index of the first position in evaluation (absolute and shifted only), 0 or "
             "more; 0 in the thesis, K in the authors' code "
             f"(default: {DEFAULTS['shape_eval_offset']})",
         )
@@ -90,14 +90,14 @@ class ShapeTransformerModel(TransformerModel):
         parser.add_argument(
             "--shape-embedding-init",
             choices=EMBEDDING_INITS,
-            help="token embedding initialization: normal, standard deviation dim^-0.5, as in "
-            "fairseq; glorot, uniform, as in OpenNMT-py, which the authors used "
+            help="initialization of token embeddings: normal, with standard deviation dim^-0.5, as "
+            "in fairseq; glorot, uniform, as in OpenNMT-py, which the authors used "
             f"(default: {DEFAULTS['shape_embedding_init']})",
         )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> ShapeTransformerModel:
-        """Build the stock Transformer and replace the positions of encoder and decoder."""
+        """Build fairseq's Transformer and replace its position encodings."""
         _check(args)
         model: ShapeTransformerModel = super().build_model(args, task)
         for side in (model.encoder, model.decoder):
@@ -111,7 +111,7 @@ class ShapeTransformerModel(TransformerModel):
 
 
 def _make_shifted(side: Any, args: Any) -> None:
-    """Replace the sinusoids of an encoder or decoder by shifted ones. Absolute shifts by 0."""
+    """Replace the sinusoids of an encoder or decoder by shifted ones. Absolute means no shift."""
     max_shift = args.shape_max_shift if args.shape_positions == "shifted" else 0
     side.embed_positions = ShiftedSinusoidalPositions.from_stock(
         side.embed_positions, max_shift, args.shape_eval_offset
@@ -119,9 +119,10 @@ def _make_shifted(side: Any, args: Any) -> None:
 
 
 def _make_relative(side: Any, args: Any) -> None:
-    """Remove the sinusoids and replace each layer's self-attention by relative attention."""
+    """Remove the sinusoids, and replace the self-attention of each layer by relative attention."""
     side.embed_positions = None
-    for layer in side.layers.children():  # iteration would skip layers with --encoder-layerdrop
+    # `children`, since iterating over `layers` skips some of them with --encoder-layerdrop.
+    for layer in side.layers.children():
         layer.self_attn = RelativeSelfAttention.from_stock(
             layer.self_attn, args.shape_relative_limit, args.shape_relative_one_table
         )
@@ -137,7 +138,7 @@ def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
 
 
 def _check(args: Any) -> None:
-    """Reject values out of range, and options that would disable the positions."""
+    """Reject values out of range, and options that would disable the position encoding."""
     minima = {"shape_max_shift": 0, "shape_eval_offset": 0, "shape_relative_limit": 1}
     for name, minimum in minima.items():
         value = getattr(args, name)
@@ -155,8 +156,8 @@ def _check(args: Any) -> None:
     for name in ("encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings"):
         if getattr(args, name, False):
             raise ConfigurationError(
-                f"{flag(name)} cannot be used with shape_transformer, which has its own positions. "
-                "Remove the option, or use one of fairseq's architectures."
+                f"{flag(name)} cannot be used with shape_transformer, which has its own position "
+                "encoding. Remove the option, or use one of fairseq's architectures."
             )
     if args.shape_positions == "relative":
         _check_attention(args)
@@ -167,7 +168,7 @@ def _check_attention(args: Any) -> None:
     if args.shape_eval_offset:
         raise ConfigurationError(
             "--shape-eval-offset cannot be used with --shape-positions relative, which has no "
-            "first position. Remove it."
+            "absolute positions. Remove it."
         )
     for name in (
         "cross_self_attention",
@@ -182,7 +183,7 @@ def _check_attention(args: Any) -> None:
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:
-    """Return a function that sets the sizes of `stock_arch` and our defaults."""
+    """Return a function that sets the options of this model and the sizes of `stock_arch`."""
 
     def fill(args: Any) -> None:
         fill_defaults(args, **DEFAULTS)

@@ -1,4 +1,4 @@
-"""Text classifiers (experts): their interface, pooling classification layers, and loading."""
+"""Text classifiers (experts, MEIN): base class, classification head, loading from checkpoints."""
 
 import json
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from fairseq_ssl.errors import ConfigurationError
 
 
 def require_classes(task: Any, arch: str) -> None:
-    """Raise an error if the task has no `classes` and cannot train a classifier."""
+    """Raise an error if the task has no `classes`."""
     if getattr(task, "classes", None) is None:
         raise ConfigurationError(
             f"--arch {arch} needs a task with classes, such as semi_supervised_classification. "
@@ -27,10 +27,10 @@ def require_classes(task: Any, arch: str) -> None:
 
 
 class TextClassifier(BaseFairseqModel):
-    """A classifier whose embeddings can be computed, and perturbed, separately."""
+    """Base class of classifiers. `embed` is separate, so that embeddings can be perturbed."""
 
     stages: tuple[str, ...] = ("supervised",)
-    """Values of --classification-stage in which the model can be trained."""
+    """The values of --classification-stage that can train the model."""
 
     @abstractmethod
     def embed(self, src_tokens: Tensor) -> Tensor:
@@ -41,9 +41,9 @@ class TextClassifier(BaseFairseqModel):
         """Return the logits z [batch, classes] of embedded texts."""
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the inputs of `forward` with all values that do not depend on embeddings.
+        """Return the inputs of `forward`, with values added that do not depend on the embeddings.
 
-        Use it before several calls with different perturbations of the same texts.
+        Call it once before several calls of `forward` with different perturbations of a batch.
         """
         return inputs
 
@@ -57,9 +57,9 @@ class TextClassifier(BaseFairseqModel):
         """Return the logits of the classes [batch, classes].
 
         Args:
-            src_tokens: [batch, time], ids, with </s> at the end, padded on the right.
-            src_lengths: [batch], lengths with </s>.
-            embedded: embeddings to use in place of those of `src_tokens`.
+            src_tokens: [batch, time], ids that end with </s>, padded on the right.
+            src_lengths: [batch], lengths including </s>.
+            embedded: [batch, time, dim], embeddings to use instead of those of `src_tokens`.
         """
         embedded = self.embed(src_tokens) if embedded is None else embedded
         return self.classify(embedded, src_tokens, src_lengths)
@@ -70,7 +70,7 @@ POOLS = (MEAN, FIRST)
 
 
 class ClassificationHead(nn.Module):
-    """z = W ReLU(W_h h + b_h) + b, where h is the mean or the first of a text's states."""
+    """z = W ReLU(W_h h + b_h) + b, where h is the mean or the first of the encoder's states."""
 
     def __init__(self, dim: int, inner_dim: int, classes: int, pool: str, dropout: float) -> None:
         super().__init__()
@@ -83,8 +83,8 @@ class ClassificationHead(nn.Module):
         """Return logits [batch, classes].
 
         Args:
-            states: [batch, time, dim].
-            is_word: [batch, time], True for states to average. Each text needs at least one.
+            states: [batch, time, dim], the output of the encoder.
+            is_word: [batch, time], True for states to average, at least one per text.
         """
         if self.pool == FIRST:
             pooled = states[:, 0]
@@ -98,31 +98,31 @@ class ClassificationHead(nn.Module):
 
 @dataclass
 class PooledConfig(FairseqDataclass):
-    """Options of the classification layers."""
+    """Options of the classification head."""
 
     classifier_mlp_dim: int = field(
         default=30,
-        metadata={"help": "hidden dimension of the classification layers (default: 30)"},
+        metadata={"help": "hidden dimension of the classification head, 1 or more (default: 30)"},
     )
     classifier_pool: ChoiceEnum(POOLS) = field(  # type: ignore[valid-type]
         default=POOLS[0],
-        metadata={"help": "pooling: the mean of a text's states, or its first state"},
+        metadata={"help": "pooling: mean of a text's states, or first state (default: mean)"},
     )
     classifier_dropout: float = field(
         default=0.1,
         metadata={
-            "help": "dropout probability of embeddings and pooled states, 0 to below 1 "
+            "help": "dropout probability of embeddings and pooled states, 0 or more, below 1 "
             "(default: 0.1)"
         },
     )
 
 
 def build_classification_head(cfg: PooledConfig, dim: int, classes: int) -> ClassificationHead:
-    """Build the classification layers for states of dimension `dim`."""
+    """Build the classification head for states of dimension `dim`."""
     if cfg.classifier_mlp_dim < 1 or not 0 <= cfg.classifier_dropout < 1:
         raise ConfigurationError(
-            f"--classifier-mlp-dim is {cfg.classifier_mlp_dim} and --classifier-dropout is "
-            f"{cfg.classifier_dropout}; expected 1 or more, and 0 to below 1."
+            f"--classifier-mlp-dim is {cfg.classifier_mlp_dim}, expected 1 or more; "
+            f"--classifier-dropout is {cfg.classifier_dropout}, expected 0 or more, below 1."
         )
     pool = str(cfg.classifier_pool)
     return ClassificationHead(dim, cfg.classifier_mlp_dim, classes, pool, cfg.classifier_dropout)
@@ -135,37 +135,40 @@ INITIALIZATION_OPTIONS = (
     "classifier_encoder",
     "classifier_encoder_dict",
 )
-"""Options that initialize a model from files. A checkpoint does not need them."""
+"""Options that initialize a model from files. They are not needed to load a checkpoint."""
 
 
 def expert_options(path: Path) -> str:
-    """Return the options of the model in a checkpoint, as JSON."""
+    """Return the model options stored in a checkpoint, as JSON."""
     options = model_options(read_checkpoint(path))
     kept = {key: value for key, value in options.items() if key not in INITIALIZATION_OPTIONS}
     return json.dumps(kept)
 
 
 def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
-    """Build a classifier with random weights from the options of `expert_options`."""
+    """Build a classifier with random weights from the output of `expert_options`.
+
+    `origin` names the checkpoint in errors.
+    """
     cfg = json.loads(options)
     model = models.build_model(OmegaConf.create(cfg), task, from_checkpoint=True)
     if not isinstance(model, TextClassifier):
         raise ConfigurationError(
-            f"{origin} has a model {cfg.get('_name')}; expected a classifier trained with "
+            f"{origin} is a checkpoint of {cfg.get('_name')}; expected a classifier trained with "
             "--classification-stage supervised."
         )
     return model
 
 
 def load_expert(path: Path, task: Any) -> TextClassifier:
-    """Load a classifier from a checkpoint with the task's vocabularies."""
+    """Load a classifier from a checkpoint. Its vocabularies must be those of the task."""
     expert = build_expert(expert_options(path), task, str(path))
     expert.load_state_dict(read_checkpoint_of_task(path, task)["model"])
     return expert
 
 
 def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
-    """Read a checkpoint. Raise an error if its vocabularies are not the task's."""
+    """Read a checkpoint. Raise an error if its vocabularies differ from those of the task."""
     state = read_checkpoint(path)
     task.check_vocabularies(state.get("task_state") or {}, str(path))
     return state

@@ -15,10 +15,10 @@ from fairseq_ssl.modules.reconstruction import DirectionBatch
 
 
 class TwoWayModel(BaseFairseqModel):
-    """Two encoder-decoder models without shared weights, one per translation direction."""
+    """Two encoder-decoder models, one per translation direction, without shared weights."""
 
     def __init__(self, models: Mapping[str, Any]) -> None:
-        """Combine models, by direction such as ``de-en``."""
+        """Combine the models of both directions. The keys are directions such as ``de-en``."""
         super().__init__()
         for model in models.values():
             if not isinstance(model, FairseqEncoderDecoderModel):
@@ -32,7 +32,8 @@ class TwoWayModel(BaseFairseqModel):
     def forward(self, batches: Sequence[DirectionBatch]) -> list[Tensor]:
         """Return log-probabilities [rows, time, vocabulary] for each batch.
 
-        Distributed training needs one call of `forward` per step.
+        All batches are scored in one call, since DistributedDataParallel allows one `forward` per
+        step.
         """
         return [self._score(batch) for batch in batches]
 
@@ -51,18 +52,18 @@ class TwoWayModel(BaseFairseqModel):
         return scores
 
     def train(self, mode: bool = True) -> TwoWayModel:
-        """Set the mode. Skip it if it is set, which saves small models a tenth of their time."""
+        """Set the mode unless it is set already, which saves small models 10% of their time."""
         if any(model.training != mode for model in (self, *self._all_models())):
             super().train(mode)
         return self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Call `set_num_updates` once for each module. fairseq's version would call it twice."""
+        """Call `set_num_updates` of both models. fairseq's version would call it twice for each."""
         for model in self._all_models():
             model.set_num_updates(num_updates)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum length of a sentence, on both sides of both models."""
+        """Return the maximum sentence length that both models support as source and as target."""
         max_length = min(min(model.max_positions()) for model in self._all_models())
         return max_length, max_length
 
@@ -75,7 +76,7 @@ class TwoWayModel(BaseFairseqModel):
 
 
 def _check_vocabulary(model: Any) -> None:
-    """Reject a model with words that can only be copied, which the loss does not support."""
+    """Reject a model with copy-only words, which the loss does not support."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:
         raise ConfigurationError(

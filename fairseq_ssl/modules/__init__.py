@@ -1,1 +1,1 @@
-"""Torch layers that models are built from, and what is computed of their outputs."""
+"""PyTorch layers of the models, and computations on their outputs."""

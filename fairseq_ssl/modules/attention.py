@@ -1,9 +1,9 @@
-"""Attention for pseudo-bidirectional decoding: projections, masks and cached keys and values.
+"""Attention for pseudo-bidirectional decoding: projections, masks, cached keys and values (PBD).
 
-The decoder's self-attention sees the target's past and, as a pseudo future, the source's positions
-after the current one (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold the keys
-and values for training and for decoding; `SourceContext` holds those of the attention to the
-source.
+Decoder self-attention attends to the past of the target and, as a pseudo future, to the source
+positions after the current one (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold
+the keys and values of self-attention in training and in decoding, `SourceContext` those of source
+attention.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KeysValues(NamedTuple):
         """Return the keys and values with each row's first real position moved to index 0.
 
         Args:
-            real: [batch, time], True for positions that are not padding.
+            real: [batch, time], True at positions that are not padding.
         """
         first = real.int().argmax(1)
         time = real.size(1)
@@ -45,7 +45,7 @@ class KeysValues(NamedTuple):
 
 
 class Attention(nn.Module):
-    """The projections of multi-head attention. Callers choose the keys of each query."""
+    """Multi-head attention with separate projections, so that callers can choose the keys."""
 
     def __init__(self, dim: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Attention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize as in fairseq."""
+        """Initialize as fairseq's MultiheadAttention does."""
         for part in self.in_proj.weight.chunk(3):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -80,9 +80,9 @@ class Attention(nn.Module):
         return KeysValues(*self._split_heads(projected, 2))
 
     def translate_keys_values(self, keys_values: KeysValues, vector: Tensor) -> KeysValues:
-        """Return the keys and values of states s + `vector` [dim], given those of s.
+        """Return the keys and values of states s + `vector`, given those of s.
 
-        It saves projecting the states a second time.
+        Projecting only `vector` [dim] saves projecting the states a second time.
         """
         dim = self.out_proj.in_features
         offsets = functional.linear(vector, self.in_proj.weight[dim:]).view(2, 1, self.heads, 1, -1)
@@ -94,7 +94,7 @@ class Attention(nn.Module):
         Args:
             query: [batch, heads, time, dim / heads], from `project` or `project_queries`.
             keys_values: the keys and values to attend to.
-            mask: [batch or 1, 1, time or 1, keys], True where a query may attend. None: everywhere.
+            mask: [batch or 1, 1, time or 1, keys], True where a query may attend. None: no mask.
         """
         dropout = self.dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(query, *keys_values, mask, dropout)
@@ -109,27 +109,27 @@ class Attention(nn.Module):
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """Encoded source sentences, each stored once, whatever the number of hypotheses."""
+    """Encoder output, with each sentence stored once, whatever its number of hypotheses."""
 
     states: Tensor
-    """[sentences, time, dim], the normalized output of the last layer."""
+    """[sentences, time, dim], the output of the encoder."""
     layer_states: tuple[Tensor, ...]
     """The input of each layer, then the output of the last one, each [sentences, time, dim]."""
     keys_values: tuple[KeysValues, ...]
     """The keys and values of each layer's self-attention."""
     real: Tensor
-    """[sentences, time], True for positions that are not padding."""
+    """[sentences, time], True at positions that are not padding."""
     is_padded: bool
     """Whether there is any padding."""
     rows: Tensor | None = None
     """[rows], the sentence index of each target row. None: one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Return the same sentences for other target rows. Only the index changes."""
+        """Select the target rows `order`. Only `rows` changes, the sentences are not copied."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def rows_per_sentence(self) -> int:
-        """Return the number of rows per sentence, or 0 if it varies or rows are out of order."""
+        """Return the number of target rows per sentence, or 0 if it varies or rows are unsorted."""
         sentences = len(self.real)
         if self.rows is None:
             return 1
@@ -141,10 +141,10 @@ class EncodedSource:
 
 
 class SourceContext:
-    """Keys and values of the source for the attention of all decoder layers to the source."""
+    """Keys and values of source attention for all decoder layers."""
 
     def __init__(self, encoded: EncodedSource, attentions: Sequence[Attention]) -> None:
-        """Project each sentence once. The rows of a sentence share its keys and values."""
+        """Project each sentence once. Its target rows share the keys and values."""
         self.group = encoded.rows_per_sentence()
         self.keys_values = [
             attention.project_keys_values(encoded.states) for attention in attentions
@@ -156,13 +156,19 @@ class SourceContext:
             self.group = 1
 
     def attend(self, attention: Attention, layer: int, query: Tensor) -> Tensor:
-        """Return the attention output [rows, time, dim] of `query` [rows, heads, time, width]."""
+        """Return the attention output [rows, time, dim] of a layer.
+
+        Args:
+            attention: source attention of the layer.
+            layer: index of the layer.
+            query: [rows, heads, time, dim / heads].
+        """
         rows, _, time, _ = query.shape
         grouped = self._group_rows(query)
         return attention.attend(grouped, self.keys_values[layer], self.mask).view(rows, time, -1)
 
     def attention_weights(self, layer: int, query: Tensor) -> Tensor:
-        """Return the attention weights, averaged over heads [rows, time, source time]."""
+        """Return attention weights [rows, time, source time], averaged over heads."""
         rows, _, time, _ = query.shape
         query = self._group_rows(query)
         scores = query.float() @ self.keys_values[layer].keys.float().transpose(-1, -2)
@@ -173,12 +179,16 @@ class SourceContext:
         return weights.view(rows, time, -1)
 
     def reorder(self, order: Tensor) -> None:
-        """Select rows. As in fairseq, the sentence of a row stays if the number of rows does."""
+        """Select the target rows `order`.
+
+        As in fairseq, rows are only reordered within a sentence if their number does not change, so
+        that the keys and values stay as they are.
+        """
         if len(order) != len(self.keys_values[0].keys) * self.group:
             self._select_sentences(order.view(-1, self.group)[:, 0] // self.group)
 
     def _group_rows(self, query: Tensor) -> Tensor:
-        """View [rows, heads, time, width] as [sentences, heads, group * time, width]."""
+        """Reshape [rows, heads, time, width] to [sentences, heads, group * time, width]."""
         rows, heads, time, width = query.shape
         if self.group == 1:
             return query
@@ -191,17 +201,17 @@ class SourceContext:
 
 
 class TargetContext(Protocol):
-    """Keys and values of the target prefix and the pseudo future, for all decoder layers."""
+    """Keys and values of self-attention for all decoder layers: target prefix and pseudo future."""
 
     mask: Tensor | None
-    """[rows or 1, 1, queries, keys], True where a query may attend. None: everywhere."""
+    """[rows or 1, 1, queries, keys], True where a query may attend. None: no mask."""
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return all keys and values of a layer, given those of the current queries."""
+        """Return all keys and values of a layer, given `own`, those of the current positions."""
 
 
 class TeacherForcedTarget:
-    """A complete target, as in training. Its keys come first, then those of the source."""
+    """The context of complete targets, as in training. Keys of the target precede the source's."""
 
     def __init__(
         self, real: Tensor, encoded: EncodedSource, future: Sequence[KeysValues] | None
@@ -209,9 +219,9 @@ class TeacherForcedTarget:
         """Build the mask.
 
         Args:
-            real: [rows, time], True for target positions that are not padding.
-            encoded: the source.
-            future: keys and values of the source by layer. None: no pseudo future.
+            real: [rows, time], True at target positions that are not padding.
+            encoded: the encoder output.
+            future: keys and values of the pseudo future for each layer. None: no pseudo future.
         """
         source = None if future is None else encoded.real
         if future is not None and encoded.rows is not None:
@@ -221,19 +231,20 @@ class TeacherForcedTarget:
         self.mask: Tensor | None = pseudo_bidirectional_mask(real, source)
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Return the target's keys and values, then the source's."""
+        """Return the keys and values of the target, followed by those of the pseudo future."""
         return own if self.future is None else own.concat(self.future[layer])
 
 
 def pseudo_bidirectional_mask(targets: Tensor, sources: Tensor | None) -> Tensor:
-    """Return the mask of figure 2: True where a target position may attend.
+    """Return the mask of PBD, figure 2: True where a target position may attend.
 
     Args:
-        targets: [batch, time], True for positions that are not padding.
-        sources: [batch, source time], the same. None: no pseudo future.
+        targets: [batch, time], True at target positions that are not padding.
+        sources: [batch, source time], True at source positions that are not padding. None: no
+            pseudo future.
 
     Returns:
-        [batch or 1, 1, time, time + source time]; the target's keys come first
+        [batch or 1, 1, time, time + source time], with the keys of the target first
     """
     time = targets.size(1)
     positions = targets.cumsum(1) - 1
@@ -247,14 +258,14 @@ def pseudo_bidirectional_mask(targets: Tensor, sources: Tensor | None) -> Tensor
 
 
 class IncrementalTarget:
-    """A target generated token by token.
+    """The context of targets that are generated token by token.
 
-    Index t of a layer's cache holds the source's position t until target position t replaces it.
-    The rest of the source is then exactly the future, and the whole cache can be attended to.
+    Index t of a layer's cache holds source position t until target position t overwrites it. At
+    each step, the cache is then exactly the past of the target and the pseudo future.
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with the pseudo future by layer. None: no pseudo future."""
+        """Fill the cache with the pseudo future of each layer. None: no pseudo future."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []
@@ -271,7 +282,7 @@ class IncrementalTarget:
         self.cache = [one.select_rows(rows) for one in future]
 
     def advance(self) -> None:
-        """Move to the next token."""
+        """Advance to the next token, and update the mask."""
         self.step += 1
         if self.lengths is not None:
             end = max(self.step + 1, int(self.cache[0].keys.size(2)))
@@ -280,7 +291,7 @@ class IncrementalTarget:
             self.mask = mask[:, None, None, :]
 
     def join(self, layer: int, own: KeysValues) -> KeysValues:
-        """Write the token's keys and values to the layer's cache. Return the cache."""
+        """Write the keys and values of the current token to the layer's cache. Return the cache."""
         if layer == len(self.cache):  # the first token, without a pseudo future
             self.cache.append(own)
         elif self.step == self.cache[layer].keys.size(2):
@@ -292,6 +303,6 @@ class IncrementalTarget:
         return self.cache[layer]
 
     def reorder(self, order: Tensor) -> None:
-        """Select rows."""
+        """Select the target rows `order` of the cache."""
         self.cache = [cached.select_rows(order) for cached in self.cache]
         self.lengths = None if self.lengths is None else self.lengths[order]

@@ -1,4 +1,4 @@
-"""The pointer-generator: ids of out-of-vocabulary words, copy attention, mixture distribution."""
+"""Pointer-generator (PoDA): ids of out-of-vocabulary words, copy attention, output mixture."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class SourceWords:
     tokens: Tensor
     """[batch, source time], the words as local ids."""
     first: Tensor
-    """[batch, source time], the first position of the same word in the sentence."""
+    """[batch, source time], the position at which the same word first occurs in the sentence."""
     unknown: Tensor
-    """[batch, max unknown words], the data's id of each local id. -1: none."""
+    """[batch, max unknown words], the id in the data of each local id. -1: padding."""
     vocabulary: int
 
     @classmethod
     def from_ids(cls, ids: Tensor, vocabulary: int) -> SourceWords:
-        """Convert the data's `ids` [batch, source time]. Local ids stay as they are."""
+        """Convert `ids` of the data [batch, source time]. Local ids are not changed."""
         first = first_positions(ids)
         beyond = ids >= vocabulary
         starts = beyond & (first == torch.arange(ids.size(1), device=ids.device))
@@ -44,11 +44,14 @@ class SourceWords:
 
     @property
     def width(self) -> int:
-        """Number of columns of a distribution: the vocabulary and the unknown words."""
+        """Number of columns of a distribution: size of the vocabulary plus max unknown words."""
         return self.vocabulary + self.unknown.size(1)
 
     def to_local(self, ids: Tensor, unk: int) -> Tensor:
-        """Convert the data's `ids` [batch, time] to local ids, or `unk` if not in the source."""
+        """Convert `ids` of the data [batch, time] to local ids.
+
+        Out-of-vocabulary words that are not in the source become `unk`.
+        """
         beyond = ids >= self.vocabulary
         if not self.unknown.size(1):
             return ids.masked_fill(beyond, unk)
@@ -57,7 +60,7 @@ class SourceWords:
         return torch.where(beyond, rank.masked_fill(~same.any(2), unk), ids)
 
     def from_local(self, tokens: Tensor, sentence: int) -> Tensor:
-        """Convert the output `tokens` [time] of one sentence to the data's ids."""
+        """Convert `tokens` [time], local ids of a hypothesis for `sentence`, to ids of the data."""
         beyond = tokens >= self.vocabulary
         rank = (tokens - self.vocabulary).clamp(min=0)
         if not bool(beyond.any()):
@@ -86,9 +89,9 @@ def first_positions(ids: Tensor) -> Tensor:
 
 
 class CopyAttention(nn.Module):
-    """The copy attention alpha and the logit of p_gen (equation 3).
+    """The copy attention alpha and the logit of p_gen (PoDA, equation 3).
 
-    It has no dropout, since alpha has to be a distribution over the source in training too.
+    There is no dropout, since alpha must be a distribution over the source in training too.
     """
 
     def __init__(self, dim: int, encoder_dim: int, heads: int = 1) -> None:
@@ -102,7 +105,7 @@ class CopyAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.query = nn.Linear(dim, dim)
-        # A key bias would add the same number to all scores of a query.
+        # No key bias: it would add the same number to all scores of a query.
         self.key = nn.Linear(encoder_dim, dim, bias=False)
         self.gate = nn.Linear(encoder_dim, 1)
         for linear in (self.query, self.key, self.gate):
@@ -115,16 +118,16 @@ class CopyAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Attend to the source.
 
-        Queries are projected to the encoder's space in place of projecting keys, so that
-        incremental decoding has no keys to cache.
+        Queries are projected to the encoder's space instead of keys to the decoder's, so that
+        incremental decoding does not have to cache keys.
 
         Args:
             states: [batch, time, dim], the output of the decoder.
             encoded: [batch, source time, encoder dim], the output of the encoder.
-            padding: [batch, source time], True at padding.
+            padding: [batch, source time], True at padding. None: no padding.
 
         Returns:
-            log alpha [batch, time, source time] in float32 or better, and the logit of p_gen
+            log alpha [batch, time, source time], at least in float32, and the logit of p_gen
             [batch, time]
         """
         batch, time, dim = states.shape
@@ -146,7 +149,7 @@ class CopyAttention(nn.Module):
 
 
 IMPOSSIBLE = -1e4
-"""A finite substitute for log 0, which keeps sums over all words finite."""
+"""Finite substitute for log 0, which keeps sums over all words finite."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class Copying:
     """[batch, time], the logit of p_gen."""
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return log p(w) [batch, time, width] of equation 3 in float32 or better.
+        """Return log p(w) [batch, time, width] of equation 3, at least in float32.
 
         Args:
             logits: [batch, time, vocabulary], the logits of p_v.
@@ -171,11 +174,11 @@ class Copying:
         return mixed.view(batch, time, self.words.width)
 
     def log_probabilities_at(self, positions: Tensor, logits: Tensor) -> Tensor:
-        """Return log p(w) [n, width] at some positions only.
+        """Return log p(w) [n, width] at selected positions.
 
         Args:
             positions: [n], indices into the flattened batch [batch * time].
-            logits: [n, vocabulary], the logits of p_v.
+            logits: [n, vocabulary], the logits of p_v at these positions.
         """
         time = self.attention.size(1)
         sentences = positions.div(time, rounding_mode="floor")
@@ -191,12 +194,12 @@ class Copying:
 
 
 class _Parts(NamedTuple):
-    """The terms of the mixture for the word at each source position [rows, time]."""
+    """The terms of the mixture for the word at each source position, each [rows, source time]."""
 
     generated: Tensor
-    """log(p_gen p_v(w)); `IMPOSSIBLE` for an unknown word."""
+    """log(p_gen p_v(w)), `IMPOSSIBLE` for an out-of-vocabulary word."""
     alpha: Tensor
-    """log sum alpha over all positions of the word."""
+    """log sum alpha, summed over all positions of the word."""
     copied: Tensor
     """log((1 - p_gen) sum alpha)."""
     mixed: Tensor
@@ -204,9 +207,10 @@ class _Parts(NamedTuple):
 
 
 class _Mixture(torch.autograd.Function):
-    """log(p_gen p_v + (1 - p_gen) alpha), with one tensor [rows, width] per direction.
+    """log(p_gen p_v + (1 - p_gen) alpha), with one tensor [rows, width] for each pass.
 
-    p differs from p_gen p_v only at the words of the source, so only they are computed separately.
+    p differs from p_gen p_v only at the words of the source, so only these words are computed
+    separately.
     """
 
     @staticmethod
@@ -228,7 +232,7 @@ class _Mixture(torch.autograd.Function):
             gate: [rows], the logit of p_gen.
             words: [rows, source time], local ids below `width`.
             first: [rows, source time], the first position of the same word.
-            width: size of the vocabulary plus the unknown words.
+            width: size of the vocabulary plus max unknown words.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         vocabulary = logits.size(1)
@@ -259,7 +263,7 @@ class _Mixture(torch.autograd.Function):
         known = once & (words < ctx.vocabulary)
         share = (generated - parts.mixed).exp()
         copied = at_words * (parts.copied - parts.mixed).exp()
-        # Source words pass only a share of their gradient on to p_v.
+        # Only a share of the gradient of a source word goes to p_v.
         less = (at_words * (share - 1)).masked_fill(~known, 0)
         total = grad[:, : ctx.vocabulary].sum(1, keepdim=True) + less.sum(1, keepdim=True)
         to_alpha = copied * (alpha - parts.alpha).exp()
@@ -267,7 +271,7 @@ class _Mixture(torch.autograd.Function):
         to_gate -= copied.masked_fill(~once, 0).sum(1, keepdim=True) * p_gen
 
         log_gate = functional.logsigmoid(gate)
-        # Start from the softmax, then subtract it in place.
+        # The gradient of log softmax, grad - total * softmax, computed in place.
         to_logits = (out - log_gate).exp_()
         to_logits.scatter_(1, words, (generated - log_gate).exp())
         to_logits.mul_(-total).add_(grad).scatter_add_(1, words, less)
@@ -276,7 +280,7 @@ class _Mixture(torch.autograd.Function):
 
 
 def _mix(generated: Tensor, alpha: Tensor, gate: Tensor, first: Tensor) -> _Parts:
-    """Return the terms of the mixture for the word at each source position."""
+    """Return the terms of the mixture. See `_Mixture.forward` for the arguments."""
     highest = torch.full_like(alpha, IMPOSSIBLE).scatter_reduce_(1, first, alpha, "amax")
     highest = highest.gather(1, first)
     sums = torch.zeros_like(alpha).scatter_add_(1, first, (alpha - highest).exp())

@@ -1,4 +1,4 @@
-"""ByteNet's layers: dilated convolutions, residual blocks, masked batch norm, dynamic unfolding."""
+"""ByteNet layers: dilated convolutions, residual blocks, masked batch norm, dynamic unfolding."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fairseq_ssl.modules.functional import ExactBuffers
 class RealPositions:
     """The positions of a batch that are not padding.
 
-    Position-wise layers work on the real positions only, gathered into rows, so that padding costs
-    nothing and does not affect batch norm. Convolutions work on the batch, where padding is zero.
+    Position-wise layers run on the real positions only, gathered into rows, so that padding costs
+    nothing and does not affect batch norm. Convolutions run on the batch, where padding is zero.
     """
 
     def __init__(self, real: Tensor, is_padded: bool = True) -> None:
-        """Set the positions.
+        """Find the real positions.
 
         Args:
-            real: [batch, time], True for positions that are not padding.
+            real: [batch, time], True at positions that are not padding.
             is_padded: whether there is any padding.
         """
         self.batch, self.time = real.shape
@@ -33,21 +33,21 @@ class RealPositions:
 
     @classmethod
     def of_lengths(cls, lengths: Tensor, time: int) -> RealPositions:
-        """Return the first `lengths` [batch] positions out of `time`."""
+        """Return the real positions of sentences with these `lengths` [batch], padded to `time`."""
         return cls(torch.arange(time, device=lengths.device) < lengths.unsqueeze(1))
 
     @classmethod
     def without_padding(cls, tokens: Tensor) -> RealPositions:
-        """Return all positions of `tokens` [batch, time]."""
+        """Return the positions of `tokens` [batch, time], which must not be padded."""
         return cls(tokens, is_padded=False)
 
     def gather(self, states: Tensor) -> Tensor:
-        """Return the states [rows, dim] at the real positions of a batch [batch, time, dim]."""
+        """Return the states [rows, dim] at the real positions of `states` [batch, time, dim]."""
         flat = states.flatten(0, 1)
         return flat if self.indices is None else flat.index_select(0, self.indices)
 
     def scatter(self, rows: Tensor) -> Tensor:
-        """Return a batch [batch, time, dim] with `rows` [rows, dim], and zeros for padding."""
+        """Return a batch [batch, time, dim] with `rows` [rows, dim], and zeros at padding."""
         if self.indices is None:
             flat = rows
         else:
@@ -57,7 +57,7 @@ class RealPositions:
 
 
 class RowBatchNorm(nn.Module):
-    """Batch norm of rows without padding, with scale and shift."""
+    """Batch norm of rows without padding. `updates_statistics` turns running statistics off."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -73,7 +73,7 @@ class RowBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(dim))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Normalize `rows` [rows, dim], by their own statistics in training."""
+        """Normalize `rows` [rows, dim]. In training, two or more rows use batch statistics."""
         uses_batch = self.training and len(rows) > 1
         uses_running = self.updates_statistics or not uses_batch
         mean, var = (self.running_mean, self.running_var) if uses_running else (None, None)
@@ -99,7 +99,7 @@ def freeze_statistics(model: nn.Module) -> Iterator[None]:
 class DilatedConvolution(nn.Module):
     """A dilated convolution over time with zero padding, centered or causal.
 
-    The weight is that of a linear layer over the concatenated inputs, the earliest position first.
+    It is computed as a linear layer over the concatenated inputs, with the earliest position first.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class DilatedConvolution(nn.Module):
 
         Args:
             state: [rows, dim], the input at that position.
-            past: [rows, reach, dim], a ring buffer of earlier inputs: step t is at index t modulo
-                the reach. It starts with zeros and is updated in place.
+            past: [rows, reach, dim], a ring buffer of earlier inputs, at first zeros. Step t is at
+                index t modulo the reach. It is updated in place.
             step: index of the position.
         """
         slots = [(step + tap * self.dilation) % self.reach for tap in range(self.kernel - 1)]
@@ -146,25 +146,26 @@ class DilatedConvolution(nn.Module):
 
 UNKNOWN_SLOPE = -1.0
 SLOPE_UNITS = 100
-"""Slopes are stored in hundredths, so that products with lengths are exact."""
+"""Slopes are stored as integers, in hundredths, so that their products with lengths are exact."""
 
 
 class Unfolding(ExactBuffers):
     """Dynamic unfolding: the number of columns of a source s is max(|s|, a |s| + b).
 
-    a and b are a buffer and are saved with the weights.
+    a and b are stored in the buffer `line`, and so in checkpoints.
     """
 
     line: Tensor
+    """[2], a in hundredths and b."""
 
     def __init__(self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0) -> None:
-        """Set a and b. The defaults are placeholders until a checkpoint is loaded."""
+        """Set a to `slope` and b to `offset`. The defaults are for loading a checkpoint later."""
         super().__init__()
         units = slope if slope == UNKNOWN_SLOPE else float(round(SLOPE_UNITS * slope))
         self.register_buffer("line", torch.tensor([units, offset]))
 
     def forward(self, lengths: Tensor) -> Tensor:
-        """Return the number of columns for sources of `lengths` [batch], end symbols included."""
+        """Return the number of columns [batch] for source `lengths` [batch], including </s>."""
         slope, offset = self.line.round().long()
         columns = (
             torch.div(slope * lengths + SLOPE_UNITS - 1, SLOPE_UNITS, rounding_mode="floor")
@@ -174,7 +175,7 @@ class Unfolding(ExactBuffers):
 
     @property
     def is_known(self) -> bool:
-        """Whether a and b are set."""
+        """Whether a and b are set or loaded."""
         return bool(self.line[0] >= 0)
 
 
@@ -187,11 +188,12 @@ AUTHOR = "author"
 GAINS = {"he": 6.0, "lecun": 3.0}
 """Weights are uniform within +- sqrt(gain / fan-in)."""
 INITS = (AUTHOR, *GAINS)
+"""Weight initializations. See `init_weights`."""
 
 
 @dataclass(frozen=True)
 class StackSizes:
-    """Sizes and options of a stack."""
+    """Sizes and options of a `DilatedStack`."""
 
     dim: int
     kernel: int
@@ -208,7 +210,7 @@ class StackSizes:
 
     @property
     def width(self) -> int:
-        """Channels of the dilated convolutions."""
+        """Number of channels of the dilated convolutions."""
         return self.dim // 2 if self.is_compressed else self.dim
 
     @property
@@ -218,12 +220,12 @@ class StackSizes:
 
     @property
     def scale(self) -> float:
-        """Scale of each residual branch, resolved."""
+        """Scale of each residual branch, with 0 resolved."""
         return self.residual_scale or 1 / math.sqrt(2 * self.blocks)
 
 
 class NormedActivation(nn.Module):
-    """A norm or no norm, then an activation, of rows [rows, dim]."""
+    """An optional norm followed by an activation, for rows [rows, dim]."""
 
     def __init__(self, dim: int, sizes: StackSizes) -> None:
         super().__init__()
@@ -235,7 +237,7 @@ class NormedActivation(nn.Module):
             self.norm = nn.LayerNorm(dim)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the activations."""
+        """Return the activations of `rows` [rows, dim]."""
         return self.activation(self.norm(rows))
 
 
@@ -250,7 +252,7 @@ class ResidualBlock(nn.Module):
         super().__init__()
         self.scale = sizes.scale
         self.dropout = sizes.dropout
-        has_bias = sizes.norm == "none"  # a norm cancels the bias before it
+        has_bias = sizes.norm == "none"  # a norm would cancel the bias before it
         convolution_bias = has_bias or not sizes.is_compressed
         self.convolution = DilatedConvolution(
             sizes.width, sizes.kernel, dilation, sizes.is_causal, convolution_bias
@@ -278,7 +280,7 @@ class ResidualBlock(nn.Module):
 
 
 class DilatedStack(nn.Module):
-    """Sets of residual blocks. Within a set the dilation grows from block to block."""
+    """Sets of residual blocks. Each set has a block for each dilation."""
 
     def __init__(self, sizes: StackSizes) -> None:
         super().__init__()
@@ -292,7 +294,7 @@ class DilatedStack(nn.Module):
 
     @property
     def cache_size(self) -> int:
-        """Number of earlier states that all blocks cache in decoding."""
+        """Number of states that all blocks together cache in incremental decoding."""
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: RealPositions) -> Tensor:
@@ -324,8 +326,8 @@ def init_weights(module: nn.Module, init: str) -> None:
     """Initialize the weights of all linear layers. Biases are zero.
 
     he (used in the slides) and lecun are the uniform initializations of He et al. and LeCun et al.
-    author is what the library of the slides' author implements as He et al.: uniform within
-    +- (fan-in fan-out)^(-1/4), about half as wide.
+    author is the initialization that the code behind the slides calls He et al.: uniform within
+    +- (fan-in fan-out)^(-1/4), about half the range.
     """
     for linear in module.modules():
         if isinstance(linear, nn.Linear):

@@ -1,4 +1,4 @@
-"""PIE's edit-factorized encoder and output layer (section 2.3.2 and equation 3)."""
+"""Edit-factorized BERT encoder and output layer (PIE, section 2.3.2 and equation 3)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torch.nn import functional
 from fairseq_ssl.modules.attention import KeysValues
 
 INIT_STD = 0.02
+"""Standard deviation of initial weights, as in BERT."""
 
 
 @dataclass(frozen=True)
 class EncoderSizes:
-    """Sizes and options of an encoder."""
+    """Sizes and options of an `EditEncoder`."""
 
     vocabulary: int
     layers: int
@@ -30,18 +31,18 @@ class EncoderSizes:
 
 
 class EditStates(NamedTuple):
-    """The output of the last layer, each [batch, time, dim]."""
+    """The encoder output, each tensor [batch, time, dim]."""
 
     tokens: Tensor
-    """h in the paper."""
+    """h in PIE, the states of the tokens."""
     replacing: Tensor | None
-    """r in the paper, for replacements of each token. None in an unfactorized encoder."""
+    """r in PIE, which scores replacements of each token. None in an unfactorized encoder."""
     following: Tensor | None
-    """a in the paper, for insertions after each token. None in an unfactorized encoder."""
+    """a in PIE, which scores insertions after each token. None in an unfactorized encoder."""
 
 
 class EditLayer(nn.Module):
-    """A BERT layer for tokens, and for edit units (r and a) to which no other position attends."""
+    """A BERT layer for tokens and edit units (r and a). No other position attends to a unit."""
 
     def __init__(self, sizes: EncoderSizes) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class EditLayer(nn.Module):
         Args:
             states: [batch, time + units, dim], tokens first.
             time: number of tokens.
-            mask: [batch, 1, 1, time], True for tokens that are not padding. None: no padding.
+            mask: [batch, 1, 1, time], True at tokens that are not padding. None: no padding.
             unit_mask: [batch or 1, 1, units, time + 1], True where a unit attends to a token or,
                 in the last column, to itself.
         """
@@ -97,11 +98,11 @@ def attend_from_units(
     """Attend from each unit to all tokens and to itself, with time + 1 scores per unit.
 
     Args:
-        query: [batch, heads, units, dim / heads], of the units.
+        query: [batch, heads, units, dim / heads], queries of the units.
         own: keys and values of the units, of the same shape.
         tokens: keys and values of the tokens.
-        mask: [batch or 1, 1, units, time + 1], True where a unit may attend, itself last. None:
-            everywhere.
+        mask: [batch or 1, 1, units, time + 1], True where a unit may attend. The last column is the
+            unit itself. None: no mask.
         dropout: dropout probability of attention weights.
     """
     query = query * query.size(-1) ** -0.5
@@ -114,10 +115,10 @@ def attend_from_units(
 
 
 class EditEncoder(nn.Module):
-    """A BERT encoder of T tokens with two units per token, for replacement and insertion.
+    """A BERT encoder with two edit units per token, for replacement and insertion.
 
-    All 3T positions share the same weights. Units attend to tokens and to themselves, tokens
-    attend to tokens only.
+    Tokens and units share all weights. Tokens attend to tokens only, a unit attends to tokens and
+    to itself. Without `factorized`, there are no units.
     """
 
     def __init__(self, sizes: EncoderSizes, padding: int, factorized: bool = True) -> None:
@@ -147,7 +148,12 @@ class EditEncoder(nn.Module):
         return EditStates(*states.chunk(3, dim=1))
 
     def embed(self, tokens: Tensor, is_padding: Tensor) -> Tensor:
-        """Return the input of the first layer, h then r and a [batch, time or 3 * time, dim]."""
+        """Return the input of the first layer [batch, time or 3 * time, dim]: h, then r, then a.
+
+        Args:
+            tokens: [batch, time], ids.
+            is_padding: [batch, time], True at padding.
+        """
         positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
         here = self.positions(positions)
         parts = [self.tokens(tokens) + here]
@@ -159,7 +165,7 @@ class EditEncoder(nn.Module):
 
 
 class TokenEncoder(EditEncoder):
-    """A BERT encoder with the interface of fairseq's encoders."""
+    """A BERT encoder without edit units, with the interface of fairseq's encoders."""
 
     def __init__(self, sizes: EncoderSizes, padding: int) -> None:
         super().__init__(sizes, padding, factorized=False)
@@ -167,7 +173,7 @@ class TokenEncoder(EditEncoder):
 
     @property
     def embed_tokens(self) -> nn.Embedding:
-        """The embeddings of tokens."""
+        """The token embeddings, under the name that fairseq's encoders use."""
         return self.tokens
 
     def forward(  # type: ignore[override]  # the interface of fairseq's encoders
@@ -184,7 +190,10 @@ class TokenEncoder(EditEncoder):
 
 
 def _unit_mask(time: int, mask: Tensor | None, device: torch.device) -> Tensor:
-    """Return [batch or 1, 1, 2 * time, time + 1], False where r_i would attend to token i."""
+    """Return the mask of units [batch or 1, 1, 2 * time, time + 1].
+
+    It is False at padding, and where r_i would attend to token i, which it replaces.
+    """
     others = ~torch.eye(time, dtype=torch.bool, device=device)
     tokens = torch.cat([others, torch.ones_like(others)])[None, None]
     if mask is not None:
@@ -203,9 +212,9 @@ def init_bert_weights(module: nn.Module) -> None:
 
 
 class EditScores(nn.Module):
-    """Scores of keep, delete, M appends, M replacements and K transforms (equation 3).
+    """Logits of keep, delete, M appends, M replacements and K transforms (equation 3).
 
-    With H the head of a masked language model, phi the embeddings and x_i the token:
+    H is the transform of BERT's masked language model head, phi the embeddings, x_i the token:
 
         keep            theta . h + phi(x_i) . H(h)
         append of w     theta . h + phi(x_i) . H(h) + phi(w) . H(a)
@@ -213,12 +222,12 @@ class EditScores(nn.Module):
         delete          theta . h
         transform       theta . h + phi(x_i) . H(h)
 
-    phi of a q-gram is the sum over its tokens. H is not in the paper but in its code, where it
-    makes use of the pre-trained head.
+    phi of a q-gram is the sum over its tokens. H is in the authors' code but not in the paper. It
+    reuses the pre-trained head.
 
-    With `gap_inserts` (table 6, row 4) a label is two decisions: an edit of the token, and an
-    insertion after it or none. Its score is the sum of their log probabilities. A replacement
-    and an insertion at the same token are not one label and take two rounds.
+    With `gap_inserts` (table 6, row 4), a label consists of two decisions: the edit of a token, and
+    the insertion after it, if any. Its score is the sum of their log-probabilities. No label has
+    both a replacement and an insertion, so that they take two rounds.
     """
 
     grams: Tensor
@@ -240,11 +249,11 @@ class EditScores(nn.Module):
         Args:
             dim: dimension of the states.
             labels: number of labels.
-            grams: token ids of each q-gram.
-            padding: id that fills up shorter q-grams; its embedding is not added.
+            grams: token ids of each q-gram that can be appended or inserted.
+            padding: id that pads shorter q-grams. Its embedding is not added.
             dropout: dropout probability of the states in theta . h.
             epsilon: epsilon of the layer norm.
-            factorized: whether to add the other terms to theta . h.
+            factorized: whether to add the terms other than theta . h.
             gap_inserts: whether to decide insertions separately from edits of tokens.
         """
         super().__init__()
@@ -274,11 +283,11 @@ class EditScores(nn.Module):
         """Return logits [n, labels].
 
         Args:
-            embeddings: [vocabulary, dim], of all tokens.
+            embeddings: [vocabulary, dim], the token embeddings.
             tokens: [n], ids of the tokens to edit.
             states: [n, dim], h.
-            replacing: [n, dim], r; required if factorized.
-            following: [n, dim], a; required if factorized.
+            replacing: [n, dim], r. Required if factorized.
+            following: [n, dim], a. Required if factorized.
         """
         scores: Tensor = self.edits(self.dropout(states))
         if not self.factorized:
@@ -298,11 +307,11 @@ class EditScores(nn.Module):
         return scores if self.no_insert is None else self._joint_log_probs(scores, following)
 
     def _joint_log_probs(self, scores: Tensor, gaps: Tensor) -> Tensor:
-        """Return the sum of the log probabilities of each label's two decisions [n, labels].
+        """Return the sum of the log-probabilities of the two decisions of each label [n, labels].
 
         Args:
-            scores: [n, labels], of all labels.
-            gaps: [n, dim], states that score inserting nothing.
+            scores: [n, labels], logits.
+            gaps: [n, dim], states from which the logit of no insertion is computed.
         """
         assert self.no_insert is not None
         appends, dtype = self.appends, torch.promote_types(scores.dtype, torch.float32)
@@ -316,7 +325,7 @@ class EditScores(nn.Module):
         return torch.cat([before + nothing, kept + grams, after + nothing], dim=1)
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
-        """Return phi(w) of each q-gram [M, dim]."""
+        """Return phi(w) of each q-gram [M, dim], from the cache in evaluation mode."""
         if self.cached_grams is not None and not self.training:
             return self.cached_grams
         embedded = functional.embedding(self.grams, embeddings, self.padding)
@@ -329,6 +338,6 @@ class EditScores(nn.Module):
                 self.cached_grams = self.gram_embeddings(embeddings)
 
     def _head(self, states: Tensor) -> Tensor:
-        """Return H of states [n, dim], the transform of a masked language model's head."""
+        """Return H(states) [n, dim], the transform of BERT's masked language model head."""
         transformed: Tensor = self.transform_norm(functional.gelu(self.transform(states)))
         return transformed

@@ -1,4 +1,4 @@
-"""Helpers of modules: buffers that keep their dtype, integer hashing, plain softmax outputs."""
+"""Buffers that keep their dtype, integer hashing, and a check for plain softmax outputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mix_bits(bits: Tensor) -> Tensor:
 
 
 def logical_right_shift(bits: Tensor, count: int) -> Tensor:
-    """Shift 64-bit integers to the right and fill with zeros. torch's `>>` copies the sign bit."""
+    """Shift 64-bit integers right and fill with zeros. PyTorch's `>>` repeats the sign bit."""
     return (bits >> count) & ((1 << (64 - count)) - 1)
 
 
@@ -53,7 +53,7 @@ PLAIN_SOFTMAX = {
 
 
 def is_plain_softmax(model: Any) -> bool:
-    """Return True if the model's probabilities are the softmax of its logits."""
+    """Return True if the model's probabilities are the softmax of the logits at each position."""
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, FairseqDecoder) or getattr(decoder, "adaptive_softmax", None):
         return False

@@ -1,8 +1,9 @@
 """Relative attention (Shaw et al., 2018) and shifted sinusoidal positions (SHAPE).
 
-Relative attention gives queries, keys and values a table [2L + 1, dim] of distances from -L to L.
-It moves between scores by distance and scores by key (`expand_distances`, `sum_by_distance`), and
-processes some rows at a time, so that memory grows with the length and not with its square.
+Relative attention adds a vector for each distance from -L to L to keys and values, from tables
+[2L + 1, dim]. Scores are computed by distance and converted to scores by key, and back
+(`expand_distances`, `sum_by_distance`). A few rows are processed at a time, so that memory is
+linear in the length.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
-"""Number of scores held in memory at a time. On a CPU they fit in its cache."""
+"""Number of scores held in memory at a time, by device type. On a CPU they fit in the cache."""
 
 
 def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
-    """Convert [rows, queries, 2L + 1] to [rows, queries, keys]: (i, j) gets clip(j - i, -L, L).
+    """Convert scores by distance [rows, queries, 2L + 1] to scores by key [rows, queries, keys].
 
-    The last query is at the last key, also in incremental decoding.
+    The score of (i, j) is that of the distance clip(j - i, -L, L). The last query is at the
+    position of the last key, also in incremental decoding.
     """
     _, queries, distances = by_distance.shape
     limit, first = distances // 2, keys - queries
@@ -34,7 +36,10 @@ def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
 
 
 def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
-    """Sum [rows, queries, keys] over the keys at each distance, to [rows, queries, 2L + 1]."""
+    """Sum scores by key [rows, queries, keys] over each distance, to [rows, queries, 2L + 1].
+
+    The adjoint of `expand_distances`. `limit` is L.
+    """
     _, queries, keys = by_key.shape
     wide = torch.nn.functional.pad(by_key, (limit, limit))
     by_distance = _band(wide, keys - queries, 2 * limit + 1).clone()
@@ -46,13 +51,19 @@ def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
 
 
 def _is_apart(distance: int, queries: int, keys: int, device: Any) -> Tensor:
-    """Return a mask [queries, keys] of the pairs with j - i >= `distance`."""
+    """Return a mask [queries, keys], True for pairs (i, j) with j - i >= `distance`."""
     ones = torch.ones(queries, keys, dtype=torch.bool, device=device)
     return ones.triu(keys - queries + distance)
 
 
 def _band(wide: Tensor, first: int, distances: int) -> Tensor:
-    """View the entries of [rows, queries, L + keys + L] that are within L of the diagonal."""
+    """Return a view of [rows, queries, L + keys + L] with the entries within L of the diagonal.
+
+    Args:
+        wide: scores by key, padded with L columns on both sides.
+        first: position of the first query.
+        distances: 2L + 1, the width of the view.
+    """
     rows, queries, _ = wide.shape
     row, query, key = wide.stride()
     start = wide.storage_offset() + first * key
@@ -63,12 +74,13 @@ class AttentionMasks(NamedTuple):
     """Masks of relative attention."""
 
     future: Tensor | None
-    """[queries, keys], added to the scores: minus infinity for keys in the future."""
+    """[queries, keys], added to the scores, minus infinity for future keys. None: no mask."""
     pads: Tensor | None
-    """[rows, keys], True at padding."""
+    """[rows, keys], True at padding. None: no padding."""
     dropped: Tensor | None
-    """[rows, queries, keys], True at probabilities dropped by dropout."""
+    """[rows, queries, keys], True at probabilities that dropout sets to 0. None: no dropout."""
     dropout: float
+    """Dropout probability, for scaling."""
 
 
 def relative_attention(
@@ -83,16 +95,16 @@ def relative_attention(
 ) -> Tensor:
     """Return the attention output [rows, queries, dim].
 
-    A row is one head of one sentence. Scores are computed for some rows at a time and recomputed
-    for the gradient, so that only the dropout mask (a byte per probability) grows with the square
-    of the length.
+    A row is one head of one sentence. Scores are computed for a few rows at a time and recomputed
+    in the backward pass. Only the dropout mask, one byte per probability, is quadratic in the
+    length.
 
     Args:
-        query: [rows, queries, dim], scaled.
+        query: [rows, queries, dim], already scaled by dim^-0.5.
         key: [rows, keys, dim].
         value: [rows, keys, dim].
-        key_table: [2L + 1, dim], added to the keys by distance.
-        value_table: [2L + 1, dim], added to the values by distance.
+        key_table: [2L + 1, dim], vectors added to the keys, by distance.
+        value_table: [2L + 1, dim], vectors added to the values, by distance.
         future: see `AttentionMasks`.
         pads: see `AttentionMasks`.
         dropout: dropout probability.
@@ -110,7 +122,7 @@ def relative_attention(
 
 
 class _RelativeAttention(torch.autograd.Function):
-    """Relative attention and its gradient, for some rows at a time."""
+    """Relative attention and its gradient, computed for a few rows at a time."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
@@ -170,14 +182,14 @@ def _probabilities(
 
 
 def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
-    """Apply dropout to probabilities or to their gradient."""
+    """Apply the dropout mask to probabilities or to their gradient."""
     if masks.dropped is None:
         return p
     return p.masked_fill(masks.dropped[rows], 0).mul_(1 / (1 - masks.dropout))
 
 
 def _softmax_gradient(dp: Tensor, p: Tensor) -> Tensor:
-    """Return p (dp - sum_j p dp), the gradient of the scores."""
+    """Return the gradient of the scores, p (dp - sum_j p dp), computed in place of `dp`."""
     weighted = dp.mul_(p)
     return weighted.sub_(p * weighted.sum(-1, keepdim=True))
 
@@ -188,10 +200,10 @@ def _table_gradient(by_distance: Tensor, vectors: Tensor) -> Tensor:
 
 
 class RelativeSelfAttention(MultiheadAttention):
-    """Self-attention with relative positions of Shaw et al. (2018).
+    """Self-attention with relative positions (Shaw et al., 2018).
 
-    Each layer has tables of 2 `limit` + 1 distances, shared by its heads: one for keys and one for
-    values, or one for both (`one_table`).
+    Each layer has tables [2 `limit` + 1, head_dim], which its heads share: one for keys and one for
+    values, or one for both if `one_table`.
     """
 
     def __init__(
@@ -205,7 +217,7 @@ class RelativeSelfAttention(MultiheadAttention):
     def from_stock(
         cls, stock: MultiheadAttention, limit: int, one_table: bool
     ) -> RelativeSelfAttention:
-        """Return relative attention with the projections of `stock`."""
+        """Build relative attention with the projections and the dropout of `stock`."""
         dropout = stock.dropout_module.p
         relative = cls(stock.embed_dim, stock.num_heads, dropout, limit, one_table)
         relative.dropout_module = stock.dropout_module
@@ -226,7 +238,11 @@ class RelativeSelfAttention(MultiheadAttention):
         before_softmax: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None]:
-        """Return the self-attention output of `query` [time, batch, dim], without weights."""
+        """Return the self-attention output [time, batch, dim] of `query`, and None for the weights.
+
+        The arguments `key`, `value`, `need_weights`, `static_kv`, `before_softmax` and
+        `need_head_weights` are ignored.
+        """
         time, batch, dim = query.shape
         q = self._split_heads(self.q_proj(query) * self.scaling)
         k, v = self._split_heads(self.k_proj(query)), self._split_heads(self.v_proj(query))
@@ -254,7 +270,7 @@ class RelativeSelfAttention(MultiheadAttention):
     def _append_to_cache(
         self, state: Any, k: Tensor, v: Tensor, pads: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Append keys and values to those of earlier steps. Store and return all of them."""
+        """Append keys, values and padding mask to those of earlier steps. Store and return them."""
         past = self._get_input_buffer(state)
         if "prev_key" in past:
             k = torch.cat([past["prev_key"].flatten(0, 1), k], dim=1)
@@ -270,16 +286,16 @@ class RelativeSelfAttention(MultiheadAttention):
 
 
 def _table(limit: int, dim: int) -> nn.Parameter:
-    """Return a new table [2 `limit` + 1, dim]."""
+    """Return a table [2 `limit` + 1, dim], Xavier-initialized."""
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * limit + 1, dim)))
 
 
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
-    """PE(i + k, m) of equation 6.2 in the thesis, with k ~ U{0, ..., `max_shift`} per sequence.
+    """PE(i + k, m) with k ~ U{0, ..., `max_shift`} for each sequence (thesis, equation 6.2).
 
-    The shift is drawn at each training step from torch's generator, which fairseq seeds with the
-    update number, so that a resumed run draws the same shifts. Outside training, k is
-    `eval_offset`. Without shift or offset the result equals that of the base class bit for bit.
+    The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
+    update number, so that resumed runs draw the same shifts. In evaluation, k is `eval_offset`.
+    Without shift and offset, the output equals that of the base class bit for bit.
     """
 
     weights: Tensor
@@ -305,7 +321,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     def from_stock(
         cls, stock: SinusoidalPositionalEmbedding, max_shift: int, eval_offset: int = 0
     ) -> ShiftedSinusoidalPositions:
-        """Return shifted positions for the same maximum length as `stock`."""
+        """Build shifted positions with the dimension and the table size of `stock`."""
         lengths = stock.weights.size(0)
         return cls(stock.embedding_dim, stock.padding_idx, max_shift, lengths, eval_offset)
 
@@ -316,7 +332,11 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         timestep: Tensor | None = None,
         positions: Any | None = None,
     ) -> Tensor:
-        """Embed the positions of `input` [batch, time] to [batch, time, dim], zero at padding."""
+        """Return position embeddings [batch, time, dim] of ids `input` [batch, time].
+
+        Padding gets zeros. With `incremental_state`, only the last position is embedded, and time
+        is 1. A module in training mode does not shift incremental decoding.
+        """
         largest = self.max_shift if self.training else self.eval_offset
         if largest == 0 or (self.training and incremental_state is not None):
             stock: Tensor = super().forward(input, incremental_state, timestep, positions)
@@ -325,13 +345,13 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         smallest = 0 if self.training else self.eval_offset
         shift = torch.randint(smallest, largest + 1, (batch, 1), device=input.device)
         table = self._table_of(time + largest)
-        if incremental_state is not None:  # one step; `input` has all tokens so far
+        if incremental_state is not None:  # `input` has all tokens so far
             return table[self.padding_idx + time + shift]
         index = make_positions(input, self.padding_idx) + shift * input.ne(self.padding_idx)
         return table[index]
 
     def _table_of(self, positions: int) -> Tensor:
-        """Return the table [rows, dim], extended to at least this number of positions."""
+        """Return the table [rows, dim], extended if it has fewer than `positions` positions."""
         rows = self.padding_idx + 1 + positions
         if rows > self.weights.size(0):
             table = self.get_embedding(rows, self.embedding_dim, self.padding_idx)

@@ -1,4 +1,4 @@
-"""Reconstruction of monolingual sentences through translation: batches to score, and the loss."""
+"""Reconstruction of monolingual sentences by round-trip translation: batches and loss (ByteNet)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 MARGINAL, REINFORCE, TOP1 = "marginal", "reinforce", "top1"
 WEIGHTINGS = (MARGINAL, REINFORCE, TOP1)
+"""Ways to weight the candidates of a sentence. See `reconstruction_loss`."""
 
 
 class DirectionBatch(NamedTuple):
@@ -18,17 +19,17 @@ class DirectionBatch(NamedTuple):
     direction: str
     """The model's direction, such as ``de-en``."""
     source: Tensor
-    """[sources, time]"""
+    """[sources, time], ids of the sources."""
     lengths: Tensor
-    """[sources]"""
+    """[sources], lengths of the sources."""
     previous: Tensor
-    """[rows, time]"""
+    """[rows, time], the targets, shifted right: input of the decoder."""
     target: Tensor
-    """[rows, time]"""
+    """[rows, time], ids of the targets."""
     rows: Tensor | None = None
     """[rows], the source index of each target row. None: one target per source."""
     is_genuine: bool = True
-    """Whether the text is human-written. Batch statistics are updated with such text only."""
+    """Whether the text is human-written. Other batches do not update the batch norm statistics."""
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
@@ -36,7 +37,7 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 
     Args:
         scores: [rows, time, vocabulary], log-probabilities.
-        target: [rows, time].
+        target: [rows, time], ids.
         padding: id of the padding, which is ignored.
     """
     token_scores = scores.gather(2, target.unsqueeze(2)).squeeze(2)
@@ -46,18 +47,18 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 def reconstruction_loss(
     forward: Tensor, backward: Tensor, weighting: str = MARGINAL, renormalize: bool = False
 ) -> Tensor:
-    """Return the loss of each sentence x [batch].
+    """Return the loss of each sentence x [batch], given candidate translations y_k.
 
-    marginal: - log sum_k P(y_k | x) P(x | y_k), whose gradient weights each candidate by its share
-    of the sum. top1: - log P(x | y_1) of the first candidate, which is back-translation. reinforce:
-    both models learn from each candidate. The reward of the forward model is log P(x | y_k),
-    standardized over the candidates (He et al., 2016).
+    marginal: -log sum_k P(y_k | x) P(x | y_k). Its gradient weights each candidate by its share of
+    the sum. reinforce: the backward model is trained on all candidates, the forward model by policy
+    gradient with the reward log P(x | y_k), standardized over the candidates (He et al., 2016).
+    top1: -log P(x | y_1) of the best candidate, which is back-translation.
 
     Args:
-        forward: [batch, beam], log P(y_k | x), best first; minus infinity for missing candidates.
-        backward: [batch, beam], log P(x | y_k), the same.
+        forward: [batch, beam], log P(y_k | x), best first. Missing candidates are minus infinity.
+        backward: [batch, beam], log P(x | y_k), in the same order.
         weighting: marginal, reinforce or top1.
-        renormalize: with marginal, normalize P(y_k | x) over the candidates.
+        renormalize: normalize P(y_k | x) over the candidates (marginal only).
     """
     if weighting == TOP1:
         return -backward[:, 0]
@@ -84,8 +85,8 @@ def group_candidates(scores: Tensor, slots: Tensor, sentences: int, beam: int) -
     """Return the scores of candidates [sentences, beam], minus infinity for missing ones.
 
     Args:
-        scores: [rows], of all candidates.
-        slots: [rows], beam x sentence + rank of each candidate.
+        scores: [rows], scores of all candidates.
+        slots: [rows], beam * sentence + rank of each candidate.
         sentences: number of sentences.
         beam: maximum number of candidates per sentence.
     """

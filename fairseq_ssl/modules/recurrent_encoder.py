@@ -1,4 +1,4 @@
-"""The LSTM encoder of text classifiers and their language models, with its word embeddings."""
+"""The LSTM encoder of text classifiers and language models, with its word embeddings (MEIN)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIN_VARIANCE = 1e-6
 
 @dataclass(frozen=True)
 class RecurrentSizes:
-    """Sizes and options of an encoder."""
+    """Sizes and options of a `RecurrentEncoder`."""
 
     vocabulary: int
     embed_dim: int = 256
@@ -27,18 +27,19 @@ class RecurrentSizes:
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
     shared_dropout_mask: bool = False
-    """Whether dropout drops the same embedding dimensions of all words of a text."""
+    """Whether all words of a text share a dropout mask."""
 
 
 class NormalizedEmbedding(ExactBuffers, nn.Embedding):
-    """Embeddings of mean 0 and variance 1 over the words of the corpus (Miyato et al., 2017).
+    """Embeddings with mean 0 and variance 1 over the words of the corpus (Miyato et al., 2017).
 
-    This keeps training from evading an adversarial perturbation of fixed norm by scaling up the
-    embeddings. The weight itself is not normalized. The statistics are computed in float32, since
-    the frequency of a rare word is 0 in half precision.
+    Without normalization, the model could grow its embeddings until an adversarial perturbation of
+    fixed norm has no effect. The output is normalized, `weight` is not. The statistics are computed
+    in float32, since the frequency of a rare word is 0 in half precision.
     """
 
     shares: Tensor
+    """[vocabulary], the relative frequency of each word."""
 
     def __init__(self, counts: Sequence[int], dim: int, padding: int) -> None:
         super().__init__(len(counts), dim, padding_idx=padding)
@@ -51,7 +52,7 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
         self.register_buffer("shares", shares / shares.sum())
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return normalized embeddings of ids [batch, time], zero for padding."""
+        """Return normalized embeddings [batch, time, dim], with zeros for padding."""
         weight = self.weight.float()
         with torch.autocast(weight.device.type, enabled=False):
             mean = self.shares @ weight
@@ -67,7 +68,13 @@ class RecurrentEncoder(nn.Module):
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None
     ) -> None:
-        """Build an encoder. With the word counts of the corpus, its embeddings are normalized."""
+        """Build the encoder.
+
+        Args:
+            sizes: sizes and options.
+            padding: id of the padding.
+            counts: word counts of the corpus, to normalize embeddings. None: do not normalize.
+        """
         super().__init__()
         self.sizes = sizes
         self.padding = padding
@@ -86,7 +93,7 @@ class RecurrentEncoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize uniformly, with biases of 0, or 1 for the forget gate."""
+        """Initialize weights uniformly and biases with 0, except 1 for the forget gate."""
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()
@@ -99,7 +106,7 @@ class RecurrentEncoder(nn.Module):
                     weight[self.sizes.hidden_dim : 2 * self.sizes.hidden_dim] = 1.0
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Return embeddings with dropout [batch, time, embed_dim] of ids [batch, time]."""
+        """Return word embeddings [batch, time, embed_dim], with dropout in training."""
         embedded: Tensor = self.embedding(tokens)
         if not self.training or self.sizes.dropout == 0:
             return embedded
@@ -114,7 +121,7 @@ class RecurrentEncoder(nn.Module):
         return states
 
     def last_state(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Return h_T [batch, hidden_dim] of texts padded on the right."""
+        """Return the state h_T at the last word [batch, hidden_dim]. Padding is on the right."""
         states = self.states(embedded)
         rows = torch.arange(len(states), device=states.device)
         return states[rows, lengths.to(states.device) - 1]
@@ -123,8 +130,8 @@ class RecurrentEncoder(nn.Module):
 def flush_denormals(enabled: bool = True) -> None:
     """Flush denormal numbers to 0, if the processor supports it.
 
-    The gradients of an LSTM at the first words of a text fade into denormal numbers, with which a
-    CPU is up to twenty times slower. The setting belongs to the current thread and is inherited by
-    threads it starts later, so call this before torch starts its worker threads.
+    The gradients of an LSTM vanish towards the start of a text and become denormal, which makes a
+    CPU up to twenty times slower. The setting applies to the current thread and to threads that it
+    starts later, so call this function before PyTorch starts its worker threads.
     """
     torch.set_flush_denormal(enabled)

@@ -13,7 +13,7 @@ from fairseq_ssl.modules.attention import Attention, KeysValues, SourceContext, 
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """Sizes and options of a layer."""
+    """Sizes and options of a Transformer layer."""
 
     dim: int
     inner_dim: int
@@ -24,16 +24,19 @@ class BlockSizes:
     norm_before: bool = False
 
     def attention(self) -> Attention:
-        """Return a new attention."""
+        """Build an attention module."""
         return Attention(self.dim, self.heads, self.attention_dropout)
 
     def norm(self) -> ResidualNorm:
-        """Return a new norm."""
+        """Build a layer norm with a residual connection."""
         return ResidualNorm(self.dim, self.dropout, self.norm_before)
 
 
 class ResidualNorm(nn.LayerNorm):
-    """Layer norm before a sublayer (pre-norm), or after its residual connection (post-norm)."""
+    """Layer norm before a sublayer (pre-norm) or after its residual connection (post-norm).
+
+    Use `enter` before the sublayer and `leave` after it.
+    """
 
     def __init__(self, dim: int, dropout: float, before: bool) -> None:
         super().__init__(dim)
@@ -41,19 +44,19 @@ class ResidualNorm(nn.LayerNorm):
         self.before = before
 
     def enter(self, states: Tensor) -> Tensor:
-        """Return the input of the sublayer."""
+        """Return the input of the sublayer: `states`, normalized if pre-norm."""
         normed: Tensor = self(states) if self.before else states
         return normed
 
     def leave(self, states: Tensor, change: Tensor) -> Tensor:
-        """Return the states after adding the sublayer's output, `change`."""
+        """Add the sublayer's output `change` to `states`, and normalize the sum if post-norm."""
         states = states + functional.dropout(change, self.dropout, self.training)
         normed: Tensor = states if self.before else self(states)
         return normed
 
 
 class TransformerBlock(nn.Module):
-    """Self-attention and a feed-forward network: a layer of the encoder, shared by the decoder."""
+    """An encoder layer: self-attention and a feed-forward network. Decoder layers can share it."""
 
     def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
@@ -69,7 +72,7 @@ class TransformerBlock(nn.Module):
 
         Args:
             states: [batch, time, dim], the output of the layer below.
-            mask: [batch, 1, 1, time], True for positions that are not padding. None: no padding.
+            mask: [batch, 1, 1, time], True at positions that are not padding. None: no padding.
 
         Returns:
             the layer's output, and the keys and values of its self-attention
@@ -86,13 +89,14 @@ class TransformerBlock(nn.Module):
 
 
 TARGET, FUTURE = 0, 1
-"""Rows of the segment embeddings."""
+"""Row indices of the segment embeddings."""
 
 
 class DecoderLayer(nn.Module):
-    """Attention to the source and segment embeddings: a decoder layer's own weights (PBD, 3.1).
+    """The weights of a decoder layer that are not shared: attention to the source and segments.
 
-    The block is an argument of each call, since a shared block is registered with the encoder.
+    Self-attention and feed-forward network are in a `TransformerBlock`, which is passed to each
+    call, since a shared block is a submodule of the encoder (PBD, section 3.1).
     """
 
     def __init__(self, sizes: BlockSizes, has_segments: bool) -> None:
@@ -109,7 +113,15 @@ class DecoderLayer(nn.Module):
         target: TargetContext,
         source: SourceContext,
     ) -> tuple[Tensor, Tensor]:
-        """Return the layer's output [rows, time, dim] and the queries to the source."""
+        """Return the layer's output [rows, time, dim] and the queries of source attention.
+
+        Args:
+            layer: index of the layer.
+            block: self-attention and feed-forward network of the layer.
+            states: [rows, time, dim], the output of the layer below.
+            target: keys and values of self-attention.
+            source: keys and values of source attention.
+        """
         attention, norm = block.self_attn, block.self_attn_layer_norm
         entered = norm.enter(states)
         if self.segments is not None:
@@ -123,12 +135,15 @@ class DecoderLayer(nn.Module):
         return block.feed_forward(states), query
 
     def project_future(self, block: TransformerBlock, states: Tensor) -> KeysValues:
-        """Return keys and values of source states [sentences, time, dim] as a pseudo future."""
+        """Project source states [sentences, time, dim] to keys and values of the pseudo future."""
         assert self.segments is not None
         entered = block.self_attn_layer_norm.enter(states)
         return block.self_attn.project_keys_values(entered + self.segments[FUTURE])
 
     def reuse_as_future(self, block: TransformerBlock, keys_values: KeysValues) -> KeysValues:
-        """Return the same, given the keys and values that `block` computed for the states."""
+        """Return the output of `project_future`, given the keys and values without segments.
+
+        `keys_values` are those that `block` computed for the same states in the encoder.
+        """
         assert self.segments is not None
         return block.self_attn.translate_keys_values(keys_values, self.segments[FUTURE])

@@ -19,10 +19,10 @@ MAX_TYPE_TOKEN_RATIO = 0.5
 
 
 class WindowLogits(NamedTuple):
-    """The logits of all windows of a batch, the texts concatenated."""
+    """Logits of the windows of all texts in a batch, concatenated."""
 
     logits: list[Tensor]
-    """[windows, classes] of each imitator."""
+    """[windows, classes] for each imitator."""
     texts: Tensor
     """[windows], the index of each window's text in the batch."""
     counts: Tensor
@@ -30,7 +30,7 @@ class WindowLogits(NamedTuple):
 
 
 class Imitators(nn.Module):
-    """p_ij(y | X_{j-c_i : j+c_i}), equation 3.8: one convolutional layer for each i."""
+    """p_ij(y | X_{j-c_i : j+c_i}): one convolutional layer for each imitator i (equation 3.8)."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Imitators(nn.Module):
         Args:
             vocabulary: number of subwords.
             classes: number of classes (|Y|).
-            windows: c_i of each imitator, which sees 2 c_i + 1 subwords.
+            windows: c_i of each imitator, which reads 2 c_i + 1 subwords.
             padding: id of the padding.
             dim: embedding dimension.
             channels: convolution channels (N).
@@ -59,7 +59,7 @@ class Imitators(nn.Module):
         self.windows = tuple(windows)
         self.padding = padding
         self.by_types: bool | None = None
-        """Whether to project each distinct subword once. None: if that is faster."""
+        """Whether to project each distinct subword once. None: choose the faster way."""
         tables = len(self.windows) if separate_embeddings else 1
         self.embeddings = nn.ModuleList(
             nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)
@@ -90,7 +90,7 @@ class Imitators(nn.Module):
         return WindowLogits(logits, is_real.nonzero()[:, 0], is_real.sum(1))
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return alpha_i of each text, equation 3.7 [imitators, batch, classes]."""
+        """Return alpha_i of each text [imitators, batch, classes] (equation 3.7)."""
         windows = self(tokens)
         return torch.stack([average_windows(logits, windows) for logits in windows.logits])
 
@@ -103,15 +103,15 @@ def _convolve_by_types(
     inverse: Tensor,
     is_real: Tensor,
 ) -> Tensor:
-    """Return the convolution at the real positions [windows, channels].
+    """Return the convolution at positions that are not padding [windows, channels].
 
-    o_j = b + sum_k W_k e(x_{j+k}), where W_k e is computed once for each distinct subword and
-    looked up at its positions. An extra row of zeros stands for positions beyond a text.
+    o_j = b + sum_k W_k e(x_{j+k}), where W_k e is computed once for each distinct subword and then
+    looked up. Positions beyond a text use an extra row of zeros.
 
     Args:
         embedding: the embeddings of subwords.
-        convolution: from the embedding dimension to channels.
-        window: c; k ranges from -c to c.
+        convolution: a convolution from the embedding dimension to channels.
+        window: c, where k ranges from -c to c.
         types: the distinct ids of the batch.
         inverse: [batch, time], the index of each token in `types`.
         is_real: [batch, time], True for tokens that are not padding.
@@ -130,7 +130,12 @@ def _convolve_by_types(
 
 
 def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
-    """Return log((1/J) sum_j p_j) of each text, equation 3.7 [batch, classes], in float32."""
+    """Return log((1/J) sum_j p_j) of each text [batch, classes] in float32 (equation 3.7).
+
+    Args:
+        logits: [windows, classes], of one imitator.
+        windows: the output of `Imitators`, for the texts of the windows.
+    """
     probabilities = logits.float().softmax(-1)
     total = probabilities.new_zeros(len(windows.counts), logits.size(-1))
     total = total.index_add(0, windows.texts, probabilities)
@@ -139,9 +144,9 @@ def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
 
 
 class RandomImitators(nn.Module):
-    """Random vectors in place of imitators, the control experiment of table 3.3.
+    """Random vectors that replace imitators, the control experiment of the thesis, table 3.3.
 
-    Each text has its own vectors of standard normal logits, computed from a hash of the text.
+    The vectors are standard normal logits, computed from a hash of the text.
     """
 
     def __init__(self, classes: int, count: int, padding: int, seed: int = 1) -> None:
@@ -166,7 +171,7 @@ class RandomImitators(nn.Module):
 
 
 MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
-"""Odd constants of the hash, whose arithmetic wraps around in 64 bits."""
+"""Odd constants of the hash. Its arithmetic wraps around at 64 bits."""
 
 
 def _hash_texts(tokens: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Variants of Adam: BERT's, without weight decay of vectors, and a lazy one for embeddings."""
+"""Variants of Adam: without weight decay of vectors, as in BERT, and lazy for sparse gradients."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 @dataclass
 class BertAdamConfig(FairseqAdamConfig):
-    """Options of fairseq's Adam."""
+    """Options of `bert_adam`: those of fairseq's Adam."""
 
 
 @register_optimizer("bert_adam", dataclass=BertAdamConfig)
 class BertAdam(FairseqAdam):
-    """fairseq's Adam with weight decay of matrices but not of vectors (biases, norms)."""
+    """fairseq's Adam, with weight decay for matrices but not for vectors (biases, norms)."""
 
     def __init__(self, cfg: BertAdamConfig, params: Iterable[Tensor]) -> None:
         weights = list(params)
@@ -31,7 +31,7 @@ class BertAdam(FairseqAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return False. With flat parameters, --fp16 would merge all weights into one vector."""
+        """Return False: with flat parameters, --fp16 would merge all weights into one vector."""
         return False
 
 
@@ -41,26 +41,29 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass
 class LazyAdamConfig(FairseqAdamConfig):
-    """Options of fairseq's Adam."""
+    """Options of `lazy_adam`: those of fairseq's Adam."""
 
 
 class SparseRows(NamedTuple):
     """The rows of an embedding table that have a gradient."""
 
     table: nn.Parameter
+    """The whole table."""
     indices: Tensor
+    """[rows], indices of the rows with a gradient."""
     weights: nn.Parameter
+    """[rows, dim], a copy of these rows, with their gradient."""
 
 
 class RowAdam(Adam):
-    """fairseq's Adam that updates only the rows with a gradient if the gradient is sparse.
+    """fairseq's Adam, which updates only rows with a gradient if a gradient is sparse.
 
-    All other rows and their moments are unchanged. Plain Adam would update them by their
-    momentum, and read and write the whole table in each step.
+    Other rows and their moments do not change. Standard Adam would update them by their momentum,
+    and read and write the whole table in each step.
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights."""
+        """Update all weights. Return the output of `closure`, if any."""
         extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
@@ -79,7 +82,7 @@ class RowAdam(Adam):
     def _extract_rows(
         self, group: dict[str, Any], index: int
     ) -> tuple[dict[str, Any], int, SparseRows]:
-        """Replace a table in its group by its rows with a gradient, with their state."""
+        """Replace a table in its parameter group by the rows that have a gradient."""
         table = group["params"][index]
         gradient = table.grad.coalesce()
         indices = gradient.indices()[0]
@@ -98,7 +101,7 @@ class RowAdam(Adam):
         return group, index, rows
 
     def _write_rows(self, group: dict[str, Any], index: int, rows: SparseRows) -> None:
-        """Restore the table in its group, with the updated rows and state."""
+        """Put the table back into its parameter group, with the updated rows and moments."""
         group["params"][index] = rows.table
         updated, state = self.state.pop(rows.weights), self.state[rows.table]
         rows.table.data[rows.indices] = rows.weights.data
@@ -123,13 +126,13 @@ class LazyAdam(FairseqAdam):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip the total norm of all gradients."""
+        """Clip the total norm of all gradients, dense and sparse. Return the norm."""
         parts = [SimpleNamespace(grad=gradient) for gradient in self._gradients()]
         norm: Tensor = utils.clip_grad_norm_(parts, max_norm, aggregate_norm_fn)
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return the values of all gradients, dense or sparse, for in-place changes."""
+        """Return the values of all gradients, dense and sparse, as tensors to change in place."""
         gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:

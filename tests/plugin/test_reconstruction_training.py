@@ -265,7 +265,7 @@ def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
         (("--reconstruction-search", "greedy"), "expected beam, sampling"),
         (("--reconstruction-max-len", "2"), "expected auto, or a,b"),
         (("--reconstruction-weight", "-1"), "expected a weight of 0 or more"),
-        (("--label-smoothing", "1"), "expected 0 to below 1"),
+        (("--label-smoothing", "1"), "expected 0 or more, below 1"),
         (("--eval-bleu",), "cannot be used with --eval-bleu"),
         (("--num-batch-buckets", "3"), "cannot be used with --num-batch-buckets"),
         (("--criterion", "cross_entropy"), "needs --criterion reconstruction_loss"),
