@@ -1,1 +1,1 @@
-"""Losses registered with fairseq. `criterion` has their base class."""
+"""Training losses registered with fairseq. `criterion` has their base class."""

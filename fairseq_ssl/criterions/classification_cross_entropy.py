@@ -22,7 +22,7 @@ Inputs = dict[str, Tensor]
 
 @dataclass
 class ClassificationCrossEntropyConfig(CriterionConfig):
-    """No options."""
+    """Options of cross-entropy: none."""
 
 
 @dataclass
@@ -31,7 +31,10 @@ class AdversarialConfig(CriterionConfig):
 
     adversarial_epsilon: float = field(
         default=5.0,
-        metadata={"help": "norm of the perturbation of embeddings, above 0 (default: 5)"},
+        metadata={
+            "help": "norm of the perturbation of embeddings, epsilon in Miyato et al., above 0 "
+            "(default: 5)"
+        },
     )
     adversarial_weight: float = field(
         default=1.0,
@@ -40,8 +43,8 @@ class AdversarialConfig(CriterionConfig):
     adversarial_norm: ChoiceEnum([SENTENCE, TOKEN]) = field(  # type: ignore[valid-type]
         default=SENTENCE,
         metadata={
-            "help": "apply the norm to the perturbation of a text or of each token "
-            "(default: sentence)"
+            "help": "unit to which --adversarial-epsilon applies: all embeddings of a text "
+            "(sentence) or each embedding (token) (default: sentence)"
         },
     )
 
@@ -53,15 +56,15 @@ class VirtualAdversarialConfig(AdversarialConfig):
     adversarial_xi: float = field(
         default=0.1,
         metadata={
-            "help": "norm of the random perturbation from which the adversarial direction is "
-            "computed, above 0 (default: 0.1)"
+            "help": "norm of the random perturbation at which the adversarial direction is "
+            "computed, xi in Miyato et al., above 0 (default: 0.1)"
         },
     )
 
 
 @register_criterion("classification_cross_entropy", dataclass=ClassificationCrossEntropyConfig)
 class ClassificationCrossEntropy(Criterion):
-    """-log p(y|X), equations 3.4 and 3.13, averaged over texts."""
+    """-log p(y|X), averaged over texts (thesis, equations 3.4 and 3.13)."""
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -69,8 +72,8 @@ class ClassificationCrossEntropy(Criterion):
         """Return the loss, the sample size and the logging output."""
         if "target" not in sample:
             raise ConfigurationError(
-                "This criterion needs labels. Use it with --task semi_supervised_classification, "
-                "and --classification-stage supervised or mixture."
+                "This criterion needs labels. Use --task semi_supervised_classification with "
+                "--classification-stage supervised or mixture."
             )
         loss, logits, extra = self.losses(model, sample)
         clean = functional.cross_entropy(logits.detach(), sample["target"], reduction="sum")
@@ -88,14 +91,17 @@ class ClassificationCrossEntropy(Criterion):
         return loss, sample["nsentences"], log
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the total loss, the logits in float32, and the additional loss included."""
+        """Return the total loss, the logits in float32, and the adversarial part of the loss.
+
+        Losses are summed over texts.
+        """
         logits = model(**sample["net_input"]).float()
         loss = functional.cross_entropy(logits, sample["target"], reduction="sum")
         return loss, logits, torch.zeros_like(loss)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, accuracy and error in percent, and the imitators' weights."""
+        """Log the loss in bits, accuracy and error in percent, and the weights of imitators."""
         total = totals(logging_outputs)
         size = total("sample_size")
         if not size:
@@ -126,15 +132,15 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
         super().__init__(task)
         if adversarial_epsilon <= 0 or adversarial_weight < 0:
             raise ConfigurationError(
-                f"--adversarial-epsilon is {adversarial_epsilon} and --adversarial-weight is "
-                f"{adversarial_weight}; expected above 0, and 0 or more."
+                f"--adversarial-epsilon is {adversarial_epsilon}, expected above 0; "
+                f"--adversarial-weight is {adversarial_weight}, expected 0 or more."
             )
         self.epsilon = adversarial_epsilon
         self.weight = adversarial_weight
         self.by_token = str(adversarial_norm) == TOKEN
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
-        """Return the perturbation of this norm in the direction of the gradient."""
+        """Return a perturbation with norm `length` in the direction of the gradient."""
         positions = torch.arange(gradient.size(1), device=gradient.device)
         is_word = positions < inputs["src_lengths"].unsqueeze(1)
         return scale_to_norm(gradient, length, is_word, self.by_token)
@@ -143,16 +149,16 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
 def scale_to_norm(
     direction: Tensor, length: float, is_word: Tensor, by_token: bool = False
 ) -> Tensor:
-    """Scale `direction` to a Euclidean norm and detach it [batch, time, dim].
+    """Scale `direction` to a Euclidean norm. Return it detached [batch, time, dim].
 
-    It is divided by its maximum first, so that the result does not depend on its scale, even for a
-    gradient of 1e-30 or with loss scaling. A direction of 0 stays 0.
+    It is divided by its maximum first, so that tiny gradients, such as 1e-30, and loss scaling do
+    not change the result. A direction of 0 stays 0.
 
     Args:
         direction: [batch, time, dim].
-        length: norm of the result, over all words of a text.
+        length: norm of the result.
         is_word: [batch, time], False at padding, where the result is 0.
-        by_token: whether to scale each word to this norm in place of the text.
+        by_token: whether each word has this norm, instead of each text.
     """
     dims = (2,) if by_token else (1, 2)
     scaled = direction.detach().float().masked_fill(~is_word.unsqueeze(-1), 0.0)
@@ -165,9 +171,9 @@ def scale_to_norm(
 def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, Tensor]:
     """Return the loss and its gradient with respect to the embeddings.
 
-    In float32, the same backward pass computes the gradients of all weights, which the returned
-    loss stores, so that it needs no second pass. In half precision this would bypass the
-    trainer's loss scaling.
+    In float32, the same backward pass computes the gradients of all weights. The returned loss
+    stores them, so that its own backward pass is free. Half precision needs a second pass, since
+    the stored gradients would bypass the loss scaling of fairseq's trainer.
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     half = {torch.float16, torch.bfloat16} & {weight.dtype for weight in weights}
@@ -184,26 +190,26 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
 
 
 class _StoredGradients(torch.autograd.Function):
-    """A loss whose gradients are already computed."""
+    """The identity of a loss whose gradients with respect to the weights are already computed."""
 
     @staticmethod
     def forward(ctx: Any, loss: Tensor, gradients: list[Tensor | None], *_: Tensor) -> Tensor:
-        """Return the loss. `gradients` are those of the weights in the following arguments."""
+        """Return the loss. `gradients` belong to the weights, which are the last arguments."""
         ctx.gradients = gradients
         return loss.clone()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the stored gradients times the outer gradient."""
+        """Return the stored gradients, multiplied by the gradient of the loss."""
         return None, None, *(each if each is None else each * outer[0] for each in ctx.gradients)
 
 
 @register_criterion("adversarial_cross_entropy", dataclass=AdversarialConfig)
 class AdversarialCrossEntropy(_PerturbedCrossEntropy):
-    """Cross-entropy plus the loss at adversarial perturbations (Miyato et al., 2017)."""
+    """Cross-entropy of the texts and of adversarially perturbed texts (Miyato et al., 2017)."""
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss of clean texts plus the loss of perturbed texts."""
+        """Return the loss of the texts plus, in training, the loss of perturbed texts."""
         if not self.training:
             return super().losses(model, sample)
         inputs, target = model.precompute(sample["net_input"]), sample["target"]
@@ -221,9 +227,9 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
 class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy plus KL(p(y|e) || p(y|e + r)), which needs no labels (Miyato et al., 2017).
 
-    r is the direction of steepest divergence, approximated in one step from a random direction.
-    The divergence is computed on the texts of --classification-unlabeled-per-labeled, or else on
-    the labeled texts.
+    r is the perturbation that increases the divergence most, approximated by one step of power
+    iteration from a random direction. The divergence is computed on the texts sampled by
+    --classification-unlabeled-per-labeled, or on the labeled texts if there are none.
     """
 
     def __init__(
@@ -240,7 +246,11 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         self.xi = adversarial_xi
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the cross-entropy plus the mean divergence times the number of labeled texts."""
+        """Return the cross-entropy plus, in training, the divergence.
+
+        The divergence is averaged over its texts and multiplied by the number of labeled texts, as
+        the trainer divides by this number.
+        """
         if not self.training:
             return super().losses(model, sample)
         inputs = model.precompute(sample["net_input"])
@@ -263,9 +273,9 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
 
         Args:
             model: the classifier.
-            inputs: inputs of the classifier.
+            inputs: arguments of `model.forward`.
             embedded: [batch, time, dim], word embeddings.
-            log_p: [batch, classes], log p(y|e), a constant.
+            log_p: [batch, classes], log p(y|e), detached.
         """
         random = self.perturbation(torch.randn_like(embedded), inputs, self.xi).requires_grad_()
         (gradient,) = torch.autograd.grad(
@@ -276,7 +286,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
 
 
 def _kl(log_p: Tensor, logits: Tensor) -> Tensor:
-    """Return KL(p || q) summed over texts, given log p and the logits of q [batch, classes]."""
+    """Return KL(p || q), summed over texts, for log p and the logits of q [batch, classes]."""
     return functional.kl_div(
         logits.float().log_softmax(-1), log_p, reduction="sum", log_target=True
     )
@@ -287,20 +297,20 @@ TEXT, WINDOW = "text", "window"
 
 @dataclass
 class ImitationCrossEntropyConfig(CriterionConfig):
-    """Options of the loss."""
+    """Options of the imitation loss."""
 
     imitator_average: ChoiceEnum([TEXT, WINDOW]) = field(  # type: ignore[valid-type]
         default=TEXT,
         metadata={
-            "help": "average the loss over texts, each with the sum over its windows as in "
-            "equation 3.11, or over windows (default: text)"
+            "help": "unit over which the loss is averaged: text, with the sum over the windows of "
+            "a text, as in the thesis, equation 3.11, or window (default: text)"
         },
     )
 
 
 @register_criterion("imitation_cross_entropy", dataclass=ImitationCrossEntropyConfig)
 class ImitationCrossEntropy(Criterion):
-    """Equations 3.11 and 3.12: sum_i sum_j -sum_y p(y|X) log p_ij(y), with a constant expert."""
+    """sum_i sum_j -sum_y p(y|X) log p_ij(y), with a fixed expert p (equations 3.11 and 3.12)."""
 
     def __init__(self, task: Any, imitator_average: str) -> None:
         super().__init__(task)

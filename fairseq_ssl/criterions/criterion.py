@@ -1,4 +1,4 @@
-"""The base class of losses, and helpers for logging."""
+"""Base class of losses, and helpers for logging."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from omegaconf import II
 
 @dataclass
 class CriterionConfig(FairseqDataclass):
-    """Base class of options. fairseq-hydra-train passes `sentence_avg` to all losses."""
+    """Base class of loss options. fairseq-hydra-train passes `sentence_avg` to all losses."""
 
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 class Criterion(FairseqCriterion):
-    """A loss whose logging outputs are sums, to be added over batches and processes."""
+    """Base class of losses. Logging outputs are sums, which fairseq adds up over processes."""
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Return True: fairseq sums the logging outputs of processes."""
+        """Return True: fairseq may sum logging outputs over processes before `reduce_metrics`."""
         return True
 
 
 def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
-    """Return a function that sums one key over the logging outputs."""
+    """Return a function that sums a key over the logging outputs. Missing keys count as 0."""
 
     def total(key: str) -> Any:
         return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
@@ -36,6 +36,6 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
 
 
 def percent(meters: Any, part: str, total: str, default: float) -> float:
-    """Return 100 part / total of two meters, or `default` if the total is 0."""
+    """Return 100 * part / total of the sums of two meters, or `default` if the total is 0."""
     count = float(meters[total].sum)
     return round(100 * float(meters[part].sum) / count, 2) if count else default

@@ -1,4 +1,4 @@
-"""PoDA's masked loss: cross-entropy over the words changed by noise (equation 2)."""
+"""Masked loss of denoising pre-training: cross-entropy over noised words (PoDA, equation 2)."""
 
 import math
 from collections.abc import Sequence
@@ -20,27 +20,27 @@ from fairseq_ssl.modules.functional import is_plain_softmax
 
 @dataclass
 class DenoisingCrossEntropyConfig(CriterionConfig):
-    """Options of the loss."""
+    """Options of the masked loss."""
 
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "label smoothing, epsilon, 0 to 1 (default: 0)"},
+        metadata={"help": "label smoothing, 0 to 1 (default: 0)"},
     )
     denoise_keep_rate: float = field(
         default=0.03,
         metadata={
-            "help": "share of the unchanged words to train on, 0 to 1, in addition to changed "
-            "words and end symbols; PoDA, section 2.2 (default: 0.03)"
+            "help": "share of unchanged words to train on, 0 to 1, in addition to noised words and "
+            "end symbols; PoDA, section 2.2 (default: 0.03)"
         },
     )
 
 
 @register_criterion("denoising_cross_entropy", dataclass=DenoisingCrossEntropyConfig)
 class DenoisingCrossEntropy(Criterion):
-    """Cross-entropy over changed words, a sample of the other words, and end symbols.
+    """Cross-entropy over noised words, a random sample of the other words, and end symbols.
 
-    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the mask, over
-    all processes and accumulated batches. Outside training, mask(i) of an unchanged word is its
+    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the mask, summed
+    over all processes and accumulated batches. In validation, mask(i) of an unchanged word is its
     expected value, `denoise_keep_rate`.
     """
 
@@ -62,7 +62,7 @@ class DenoisingCrossEntropy(Criterion):
             ("--denoise-keep-rate", denoise_keep_rate),
         ):
             if not 0 <= rate <= 1:
-                raise ConfigurationError(f"{flag} is {rate}; expected a share from 0 to 1.")
+                raise ConfigurationError(f"{flag} is {rate}; expected a number from 0 to 1.")
         self.eps = label_smoothing
         self.keep_rate = denoise_keep_rate
         self.eos = task.target_dictionary.eos()
@@ -70,10 +70,13 @@ class DenoisingCrossEntropy(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, float, dict[str, Any]]:
-        """Return the loss, the number of positions in the mask, and the logging output."""
+        """Return the loss, the sample size and the logging output.
+
+        The sample size is the number of positions in the mask, in validation its expected value.
+        """
         if "changed" not in sample:
             raise ConfigurationError(
-                "--criterion denoising_cross_entropy needs the positions of changed words, which "
+                "--criterion denoising_cross_entropy needs the positions of noised words, which "
                 "this task does not provide. Use --task denoising_pretraining or --criterion "
                 "label_smoothed_cross_entropy."
             )
@@ -115,7 +118,7 @@ class DenoisingCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, and the share and accuracy of changed words in percent."""
+        """Log loss in bits, perplexity, and share and accuracy of noised words in percent."""
         total = totals(logging_outputs)
         size = total("sample_size")
         for key in ("loss", "nll_loss"):
@@ -135,16 +138,16 @@ class DenoisingCrossEntropy(Criterion):
 
 
 def _is_positionwise(model: Any) -> bool:
-    """Return True if the probabilities at a position depend on the logits there only."""
+    """Return True if the probabilities at a position depend only on the logits at this position."""
     decoder = getattr(model, "decoder", None)
     return hasattr(decoder, "log_probabilities_at") or is_plain_softmax(model)
 
 
 def _can_delay_output(model: Any) -> bool:
-    """Return True if the output layer can be applied to the kept positions after `forward`.
+    """Return True if the output layer can be applied after `forward`, to the kept positions only.
 
-    It needs weights shared with the embeddings, since DistributedDataParallel may treat weights
-    that `forward` does not use as unused.
+    The output layer must share its weights with the embeddings: DistributedDataParallel may regard
+    weights as unused if `forward` does not use them.
     """
     decoder = getattr(model, "decoder", None)
     if not _is_positionwise(model) or not isinstance(decoder, TransformerDecoderBase):
@@ -155,8 +158,8 @@ def _can_delay_output(model: Any) -> bool:
 def _log_probabilities(model: Any, net_output: Any, kept: Tensor, late: bool) -> Tensor:
     """Return log p [kept, vocabulary] at the kept positions.
 
-    If possible, the softmax is computed at these positions only. With `late`, `net_output` has
-    features, and the output layer is applied at these positions only too.
+    The softmax is computed at these positions only, if the model allows it. With `late`,
+    `net_output` has features, and the output layer is also applied at these positions only.
     """
     if not _is_positionwise(model):
         lprobs: Tensor = model.get_normalized_probs(net_output, log_probs=True)

@@ -21,19 +21,19 @@ COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 @dataclass
 class EditCrossEntropyConfig(CriterionConfig):
-    """Options of the loss."""
+    """Options of the edit loss."""
 
     edit_copy_weight: float = field(
         default=0.4,
         metadata={
-            "help": "weight of the loss of tokens to keep, 0 or more: 0.4 for GEC, 1 for spelling "
-            "and OCR (PIE, table 12; default: 0.4)"
+            "help": "loss weight of tokens to keep, 0 or more; PIE, table 12, has 0.4 for GEC and "
+            "1 for spelling and OCR (default: 0.4)"
         },
     )
     edit_detection_weight: float = field(
         default=1.0,
         metadata={
-            "help": "weight of the error detection loss, 0 or more, for models with "
+            "help": "weight of the error detection loss, 0 or more; used by models with "
             "--edit-detection (default: 1)"
         },
     )
@@ -45,10 +45,10 @@ class EditCrossEntropyConfig(CriterionConfig):
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
 class EditCrossEntropy(Criterion):
-    """Equation 4 of PIE: the sum of -log p(e_i | x), times the copy weight if e_i is keep.
+    """The sum of -log p(e_i | x), times the copy weight if e_i is keep (PIE, equation 4).
 
-    It is averaged over tokens and starts, or with --sentence-avg over sentences as in the authors'
-    code.
+    It is averaged over positions, which are the tokens and the start of each sentence. With
+    --sentence-avg, it is averaged over sentences, as in the authors' code.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[s
     """Count gold, predicted and correct edits, and sentences with all labels correct.
 
     Args:
-        predicted: [positions], ids of the best edits.
+        predicted: [positions], ids of the most probable edits.
         labels: [positions], ids of the gold edits.
-        lengths: [batch], lengths of the sentences, with one token more than positions.
+        lengths: [batch], lengths of the sentences with <s> and </s>. </s> has no label.
     """
     equal = predicted == labels
     sentence = torch.repeat_interleave(

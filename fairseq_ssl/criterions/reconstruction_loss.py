@@ -1,4 +1,4 @@
-"""Semi-supervised translation loss: cross-entropy both ways plus reconstruction of sentences."""
+"""Semi-supervised translation loss: cross-entropy in both directions plus reconstruction."""
 
 import math
 from collections.abc import Sequence
@@ -25,49 +25,54 @@ from fairseq_ssl.modules.reconstruction import (
 )
 
 SOURCE, TARGET = "source_text", "target_text"
-"""Names of the monolingual texts, by their language's side in the pairs."""
+"""Names of the monolingual texts, in the source and in the target language."""
 WEIGHT_FLAGS = {SOURCE: "--reconstruction-weight", TARGET: "--reconstruction-target-weight"}
-"""The options with lambda of each text."""
+"""The flag that sets lambda of each text."""
 
 
 @dataclass
 class ReconstructionLossConfig(CriterionConfig):
-    """Options of the loss."""
+    """Options of the reconstruction loss."""
 
     reconstruction_weight: str = field(
         default="0.1",
         metadata={
-            "help": "weight of the reconstruction loss, lambda, 0 or more, or a schedule such as "
-            "0:0,1000:0,2000:0.2, which is 0 up to update 1000 and grows to 0.2 (default: 0.1)"
+            "help": "weight of the reconstruction loss, lambda in the slides, 0 or more; or a "
+            "schedule UPDATE:WEIGHT,..., such as 0:0,1000:0,2000:0.2, which is 0 up to update 1000 "
+            "and then grows linearly to 0.2 (default: 0.1)"
         },
     )
     reconstruction_target_weight: Optional[str] = field(  # noqa: UP045 - for fairseq
         default=None,
         metadata={
-            "help": "the same for target-side text (default: the value of --reconstruction-weight)"
+            "help": "weight of the reconstruction loss of target-side text, as in "
+            "--reconstruction-weight (default: the value of --reconstruction-weight)"
         },
     )
     reconstruction_start_update: int = field(
-        default=0, metadata={"help": "update before which lambda is 0 (default: 0)"}
+        default=0,
+        metadata={"help": "update before which lambda is 0, 0 or more (default: 0)"},
     )
     reconstruction_weighting: ChoiceEnum(list(WEIGHTINGS)) = field(  # type: ignore[valid-type]
         default="marginal",
         metadata={
-            "help": "marginal: marginal likelihood over the candidates (the slides); reinforce: "
-            "policy gradient with the reconstruction score as reward (dual learning); top1: train "
-            "the backward model on the best candidate (back-translation) (default: marginal)"
+            "help": "weighting of the candidates: marginal, marginal likelihood, as in the slides; "
+            "reinforce, policy gradient with the reconstruction score as reward, as in dual "
+            "learning; top1, only the best candidate, as in back-translation (default: marginal)"
         },
     )
     reconstruction_renormalize: bool = field(
         default=False,
         metadata={
-            "help": "normalize the probabilities of the candidates to sum to 1 (marginal only; not "
-            "in the slides)"
+            "help": "normalize the probabilities of the candidates to sum to 1 (marginal only); "
+            "not in the slides"
         },
     )
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "label smoothing of the loss of pairs, 0 or more, below 1 (default: 0)"},
+        metadata={
+            "help": "label smoothing for parallel sentences, 0 or more, below 1 (default: 0)"
+        },
     )
 
 
@@ -79,13 +84,15 @@ class WeightSchedule:
 
         Args:
             spec: a weight such as 0.2, or updates with weights such as 0:0,1000:0,2000:0.2.
-            flag: the option, for errors.
-            start: the weight is 0 before this update.
+            flag: the flag to name in errors.
+            start: update before which the weight is 0.
         """
         self.start = start
         self.points = _parse_points(str(spec), flag)
         if start < 0:
-            raise ConfigurationError(f"The start update is {start}; expected 0 or more.")
+            raise ConfigurationError(
+                f"--reconstruction-start-update is {start}; expected 0 or more."
+            )
 
     def at(self, update: int) -> float:
         """Return the weight at an update."""
@@ -121,8 +128,8 @@ def _parse_points(spec: str, flag: str) -> list[tuple[int, float]]:
 class ReconstructionLoss(Criterion):
     """-(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), summed over words.
 
-    It is averaged over sentences, also without --sentence-avg, so that lambda has the same effect
-    in each batch.
+    The loss is averaged over sentences, even without --sentence-avg, so that lambda has the same
+    effect in each batch.
     """
 
     def __init__(
@@ -138,7 +145,7 @@ class ReconstructionLoss(Criterion):
         super().__init__(task)
         if getattr(task, "directions", None) is None:
             raise ConfigurationError(
-                "--criterion reconstruction_loss needs two models. Use --task "
+                "--criterion reconstruction_loss needs a model for each direction. Use --task "
                 "reconstruction_translation."
             )
         if not 0 <= label_smoothing < 1:
@@ -167,7 +174,7 @@ class ReconstructionLoss(Criterion):
         return self.schedules[text].at(update)
 
     def candidate_count(self, beam: int) -> int:
-        """Return the number of candidates of a sentence that the loss uses."""
+        """Return the number of candidates per sentence that the loss uses, out of `beam`."""
         return 1 if self.weighting == TOP1 else beam
 
     def forward(
@@ -175,8 +182,8 @@ class ReconstructionLoss(Criterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        `sample` is a batch of `BitextWithMono`. `candidates` has the candidates and the weight of
-        each monolingual text to train on.
+        `sample` is a batch of `BitextWithMono`. Its key `candidates` has the candidates and the
+        weight of each monolingual text, and is added by the task.
         """
         candidates = sample.get("candidates", {})
         batches = self._pair_batches(sample)
@@ -202,13 +209,13 @@ class ReconstructionLoss(Criterion):
                 log_likelihood(next(scores), batch.target, self.padding_idx) for batch in some
             ]
             losses = self._text_losses(likelihoods, candidates[name])
-            # The mean, since a batch may have more pairs than sentences.
+            # The mean, since pairs and monolingual sentences may differ in number.
             loss = loss + candidates[name]["weight"] * sentences * losses.mean()
             log |= {f"{name}_loss": losses.detach().sum(), f"{name}_sentences": len(losses)}
         return loss, sentences, {**log, "loss": loss.detach()}
 
     def _pair_batches(self, sample: dict[str, Any]) -> list[DirectionBatch]:
-        """Return the batches of pairs, forward and backward."""
+        """Return the parallel sentences as batches of the forward and the backward direction."""
         forward, backward = self.task.directions
         batches = []
         for direction, pairs in ((forward, sample), (backward, sample[BACKWARD])):
@@ -227,7 +234,7 @@ class ReconstructionLoss(Criterion):
     def _text_batches(
         self, text: dict[str, Any], name: str, candidates: dict[str, Any]
     ) -> tuple[DirectionBatch, ...]:
-        """Return the batches to score of a monolingual text."""
+        """Return the batches of a monolingual text that the models have to score."""
         directions = tuple(self.task.directions)
         forward, backward = reconstruction_batches(
             text,
@@ -239,14 +246,14 @@ class ReconstructionLoss(Criterion):
         return (backward,) if self.weighting == TOP1 else (forward, backward)
 
     def _text_losses(self, likelihoods: list[Tensor], candidates: dict[str, Any]) -> Tensor:
-        """Return the loss of each sentence, from the likelihoods of its candidates."""
+        """Return the loss of each sentence [batch], from the log-likelihoods of its candidates."""
         shape = candidates["count"], candidates["beam"]
         scores = [group_candidates(one, candidates["slots"], *shape) for one in likelihoods]
         return reconstruction_loss(scores[0], scores[-1], self.weighting, self.renormalize)
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss per pair, per word of each direction, and per monolingual sentence."""
+        """Log losses in bits: per pair, per word of each direction, per monolingual sentence."""
         total = totals(logging_outputs)
         size = total("sample_size")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)

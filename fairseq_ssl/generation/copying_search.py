@@ -1,4 +1,4 @@
-"""Searches that copy: aggressive decoding with the source as draft, and the pointer-generator's."""
+"""Aggressive decoding with the source as a draft (PBD), and search with a pointer-generator."""
 
 from __future__ import annotations
 
@@ -18,28 +18,35 @@ from fairseq_ssl.modules.copying import SourceWords
 from fairseq_ssl.modules.functional import is_plain_softmax
 
 AGGRESSIVE_HELP = (
-    "decode with the source as a draft that the decoder verifies in one step: the output of greedy "
-    "search, up to rounding, in fewer steps; needs --beam 1 and a joint dictionary"
+    "use aggressive decoding: greedy search in fewer steps, which verifies the source as a draft; "
+    "the output is that of greedy search, up to rounding; needs --beam 1 and a joint dictionary"
 )
-"""Help of --aggressive."""
+"""Help text of --aggressive, for several tasks."""
 
 REALIGN_DISTANCE = 4
-"""Maximum distance at which the chosen token is searched for in the source."""
+"""Maximum distance, in tokens, at which `realign` searches the source for a token."""
 
 
 class DraftToken(NamedTuple):
     """A token of the draft."""
 
     token: int
+    """Token id."""
     resume_at: int
-    """Position at which the source continues after the token."""
+    """Source position from which the draft continues after this token."""
 
 
 class Draft:
-    """A hypothesis and the draft of its continuation, at first the whole source."""
+    """A hypothesis and a draft of its continuation. The first draft is the source."""
 
     def __init__(self, source: list[int], first: int, eos: int) -> None:
-        """Start with the token `first` and a source without padding and end symbol."""
+        """Start an empty hypothesis.
+
+        Args:
+            source: ids of the source, without padding and </s>.
+            first: the start symbol of the decoder.
+            eos: id of </s>.
+        """
         self.source = source
         self.first = first
         self.eos = eos
@@ -50,7 +57,7 @@ class Draft:
 
     @property
     def tokens(self) -> list[int]:
-        """The input of the decoder: the hypothesis, then the draft."""
+        """The input of the decoder: start symbol, hypothesis, draft."""
         return [self.first, *self.written, *(one.token for one in self.plan)]
 
     @property
@@ -59,11 +66,11 @@ class Draft:
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:
-        """Accept the choices up to the first difference from the draft. Build a new draft.
+        """Accept predictions up to the first one that differs from the draft. Build a new draft.
 
         Args:
-            chosen: the choices of greedy search after the hypothesis and after each draft token.
-            scores: their log-probabilities.
+            chosen: the most probable token after the hypothesis and after each draft token.
+            scores: the log-probabilities of these tokens.
         """
         expected = [*(one.token for one in self.plan), self.eos]
         same = 0
@@ -77,10 +84,15 @@ class Draft:
             self._build_draft(begin, chosen, same)
 
     def _build_draft(self, begin: int, chosen: list[int], same: int) -> None:
-        """Build a draft from the rest of the source and the decoder's other changes to it.
+        """Build a draft from the rest of the source and the decoder's further changes to it.
 
-        The choices after the first difference were made for another prefix, but are usually the
-        same for the new one, so all changes are tried at once.
+        Predictions after the first difference depend on a prefix that is now outdated, but rarely
+        change with it. Therefore the draft includes all of them.
+
+        Args:
+            begin: source position from which the draft continues.
+            chosen: see `accept`.
+            same: number of draft tokens that were accepted.
         """
         changes: dict[int, int] = {}
         for position, index in self._copied_positions(same, len(chosen)):
@@ -94,13 +106,13 @@ class Draft:
                 break
             resume_at = realign(self.source, position, choice)
             plan.append(DraftToken(choice, resume_at))
-            if resume_at <= position:  # inserted before the token
+            if resume_at <= position:  # an insertion before the token
                 plan.append(DraftToken(token, position + 1))
             position = max(resume_at, position + 1)
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the source positions copied in the draft after `same`, with their draft indices."""
+        """Yield source positions that the draft copies after index `same`, with draft indices."""
         for index in range(same + 1, min(end, len(self.plan))):
             position = self.plan[index].resume_at - 1
             if self.plan[index - 1].resume_at == position:
@@ -108,10 +120,10 @@ class Draft:
 
 
 def realign(source: list[int], position: int, chosen: int) -> int:
-    """Return the position at which the source continues after `chosen` replaced a token.
+    """Return the source position from which to continue after the token `chosen`.
 
-    If `chosen` is in the source near `position`, the source continues after its nearest
-    occurrence: a later one means deleted tokens, an earlier one inserted tokens. Otherwise `chosen`
+    If `chosen` is in the source near `position`, continue after its nearest occurrence: a later one
+    means that tokens were deleted, an earlier one that tokens were inserted. Otherwise `chosen`
     replaces the token at `position`.
     """
     for distance in range(REALIGN_DISTANCE + 1):
@@ -124,9 +136,9 @@ def realign(source: list[int], position: int, chosen: int) -> int:
 def _log_probabilities(
     model: Any, tokens: Tensor, source: Any, begin: int, temperature: float
 ) -> Tensor:
-    """Return log p [rows, time - begin, words] after `begin` or more tokens.
+    """Return log p [rows, time - begin, vocabulary] of the tokens from index `begin`.
 
-    If possible, the output layer is applied at these positions only.
+    The output layer is applied at these positions only, if the model allows it.
     """
     decoder = model.decoder
     skipped = begin if is_plain_softmax(model) else 0
@@ -144,7 +156,7 @@ def _log_probabilities(
 
 
 class AggressiveGenerator(SequenceGenerator):
-    """Aggressive decoding for models with an encoder and a decoder."""
+    """Aggressive decoding: greedy search that verifies a draft in each step (PBD)."""
 
     def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
         super().__init__(models, dictionary, **options)
@@ -154,12 +166,14 @@ class AggressiveGenerator(SequenceGenerator):
             )
         if type(self.search) is not BeamSearch or self.repeat_ngram_blocker is not None:
             raise ConfigurationError(
-                "--aggressive cannot be used with other searches. Remove --sampling, "
+                "--aggressive cannot be used with a different search. Remove --sampling, "
                 "--constraints, --diverse-beam-groups, --diversity-rate, --match-source-len and "
                 "--no-repeat-ngram-size."
             )
         if self.lm_model is not None:
-            raise ConfigurationError("--aggressive cannot be used with --lm-path.")
+            raise ConfigurationError(
+                "--aggressive cannot be used with --lm-path. Remove one of the two."
+            )
 
     def _generate(
         self,
@@ -168,10 +182,10 @@ class AggressiveGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Return a list of one hypothesis for each sentence of the batch."""
+        """Return a list of one hypothesis for each sentence of a batch."""
         if prefix_tokens is not None or constraints is not None:
             raise ConfigurationError(
-                "--aggressive cannot be used with --prefix-size or --constraints."
+                "--aggressive cannot be used with --prefix-size or --constraints. Remove them."
             )
         source = sample["net_input"]["src_tokens"]
         max_length = int(self.max_len_a * source.size(1) + self.max_len_b)
@@ -201,7 +215,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _extend(
         self, drafts: list[Draft], encoded: list[Any], max_length: int, device: torch.device
     ) -> None:
-        """Verify all drafts in one step of the decoder, and extend their hypotheses."""
+        """Verify all drafts in one decoder step, and extend the hypotheses."""
         inputs = [draft.tokens[: max_length + 1] for draft in drafts]
         width = max(map(len, inputs))
         padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in inputs]
@@ -215,12 +229,12 @@ class AggressiveGenerator(SequenceGenerator):
             draft.accept(choices[new], choice_scores[new])
 
     def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, max_length: int) -> Tensor:
-        """Return the scores to maximize [rows, time - begin, words].
+        """Return log-probabilities with fairseq's constraints applied [rows, time - begin, words].
 
         Args:
             tokens: [rows, time], input of the decoder, padded on the right.
             encoded: the encoder output of each model.
-            begin: number of tokens that all hypotheses have.
+            begin: length of the shortest hypothesis.
             max_length: maximum length of a target.
         """
         scores = self._log_probabilities(tokens, encoded, begin, self.temperature)
@@ -239,7 +253,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return the log of the models' mean probabilities."""
+        """Return the log of the probabilities, averaged over the models."""
         parts = [
             _log_probabilities(model, tokens, source, begin, temperature)
             for model, source in zip(self.model.models, encoded, strict=True)
@@ -263,19 +277,19 @@ class AggressiveGenerator(SequenceGenerator):
 
 
 def is_copying_model(model: Any) -> bool:
-    """Return True if a model has probabilities of the unknown words in its source."""
+    """Return True if a model can copy out-of-vocabulary words of its source."""
     return hasattr(model, "copy_vocabulary")
 
 
 class CopyingEnsemble(EnsembleModel):
-    """An ensemble of copying models with the same vocabulary."""
+    """An ensemble of copying models, which must have the same vocabulary."""
 
     def __init__(self, models: Sequence[Any]) -> None:
         sizes = sorted({model.copy_vocabulary for model in models})
         if len(sizes) > 1:
             raise ConfigurationError(
-                f"The models of the ensemble have vocabularies of {sizes} words. They must have "
-                "the same --copy-vocabulary and dictionary."
+                f"The models of the ensemble have vocabularies of {sizes} words; expected the same "
+                "--copy-vocabulary and dictionary for all."
             )
         super().__init__(models)
         self.vocabulary = sizes[0]
@@ -287,22 +301,25 @@ class CopyingEnsemble(EnsembleModel):
         incremental_states: Any,
         temperature: float = 1.0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return log p of the next word [rows, width]. The temperature applies to the mixture."""
+        """Return log p of the next word [rows, width], and the attention.
+
+        The temperature applies to the mixture, not to the logits of the vocabulary.
+        """
         lprobs, attention = super().forward_decoder(tokens, encoder_outs, incremental_states)
         return _apply_temperature(lprobs, temperature), attention
 
 
 class CopyingGenerator(SequenceGenerator):
-    """fairseq's search over the vocabulary and the unknown words of each source.
+    """fairseq's search over the vocabulary and the out-of-vocabulary words of each source.
 
-    Sources and hypotheses have the ids of the data. The search uses local ids.
+    Sources and hypotheses have ids of the data. The search uses local ids (see `SourceWords`).
     """
 
     def __init__(self, models: Sequence[Any], tgt_dict: Any, **options: Any) -> None:
         if options.get("lm_model") is not None:
             raise ConfigurationError(
-                "--lm-path cannot be used with a model that copies, since a language model has no "
-                "probabilities of unknown source words."
+                "--lm-path cannot be used with a model that copies, since the language model has "
+                "no probabilities of out-of-vocabulary words. Remove it."
             )
         super().__init__(CopyingEnsemble(models), tgt_dict, **options)
 
@@ -313,9 +330,11 @@ class CopyingGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> Any:
-        """Search with local ids of unknown words."""
+        """Search with local ids. Return hypotheses with ids of the data."""
         if constraints is not None:
-            raise ConfigurationError("--constraints cannot be used with a model that copies.")
+            raise ConfigurationError(
+                "--constraints cannot be used with a model that copies. Remove it."
+            )
         source = sample["net_input"]
         words = SourceWords.from_ids(source["src_tokens"], self.model.vocabulary)
         self.vocab_size = words.width
@@ -327,26 +346,26 @@ class CopyingGenerator(SequenceGenerator):
 
 
 class AggressiveCopyingGenerator(CopyingGenerator, AggressiveGenerator):
-    """Aggressive decoding over the vocabulary and the unknown words of each source."""
+    """Aggressive decoding over the vocabulary and the out-of-vocabulary words of each source."""
 
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return log p [rows, time, width]. The temperature applies to the mixture."""
+        """Return log p [rows, time - begin, width]. The temperature applies to the mixture."""
         return _apply_temperature(
             super()._log_probabilities(tokens, encoded, begin, 1.0), temperature
         )
 
 
 class CopyingScorer(SequenceScorer):
-    """fairseq's scorer (--score-reference) for references with unknown source words."""
+    """fairseq's scorer (--score-reference), with probabilities of out-of-vocabulary words."""
 
     def __init__(self, tgt_dict: Any, **options: Any) -> None:
         super().__init__(tgt_dict, **options)
         self.unk = tgt_dict.unk()
 
     def generate(self, models: Sequence[Any], sample: dict[str, Any], **options: Any) -> Any:
-        """Score the targets of a batch."""
+        """Return the targets of a batch as hypotheses, with their scores."""
         vocabulary = CopyingEnsemble(models).vocabulary
         words = SourceWords.from_ids(sample["net_input"]["src_tokens"], vocabulary)
         target = words.to_local(sample["target"], self.unk)

@@ -1,4 +1,4 @@
-"""Edits from edit probabilities: possible edits, the choice, and their application to ids."""
+"""Choice of edits from their probabilities, and their application to ids (PIE)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairseq_ssl.errors import ConfigurationError, flag
 
 
 class PossibleEdits:
-    """A mask of impossible edits.
+    """A mask of the edits that cannot be applied to a token.
 
-    The start of a sentence can only be kept or appended to. A transform applies to some words only,
-    including out-of-vocabulary words. The transforms of each word are computed once.
+    At the start of a sentence, tokens can only be appended. A transform applies to some words only,
+    which may be out of vocabulary. The possible transforms of each word are cached.
     """
 
     def __init__(self, edits: EditDictionary, dictionary: Any) -> None:
-        """Build the mask for an edit dictionary and a token dictionary."""
+        """Build the mask of an edit dictionary for a token dictionary."""
         self.edits = edits
         self.dictionary = dictionary
         self.first = edits.first_transform
@@ -39,7 +39,7 @@ class PossibleEdits:
 
         Args:
             probabilities: [positions, labels].
-            ids: [positions], of the tokens.
+            ids: [positions], token ids.
             starts: [sentences], positions of sentence starts.
         """
         device = probabilities.device
@@ -52,7 +52,7 @@ class PossibleEdits:
         probabilities[at] = probabilities[at].masked_fill(self.not_at_start, -torch.inf)
 
     def _add_tokens(self, ids: Ids, device: torch.device) -> None:
-        """Compute the missing rows of these tokens."""
+        """Compute the possible transforms of tokens that are not cached yet."""
         self.impossible = self.impossible.to(device)
         missing = int(ids.max(initial=0)) + 1 - len(self.is_known)
         if missing > 0:
@@ -74,16 +74,16 @@ class Edited(NamedTuple):
     """Sentences after a round of edits."""
 
     text: Spans
-    """The sentences, each with its start first."""
+    """The sentences, each with <s>."""
     origins: Ids
-    """For each id, the position whose edit kept or inserted it."""
+    """For each id, the position in the input whose edit kept or inserted it."""
 
 
 class EditedIds:
-    """Application of edits to ids."""
+    """Application of edits to token ids."""
 
     def __init__(self, edits: EditDictionary, dictionary: Any) -> None:
-        """Build the tables of an edit dictionary and a token dictionary with ids for new words."""
+        """Build the tables of an edit dictionary. `dictionary` must assign ids to new words."""
         self.edits = edits
         self.dictionary = dictionary
         self.first_transform = edits.first_transform
@@ -99,8 +99,8 @@ class EditedIds:
         """Apply edits.
 
         Args:
-            text: sentences, each with its start first.
-            labels: [positions], possible edits.
+            text: sentences, each with <s>.
+            labels: [positions], indices of edits that can be applied.
         """
         own = self.own[labels]
         counts = own + self.inserted[labels]
@@ -116,7 +116,7 @@ class EditedIds:
         return Edited(Spans(ids, np.add.reduceat(counts, text.starts)), origins)
 
     def _transform(self, token: int, label: int) -> int:
-        """Return the id of a transformed token, from a cache."""
+        """Return the id of a transformed token. Results are cached."""
         result = self.transformed.get((token, label))
         if result is None:
             (word,) = self.edits.labels[label].edited(self.dictionary[token])
@@ -128,7 +128,7 @@ EditScoreArray = NDArray[np.float32]
 
 
 class ChosenEdits(NamedTuple):
-    """The chosen edits of the starts and tokens of sentences, concatenated, each [positions]."""
+    """Chosen edits of sentences, concatenated, each [positions]. Positions are <s> and tokens."""
 
     labels: Ids
     probabilities: EditScoreArray
@@ -136,21 +136,24 @@ class ChosenEdits(NamedTuple):
     kept: EditScoreArray
     """The model's probability of keep."""
     errors: EditScoreArray
-    """The probability of any edit."""
+    """The model's probability that there is an edit."""
 
 
 @dataclass(frozen=True)
 class EditChoice:
-    """Rules to choose an edit for each token, by default the most probable one."""
+    """Rules to choose the edit of each token, by default the most probable one."""
 
     keep_bias: float = 0.0
-    """Added to the probability of keep before choosing, -1 to 1."""
+    """Number added to the probability of keep before choosing, -1 to 1."""
     delete_bias: float = 0.0
-    """Added to the probability of delete before choosing, -1 to 1."""
+    """Number added to the probability of delete before choosing, -1 to 1."""
     min_confidence: float = 0.0
-    """Minimum probability of an edit. Tokens with less probable edits are kept."""
+    """Minimum probability of an edit, 0 to 1. Tokens with less probable edits are kept."""
     min_sentence_confidence: float = 0.0
-    """Minimum of a sentence's highest error probability. Other sentences are unchanged."""
+    """Minimum error probability, 0 to 1, that a token of a sentence must reach.
+
+    Other sentences are not changed.
+    """
 
     def __post_init__(self) -> None:
         for name, minimum in (
@@ -171,19 +174,19 @@ class EditChoice:
         ids: Ids,
         starts: Ids,
     ) -> Tensor:
-        """Choose an edit for each position, without `min_sentence_confidence`.
+        """Choose an edit for each position. `min_sentence_confidence` is not applied here.
 
         Impossible edits are excluded. The other probabilities are not renormalized.
 
         Args:
             probabilities: [positions, labels], changed in place.
-            errors: [positions].
+            errors: [positions], probabilities that there is an edit.
             possible: the mask of impossible edits.
-            ids: [positions], of the tokens.
+            ids: [positions], token ids.
             starts: [sentences], positions of sentence starts.
 
         Returns:
-            the fields of `ChosenEdits` as one tensor [4, positions]
+            the fields of `ChosenEdits` as one tensor [4, positions], for one transfer to the CPU
         """
         original = probabilities[:, : DELETE_ID + 1].clone()
         probabilities[:, KEEP_ID] += self.keep_bias
@@ -201,7 +204,7 @@ class EditChoice:
         """Apply `min_sentence_confidence`.
 
         Args:
-            columns: [4, positions], output of `choose`.
+            columns: [4, positions], the output of `choose`.
             starts: [sentences], positions of sentence starts.
         """
         labels, chosen = columns[0].astype(np.int64), columns[1]

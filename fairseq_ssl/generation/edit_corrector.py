@@ -19,19 +19,26 @@ class Correction:
     """A corrected sentence."""
 
     text: str
+    """The corrected text, detokenized."""
     edits: tuple[AppliedEdit, ...]
     """The edits of all rounds."""
     score: float
-    """Mean log probability of all edits in the last round, including keep."""
+    """Mean log-probability of the edits in the last round, including keep."""
     rounds: int
-    """Number of rounds, of which the last one often changes nothing."""
+    """Number of rounds. If below the maximum, the last round changed nothing or undid edits."""
 
 
 class EditCorrector(nn.Module):
-    """An edit tagger, or an ensemble, with its task. ``to(device)`` moves the models."""
+    """An edit tagger, or an ensemble of them, with its task. ``to(device)`` moves the models."""
 
     def __init__(self, cfg: Any, task: Any, models: Sequence[Any]) -> None:
-        """Use the configuration, task and models loaded by fairseq."""
+        """Prepare `models` for inference. `EditTagger.from_pretrained` calls this.
+
+        Args:
+            cfg: the configuration, as loaded by fairseq.
+            task: an edit_labeling task.
+            models: one model, or an ensemble.
+        """
         super().__init__()
         for model in models:
             model.prepare_for_inference_(cfg)
@@ -44,7 +51,7 @@ class EditCorrector(nn.Module):
         self.register_buffer("_device_marker", torch.empty(0), persistent=False)
 
     def set_options(self, **options: Any) -> None:
-        """Set options of the task, such as edit_keep_bias=0.1."""
+        """Set decoding options of the task, such as edit_keep_bias=0.1."""
         for name, value in options.items():
             if not hasattr(self.task.cfg, name):
                 raise ConfigurationError(
@@ -56,15 +63,18 @@ class EditCorrector(nn.Module):
     def correct(self, sentences: Sequence[str], batch_size: int = 64) -> list[Correction]:
         """Correct sentences in batches. Return the corrections in the same order.
 
-        Sentences are tokenized with the tokenizer and the subword model in the checkpoint's
-        configuration, or else split at spaces.
+        The tokenizer and the subword model are those of the configuration (--tokenizer, --bpe).
+        Without them, sentences are split at spaces.
 
         Args:
-            sentences: the sentences.
-            batch_size: number of sentences to correct at a time.
+            sentences: the sentences to correct.
+            batch_size: number of sentences per batch, 1 or more.
         """
         if isinstance(sentences, str):
-            raise ConfigurationError("correct() takes a list of sentences, not one string.")
+            raise ConfigurationError(
+                "The argument of correct() is a string; expected a list of strings, one per "
+                "sentence."
+            )
         if batch_size < 1:
             raise ConfigurationError(f"batch_size is {batch_size}; expected 1 or more.")
         words = self.task.source_dictionary

@@ -1,4 +1,4 @@
-"""Edit probabilities of sentences. Long sentences are split into overlapping windows."""
+"""Edit probabilities of sentences, with overlapping windows for long sentences (PIE)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from fairseq_ssl.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows of sentences, and the positions of each window to use.
+    """Windows of sentences, and the positions of each window whose edits are used.
 
-    Each position of the text is used in exactly one window, in order.
+    Each position of a sentence is used in exactly one window.
     """
 
     text: Spans
-    """The ids of each window, with the start first."""
+    """The ids of each window, with <s>."""
     begins: Ids
-    """The first position of each window to use. 0, the start, only at the start of a sentence."""
+    """[windows], the first position to use. It is 0, for <s>, only at the start of a sentence."""
     ends: Ids
-    """The position after the last one to use."""
+    """[windows], the position after the last one to use."""
 
     @property
     def counts(self) -> Ids:
-        """Number of positions to use in each window."""
+        """[windows], number of positions to use."""
         return self.ends - self.begins
 
     def select(self, which: Ids) -> WindowBatch:
@@ -41,7 +41,7 @@ class WindowBatch:
 
     @cached_property
     def used_positions(self) -> Ids | None:
-        """The positions to use, as indices into the concatenated windows. None: all."""
+        """Indices of the positions to use in the concatenated windows. None: all positions."""
         if int(self.counts.sum()) == len(self.text.ids):
             return None
         counts = self.counts
@@ -65,33 +65,36 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal length, which use each token where it is most central."""
+    """Windows of equal length. A token uses the window in which it is most central."""
 
     size: int
-    """Number of tokens in a window, without start and end."""
+    """Number of tokens in a window, without <s> and </s>."""
     overlap: int
     """Number of tokens that consecutive windows share."""
 
     @classmethod
     def of_model(cls, positions: int, overlap: int | None) -> Windows:
-        """Build windows for a model's number of positions. The default overlap is a quarter."""
+        """Build windows for a model with a maximum of `positions`.
+
+        `overlap` is by default a quarter of a window.
+        """
         size = positions - 2
         if size < 1:
             raise ConfigurationError(
-                f"The model has {positions} positions; expected 3 or more, for a start, a token "
-                "and an end (--max-source-positions)."
+                f"The model has {positions} positions (--max-source-positions); expected 3 or "
+                "more, for <s>, a token and </s>."
             )
         if overlap is None:
             overlap = size // 4
         if not 0 <= overlap < size:
             raise ConfigurationError(
-                f"--edit-window-overlap is {overlap}; expected 0 or more, and less than the {size} "
-                "tokens in a window."
+                f"--edit-window-overlap is {overlap}; expected 0 or more, and less than the window "
+                f"size, {size}."
             )
         return cls(size, overlap)
 
     def split(self, text: Spans) -> WindowBatch:
-        """Split sentences, each with its start first, into windows."""
+        """Split sentences, each with <s>, into windows."""
         tokens = text.lengths - 1
         if tokens.max(initial=0) <= self.size:
             return WindowBatch(text, np.zeros_like(tokens), text.lengths)
@@ -107,9 +110,14 @@ class Windows:
         return WindowBatch(windows.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
 
     def _used_range(self, first: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
-        """Return the range of tokens in the sentence to use from each window. The start is -1.
+        """Return the range of tokens, as indices in the sentence, to use from each window.
 
-        Two windows meet in the middle of their overlap.
+        The ranges of consecutive windows meet in the middle of their overlap. <s> has the index -1.
+
+        Args:
+            first: [windows], index in the sentence of the first token of the window.
+            is_first: [windows], True for the first window of a sentence.
+            tokens: [windows], number of tokens of the sentence.
         """
         previous = np.roll(first, 1)
         begins = np.where(is_first, -1, (previous + self.size - 1 + first) // 2 + 1)
@@ -123,22 +131,23 @@ def _starts(lengths: Ids) -> Ids:
 
 
 class Probabilities(NamedTuple):
-    """Probabilities of the starts and tokens of sentences, concatenated, in float32."""
+    """Probabilities of sentences, concatenated, in float32. Positions are <s> and tokens."""
 
     edits: Tensor
-    """[positions, labels]"""
+    """[positions, labels], the probability of each edit."""
     errors: Tensor
-    """[positions], the probability of any edit."""
+    """[positions], the probability that there is an edit."""
 
 
 class EditProbabilities:
-    """Edit probabilities of one model, or averaged over an ensemble (PIE, section 3.1.1).
+    """Edit probabilities of a model, or averaged over an ensemble (PIE, section 3.1.1).
 
-    The probability of an error is that of the detection head, or else 1 minus that of keep.
+    The error probability is that of the detection head. Without such a head, it is 1 minus the
+    probability of keep.
     """
 
     def __init__(self, models: Sequence[Any], dictionary: Any) -> None:
-        """Use models with the same token dictionary."""
+        """Prepare for `models`, which must have the same token dictionary."""
         self.models = models
         self.start_and_end = dictionary.bos(), dictionary.eos()
         self.pad, self.unknown = dictionary.pad(), dictionary.unk()
@@ -148,8 +157,8 @@ class EditProbabilities:
         """Compute the edit probabilities of sentences.
 
         Args:
-            text: sentences, each with its start first.
-            positions: indices of positions to return. None: all.
+            text: sentences, each with <s>.
+            positions: indices of the positions to return. None: all positions.
             device: device of the models.
         """
         tokens = self.batch(text).to(device)
@@ -166,9 +175,9 @@ class EditProbabilities:
         return Probabilities(edits, errors)
 
     def batch(self, text: Spans) -> Tensor:
-        """Return sentences with end symbols as [batch, time], padded on the right.
+        """Return sentences as ids [batch, time] with </s>, padded on the right.
 
-        End symbols and padding within the text become <unk>.
+        </s> and padding symbols within a sentence become <unk>.
         """
         ids = text.ids
         symbols = (ids == self.start_and_end[1]) | (ids == self.pad)

@@ -1,4 +1,4 @@
-"""The generator of edit taggers, which corrects sentences iteratively (PIE)."""
+"""The generator of edit taggers: iterative refinement in rounds of edits (PIE)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from fairseq_ssl.generation.edit_choice import (
 from fairseq_ssl.generation.edit_probabilities import EditProbabilities, Windows
 
 MIN_WINDOWS = 16
-"""Number of windows in a batch of fewer sentences."""
+"""Minimum batch size, in windows. Batches have at least as many windows as sentences."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,19 @@ class EditDecoding:
     """Options of `EditGenerator`."""
 
     iterations: int = 4
-    """Maximum number of rounds."""
+    """Maximum number of rounds, 1 or more."""
     choice: EditChoice = field(default_factory=EditChoice)
+    """Rules to choose edits."""
     window_overlap: int | None = None
     """Number of tokens that consecutive windows share. None: a quarter of a window."""
     history: bool = False
     """Whether to return the sentence after each round."""
     print_edits: bool = False
-    """Whether to return the edits as an alignment, which fairseq prints."""
+    """Whether to return the edits as `alignment`, which fairseq's commands print."""
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
-            raise ConfigurationError(
-                f"--edit-iterations is {self.iterations}; expected 1 round or more."
-            )
+            raise ConfigurationError(f"--edit-iterations is {self.iterations}; expected 1 or more.")
 
 
 class AppliedEdit(NamedTuple):
@@ -52,12 +51,14 @@ class AppliedEdit(NamedTuple):
     round: int
     """Index of the round, from 1."""
     position: int
-    """Position in the input of the round. 0: the start, 1: the first token."""
+    """Position in the input of the round. 0 is <s>, 1 the first token."""
     label: str
+    """Name of the edit in the edit dictionary."""
     probability: float
+    """The model's probability of the edit."""
 
     def to_alignment(self) -> tuple[str, str]:
-        """Return the two parts of an alignment point, which fairseq prints with a hyphen."""
+        """Return the two parts of an alignment point, which fairseq joins with a hyphen."""
         return f"{self.round}:{self.position}", f"{self.label}:{self.probability:.3f}"
 
 
@@ -66,23 +67,25 @@ class SentenceState:
     """A sentence during correction."""
 
     ids: Ids
-    """Its current ids, with the start first."""
+    """The current ids, with <s>."""
     scores: EditScoreArray
-    """For each id, the log probability of the edit that kept or inserted it."""
+    """For each id, the log-probability of the edit that kept or inserted it."""
     earlier: set[bytes]
-    """All earlier versions."""
+    """All earlier versions of the sentence, as bytes of their ids."""
     score: float = 0.0
-    """Mean log probability of all edits in the last round, including keep."""
+    """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0
-    """Number of rounds."""
+    """Number of rounds so far."""
     edits: list[AppliedEdit] = field(default_factory=list)
+    """The edits of all rounds."""
     history: list[Ids] = field(default_factory=list)
+    """The ids after each round, if configured."""
 
 
 class EditGenerator:
-    """A generator, in the sense of fairseq's tasks, that corrects sentences in rounds.
+    """A generator with fairseq's interface that corrects sentences in rounds of edits.
 
-    A sentence is finished if a round does not change it, or returns it to an earlier version.
+    A sentence is finished when a round does not change it, or restores an earlier version.
     """
 
     def __init__(
@@ -92,7 +95,14 @@ class EditGenerator:
         edits: EditDictionary,
         settings: EditDecoding,
     ) -> None:
-        """Use models with the same token dictionary and edit dictionary."""
+        """Set the models to evaluation mode. They must have the same dictionaries.
+
+        Args:
+            models: one edit tagger, or an ensemble.
+            dictionary: the token dictionary.
+            edits: the edit dictionary.
+            settings: the options.
+        """
         self.eos = dictionary.eos()
         self.symbols_to_strip_from_output = {self.eos}
         self.names = edits.names
@@ -108,13 +118,13 @@ class EditGenerator:
     def generate(
         self, models: Sequence[Any], sample: dict[str, Any], **ignored: Any
     ) -> list[list[dict[str, Any]]]:
-        """Return a list of one hypothesis for each sentence of a batch.
+        """Return a list of one hypothesis, a dictionary, for each sentence of a batch.
 
-        `tokens` is the corrected sentence with </s>. `positional_scores` are the log probabilities
-        of the edits that kept or inserted its tokens in the last round, and for </s> that of the
-        edit of the start. `score` is the mean log probability of all edits in the last round,
-        including keep and delete. `steps` is the number of rounds, `edits` the applied edits, and
-        `history`, if configured, the sentence after each round.
+        tokens: the corrected sentence with </s>. positional_scores: log-probabilities of the edits
+        that kept or inserted the tokens in the last round, and for </s> that of the edit of <s>.
+        score: mean log-probability of the edits in the last round, including keep and delete.
+        steps: number of rounds. edits: the applied edits. history: if configured, the sentence
+        after each round.
         """
         source = sample["net_input"]["src_tokens"]
         text = _sentences(source, sample["net_input"]["src_lengths"])
@@ -129,7 +139,7 @@ class EditGenerator:
         return [[self._hypothesis(state)] for state in states]
 
     def choose(self, text: Spans, device: torch.device) -> ChosenEdits:
-        """Choose the edits of sentences, each with its start first."""
+        """Choose the edits of sentences, each with <s>."""
         windows = self.windows.split(text)
         order = np.argsort(-windows.text.lengths, kind="stable")
         batch_size = max(len(text), MIN_WINDOWS)
@@ -147,7 +157,7 @@ class EditGenerator:
     def _apply(
         self, index: int, text: Spans, chosen: ChosenEdits, states: Sequence[SentenceState]
     ) -> tuple[Spans, Ids]:
-        """Apply the edits of a round. Return the sentences and the indices of those to continue."""
+        """Apply the edits of a round. Return the sentences and the indices of unfinished ones."""
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths
         after, origins = self.edited(text, chosen.labels)
@@ -188,18 +198,18 @@ class EditGenerator:
         return hypothesis
 
     def _tokens(self, ids: Ids) -> torch.Tensor:
-        """Return a sentence as in fairseq, without its start and with its end."""
+        """Return a sentence without <s> and with </s>, as in fairseq's hypotheses."""
         return torch.from_numpy(np.append(ids[1:], self.eos))
 
 
 def _sentences(source: torch.Tensor, lengths: torch.Tensor) -> Spans:
-    """Return the sentences of a batch, padded on the right, without end symbols."""
+    """Return the sentences of a batch, which is padded on the right, without </s>."""
     rows, counts = source.cpu().numpy(), lengths.cpu().numpy() - 1
     return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
 
 
 def _split(values: NDArray[Any], like: Spans) -> list[NDArray[Any]]:
-    """Split values as `like` is split into sequences."""
+    """Split `values` at the boundaries of the sequences in `like`."""
     return np.split(values, like.starts[1:])
 
 
@@ -209,53 +219,55 @@ def _initial_state(ids: Ids) -> SentenceState:
 
 @dataclass
 class EditDecodingConfig(FairseqDataclass):
-    """fairseq's options of `EditGenerator`."""
+    """Options of `EditGenerator` in fairseq's format."""
 
     edit_iterations: int = field(
         default=4,
         metadata={
-            "help": "maximum number of rounds, 1 or more; a sentence is finished if a round does "
-            "not change it or returns to an earlier version (default: 4, as in PIE)"
+            "help": "maximum number of rounds, 1 or more; a sentence is finished when a round does "
+            "not change it or restores an earlier version; 4 in PIE (default: 4)"
         },
     )
     edit_keep_bias: float = field(
         default=0.0,
         metadata={
-            "help": "number added to the probability of keeping a token before choosing, -1 to 1; "
-            "higher for fewer edits (default: 0)"
+            "help": "number added to the probability of keep before edits are chosen, -1 to 1; "
+            "higher values give fewer edits (default: 0)"
         },
     )
     edit_delete_bias: float = field(
         default=0.0,
         metadata={
-            "help": "number added to the probability of deleting a token, -1 to 1 (default: 0)"
+            "help": "number added to the probability of delete before edits are chosen, -1 to 1 "
+            "(default: 0)"
         },
     )
     edit_min_confidence: float = field(
         default=0.0,
         metadata={
-            "help": "minimum probability of an edit, 0 to 1; other tokens are kept (default: 0)"
+            "help": "minimum probability of an edit, 0 to 1; tokens with less probable edits are "
+            "kept (default: 0)"
         },
     )
     edit_min_sentence_confidence: float = field(
         default=0.0,
         metadata={
-            "help": "minimum of a sentence's highest error probability, 0 to 1; other sentences "
-            "are unchanged; the probability is that of error detection, or else 1 minus that of "
-            "keep (default: 0)"
+            "help": "minimum error probability that a token of a sentence must reach, 0 to 1; "
+            "other sentences are not changed; the error probability is that of the error detection "
+            "head or, without it, 1 minus the probability of keep (default: 0)"
         },
     )
     edit_window_overlap: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
             "help": "number of tokens that consecutive windows of a long sentence share, 0 or "
-            "more, less than a window (default: a quarter of a window)"
+            "more, less than the window size (default: a quarter of the window size)"
         },
     )
     edit_int8: bool = field(
         default=False,
         metadata={
-            "help": "quantize the model to int8, on a CPU: a few times as fast, with slightly "
+            "help": "quantize the model to int8 (CPU only); a few times as fast, with slightly "
             "different probabilities"
         },
     )
@@ -263,7 +275,7 @@ class EditDecodingConfig(FairseqDataclass):
         default=False,
         metadata={
             "help": "print the edits on the A- lines, as ROUND:POSITION-LABEL:PROBABILITY; "
-            "position 0 is the start of the sentence, 1 the first token in the input of the round"
+            "positions refer to the input of the round, where 0 is <s> and 1 the first token"
         },
     )
 
@@ -279,12 +291,12 @@ def build_edit_generator(
     """Build the generator of a task. Raise ConfigurationError for unsupported options.
 
     Args:
-        models: one model, or an ensemble.
+        models: one edit tagger, or an ensemble.
         dictionary: the token dictionary.
         edits: the edit dictionary.
         config: the fields of `EditDecodingConfig`.
-        options: fairseq's generation options. With `config.print_edits`, `print_alignment` is set,
-            so that fairseq's commands print the edits.
+        options: fairseq's generation options. With `config.print_edits`, `print_alignment` is set
+            in them, so that fairseq's commands print the edits.
         language_model: the model of --lm-path.
     """
     _check_options(options, config.print_edits, language_model)
@@ -311,7 +323,7 @@ def build_edit_generator(
 
 
 def _check_options(options: Any, print_edits: bool, language_model: Any) -> None:
-    """Reject generation options that edits do not support. The beam size is ignored."""
+    """Reject generation options that an edit tagger does not support. The beam size is ignored."""
     reasons = {
         "replace_unk": "Unknown words are copied without it.",
         "constraints": "Edits cannot be constrained.",

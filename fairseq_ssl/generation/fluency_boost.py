@@ -1,7 +1,7 @@
 """Fluency boost: keep hypotheses that are less fluent than their source (Ge, Wei and Zhou, 2018).
 
-A model that generates errors may also keep or correct a sentence. Its n-best list is filtered so
-that the source is a correction of each hypothesis, that is, more fluent by a given ratio.
+A model that generates errors may also copy or correct a sentence. Only those hypotheses of its
+n-best list are kept whose source is more fluent by a minimum ratio.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fairseq_ssl.inference.loading import load_models, padded_batches
 logger = logging.getLogger(__name__)
 
 MAX_TOKENS = 4000
-"""Number of tokens scored at a time, with padding."""
+"""Number of tokens in a batch, including padding."""
 
 
 class Fluency:
-    """The fluency of sentences under a language model: 1 / (1 + H).
+    """The fluency of sentences according to a language model, 1 / (1 + H).
 
-    H is the cross-entropy per token, with the end symbol, in nats.
+    H is the cross-entropy per token in nats, including </s>.
     """
 
     def __init__(self, model: Any, dictionary: Any) -> None:
@@ -36,10 +36,15 @@ class Fluency:
 
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:
-        """Load a model of fairseq's task language_modeling. `folder` has its dict.txt."""
+        """Load a language model of fairseq's task language_modeling.
+
+        Args:
+            path: the checkpoint.
+            folder: the folder with its dict.txt.
+        """
         if folder is None:
             raise ConfigurationError(
-                f"The dictionary of {path} is missing. Set --fluency-boost-data to the folder with "
+                f"The dictionary of {path} is not set. Set --fluency-boost-data to the folder with "
                 "its dict.txt."
             )
         models, _, task = load_models([path], data=str(folder))
@@ -52,18 +57,22 @@ class Fluency:
         return cls(models[0], dictionary)
 
     def map_symbols(self, dictionary: Any) -> Tensor:
-        """Return the language model's id of each symbol in another dictionary [symbols]."""
+        """Return the id in the language model's dictionary of each symbol of `dictionary`."""
         ids = [self.dictionary.index(symbol) for symbol in dictionary.symbols]
         unknown = ids.count(self.dictionary.unk()) - 1
         if unknown > len(ids) // 2:
             raise ConfigurationError(
                 f"The language model has only {len(ids) - unknown} of the {len(ids)} symbols of "
-                "the translation model. Train it on text with the same subwords."
+                "the translation model. Train a language model on text with the same subwords."
             )
         return torch.tensor(ids)
 
     def score(self, sentences: Sequence[Tensor]) -> Tensor:
-        """Return the fluency of sentences [sentences], given the language model's ids with </s>."""
+        """Return the fluency of each sentence [sentences].
+
+        Args:
+            sentences: ids in the language model's dictionary, with </s>.
+        """
         fluency = torch.zeros(len(sentences))
         for indices in padded_batches(list(map(len, sentences)), MAX_TOKENS):
             entropy = self._entropy([sentences[index] for index in indices])
@@ -86,7 +95,10 @@ class Fluency:
 
 
 class FluencyBoost:
-    """A wrapper that filters a generator's hypotheses. Without any, it returns an empty one."""
+    """A wrapper that filters the hypotheses of a generator.
+
+    If no hypothesis is left, it returns an empty one.
+    """
 
     def __init__(
         self, generator: Any, fluency: Fluency, source: Any, target: Any, ratio: float
@@ -96,12 +108,14 @@ class FluencyBoost:
         Args:
             generator: a fairseq generator.
             fluency: the language model.
-            source: the dictionary of the sources.
-            target: the dictionary of the hypotheses.
-            ratio: minimum ratio of the source's to the hypothesis' fluency, sigma.
+            source: dictionary of the sources.
+            target: dictionary of the hypotheses.
+            ratio: minimum ratio of source fluency to hypothesis fluency, sigma, above 0.
         """
         if ratio <= 0:
-            raise ConfigurationError(f"--fluency-boost-ratio is {ratio}; expected above 0.")
+            raise ConfigurationError(
+                f"--fluency-boost-ratio is {ratio}; expected a number above 0."
+            )
         self.generator = generator
         self.fluency = fluency
         self.source, self.target = fluency.map_symbols(source), fluency.map_symbols(target)
@@ -113,7 +127,7 @@ class FluencyBoost:
         return getattr(self.generator, name)
 
     def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
-        """Search, and keep hypotheses that are less fluent than their source."""
+        """Return the hypotheses of the wrapped generator that are less fluent than their source."""
         results = self.generator.generate(models, sample, **options)
         sources = [row[row != self.pad] for row in sample["net_input"]["src_tokens"]]
         source_fluency = self._score(sources, self.source).tolist()
@@ -131,7 +145,7 @@ class FluencyBoost:
 
 
 def _empty_hypothesis(hypothesis: dict[str, Any]) -> dict[str, Any]:
-    """Return an empty hypothesis of score -inf, since fairseq-generate needs at least one."""
+    """Return an empty hypothesis with score -inf. fairseq-generate needs at least one."""
     scores = hypothesis["tokens"].new_full((1,), float("-inf"), dtype=torch.float)
     empty = {"tokens": hypothesis["tokens"][-1:], "score": scores[0], "positional_scores": scores}
     return {**hypothesis, **empty, "attention": None, "alignment": torch.empty(0)}

@@ -1,4 +1,4 @@
-"""Noisy beam search, for noisy back-translation (Xie et al., 2018; thesis, 4.3.1)."""
+"""Noisy beam search for noisy back-translation (Xie et al., 2018; thesis, section 4.3.1)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ CANDIDATE, HYPOTHESIS = "candidate", "hypothesis"
 GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
+"""Increment of SplitMix64, as a signed integer."""
 
 
 class BeamNoise:
-    """The random numbers r of section 4.3.1, as hashes.
+    """The random numbers r of section 4.3.1, computed as hashes.
 
-    The noise of a hypothesis depends only on the seed, its sentence and its words, not on the
+    The noise of a hypothesis depends on the seed, its sentence and its words only, not on the
     batch, its rank in the beam or the machine.
     """
 
     def __init__(self, beta: float, granularity: str = CANDIDATE, seed: int = 1) -> None:
-        """Set the noise.
+        """Configure the noise.
 
         Args:
-            beta: noise strength, beta_random. 0: no noise.
-            granularity: candidate, a number for each word after a hypothesis, or hypothesis, one
-                number for all words after it.
-            seed: seed of the numbers.
+            beta: noise strength, beta_random, 0 or more.
+            granularity: candidate, to draw r for each next word of a hypothesis, or hypothesis, to
+                draw r for the hypothesis.
+            seed: random seed.
         """
         if beta < 0:
             raise ConfigurationError(f"--noisy-beam-beta is {beta}; expected 0 or more.")
@@ -46,11 +47,11 @@ class BeamNoise:
         self.seed = seed
 
     def for_next_words(self, sentences: Tensor, prefixes: Tensor, vocabulary: int) -> Tensor:
-        """Return beta r for each word after each hypothesis [rows, vocabulary or 1].
+        """Return the noise beta * r of each next word [rows, vocabulary or 1].
 
         Args:
-            sentences: [rows], sentence ids of the hypotheses.
-            prefixes: [rows, time], the hypotheses so far.
+            sentences: [rows], ids of the sentences of the hypotheses.
+            prefixes: [rows, time], the hypotheses so far, with the start symbol.
             vocabulary: size of the vocabulary.
         """
         keys = _hash(self._base(sentences) + _hash_words(prefixes).sum(1)).unsqueeze(1)
@@ -59,11 +60,11 @@ class BeamNoise:
         return self.beta * _uniform(keys)
 
     def for_hypothesis(self, sentence: Tensor, words: Tensor) -> Tensor:
-        """Return beta r for each word of a hypothesis after its start symbol [time].
+        """Return the noise beta * r of each word of a finished hypothesis [time].
 
         Args:
-            sentence: [], the sentence id.
-            words: [1 + time], a start symbol and the words.
+            sentence: [], id of the sentence.
+            words: [1 + time], the hypothesis, with the start symbol.
         """
         prefixes = _hash_words(words.unsqueeze(0)).squeeze(0).cumsum(0)[:-1]
         keys = _hash(self._base(sentence) + prefixes)
@@ -91,7 +92,7 @@ class NoisyBeamSearch(BeamSearch):
         original_batch_idxs: Tensor | None = None,
         **options: Any,
     ) -> Any:
-        """Choose candidates. The returned scores include the noise."""
+        """Choose candidates by noisy scores. The returned scores include the noise."""
         assert prev_output_tokens is not None
         assert original_batch_idxs is not None
         batch, beam, vocabulary = lprobs.shape
@@ -102,7 +103,7 @@ class NoisyBeamSearch(BeamSearch):
 
 
 class NoisyGenerator(SequenceGenerator):
-    """A generator with noisy beam search, which returns the model's scores without noise."""
+    """A generator with noisy beam search. Hypotheses have the model's scores, without noise."""
 
     def __init__(
         self, models: Sequence[Any], tgt_dict: Any, noise: BeamNoise, **options: Any
@@ -119,9 +120,9 @@ class NoisyGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> Any:
-        """Search, and subtract the noise from the scores. The order is that with noise."""
+        """Return hypotheses in the order of their noisy scores, with scores without noise."""
         ids = sample.get("id")
-        if ids is None:  # interactive input: identify a sentence by its words
+        if ids is None:  # interactive input: use a hash of the source
             ids = _hash_sources(sample["net_input"]["src_tokens"], self.pad)
         results = super()._generate({**sample, "id": ids}, prefix_tokens, constraints, bos_token)
         if not self.noise.beta:
@@ -149,17 +150,17 @@ def _hash_sources(source: Tensor, pad: int) -> Tensor:
 
 
 def _hash_words(words: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Return a hash of each word and its position [rows, time], to be summed over time."""
+    """Return a hash of each word and its position [rows, time], to sum over time."""
     if positions is None:
         positions = torch.arange(words.size(1), device=words.device)
     return _hash(_hash(positions) + words)
 
 
 def _hash(numbers: Tensor) -> Tensor:
-    """Return the next number of SplitMix64 after each number, in 64 bits."""
+    """Return the output of SplitMix64 for each state in `numbers`."""
     return mix_bits(numbers + _ODD)
 
 
 def _uniform(numbers: Tensor) -> Tensor:
-    """Return uniform numbers in [0, 1) from the upper bits."""
+    """Convert the upper 24 bits of 64-bit integers to floats in [0, 1)."""
     return logical_right_shift(numbers, 40).float() * 2.0**-24

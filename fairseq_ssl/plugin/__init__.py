@@ -1,4 +1,4 @@
-"""The plug-in: the modules that register with fairseq, and the patches of fairseq."""
+"""The fairseq plug-in: registration of all classes, and patches of fairseq."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ REGISTERING_MODULES = (
     "fairseq_ssl.models.bert_classifier",
     "fairseq_ssl.models.imitators",
     "fairseq_ssl.criterions.classification_cross_entropy",
-    "fairseq_ssl.criterions.classification_cross_entropy",
     "fairseq_ssl.criterions.edit_cross_entropy",
     "fairseq_ssl.criterions.denoising_cross_entropy",
     "fairseq_ssl.criterions.reconstruction_loss",
@@ -32,11 +31,11 @@ REGISTERING_MODULES = (
     "fairseq_ssl.tasks.semi_supervised_classification",
     "fairseq_ssl.tasks.tagged_translation",
 )
-"""Modules with fairseq's ``register_*`` decorators. Add a new module of that kind here."""
+"""Modules that use fairseq's ``register_*`` decorators. Add new ones here."""
 
 
 def register_all() -> None:
-    """Patch fairseq and import all modules in `REGISTERING_MODULES`. Repeated calls do nothing."""
+    """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
     with needs_torch("Training and decoding"):
         import fairseq  # noqa: F401
 

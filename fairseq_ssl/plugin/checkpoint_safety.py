@@ -1,6 +1,6 @@
-"""Patches of fairseq that keep checkpoints from running code.
+"""Patches of fairseq that prevent checkpoints from running code.
 
-`protect_fairseq` applies them. `checkpoints.options` describes the rule that they enforce.
+`protect_fairseq` applies them. `checkpoints.options` describes which options are checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from fairseq_ssl.errors import DataError, FairseqSslError
 
 
 def protect_fairseq() -> None:
-    """Patch unpickling, evaluation of options, and error messages of fairseq's commands, once."""
+    """Patch unpickling, `eval` of options, and error messages of fairseq's commands.
+
+    Further calls have no effect.
+    """
     import fairseq
     from fairseq import checkpoint_utils, options
     from fairseq.dataclass import utils
@@ -45,7 +48,7 @@ def protect_fairseq() -> None:
 
 
 class _RestrictedTorch(ModuleType):
-    """The torch module for `fairseq.checkpoint_utils`, whose `load` reads plain values only."""
+    """A wrapper of torch for `fairseq.checkpoint_utils`. Its `load` reads plain values only."""
 
     def __init__(self) -> None:
         super().__init__("torch")
@@ -55,12 +58,12 @@ class _RestrictedTorch(ModuleType):
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Load a checkpoint from an open file to the CPU and check its options."""
+        """Load a checkpoint from an open file to the CPU, and check its options."""
         return load_checkpoint(file, str(getattr(file, "name", "The checkpoint")))
 
 
 def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Raise an error if a caller relies on the data folder in a checkpoint, which is not used."""
+    """Explain the error if a caller relies on the data folder in a checkpoint, which is removed."""
 
     @functools.wraps(stock)
     def load_model_ensemble_and_task(
@@ -72,7 +75,7 @@ def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
             if task is not None or "data" in (arg_overrides or {}):
                 raise
             raise DataError(
-                f"{', '.join(map(str, filenames))}: the data folder is missing. The folder named "
+                f"{', '.join(map(str, filenames))}: the data folder is missing. The folder stored "
                 "in a checkpoint is not used. Pass arg_overrides={'data': FOLDER}."
             ) from error
 
@@ -80,10 +83,10 @@ def _require_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember the data folder of a command line as a folder to trust in checkpoints.
+    """Record the data folder of a command line as trusted when a checkpoint names it.
 
-    fairseq_cli.validate.main, if called from Python, reads the folder from the checkpoint, as does
-    code that loads a model after training it.
+    fairseq_cli.validate.main, called from Python, and code that loads a model after training it
+    read the folder from the checkpoint.
     """
 
     @functools.wraps(stock)
@@ -96,7 +99,7 @@ def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_module_options(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Report an option whose string cannot be evaluated before a model is built from it."""
+    """Check options that fairseq evaluates, before it builds a model from them."""
 
     @functools.wraps(stock)
     def override_module_args(args: Any) -> Any:
@@ -108,9 +111,9 @@ def _check_module_options(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace_eval(folders: Sequence[Path]) -> None:
-    """Define `eval` as `evaluate` in all modules in these folders, also those imported later.
+    """Define `eval` as `evaluate` in all modules in `folders`, including modules imported later.
 
-    The global name in a module hides the builtin.
+    A global name in a module shadows the builtin.
     """
     roots = tuple(f"{folder}/" for folder in folders)
     for module in list(sys.modules.values()):
@@ -121,7 +124,7 @@ def _replace_eval(folders: Sequence[Path]) -> None:
 
 
 class _EvalFinder(MetaPathFinder):
-    """An import hook that defines `eval` as `evaluate` in the modules in some folders."""
+    """An import hook that defines `eval` as `evaluate` in the modules below `roots`."""
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         self.roots = roots
@@ -129,7 +132,7 @@ class _EvalFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module in these folders. Return None for all other modules."""
+        """Return the spec of a module below `roots`, and None for most other modules."""
         searched = sys.path[:1] if path is None else path  # --user-dir prepends its folder
         if not any(self._is_inside(folder) for folder in searched):
             return None
@@ -152,7 +155,7 @@ class _EvalFinder(MetaPathFinder):
 def _shorten_user_errors(
     stock: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], Any]:
-    """Print errors that the user can fix in one line without a traceback, in fairseq's commands."""
+    """Print user errors in fairseq's commands in one line, without a traceback."""
 
     def excepthook(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None

@@ -1,4 +1,4 @@
-"""What is installed, from where, and whether the plug-in registers with fairseq."""
+"""Checks of the installation for `fairseq-ssl doctor`: packages, devices, safety, registration."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ PACKAGES = (
     *("mecab-python3", "ipadic"),
 )
 MODULES = {package: module for module, package in DISTRIBUTIONS.items()}
-"""Import names that differ from the name of the package."""
+"""Module names by package, for packages whose module has a different name."""
 FAIRSEQS = ("fairseq", "fairseq-fixed")
+NOT_FOUND = "an unknown folder"
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about the installation, with a problem and what to do about it."""
+    """A fact about the installation."""
 
     subject: str
     fact: str
     problem: str = ""
+    """A problem and how to fix it. Empty: no problem."""
 
 
 def examine_installation() -> Iterator[Finding]:
-    """Yield the findings, with the packages, the devices and the safety of checkpoints."""
+    """Yield findings about packages, devices, checkpoint loading, registration and shadowing."""
     yield Finding("fairseq_ssl", f"{fairseq_ssl.__version__} from {_home('fairseq_ssl')}")
     yield Finding("python", f"{platform.python_version()} on {platform.platform()}")
     is_for_training = any(map(_version, ("torch", *FAIRSEQS)))
@@ -54,10 +56,10 @@ def examine_installation() -> Iterator[Finding]:
 
 
 def _home(module: str) -> str:
-    """Return the folder that a module would be imported from, without importing it."""
+    """Return the folder from which a module would be imported, without importing it."""
     spec = importlib.util.find_spec(module)
     if spec is None:
-        return "nowhere"
+        return NOT_FOUND
     return str(Path(spec.origin).parent) if spec.origin else str(spec.submodule_search_locations)
 
 
@@ -78,10 +80,10 @@ def _fairseq() -> Finding:
     installed = [f"{name} {version}" for name in FAIRSEQS if (version := _version(name))]
     home = _home("fairseq")
     problem = ""
-    if home == "nowhere":
+    if home == NOT_FOUND:
         problem = f"install it with: {INSTALL_TRAINING}"
     elif len(installed) > 1:
-        problem = "two distributions share one folder: uninstall both, then install one of them"
+        problem = "two distributions share a folder: uninstall both, then install one of them"
     return Finding("fairseq", f"{', '.join(installed) or 'no distribution'} from {home}", problem)
 
 
@@ -89,27 +91,27 @@ def _accelerator() -> Finding:
     try:
         import torch
     except ImportError as error:
-        return Finding("devices", "unknown", f"torch does not load: {error}")
+        return Finding("devices", "unknown", f"torch cannot be imported: {error}")
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Finding("devices", ", ".join(names) or f"CPU only, {cpu_count()} cores to use")
+    return Finding("devices", ", ".join(names) or f"CPU only, {cpu_count()} usable cores")
 
 
 def _safe_loading() -> Finding:
     if os.environ.get(UNSAFE_LOADING):
-        problem = f"{UNSAFE_LOADING} is set: unset it, checkpoints load safely without it"
-        return Finding("checkpoints", "any code in a checkpoint is run", problem)
-    if _fairseq_asks_for_unsafe_loading():
-        problem = "this fairseq asks torch for unsafe loading: install fairseq-fixed 0.12.3.1"
-        return Finding("checkpoints", "any code in a checkpoint is run", problem)
+        problem = f"{UNSAFE_LOADING} is set: unset it, checkpoints load without it"
+        return Finding("checkpoints", "can run code when loaded", problem)
+    if _uses_unsafe_loading():
+        problem = "this fairseq sets weights_only=False: install fairseq-fixed 0.12.3.1"
+        return Finding("checkpoints", "can run code when loaded", problem)
     version = tuple(int(part) for part in (_version("torch") or "0.0").split(".")[:2])
     if version < (2, 6):
-        problem = "torch is before 2.6, which loads them without protection: pip install -U torch"
-        return Finding("checkpoints", "any code in a checkpoint is run", problem)
-    return Finding("checkpoints", "loaded with weights_only on")
+        problem = "torch before 2.6 loads pickles without protection: pip install -U torch"
+        return Finding("checkpoints", "can run code when loaded", problem)
+    return Finding("checkpoints", "loaded with weights_only=True")
 
 
-def _fairseq_asks_for_unsafe_loading() -> bool:
-    """Return True if fairseq switches the protection of torch off, as its main branch does."""
+def _uses_unsafe_loading() -> bool:
+    """Return True if fairseq loads checkpoints with weights_only=False, as its main branch does."""
     source = Path(_home("fairseq")) / "checkpoint_utils.py"
     return source.is_file() and "weights_only=False" in source.read_text(encoding="utf-8")
 
@@ -122,21 +124,21 @@ def _registration() -> Finding:
         from fairseq.models import ARCH_MODEL_REGISTRY
         from fairseq.optim import OPTIMIZER_REGISTRY
         from fairseq.tasks import TASK_REGISTRY
-    except Exception as error:  # any error of fairseq is what the user has to know
+    except Exception as error:  # report any error of fairseq to the user
         return Finding("registration", "failed", f"{type(error).__name__}: {error}")
     known = {*TASK_REGISTRY, *ARCH_MODEL_REGISTRY, *CRITERION_REGISTRY, *OPTIMIZER_REGISTRY}
     missing = [name for name in names if name not in known]
-    problem = f"fairseq does not know {', '.join(missing)}" if missing else ""
+    problem = f"not registered with fairseq: {', '.join(missing)}" if missing else ""
     return Finding("registration", f"{len(names) - len(missing)} of {len(names)} names", problem)
 
 
 def _shadows() -> Iterator[Finding]:
-    """Find a folder here that an import or --user-dir fairseq_ssl would use instead."""
+    """Yield folders in the working folder that imports or --user-dir fairseq_ssl would use."""
     for name in ("fairseq_ssl", "fairseq"):
         here = Path(name).resolve()
         if here.is_dir() and str(here) != _home(name):
             yield Finding(
                 "working folder",
-                f"holds a folder {name}, which is not the installed package",
-                f"go elsewhere or rename {here}: it hides the package from --user-dir and imports",
+                f"has a folder {name}, which is not the installed package",
+                f"change the working folder or rename {here}, which shadows the package",
             )

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def apply_patches() -> None:
-    """Apply all patches, each once. The docstring of each wrapper gives its reason."""
+    """Apply all patches, each once. The docstring of each patch gives the reason for it."""
     from fairseq import checkpoint_utils
     from fairseq.data.iterators import BufferedIterator
     from fairseq.data.legacy import BertDictionary, MaskedLMDictionary
@@ -56,7 +56,7 @@ def _replace(
     make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]],
     decorator: Callable[[Any], Any] = lambda function: function,
 ) -> None:
-    """Replace `owner.name` by `make_wrapper(owner.name)`, unless it is replaced already."""
+    """Replace `owner.name` by `make_wrapper(owner.name)`, unless it has been replaced."""
     stock = getattr(owner, name)
     if getattr(stock, "patched_by", None) != __name__:
         wrapper = functools.wraps(stock)(make_wrapper(stock))
@@ -76,8 +76,8 @@ def _restore_numpy_long() -> None:
 def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Report a damaged checkpoint in one line, and add a missing moving average.
 
-    With --store-ema, fairseq fails on a checkpoint without an average, as most checkpoints for
-    fine-tuning are: it reads the weights after deleting them.
+    With --store-ema, fairseq fails on checkpoints without averaged weights, such as most
+    checkpoints for fine-tuning, since it reads the weights after deleting them.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -85,7 +85,7 @@ def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
             state = stock(path, *args, **kwargs)
         except (FairseqSslError, OSError):
             raise
-        except Exception as error:  # malformed options or history
+        except Exception as error:  # malformed options or optimizer history
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(
                 f"{path} is not a readable fairseq checkpoint: {type(error).__name__}: {reason}"
@@ -100,14 +100,14 @@ def _load_checkpoint_safely(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Save a checkpoint every --save-interval-updates, also if the update ends an epoch.
 
-    fairseq gives such a checkpoint the name of its epoch only. With --no-epoch-checkpoints it is
-    lost, and the last n checkpoints do not belong to the last n intervals. Runs with epoch
-    checkpoints are unchanged.
+    At the end of an epoch, fairseq saves an epoch checkpoint only. With --no-epoch-checkpoints it
+    saves none, so that the last n checkpoints are not those of the last n intervals. Runs with
+    epoch checkpoints do not change.
     """
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
         interval = cfg.save_interval_updates
-        # Check the interval first: without one, a configuration may lack `no_epoch_checkpoints`.
+        # Check the interval first: a configuration without one may lack `no_epoch_checkpoints`.
         if interval > 0 and not trainer.get_num_updates() % interval and cfg.no_epoch_checkpoints:
             epoch_itr = _WithinEpoch(epoch_itr)
         return stock(cfg, trainer, epoch_itr, val_loss)
@@ -125,12 +125,12 @@ class _WithinEpoch:
         return getattr(self.iterator, name)
 
     def end_of_epoch(self) -> bool:
-        """Return False at any position."""
+        """Return False."""
         return False
 
 
 def _release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Drop the averaged weights from the loaded state, which fairseq-train keeps until it ends."""
+    """Remove the averaged weights from the loaded state, which fairseq-train keeps in memory."""
 
     def load_checkpoint(*args: Any, **options: Any) -> Any:
         extra_state = stock(*args, **options)
@@ -143,9 +143,10 @@ def _release_ema_state(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy to a temporary file, then rename it.
+    """Copy to a temporary file and rename it.
 
-    fairseq writes checkpoint_last.pt in place, so a run killed during the copy cannot resume.
+    fairseq overwrites checkpoint_last.pt in place, so that a run killed during the copy cannot
+    resume.
     """
 
     def copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
@@ -160,9 +161,9 @@ def _copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Disable the fused encoder layers of 0.12.2.
+    """Disable the fused encoder layers of fairseq 0.12.2.
 
-    With torch 2 they fail on padded batches ("Mask Type should be defined"), and they bypass
+    With PyTorch 2, they fail on padded batches ("Mask Type should be defined"). They also bypass
     custom attention modules.
     """
 
@@ -174,22 +175,22 @@ def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _warn_about_half_precision(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Warn if --store-ema averages in half precision, which rounds small steps to 0."""
+    """Warn if --store-ema averages in half precision, which rounds small changes to 0."""
 
     def init(self: Any, model: Any, config: Any, *args: Any, **options: Any) -> None:
         stock(self, model, config, *args, **options)
         if not config.ema_fp32 and any(each.element_size() < 4 for each in model.parameters()):
             logger.warning(
-                "--store-ema averages the weights in half precision, but an update moves the "
-                f"average by only {1 - config.ema_decay:g} of the difference, most of which is "
-                "lost in rounding. Add --ema-fp32."
+                "--store-ema averages the weights in half precision. An update changes the average "
+                f"by only {1 - config.ema_decay:g} of the difference, most of which is lost to "
+                "rounding. Add --ema-fp32."
             )
 
     return init
 
 
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Update the average of a tied weight once. fairseq updates it once for each of its names."""
+    """Update the average of a tied weight once per step. fairseq does it once for each name."""
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
         return stock(self, _DedupedTiedWeights(new_model), updates)
@@ -198,13 +199,13 @@ def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _DedupedTiedWeights:
-    """A model whose state lists a tied weight under its first name only."""
+    """A wrapper of a model whose state dict has tied weights under their first name only."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the weights by first name. Loading one sets its other names, which are tied."""
+        """Return the state dict without further names of tied weights, which share storage."""
         seen = set()
         weights = {}
         for name, weight in self.model.state_dict().items():
@@ -218,14 +219,14 @@ class _DedupedTiedWeights:
 
 
 def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep all sentences outside training, and the batches of a resumed training.
+    """Do not drop sentences in validation and generation. Resume training with the same batches.
 
-    fairseq after 0.12.2 drops the remainder of a split whose size is not a multiple of 8, in
-    validation and generation too. Here only training, which passes an epoch, may drop it.
+    fairseq after 0.12.2 drops the remainder of a split whose size is not a multiple of 8, even in
+    validation and generation. With the patch, only training may drop it.
 
-    fairseq forms batches with the seed plus the epoch. If one iterator serves all epochs, its
-    batches are those of the epoch in which it was built, so a resumed run would get different
-    batches. Here they are always those of epoch 1, as in an uninterrupted run.
+    fairseq forms batches with the seed plus the epoch. If all epochs share an iterator, its batches
+    are those of the epoch in which it was built, so that a resumed run gets different batches. With
+    the patch, they are always those of epoch 1, as in an uninterrupted run.
     """
     signature = inspect.signature(stock)
     seeds_by_epoch = "seed + epoch" in inspect.getsource(stock)
@@ -252,8 +253,8 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _stop_readers_at_exit(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Stop fairseq's prefetching threads before Python exits.
 
-    A thread that is still inside torch at exit aborts the process with "terminate called without
-    an active exception". A run that ends within an epoch would fail at random, after saving.
+    A thread that is still inside PyTorch at exit aborts the process with "terminate called without
+    an active exception". Without the patch, a run that ends within an epoch may fail after saving.
     """
     readers: WeakSet[Any] = WeakSet()
     atexit.register(_stop_readers, readers)
@@ -266,21 +267,22 @@ def _stop_readers_at_exit(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stop_readers(readers: Iterable[Any], timeout: float = 10) -> None:
-    """Stop each thread after its current batch. Wait for all of them at most `timeout` seconds."""
+    """Stop all threads after their current batch. Wait at most `timeout` seconds in total."""
     deadline = time.monotonic() + timeout
     for reader in readers:
         reader._max_len = 0
     for reader in readers:
         while reader.is_alive() and time.monotonic() < deadline:
-            with contextlib.suppress(queue.Empty):  # make room for the batch and the end marker
+            # Make room in the queue for the current batch and the end marker.
+            with contextlib.suppress(queue.Empty):
                 reader._queue.get_nowait()
             reader.join(0.01)
 
 
 def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept `add_special_symbols`, which Dictionary.load passes to all subclasses after 0.12.2.
+    """Accept `add_special_symbols`, which Dictionary.load passes after fairseq 0.12.2.
 
-    fairseq's legacy dictionaries do not accept it.
+    The constructors of fairseq's legacy dictionaries lack this parameter.
     """
 
     def init(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:

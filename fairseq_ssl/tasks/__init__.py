@@ -1,4 +1,4 @@
-"""Tasks registered with fairseq: they choose the data, the model and the search.
+"""Tasks registered with fairseq: loading of data, building of models and generators.
 
-`translation_mixins` has parts of several translation tasks.
+`translation_mixins` has the mixins of translation tasks.
 """

@@ -35,31 +35,31 @@ from fairseq_ssl.tasks.translation_mixins import (
 logger = logging.getLogger(__name__)
 
 CHECK_SENTENCES = 1000
-"""Number of sentences to search for <unk>."""
+"""Number of training sentences that are searched for <unk>."""
 
 
 @dataclass
 class CopyingTranslationConfig(RightToLeftConfig):
-    """Options of fairseq's translation, of truncation and of initialization."""
+    """Options of fairseq's translation task, of truncation and of initialization."""
 
     truncate_source_words: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "maximum number of source tokens, 1 or more; longer sources are truncated in "
+            "help": "maximum source length in tokens, 1 or more; longer sources are truncated in "
             "training and decoding; 800 in PoDA, section 3.2 (default: no maximum)"
         },
     )
     truncate_target_words: Optional[int] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "maximum number of target tokens in training, 1 or more; longer targets are "
+            "help": "maximum target length in training in tokens, 1 or more; longer targets are "
             "truncated; 130 in PoDA, section 3.2 (default: no maximum)"
         },
     )
     init_encoder_only: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "checkpoint that initializes only the encoder, with the embeddings; PoDA, "
+            "help": "checkpoint that initializes only the encoder, with its embeddings; PoDA, "
             "table 9 (default: random)"
         },
     )
@@ -75,28 +75,28 @@ class CopyingTranslationConfig(RightToLeftConfig):
 
 @register_task("copying_translation", dataclass=CopyingTranslationConfig)
 class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, TranslationTask):
-    """fairseq's translation for models that copy.
+    """fairseq's translation task for models that copy out-of-vocabulary words.
 
-    Words that are not in the dictionary get their own ids in fairseq-interactive and with raw text
+    Out-of-vocabulary words get their own ids in fairseq-interactive and with raw text
     (--dataset-impl raw). Binarized text has <unk> instead, unless its dictionary has all words (see
-    --copy-vocabulary). With --store-ema, the averaged weights are validated.
+    --copy-vocabulary). With --store-ema, validation uses the averaged weights.
     """
 
     cfg: CopyingTranslationConfig
 
     def __init__(self, cfg: CopyingTranslationConfig, source: Any, target: Any) -> None:
         _check(cfg, joined=source == target)
-        # Share one dictionary, so that unknown words have the same ids on both sides.
+        # Share one dictionary, so that out-of-vocabulary words have the same ids on both sides.
         super().__init__(cfg, source, source)
 
     @classmethod
     def load_dictionary(cls, filename: str) -> OovDictionary:
-        """Load a dictionary with ids for unknown words."""
+        """Load a dictionary that assigns ids to out-of-vocabulary words."""
         dictionary: OovDictionary = OovDictionary.load(filename)
         return dictionary
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model, and load its encoder or decoder if so configured."""
+        """Build the model. Initialize one side from a checkpoint if `cfg` names one."""
         model = super().build_model(cfg, from_checkpoint)
         if not is_copying_model(model):
             raise ConfigurationError(
@@ -112,7 +112,7 @@ class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, Translat
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in translation, and truncate it."""
+        """Load a split as in fairseq's translation task, and truncate it."""
         super().load_dataset(split, epoch, combine, **options)
         pair = self.datasets[split]
         is_training = split == self.cfg.train_subset
@@ -148,11 +148,11 @@ class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, Translat
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build a generator, or a scorer of references, with the words of the source."""
+        """Build a generator, or a scorer if `args.score_reference`, that copies source words."""
         if getattr(args, "print_alignment", None) or getattr(args, "replace_unk", None) is not None:
             raise ConfigurationError(
                 "--print-alignment and --replace-unk cannot be used with a model that copies "
-                "source words itself. Remove them."
+                "out-of-vocabulary words itself. Remove them."
             )
         if getattr(args, "score_reference", False):
             return CopyingScorer(self.target_dictionary)
@@ -172,13 +172,13 @@ class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, Translat
         count = sum(int(ids.eq(unk).sum()) for ids in sample)
         if count:
             logger.warning(
-                f"The first {len(sample)} sources have {count} <unk>, which cannot be copied as "
-                "the original words. Binarize the data with a dictionary of all words and set "
+                f"The first {len(sample)} sources have {count} <unk>, whose original words cannot "
+                "be copied. Binarize the data with a dictionary of all words and set "
                 "--copy-vocabulary, or train on raw text (--dataset-impl raw)."
             )
 
     def _truncate(self, pair: LanguagePairDataset, side: str, max_words: int, name: str) -> None:
-        """Truncate a side of a split to `max_words` tokens before the end symbol."""
+        """Truncate a side of `pair` to `max_words` tokens and </s>. `name` is for the log."""
         eos = self.source_dictionary.eos()
         sizes = getattr(pair, f"{side}_sizes")
         count = int((sizes > max_words + 1).sum())
@@ -189,7 +189,7 @@ class CopyingTranslationTask(RightToLeftMixin, AveragedValidationMixin, Translat
 
 
 def _initialize_side(model: Any, side: str, path: Path) -> None:
-    """Load the encoder or the decoder from a checkpoint."""
+    """Initialize the encoder or the decoder of `model` from a checkpoint."""
     if not path.is_file():
         raise ConfigurationError(
             f"{path} (--init-{side}-only) does not exist. To resume training from its own "

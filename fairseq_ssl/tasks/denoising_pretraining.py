@@ -27,45 +27,47 @@ from fairseq_ssl.tasks.translation_mixins import AveragedValidationMixin
 logger = logging.getLogger(__name__)
 
 NO_LANGUAGE = "None"
-"""The missing side in file names of fairseq-preprocess --only-source."""
+"""Target language in the file names of fairseq-preprocess --only-source."""
 
 
 @dataclass
 class DenoisingPretrainingConfig(TranslationConfig):
-    """Options of fairseq's translation, and of the noise."""
+    """Options of fairseq's translation task, and of the noise."""
 
     noise: str = field(
         default="denoise",
         metadata={
-            "help": "noises to apply to the source in turn, with options, as in "
+            "help": "noises to apply to the source one after the other, with options, such as "
             f"direct:keep=0.2,denoise; choices: {describe_id_noises()} (default: denoise)"
         },
     )
     noise_seed: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
-        metadata={"help": "seed of the noise, 0 or more (default: that of --seed)"},
+        metadata={"help": "random seed of the noise, 0 or more (default: the value of --seed)"},
     )
     noise_subwords: str = field(
         default="none",
         metadata={
-            "help": "subword scheme, for noise on whole words: sentencepiece, subword-nmt, or none "
-            "if each token is a word (default: none)"
+            "help": "subword scheme of the text, for noise on whole words: sentencepiece, "
+            "subword-nmt, or none if each token is a word (default: none)"
         },
     )
     noise_mask_token: str = field(
         default="<mask>",
-        metadata={"help": "dictionary symbol that replaces masked words (default: <mask>)"},
+        metadata={
+            "help": "mask token, a dictionary symbol that replaces masked words (default: <mask>)"
+        },
     )
     seed: int = II("common.seed")
 
 
 @register_task("denoising_pretraining", dataclass=DenoisingPretrainingConfig)
 class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
-    """Translation from noisy to clean text in one language, with one dictionary.
+    """Translation from noised to clean text in one language, with one dictionary.
 
     The text is the output of fairseq-preprocess --only-source, or the target side of parallel data.
-    Training uses new noise in each epoch; validation always uses the same noise. With --store-ema,
-    the averaged weights are validated.
+    In training, the noise differs from epoch to epoch. In validation, it is always the same. With
+    --store-ema, validation uses the averaged weights.
     """
 
     cfg: DenoisingPretrainingConfig
@@ -100,7 +102,7 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in translation, and add noise to its text."""
+        """Load a split as in fairseq's translation task. Its source is the text with noise."""
         noise = self.noise
         text, sizes = self._load_text(split, epoch, combine, **options)
         self.datasets[split] = OnlineDenoisingDataset(
@@ -114,22 +116,22 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
 
     @cached_property
     def noise(self) -> IdNoise:
-        """The noise, with the words of the first shard of the training text."""
+        """The noise. It samples words from the first shard of the training text."""
         text, sizes = self._load_text(self.cfg.train_subset, epoch=1, combine=True)
         words = self.target_dictionary
         special = [*range(words.nspecial), *([] if self.mask is None else [self.mask])]
         lexicon = read_lexicon(text, sizes, self.boundaries, special, self.mask)
-        logger.info(f"The noise samples from {len(lexicon.words)} words")
+        logger.info(f"noise: {len(lexicon.words)} words to sample from")
         max_length = self.cfg.max_source_positions - 1
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
 
     def _load_text(self, split: str, epoch: int, combine: bool, **options: Any) -> tuple[Any, Any]:
-        """Load the sentences of a split and their sizes."""
+        """Return the sentences of a split, as ids, and their sizes."""
         try:
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
             raise ConfigurationError(
-                f"{error}. Expected the text to denoise, and the split {self.cfg.train_subset} "
+                f"{error}. Expected binarized text, also for the split {self.cfg.train_subset} "
                 "(--train-subset), from which the noise samples words."
             ) from None
         pair = self.datasets.pop(split)
@@ -137,7 +139,7 @@ class DenoisingPretrainingTask(AveragedValidationMixin, TranslationTask):
 
 
 def _language(cfg: DenoisingPretrainingConfig) -> Any:
-    """Return the language of the text."""
+    """Return the language of the text: the only side, or the target side of parallel data."""
     return cfg.source_lang if cfg.target_lang == NO_LANGUAGE else cfg.target_lang
 
 
@@ -150,19 +152,19 @@ def _check(cfg: DenoisingPretrainingConfig, seed: int, masked: bool) -> None:
     if not masked:
         raise ConfigurationError(
             f"--noise {cfg.noise} masks words with {cfg.noise_mask_token}, which is not in the "
-            "dictionary. Append it, which keeps all other ids: echo "
-            f"'{cfg.noise_mask_token} 1' >> {_dictionary_path(cfg)} (and to every dictionary of "
+            f"dictionary. Append it, so that all other ids stay the same: echo "
+            f"'{cfg.noise_mask_token} 1' >> {_dictionary_path(cfg)} (and to the dictionaries of "
             "models initialized from this one, since the number of embeddings must match)."
         )
     if seed < 0:
         raise ConfigurationError(f"--noise-seed is {seed}; expected 0 or more.")
     if cfg.load_alignments or cfg.num_batch_buckets:
         raise ConfigurationError(
-            "--load-alignments and --num-batch-buckets cannot be used with sources generated in "
-            "training. Remove them."
+            "--load-alignments and --num-batch-buckets cannot be used with denoising_pretraining, "
+            "whose sources are generated during training. Remove them."
         )
     if cfg.truncate_source and cfg.target_lang != NO_LANGUAGE:
         raise ConfigurationError(
             "--truncate-source applies to the source side of parallel data, but the text to "
-            "denoise is the target side. Binarize it alone with fairseq-preprocess --only-source."
+            "denoise is the target side. Binarize the text with fairseq-preprocess --only-source."
         )

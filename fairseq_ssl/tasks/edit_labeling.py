@@ -27,54 +27,57 @@ logger = logging.getLogger(__name__)
 
 EDITS_FILE = "edits.txt"
 EDITS, NONE = "edits", "None"
-"""Names of the labels and of a missing side in files of fairseq-preprocess."""
+"""Languages of labels and of a missing side in the file names of fairseq-preprocess."""
 
 
 @dataclass
 class EditLabelingConfig(EditDecodingConfig):
-    """Options of the data, of sampling and of decoding."""
+    """Options of the data, the sampling and the decoding."""
 
     data: str = field(
         default="",
         metadata={
-            "help": "folder of binarized text and labels, with edits.txt from `fairseq-ssl edits "
-            "dictionary`; several folders, separated by :, are used in turn, one per epoch"
+            "help": "data folder with binarized text and labels, and edits.txt from `fairseq-ssl "
+            "edits dictionary`; several folders are separated by : and used in turn, one per epoch"
         },
     )
     source_lang: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "side to correct (default: inferred from the data)",
+            "help": "source language, the text to correct (default: inferred from the data)",
             "argparse_alias": "-s",
         },
     )
     target_lang: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "corrected side (default: inferred)", "argparse_alias": "-t"},
+        metadata={
+            "help": "target language, the corrected text (default: inferred from the data)",
+            "argparse_alias": "-t",
+        },
     )
     edit_unchanged_share: float = field(
         default=1.0,
         metadata={
-            "help": "share of the training sentences without an edit to use in each epoch, 0 to 1, "
-            "sampled anew (default: 1)"
+            "help": "share of the training sentences without edits to use, 0 to 1; each epoch "
+            "draws a new sample (default: 1)"
         },
     )
     train_subset: str = II("dataset.train_subset")
-    dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as fairseq does
+    dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
     required_seq_len_multiple: int = II("dataset.required_seq_len_multiple")
     seed: int = II("common.seed")
 
 
 @register_task("edit_labeling", dataclass=EditLabelingConfig)
 class EditLabelingTask(FairseqTask):
-    """Labeling of tokens with the edits that correct a sentence.
+    """Labeling of the tokens of a sentence with the edits that correct it.
 
-    The data are text and corrected text, binarized with a joint dictionary as for translation, so
-    that a Transformer can be trained on the same folder. The labels, binarized separately, and the
-    edit dictionary are in the same folder.
+    The data folder has the text and the corrected text, binarized with a joint dictionary as for
+    translation, so that a Transformer can be trained on the same folder. It also has the binarized
+    labels and the edit dictionary.
 
-    Words that are not in the dictionary are copied unchanged by fairseq-interactive, and by
-    fairseq-generate on raw text (--dataset-impl raw). Binarized text has <unk> instead.
+    Out-of-vocabulary words are copied by fairseq-interactive, and by fairseq-generate with raw text
+    (--dataset-impl raw). Binarized text has <unk> instead.
     """
 
     cfg: EditLabelingConfig
@@ -93,7 +96,7 @@ class EditLabelingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> "EditLabelingTask":
-        """Load the dictionaries."""
+        """Load the token dictionary and the edit dictionary of the first data folder."""
         folder = Path(utils.split_paths(cfg.data)[0])
         _infer_sides(cfg, folder)
         dictionary = _load_dictionary(folder, cfg)
@@ -102,18 +105,18 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task's state from a checkpoint, whose edit dictionary must be the same."""
+        """Load the task state of a checkpoint. Its edit dictionary must be that of the data."""
         known = state_dict.get("edit_dictionary")
         if known is not None and known != self.edits.text():
             raise ConfigurationError(
                 "The edit dictionary of the checkpoint differs from "
                 f"{EDITS_FILE} in {self.cfg.data}. Use the data folder with which the model was "
-                "trained, or label the data with its dictionary."
+                "trained, or label the data with the edit dictionary of the model."
             )
         super().load_state_dict(state_dict)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. A model for a checkpoint does not need --edit-init."""
+        """Build the model. If a checkpoint will be loaded, --edit-init is ignored."""
         if from_checkpoint and getattr(cfg, "edit_init", None) is not None:
             cfg.edit_init = None
         return super().build_model(cfg, from_checkpoint)
@@ -121,7 +124,7 @@ class EditLabelingTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split with its labels, if any, and outside training with its corrected text."""
+        """Load a split with its labels, if any. Other splits than training get corrected text."""
         paths = utils.split_paths(self.cfg.data)
         folder = Path(paths[(epoch - 1) % len(paths)])
         is_training = split == self.cfg.train_subset
@@ -152,7 +155,7 @@ class EditLabelingTask(FairseqTask):
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, **options: Any
     ) -> EditDataset:
-        """Return a dataset of sentences."""
+        """Return a dataset of sentences without labels."""
         return EditDataset(src_tokens, src_lengths, self.dictionary, shuffle=False)
 
     def build_generator(
@@ -163,24 +166,24 @@ class EditLabelingTask(FairseqTask):
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> EditGenerator:
-        """Build the edit generator. The last two arguments are not used."""
+        """Build an `EditGenerator`. `seq_gen_cls` and `prefix_allowed_tokens_fn` are ignored."""
         language_model = (extra_gen_cls_kwargs or {}).get("lm_model")
         return build_edit_generator(
             models, self.dictionary, self.edits, self.cfg, args, language_model
         )
 
     def build_corrector(self, models: Sequence[Any], cfg: Any) -> EditCorrector:
-        """Return a corrector of sentences, for Python."""
+        """Build an `EditCorrector`, the Python interface, from loaded models."""
         return EditCorrector(cfg, self, models)
 
     @property
     def source_dictionary(self) -> OovDictionary:
-        """The token dictionary."""
+        """The joint token dictionary."""
         return self.dictionary
 
     @property
     def target_dictionary(self) -> OovDictionary:
-        """The token dictionary."""
+        """The joint token dictionary."""
         return self.dictionary
 
     def max_positions(self) -> Any:
@@ -188,7 +191,7 @@ class EditLabelingTask(FairseqTask):
         return None
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load text, corrected text and labels of a split, with `combine` also of split1, ..."""
+        """Load text, corrected text and labels of a split. With `combine`, also of split1, ..."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"
@@ -219,7 +222,7 @@ class EditLabelingTask(FairseqTask):
 
 
 def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
-    """Infer the names of the sides from the files, unless they are set."""
+    """Infer the source and the target language from the file names, unless they are set."""
     if cfg.source_lang is not None:
         return
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
@@ -227,14 +230,14 @@ def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     if len(pairs) != 1:
         content = " and ".join(sorted(pairs)) or "no binarized text"
         raise ConfigurationError(
-            f"{folder} has {content}. Expected one pair of sides, as in train.src-trg.src.idx. Set "
-            "--source-lang and --target-lang."
+            f"{folder} has {content}. Expected one pair of languages, as in train.src-trg.src.idx. "
+            "Set --source-lang and --target-lang."
         )
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)
 
 
 def _load_dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
-    """Load the token dictionary, which must be the same on both sides."""
+    """Load the token dictionary, which must be the same for both languages."""
     paths = [folder / f"dict.{side}.txt" for side in (cfg.source_lang, cfg.target_lang)]
     existing = [path for path in paths if path == paths[0] or path.exists()]
     try:
@@ -245,8 +248,8 @@ def _load_dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
         ) from None
     if any(one.symbols != loaded[0].symbols for one in loaded):
         raise ConfigurationError(
-            f"{paths[0].name} and {paths[1].name} in {folder} differ, but edits need a joint "
-            "dictionary. Binarize the data with fairseq-preprocess --joined-dictionary."
+            f"{paths[0].name} and {paths[1].name} in {folder} differ, but edit_labeling needs a "
+            "joint dictionary. Binarize the data with fairseq-preprocess --joined-dictionary."
         )
     return loaded[0]
 
@@ -256,7 +259,7 @@ def _load_indexed(path: Path, dictionary: Any, implementation: Any) -> Any:
 
 
 def _concat(parts: list[Any]) -> Any:
-    """Concatenate all parts. Return None if any part is missing."""
+    """Concatenate datasets. Return None if any of them is None."""
     if not parts or any(part is None for part in parts):
         return None
     return parts[0] if len(parts) == 1 else ConcatDataset(parts)

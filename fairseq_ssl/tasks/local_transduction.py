@@ -17,16 +17,16 @@ from fairseq_ssl.tasks.translation_mixins import RightToLeftConfig, RightToLeftM
 
 @dataclass
 class LocalTransductionConfig(RightToLeftConfig):
-    """Options of fairseq's translation, and of decoding."""
+    """Options of fairseq's translation task, and of decoding."""
 
     aggressive: bool = field(default=False, metadata={"help": AGGRESSIVE_HELP})
 
 
 @register_task("local_transduction", dataclass=LocalTransductionConfig)
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
-    """fairseq's translation with aggressive decoding, in which the source is the draft.
+    """fairseq's translation task with aggressive decoding, which uses the source as a draft.
 
-    Models trained with `--task translation` can be decoded with this task.
+    It also decodes models trained with `--task translation`.
     """
 
     cfg: LocalTransductionConfig
@@ -34,7 +34,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in translation."""
+        """Load a split as in fairseq's translation task. Reverse right-to-left targets."""
         super().load_dataset(split, epoch, combine, **options)
         self.reverse_split(split, options)
 
@@ -46,7 +46,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build fairseq's generator, or the aggressive one."""
+        """Build fairseq's generator, or an `AggressiveGenerator` if `aggressive` is set."""
         if self.cfg.aggressive:
             if self.source_dictionary != self.target_dictionary:
                 raise ConfigurationError(
@@ -56,7 +56,8 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
             replaces_unk = getattr(args, "replace_unk", None) is not None
             if replaces_unk or getattr(args, "print_alignment", None):
                 raise ConfigurationError(
-                    "--aggressive cannot be used with --print-alignment or --replace-unk."
+                    "--aggressive cannot be used with --print-alignment or --replace-unk, since it "
+                    "returns no attention. Remove these options."
                 )
             _check_vocabularies(models, len(self.target_dictionary))
             seq_gen_cls = AggressiveGenerator
@@ -66,7 +67,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
 
 
 def _check_vocabularies(models: Any, words: int) -> None:
-    """Reject models that can only copy some words of the dictionary."""
+    """Reject models that can generate only some words of the dictionary and copy the others."""
     for model in models:
         if is_copying_model(model) and model.copy_vocabulary < words:
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Training of both translation directions on parallel and monolingual text (ByteNet)."""
+"""Training of both translation directions on parallel and monolingual data (ByteNet)."""
 
 import logging
 from argparse import Namespace
@@ -24,39 +24,44 @@ SEARCHES = ("beam", "sampling")
 
 @dataclass
 class ReconstructionTranslationConfig(TranslationConfig):
-    """Options of fairseq's translation, and of monolingual text."""
+    """Options of fairseq's translation task, and of monolingual data."""
 
     reconstruction_source_text: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "monolingual text in the source language, FOLDER/train, binarized by "
-            "fairseq-preprocess --only-source with the dictionary of the pairs (default: none)"
+            "help": "monolingual text in the source language, such as FOLDER/train, binarized by "
+            "fairseq-preprocess --only-source with the dictionary of the parallel data (default: "
+            "none)"
         },
     )
     reconstruction_target_text: Optional[str] = field(  # noqa: UP045
-        default=None, metadata={"help": "monolingual text in the target language (default: none)"}
+        default=None,
+        metadata={
+            "help": "monolingual text in the target language, in the same format (default: none)"
+        },
     )
     reconstruction_beam: int = field(
         default=5,
         metadata={
-            "help": "number of candidates of each monolingual sentence, 1 or more (default: 5)"
+            "help": "number of candidate translations per monolingual sentence, 1 or more "
+            "(default: 5)"
         },
     )
     reconstruction_search: str = field(
         default="beam",
-        metadata={"help": "search for candidates: beam or sampling (default: beam)"},
+        metadata={"help": "search for candidate translations: beam, sampling (default: beam)"},
     )
     reconstruction_max_len: str = field(
         default="auto",
         metadata={
-            "help": "maximum length of candidates, a,b: a n + b for a sentence of n words; auto: "
+            "help": "maximum length of candidates, a,b: a n + b for a sentence of n words; auto is "
             "the lowest bound that 99.9 percent of the training pairs meet (default: auto)"
         },
     )
     reconstruction_mixed_lengths: bool = field(
         default=False,
         metadata={
-            "help": "form batches from sentences of any length in place of similar lengths, which "
+            "help": "form batches from sentences of any length instead of similar length, which "
             "batch norm needs if batches are small"
         },
     )
@@ -65,7 +70,7 @@ class ReconstructionTranslationConfig(TranslationConfig):
 
 @register_task("reconstruction_translation", dataclass=ReconstructionTranslationConfig)
 class ReconstructionTranslationTask(TranslationTask):
-    """fairseq's translation with two models of any architecture, one per direction."""
+    """fairseq's translation task with two models of any architecture, one per direction."""
 
     cfg: ReconstructionTranslationConfig
 
@@ -85,7 +90,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split in both directions, and for training also the monolingual text."""
+        """Load a split in both directions, and in training the monolingual text."""
         for task in self.directions.values():
             task.load_dataset(split, epoch, combine, **options)
         pairs, reversed_pairs = (task.datasets[split] for task in self.directions.values())
@@ -110,7 +115,7 @@ class ReconstructionTranslationTask(TranslationTask):
         }
 
     def _load_text(self, path: Path, language: str, dictionary: Any) -> LanguagePairDataset:
-        """Load a monolingual text as a dataset with equal sources and targets."""
+        """Load a monolingual text as a dataset whose sources and targets are equal."""
         impl = self.cfg.dataset_impl
         for name in (f"{path}.{language}-None.{language}", f"{path}.{language}"):
             text = data_utils.load_indexed_dataset(name, dictionary, impl)
@@ -125,13 +130,16 @@ class ReconstructionTranslationTask(TranslationTask):
         own = path.parent / f"dict.{language}.txt"
         if own.exists() and Dictionary.load(str(own)) != dictionary:
             raise ConfigurationError(
-                f"{own} differs from the dictionary of the pairs. Binarize the text again with "
-                f"--srcdict {self.cfg.data}/dict.{language}.txt."
+                f"{own} differs from the dictionary of the parallel data. Binarize the text again "
+                f"with --srcdict {self.cfg.data}/dict.{language}.txt."
             )
         limit = min(self.max_positions())
         short = (text.sizes <= limit).nonzero()[0]
         if not len(short):
-            raise ConfigurationError(f"{path} has no sentence of at most {limit} tokens.")
+            raise ConfigurationError(
+                f"{path} has no sentence of at most {limit} tokens, the maximum of the model. "
+                "Expected shorter sentences."
+            )
         logger.info(f"{path}: {len(short)} of {len(text)} sentences have at most {limit} tokens")
         sentences = text if len(short) == len(text) else _SentenceSubset(text, short)
         return LanguagePairDataset(
@@ -142,23 +150,23 @@ class ReconstructionTranslationTask(TranslationTask):
         )
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> TwoWayModel:
-        """Build one model per direction."""
+        """Build a `TwoWayModel`, with one model per direction."""
         return TwoWayModel(
             {name: task.build_model(cfg, from_checkpoint) for name, task in self.directions.items()}
         )
 
     def build_criterion(self, cfg: Any, *options: Any, **named: Any) -> Any:
-        """Build the loss, which must be ReconstructionLoss."""
+        """Build the loss, which must be a `ReconstructionLoss`."""
         criterion = super().build_criterion(cfg, *options, **named)  # 0.12.2 has no options
         if not isinstance(criterion, ReconstructionLoss):
             raise ConfigurationError(
-                "--task reconstruction_translation needs --criterion reconstruction_loss, since it "
-                "trains two models."
+                "--task reconstruction_translation trains two models and needs --criterion "
+                "reconstruction_loss."
             )
         return criterion
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
-        """Build a generator with the models that translate into --target-lang."""
+        """Build a generator from the models that translate into --target-lang."""
         forward = next(iter(self.directions))
         forward_models = [
             model.models[forward] if isinstance(model, TwoWayModel) else model for model in models
@@ -174,7 +182,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Search for translations of the monolingual sentences, then train on the batch."""
+        """Translate the monolingual sentences, then train on the batch and the candidates."""
         candidates = {}
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
             weight = criterion.weight(name, update_num)
@@ -188,7 +196,7 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
-        """Return the candidates of each sentence, with the model in evaluation mode."""
+        """Return the candidate translations of each sentence, found in evaluation mode."""
         model = two_way_model.models[direction]
         if direction not in self.generators:
             self.generators[direction] = self._build_candidate_generator(model, direction)
@@ -212,16 +220,16 @@ class ReconstructionTranslationTask(TranslationTask):
         return task.build_generator([model], args)
 
     def _max_len(self, direction: str) -> tuple[float, int]:
-        """Return max_len_a and max_len_b of a direction."""
+        """Return fairseq's max_len_a and max_len_b for a direction."""
         if self.cfg.reconstruction_max_len != "auto":
             return _parse_max_len(self.cfg.reconstruction_max_len)
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
-        logger.info(f"Candidates of {direction} have at most {slope} n + {offset} words")
+        logger.info(f"{direction}: candidates have at most {slope} n + {offset} words")
         return slope, max(int(offset), 1)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum length of a sentence, which both models have to read."""
+        """Return the maximum sentence length on both sides. Both models read each sentence."""
         limit = min(self.cfg.max_source_positions, self.cfg.max_target_positions)
         return limit, limit
 
@@ -255,16 +263,17 @@ def _parse_max_len(text: str) -> tuple[float, int]:
     if bound is None or max(bound) >= 1e6 or bound[1] < 1:
         raise ConfigurationError(
             f"--reconstruction-max-len is {text!r}; expected auto, or a,b with a of 0 or more and "
-            "b of 1 or more, as in 1.2,10."
+            "b of 1 or more, such as 1.2,10."
         )
     return bound[0], int(bound[1])
 
 
 def _check(cfg: ReconstructionTranslationConfig) -> None:
-    """Reject values out of range, and options that do not support two models."""
+    """Reject values out of range, and options that cannot be used with two models."""
     if cfg.source_lang == cfg.target_lang:
         raise ConfigurationError(
-            f"--source-lang and --target-lang are both {cfg.source_lang!r}; expected two languages."
+            f"--source-lang and --target-lang are both {cfg.source_lang!r}; expected two different "
+            "languages."
         )
     if cfg.reconstruction_beam < 1:
         raise ConfigurationError(

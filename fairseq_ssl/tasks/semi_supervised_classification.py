@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = ChoiceEnum([SUPERVISED, IMITATE, MIXTURE])
 SAMPLE_SEED = 1
-"""Seed of the sample of unlabeled lines. Smaller samples are subsets of larger ones."""
+"""Random seed of the sample of unlabeled lines. Smaller samples are subsets of larger ones."""
 
 
 @dataclass
@@ -46,29 +46,29 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     data: str = field(
         default="",
         metadata={
-            "help": "data folder from `fairseq-ssl classify prepare`: words/, pieces/ and label/, "
-            "each with dict.txt and binarized splits of the same lines"
+            "help": "data folder from `fairseq-ssl classify prepare`, with the folders words, "
+            "pieces and label, each with dict.txt and binarized splits of the same lines"
         },
     )
     classification_stage: STAGES = field(  # type: ignore[valid-type]
         default=STAGES.supervised,
         metadata={
-            "help": "training stage: supervised trains an expert on labels; imitate trains "
-            "imitators on an expert's predictions for unlabeled texts; mixture fine-tunes the "
-            "expert together with its imitators (default: supervised)"
+            "help": "training stage: supervised, an expert is trained on labeled texts; imitate, "
+            "imitators are trained on the expert's predictions for unlabeled texts; mixture, the "
+            "expert is fine-tuned together with its imitators (default: supervised)"
         },
     )
     classification_max_length: Optional[int] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "maximum number of words of a text for the expert, with </s>, 1 or more; words "
-            "at the start are dropped (default: all)"
+            "help": "maximum text length for the expert in words, including </s>, 1 or more; the "
+            "start of longer texts is truncated (default: no maximum)"
         },
     )
     classification_unlabeled: str = field(
         default="unlabeled",
         metadata={
-            "help": "unlabeled split, or several separated by :, such as unlabeled:extra "
+            "help": "unlabeled split; several are separated by :, such as unlabeled:extra "
             "(default: unlabeled)"
         },
     )
@@ -76,28 +76,30 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "number of unlabeled lines to use, 1 or more: a random sample of the first "
-            "split, then of the next; smaller samples are subsets of larger ones (default: all)"
+            "split, then of the next one; smaller samples are subsets of larger ones (default: all "
+            "lines)"
         },
     )
     classification_full_epochs: bool = field(
         default=False,
         metadata={
-            "help": "repeat the sample of unlabeled lines so that an epoch has as many updates as "
-            "with all lines (imitate only)"
+            "help": "repeat the sample of --classification-unlabeled-lines so that an epoch has as "
+            "many updates as with all lines (imitate only)"
         },
     )
     classification_unlabeled_per_labeled: int = field(
         default=0,
         metadata={
-            "help": "number of texts, unlabeled or labeled, to sample for each labeled text for "
+            "help": "number of texts per labeled text, sampled from all texts, for "
             "virtual_adversarial_cross_entropy, 0 or more (default: 0)"
         },
     )
     imitator_teacher: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "expert to imitate (imitate only): a folder of class probabilities from "
-            "`fairseq-ssl classify label`, or a checkpoint, which labels the texts in each epoch"
+            "help": "expert to imitate (imitate only): a folder with class probabilities from "
+            "`fairseq-ssl classify label`, or a checkpoint, which predicts them in each epoch "
+            "(default: none)"
         },
     )
     train_subset: str = II("dataset.train_subset")
@@ -107,7 +109,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
 
 @register_task("semi_supervised_classification", dataclass=SemiSupervisedClassificationConfig)
 class SemiSupervisedClassificationTask(FairseqTask):
-    """The three steps of algorithm 1 in the thesis, each a training stage."""
+    """Text classification in the three training stages of algorithm 1 (thesis)."""
 
     cfg: SemiSupervisedClassificationConfig
 
@@ -129,8 +131,8 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def setup_task(
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
-        """Load the dictionaries."""
-        flush_denormals()  # before torch starts its threads
+        """Load the dictionaries of words, labels and, if there are any, subwords."""
+        flush_denormals()  # before PyTorch starts its threads
         folder = Path(cfg.data)
         dictionaries = {}
         for name in (WORDS, PIECES, LABEL):
@@ -142,30 +144,36 @@ class SemiSupervisedClassificationTask(FairseqTask):
                     f"{path} is missing. Expected output of `fairseq-ssl classify prepare`."
                 )
         counts = ", ".join(f"{len(one)} {name}" for name, one in dictionaries.items())
-        logger.info(f"Dictionaries: {counts}")
+        logger.info(f"dictionaries: {counts}")
         return cls(cfg, dictionaries)
 
     def vocabularies(self) -> dict[str, str]:
-        """Return the size and a fingerprint of each dictionary."""
+        """Return the size and a hash of each dictionary, by name."""
         return {name: _fingerprint(one.symbols) for name, one in self.dictionaries.items()}
 
     def check_vocabularies(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with other dictionaries."""
+        """Raise an error if a checkpoint was trained with different dictionaries.
+
+        Args:
+            state: the task state of the checkpoint.
+            origin: name of the checkpoint, for the error.
+        """
         ours = self.vocabularies()
         for name, theirs in (state.get("vocabularies") or {}).items():
             if name in ours and theirs != ours[name]:
                 raise ConfigurationError(
-                    f"{origin} was trained with another {name}/dict.txt ({theirs}) than "
-                    f"{self.cfg.data} has ({ours[name]}). Use the data folder of its training."
+                    f"{origin} was trained with a {name}/dict.txt ({theirs}) that differs from the "
+                    f"one in {self.cfg.data} ({ours[name]}). Use the data folder with which the "
+                    "model was trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task's state from a checkpoint with the same dictionaries."""
+        """Load the task state of a checkpoint, which must have the same dictionaries."""
         self.check_vocabularies(state_dict, "The checkpoint")
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. A model for a checkpoint needs no files to initialize it."""
+        """Build the model. If a checkpoint will be loaded, files that initialize it are ignored."""
         if from_checkpoint:
             for name in (
                 *text_classifier.INITIALIZATION_OPTIONS,
@@ -187,7 +195,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return model
 
     def _store_options(self, cfg: Any) -> None:
-        """Copy the options of files that initialize the model into `cfg`, for the checkpoint."""
+        """Copy the model options of initializing checkpoints into `cfg`, to be saved with it."""
         if getattr(cfg, "mixture_expert", None):
             cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
@@ -202,7 +210,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split in the views of the stage. For imitate, training has no labels."""
+        """Load a split with the views (words, subwords) that the training stage needs."""
         is_training = split == self.cfg.train_subset
         if self.stage == IMITATE:
             self.datasets[split] = self._load_with_teacher(split, is_training)
@@ -222,19 +230,24 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def unlabeled(self, split: str, view_names: list[str]) -> TwoViewDataset:
-        """Return the texts of a split in order, without labels."""
+        """Return a dataset of the texts of a split, in order and without labels."""
         views = self._views(split, view_names)
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def inference_dataset(self, words: Any, pieces: Any) -> TwoViewDataset:
-        """Return a dataset of texts, given datasets of ids with </s>, with subwords or None."""
+        """Return a dataset of texts without labels.
+
+        Args:
+            words: dataset of word ids, with </s>.
+            pieces: dataset of subword ids, with </s>. None: the model does not read subwords.
+        """
         views = [View(WORDS, words, *self._pad_and_eos(WORDS))]
         if pieces is not None:
             views.append(View(PIECES, pieces, *self._pad_and_eos(PIECES)))
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
-        """Return p(y|X) of the expert's checkpoint [batch, classes]."""
+        """Return p(y|X) of the expert in the checkpoint of `imitator_teacher` [batch, classes]."""
         if self._teacher is None:
             path = Path(str(self.cfg.imitator_teacher))
             self._teacher = text_classifier.load_expert(path, self).eval().requires_grad_(False)
@@ -255,7 +268,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         if PIECES not in self.dictionaries:
             raise DataError(
                 f"{Path(self.cfg.data) / PIECES / 'dict.txt'} is missing. Imitators need subwords "
-                "of the same lines. Write them with `fairseq-ssl classify prepare`."
+                "of the same lines. Prepare them with `fairseq-ssl classify prepare`."
             )
         return self.dictionaries[PIECES]
 
@@ -269,26 +282,26 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return None
 
     def labels(self, split: str) -> ViewIds:
-        """Return the class index of each line."""
+        """Return the class index of each line of a split."""
         ids = self._load_view(LABEL, split)
         special = self.dictionaries[LABEL].nspecial
         labels = np.array([int(ids[line][0]) - special for line in range(len(ids))])
         wrong = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
         if len(wrong):
             raise DataError(
-                f"Line {wrong[0] + 1} of {split} in {self.cfg.data}/{LABEL} has no label in "
+                f"The label of line {wrong[0] + 1} of {split} in {self.cfg.data}/{LABEL} is not in "
                 f"dict.txt. Expected one of {', '.join(self.classes)}."
             )
         return labels
 
     def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return texts with teacher labels, or with their own labels if the teacher has none."""
+        """Return a split with the expert's predictions, or with labels if there are none."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
         teacher = None if online else self._labels_of_teacher(folder, names)
         if teacher is None and not online:
-            logger.info(f"{folder} has no probabilities of {split}. Its labels are used.")
+            logger.info(f"{folder} has no class probabilities of {split}. Using its labels.")
             teacher = TeacherLabels(
                 [np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]]
             )
@@ -304,7 +317,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return the teacher labels of splits, or None for a labeled split without any."""
+        """Return class probabilities of splits, or None if those of a labeled split are missing."""
         parts = []
         for name in names:
             labels = open_teacher_labels(folder, name, len(self.classes))
@@ -319,7 +332,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TeacherLabels(parts)
 
     def _load_unlabeled(self, split: str) -> TwoViewDataset:
-        """Return the unlabeled texts and those of a split, without labels."""
+        """Return the sample of unlabeled texts and the texts of a split, all without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
             [self._views(one, names) for one in (*self._unlabeled_splits(), split)]
@@ -341,7 +354,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return [len(self._load_view(view, name)) for name in self._unlabeled_splits()]
 
     def _epoch_lines(self) -> ViewIds:
-        """Return the sample of unlabeled lines, repeated with --classification-full-epochs."""
+        """Return the unlabeled lines of an epoch, repeated with --classification-full-epochs."""
         counts = self._count_unlabeled(PIECES)
         lines = self._sample_lines(counts)
         is_full = self.cfg.classification_full_epochs
@@ -351,7 +364,8 @@ class SemiSupervisedClassificationTask(FairseqTask):
         size = self.cfg.classification_unlabeled_lines
         if size is not None and size > sum(counts):
             raise ConfigurationError(
-                f"--classification-unlabeled-lines is {size}, but there are {sum(counts)} lines."
+                f"--classification-unlabeled-lines is {size}, but there are only {sum(counts)} "
+                "unlabeled lines."
             )
         return sample_lines(counts, size, SAMPLE_SEED)
 
@@ -382,7 +396,7 @@ def _fingerprint(symbols: list[str]) -> str:
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject values out of range, and options of other stages."""
+    """Reject values out of range, and options that belong to a different stage."""
     for name in ("classification_max_length", "classification_unlabeled_lines"):
         value = getattr(cfg, name)
         if value is not None and value < 1:
@@ -395,11 +409,11 @@ def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(
             "--classification-stage imitate needs --imitator-teacher, a folder from `fairseq-ssl "
-            "classify label` or an expert's checkpoint."
+            "classify label` or the checkpoint of an expert."
         )
     if stage != IMITATE and cfg.imitator_teacher is not None:
         raise ConfigurationError(
-            f"--imitator-teacher needs --classification-stage imitate, but it is {stage}."
+            f"--imitator-teacher needs --classification-stage imitate, but the stage is {stage}."
         )
     if stage == IMITATE and not Path(str(cfg.imitator_teacher)).exists():
         raise ConfigurationError(f"--imitator-teacher {cfg.imitator_teacher} does not exist.")

@@ -1,6 +1,7 @@
-"""Translation with mixtures of tagged data, noisy beam search and fluency boost.
+"""Translation with tagged data mixtures, noisy beam search and fluency boost.
 
-It trains on genuine and synthetic data, and generates synthetic data (thesis, 4.3.1 and 5.3.3).
+It is for training on genuine and synthetic data, and for generating synthetic data (thesis, 4.3.1
+and 5.3.3).
 """
 
 import glob
@@ -29,81 +30,82 @@ SPLIT_VALUE = re.compile(r"(?P<split>[^=,\s]+)=(?P<value>[^=,\s]+)")
 
 @dataclass
 class TaggedTranslationConfig(RightToLeftConfig):
-    """Options of fairseq's translation, of tags, mixtures, noisy beam search and fluency boost."""
+    """Options of fairseq's translation task, tags, mixtures, noisy beam search, fluency boost."""
 
     source_tags: Optional[str] = field(  # noqa: UP045 - fairseq cannot parse `str | None`
         default=None,
         metadata={
-            "help": "dictionary symbol to prepend to each source of a split, as in "
-            "../bt/train=<BT>,../ft/train=<FT> for splits in other folders (see --mix-weights), or "
-            "train1=<BT> if the data has train1 (default: no tags)"
+            "help": "tags to prepend to the sources of a split, SPLIT=SYMBOL,..., such as "
+            "train1=<BT>, or ../bt/train=<BT> for a split in another folder (see --mix-weights); "
+            "the symbols must be in the source dictionary (default: no tags)"
         },
     )
     mix_weights: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "splits to train on and their ratio, as in train=1,bt=0.5,ft=0.5; a split in "
-            "another folder is named folder/split (default: all of train, train1, ..., as in "
-            "fairseq)"
+            "help": "splits to train on and their ratio, SPLIT=WEIGHT,..., such as "
+            "train=1,bt=0.5,ft=0.5; a split in another folder is FOLDER/SPLIT (default: all of "
+            "train, train1, ..., as in fairseq)"
         },
     )
     mix_epoch_pairs: int = field(
         default=0,
         metadata={
-            "help": "number of pairs per epoch with --mix-weights; an epoch takes pairs spread "
-            "over a large split and continues where the last one ended; memory is 13 bytes per "
-            "pair (default: the smallest number with each split at least once)"
+            "help": "number of pairs per epoch with --mix-weights, 1 or more; each epoch continues "
+            "where the last one ended; memory is 13 bytes per pair (default: the smallest number "
+            "with which an epoch has all pairs of each split)"
         },
     )
 
     noisy_beam_beta: float = field(
         default=0.0,
         metadata={
-            "help": "noise strength of beam search, beta_random in the thesis, 0 or more: r beta "
-            "is added to the score of each candidate at each step, with r uniform from 0 to 1; 6 "
-            "in the thesis, 4.3.1 (default: 0)"
+            "help": "noise strength of beam search, beta_random in the thesis, 0 or more; r * "
+            "beta_random, with r uniform from 0 to 1, is added to each score at each step; 6 in "
+            "the thesis, 4.3.1 (default: 0)"
         },
     )
     noisy_beam_granularity: str = field(
         default=CANDIDATE,
         metadata={
-            "help": f"draw r for each {CANDIDATE}, a hypothesis extended by a word, or for each "
+            "help": f"unit for which r is drawn: {CANDIDATE}, a hypothesis extended by a word, or "
             f"{HYPOTHESIS} (default: {CANDIDATE})"
         },
     )
     noisy_beam_seed: int = field(
         default=1,
         metadata={
-            "help": "seed of r, which depends on the seed, the sentence and its words (default: 1)"
+            "help": "random seed of r, which depends on the seed, the sentence and the hypothesis "
+            "(default: 1)"
         },
     )
     fluency_boost_lm: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "checkpoint of a language model; keep only n-best hypotheses that are less "
-            "fluent than their source (Ge et al., 2018; default: keep all)"
+            "help": "checkpoint of a language model for fluency boost, which keeps only hypotheses "
+            "that are less fluent than their source (Ge et al., 2018) (default: keep all)"
         },
     )
     fluency_boost_ratio: float = field(
         default=1.05,
         metadata={
-            "help": "minimum ratio of the source's fluency to the hypothesis', sigma, above 0; "
-            "fluency is 1 / (1 + cross-entropy per token in nats) (default: 1.05)"
+            "help": "minimum ratio of source fluency to hypothesis fluency, sigma in Ge et al., "
+            "above 0; fluency is 1 / (1 + cross-entropy per token in nats) (default: 1.05)"
         },
     )
     fluency_boost_data: Optional[str] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "folder with the dict.txt of the language model"},
+        metadata={"help": "folder with the dict.txt of the language model of --fluency-boost-lm"},
     )
 
 
 @register_task("tagged_translation", dataclass=TaggedTranslationConfig)
 class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
-    """fairseq's translation with source tags, mixtures, noisy beam search and fluency boost."""
+    """fairseq's translation task with source tags, mixtures, noisy beam search, fluency boost."""
 
     cfg: TaggedTranslationConfig
     decodes_models_of = ("translation", "tagged_translation")
-    """Tasks of training. Their models are decoded in this task, which has the noisy beam search."""
+    """Tasks whose models this task decodes, to add noisy beam search to them."""
 
     def __init__(self, cfg: TaggedTranslationConfig, source: Any, target: Any) -> None:
         super().__init__(cfg, source, target)
@@ -117,7 +119,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in translation, or a mixture of splits. Prepend tags to its sources."""
+        """Load a split as in fairseq's translation task, or a mixture of splits. Add the tags."""
         folders = split_paths(self.cfg.data)
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
@@ -133,9 +135,11 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, constraints: Any = None
     ) -> Any:
-        """Return a dataset of sentences without tags."""
+        """Return a dataset of sentences. No tags are added."""
         if self.tags:
-            logger.warning("--source-tags applies to splits. Input lines get no tags.")
+            logger.warning(
+                "--source-tags applies to splits only. No tags are added to input lines."
+            )
         return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
 
     def build_generator(
@@ -146,7 +150,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build fairseq's generator or the noisy one, with fluency boost if configured."""
+        """Build fairseq's generator, or a `NoisyGenerator`. Add fluency boost if configured."""
         is_scoring = getattr(args, "score_reference", False)
         if self.noise.beta and not is_scoring:
             _check_search(args, prefix_allowed_tokens_fn)
@@ -163,14 +167,16 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         """Wrap a generator to filter its hypotheses by a language model."""
         assert self.cfg.fluency_boost_lm is not None
         if self.cfg.right_to_left:
-            raise ConfigurationError("--right-to-left cannot be used with --fluency-boost-lm.")
+            raise ConfigurationError(
+                "--right-to-left cannot be used with --fluency-boost-lm. Remove one of the two."
+            )
         folder = self.cfg.fluency_boost_data
         fluency = Fluency.load(Path(self.cfg.fluency_boost_lm), Path(folder) if folder else None)
         sides = self.source_dictionary, self.target_dictionary
         return FluencyBoost(generator, fluency, *sides, self.cfg.fluency_boost_ratio)
 
     def _load_mixture(self, folder: Path) -> MixedPairs:
-        """Load the splits of --mix-weights as a mixture."""
+        """Load the splits of --mix-weights as a mixture, with their tags."""
         pairs = [self._load_sides(folder / name) for name in self.weights]
         sizes = [len(source) for source, _ in pairs]
         counts = mixture_counts(
@@ -178,8 +184,8 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         )
         for name, size, count in zip(self.weights, sizes, counts, strict=True):
             tag = self.tags.get(name)
-            suffix = "" if tag is None else f", with {self.source_dictionary[tag]} prepended"
-            logger.info(f"{name}: {count} pairs per epoch, {size} in all{suffix}")
+            suffix = "" if tag is None else f", tag {self.source_dictionary[tag]}"
+            logger.info(f"{name}: {count} pairs per epoch, {size} in total{suffix}")
         sources, targets = zip(*pairs, strict=True)
         return MixedPairs(
             Mixture(sources, counts, [self.tags.get(name) for name in self.weights]),
@@ -192,19 +198,19 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         )
 
     def _check_tags(self, folder: Path) -> None:
-        """Reject tags of splits that are not trained on and not in the folder."""
+        """Reject tags of splits that are neither trained on nor in the folder."""
         train = re.compile(rf"{re.escape(self.cfg.train_subset)}\d*")
         expected = f"a split in {folder}" + (" or in --mix-weights" if self.weights else "")
         for name in self.tags.keys() - self.weights.keys():
             is_unused = self.weights and train.fullmatch(name)
             if is_unused or not any(folder.glob(f"{glob.escape(name)}.*-*.*")):
                 raise ConfigurationError(
-                    f"--source-tags has {name}, which is not trained on. Expected {expected}."
+                    f"--source-tags has the split {name}, which is not used. Expected {expected}."
                     f"{nearest(name, self.weights)}"
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
-        """Open the sources and the targets of a split, memory-mapped."""
+        """Open the binarized sources and targets of a split."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
         dictionaries = {source: self.source_dictionary, target: self.target_dictionary}
         for languages in (f"{source}-{target}", f"{target}-{source}"):
@@ -217,12 +223,13 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             if None not in sides and len(sides[0]) == len(sides[1]) > 0:
                 return sides[0], sides[1]
         raise ConfigurationError(
-            f"--mix-weights has {path.name}, but {path}.{source}-{target}.{source} and .{target} "
-            "are missing, empty or of different lengths. Write them with fairseq-preprocess."
+            f"--mix-weights has the split {path.name}, but {path}.{source}-{target}.{source} and "
+            f".{target} are missing, empty or of different lengths. Binarize the split with "
+            "fairseq-preprocess."
         )
 
     def _prepend_tags(self, pairs: LanguagePairDataset, split: str) -> None:
-        """Prepend tags to the sources of the parts of a split that have one."""
+        """Prepend tags to the sources of a split, which may consist of split, split1, ..."""
         source = pairs.src
         combined = source if isinstance(source, ConcatDataset) else ConcatDataset([source])
         parts = []
@@ -239,14 +246,14 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
 
 
 def _parse_tags(spec: str, dictionary: Any) -> dict[str, int]:
-    """Return the id of each split's tag."""
+    """Return the id of the tag of each split in --source-tags."""
     tags = {}
-    for split, tag in _parse_splits(spec, "--source-tags", "SPLIT=SYMBOL, as in train1=<BT>"):
+    for split, tag in _parse_splits(spec, "--source-tags", "SPLIT=SYMBOL, such as train1=<BT>"):
         if tag not in dictionary:
             raise ConfigurationError(
                 f"--source-tags has {tag}, which is not in the source dictionary."
-                f"{nearest(tag, dictionary.symbols)} Append it, which keeps all other ids: "
-                f"fairseq-ssl tag '{tag}' --dictionary dict.SOURCE.txt (and to the target "
+                f"{nearest(tag, dictionary.symbols)} Append it, so that all other ids stay the "
+                f"same: fairseq-ssl tag '{tag}' --dictionary dict.SOURCE.txt (and to the target "
                 "dictionary, if the model shares embeddings)."
             )
         tags[split] = int(dictionary.index(tag))
@@ -254,33 +261,37 @@ def _parse_tags(spec: str, dictionary: Any) -> dict[str, int]:
 
 
 def _parse_weights(spec: str) -> dict[str, float]:
-    """Return the weight of each split."""
+    """Return the weight of each split in --mix-weights."""
     weights = {}
-    for split, weight in _parse_splits(spec, "--mix-weights", "SPLIT=WEIGHT, as in bt=0.5"):
+    for split, weight in _parse_splits(spec, "--mix-weights", "SPLIT=WEIGHT, such as bt=0.5"):
         try:
             weights[split] = float(weight)
         except ValueError:
             weights[split] = 0.0
         if not 0 < weights[split] < float("inf"):
-            raise ConfigurationError(f"--mix-weights has {split}={weight}; expected above 0.")
+            raise ConfigurationError(
+                f"--mix-weights has {split}={weight}; expected a weight above 0."
+            )
     return weights
 
 
 def _parse_splits(spec: str, flag: str, form: str) -> list[tuple[str, str]]:
-    """Return the splits in an option with their values."""
+    """Parse SPLIT=VALUE,... `flag` and `form`, the expected form, are for errors."""
     values: list[tuple[str, str]] = []
     for word in filter(None, spec.split(",")):
         match = SPLIT_VALUE.fullmatch(word)
         if match is None:
             raise ConfigurationError(f"{flag} has {word!r}; expected {form}.")
         if match["split"] in dict(values):
-            raise ConfigurationError(f"{flag} has {match['split']} twice.")
+            raise ConfigurationError(
+                f"{flag} has the split {match['split']} twice; expected each split once."
+            )
         values.append((match["split"], match["value"]))
     return values
 
 
 def _check_data_options(cfg: TaggedTranslationConfig, tags: bool, weights: bool) -> None:
-    """Reject options that tags and mixtures do not support."""
+    """Reject options that cannot be used with tags or mixtures."""
     clash = {
         "--num-batch-buckets": cfg.num_batch_buckets and (tags or weights),
         "--truncate-source": cfg.truncate_source and (tags or weights),
@@ -290,13 +301,15 @@ def _check_data_options(cfg: TaggedTranslationConfig, tags: bool, weights: bool)
     ours = "--mix-weights" if weights else "--source-tags"
     for flag, given in clash.items():
         if given:
-            raise ConfigurationError(f"{ours} cannot be used with {flag}.")
+            raise ConfigurationError(f"{ours} cannot be used with {flag}. Remove one of the two.")
     if cfg.mix_epoch_pairs < 0 or (cfg.mix_epoch_pairs and not weights):
-        raise ConfigurationError("--mix-epoch-pairs needs --mix-weights; expected above 0.")
+        raise ConfigurationError(
+            f"--mix-epoch-pairs is {cfg.mix_epoch_pairs}; expected 1 or more, with --mix-weights."
+        )
 
 
 def _check_search(args: Any, prefix_allowed_tokens_fn: Any) -> None:
-    """Reject options that noisy beam search does not support."""
+    """Reject options that cannot be used with noisy beam search."""
     unsupported = {
         "--sampling": getattr(args, "sampling", False),
         "--diverse-beam-groups": getattr(args, "diverse_beam_groups", -1) > 0,

@@ -1,4 +1,4 @@
-"""Mixins of translation tasks: right-to-left models, and validation with averaged weights."""
+"""Mixins for translation tasks: right-to-left targets, and validation with averaged weights."""
 
 import json
 import logging
@@ -16,14 +16,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RightToLeftConfig(TranslationConfig):
-    """Options of fairseq's translation, and the direction of the targets."""
+    """Options of fairseq's translation task, and of the target direction."""
 
     right_to_left: bool = field(
         default=False,
         metadata={
             "help": "reverse the word order of targets in training, validation and scoring; "
-            "hypotheses and references are printed in that order; fairseq-generate reads the "
-            "order from the checkpoint (default: left to right)"
+            "fairseq-generate reads this option from the checkpoint and prints hypotheses and "
+            "references in reversed order (default: left to right)"
         },
     )
 
@@ -31,7 +31,7 @@ class RightToLeftConfig(TranslationConfig):
 class RightToLeftMixin:
     """Right-to-left targets for a translation task with `RightToLeftConfig`.
 
-    List it before fairseq's TranslationTask among the base classes.
+    Among the base classes, it must precede fairseq's TranslationTask.
     """
 
     cfg: Any
@@ -43,16 +43,16 @@ class RightToLeftMixin:
         _check(cfg)
 
     def reverse_split(self, split: str, options: dict[str, Any]) -> None:
-        """Reverse the targets of a split if the task, or the task of the checkpoint, asks for it.
+        """Reverse the targets of a split if `right_to_left` is set here or in the checkpoint.
 
         Args:
-            split: a loaded split.
-            options: those of load_dataset, with which fairseq-generate passes the checkpoint's
-                task options.
+            split: name of a loaded split.
+            options: the keyword arguments of `load_dataset`. From fairseq-generate, `task_cfg` has
+                the task options of the checkpoint.
         """
         trained = getattr(options.get("task_cfg"), "right_to_left", False)
         if trained and not self.cfg.right_to_left:
-            logger.info("The model is right-to-left. The targets are reversed.")
+            logger.info("The checkpoint has a right-to-left model. Reversing the targets.")
             self.cfg.right_to_left = True
         if not self.cfg.right_to_left:
             return
@@ -60,15 +60,19 @@ class RightToLeftMixin:
         reverse_targets(self.datasets[split], self.target_dictionary.eos())
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
-        """Build fairseq's generator. Reject searches that depend on the word order."""
+        """Build the generator. Reject searches that depend on the word order."""
         if self.cfg.right_to_left and getattr(args, "constraints", None):
-            raise ConfigurationError("--right-to-left cannot be used with --constraints.")
+            raise ConfigurationError(
+                "--right-to-left cannot be used with --constraints. Remove --constraints."
+            )
         if self.cfg.right_to_left and getattr(self.cfg, "aggressive", False):
-            raise ConfigurationError("--right-to-left cannot be used with --aggressive.")
+            raise ConfigurationError(
+                "--right-to-left cannot be used with --aggressive. Remove --aggressive."
+            )
         return super().build_generator(models, args, *more, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:
-        """Score sentences in reading order."""
+        """Compute BLEU on sentences in reading order, for --eval-bleu."""
         words = self.target_dictionary
         if self.cfg.right_to_left:
             generator = ReversedHypotheses(generator, words.eos())
@@ -85,7 +89,7 @@ class ReversedHypotheses:
         self.eos = eos
 
     def generate(self, models: Any, sample: Any, **options: Any) -> Any:
-        """Search, and return tokens in reading order."""
+        """Return the hypotheses of the wrapped generator, with tokens in reading order."""
         return [
             [{**one, "tokens": reverse_sentence(one["tokens"], self.eos)} for one in hypotheses]
             for hypotheses in self.generator.generate(models, sample, **options)
@@ -102,26 +106,26 @@ def _check(cfg: Any) -> None:
 
 
 class AveragedValidationMixin:
-    """Validation, and so checkpoint selection, with the averaged weights of --store-ema.
+    """Validation, and therefore checkpoint selection, with the averaged weights of --store-ema.
 
-    fairseq only stores them. List this class before fairseq's TranslationTask among the base
-    classes.
+    fairseq only stores these weights. Among the base classes, this class must precede fairseq's
+    TranslationTask.
     """
 
     cfg: Any
     uses_ema = True
-    """Makes fairseq's trainer pass the averaged model."""
+    """Tells fairseq's trainer to pass the averaged model as `ema_model`."""
     _bleu_model: Any = None
-    """The averaged model with which --eval-bleu searches."""
+    """The averaged model that the generator of --eval-bleu uses."""
 
     def train_step(self, *args: Any, ema_model: Any = None, **options: Any) -> Any:
-        """Train as usual."""
+        """Run fairseq's training step, which does not accept `ema_model`."""
         return super().train_step(*args, **options)  # type: ignore[misc]
 
     def valid_step(
         self, sample: Any, model: Any, criterion: Any, ema_model: Any = None, **options: Any
     ) -> Any:
-        """Validate the averaged model, if there is one, by loss and BLEU."""
+        """Compute loss and BLEU of the averaged model, or of `model` if there is none."""
         if ema_model is None:
             return super().valid_step(sample, model, criterion, **options)  # type: ignore[misc]
         if self.cfg.eval_bleu and ema_model is not self._bleu_model:
@@ -129,7 +133,7 @@ class AveragedValidationMixin:
         return super().valid_step(sample, ema_model, criterion, **options)  # type: ignore[misc]
 
     def _set_bleu_model(self, model: Any) -> None:
-        """Replace the generator for --eval-bleu by one of `model`."""
+        """Build the generator of --eval-bleu for `model`."""
         settings = Namespace(**json.loads(self.cfg.eval_bleu_args))
         self.sequence_generator = self.build_generator([model], settings)  # type: ignore[attr-defined]
         self._bleu_model = model

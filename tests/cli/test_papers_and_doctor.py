@@ -10,6 +10,7 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.papers import PAPERS
+from fairseq_ssl.plugin import installation
 from tests.conftest import Run
 
 
@@ -62,7 +63,7 @@ def test_advice_of_fairseq_on_a_package_not_needed_is_not_shown(run: Run, tmp_pa
 def test_doctor_without_fairseq_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fairseq_ssl.plugin.installation._home", lambda name: "nowhere")
+    monkeypatch.setattr(installation, "_home", lambda name: installation.NOT_FOUND)
     monkeypatch.setitem(sys.modules, "fairseq", None)
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
@@ -76,4 +77,4 @@ def test_doctor_warns_of_a_fairseq_that_loads_anything(
     monkeypatch.setattr("fairseq_ssl.plugin.installation._home", lambda name: str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert main(["doctor"]) == 1
-    assert "PROBLEM: this fairseq asks torch for unsafe loading" in capsys.readouterr().out
+    assert "PROBLEM: this fairseq sets weights_only=False" in capsys.readouterr().out

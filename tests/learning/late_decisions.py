@@ -1,4 +1,4 @@
-"""Sentences whose last word decides the form of their verb: what "he go to school" should be."""
+"""Toy sentences to correct, in which the last word determines the form of the verb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMS = {"yesterday": "ed", "daily": "s", "tomorrow": "ll"}
 
 
 def pair(draw: random.Random) -> tuple[str, str]:
-    """Return a sentence whose verb has a form at random, and the one it should be."""
+    """Return a sentence with a random verb form, and its correction."""
     subject, verb = draw.choice(SUBJECTS), draw.choice(VERBS)
     places = " ".join(draw.sample(PLACES, draw.randint(1, 3)))
     last = draw.choice(sorted(FORMS))

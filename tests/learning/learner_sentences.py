@@ -1,4 +1,4 @@
-"""Little sentences with errors of agreement, article and spelling, and what they should be."""
+"""Toy sentences with errors of agreement, article and spelling, and their corrections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADVERBS = ("often", "always", "quietly", "today")
 NUMBERS = ("two", "three", "many")
 MISSPELLED = {"always": "allways", "quietly": "quitely", "teacher": "teecher", "engine": "enjine"}
 RAIN_STEPS = ("", "in ", "in spite ", "in spite of ")
-"""What is said of the rain, a word more in each round."""
+"""Steps of a correction that inserts one word per round."""
 
 
 def article(noun: str) -> str:
@@ -20,7 +20,7 @@ def article(noun: str) -> str:
 
 
 def sentence(draw: random.Random) -> list[str]:
-    """Make one without an error."""
+    """Return a sentence without errors."""
     words = []
     is_one = draw.random() < 0.5
     noun = draw.choice(SINGULAR)
@@ -39,7 +39,7 @@ def plural(noun: str) -> str:
 
 
 def with_errors(words: list[str], rate: float, draw: random.Random) -> list[str]:
-    """Make an error of some of the words."""
+    """Return the words of a sentence with random errors."""
     found = []
     for word in words:
         verb = word.removesuffix("s")
@@ -55,13 +55,13 @@ def with_errors(words: list[str], rate: float, draw: random.Random) -> list[str]
 
 
 def rain_pairs() -> list[tuple[str, str]]:
-    """Each says the next word alone: all three are only found in three rounds."""
+    """Return pairs that insert one of three missing words, so that all three take three rounds."""
     lines = [f"they walk {said}the rain ." for said in RAIN_STEPS]
     return list(zip(lines, [*lines[1:], lines[-1]], strict=True))
 
 
 def write(folder: Path, split: str, count: int, seed: int, rain: int = 0) -> None:
-    """Write `split`.src and `split`.trg, with so many repetitions of the rain."""
+    """Write `split`.src and `split`.trg, with `rain` repetitions of `rain_pairs`."""
     draw = random.Random(seed)
     pairs = []
     for _ in range(count):

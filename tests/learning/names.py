@@ -1,4 +1,4 @@
-"""Sentences in which known words are to be translated, and names never seen before copied."""
+"""Toy sentences in which known words are translated and unseen names are copied."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def name(draw: random.Random) -> str:
-    """Make up a name; that two are the same is as good as impossible."""
+    """Return a random name. Duplicates are practically impossible."""
     return "".join(draw.choice(LETTERS) for _ in range(8)).title()
 
 
 def pair(draw: random.Random) -> tuple[list[str], list[str]]:
-    """Make up a sentence of 4 to 8 words, a third of them names, and what it becomes.
+    """Return a random sentence of 4 to 8 words, a third of them names, and its translation.
 
-    A name can come twice, and there can be several.
+    A sentence can have several names and repeat one.
     """
     names = [name(draw) for _ in range(2)]
     source = [

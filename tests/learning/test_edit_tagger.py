@@ -1,4 +1,4 @@
-"""A tiny tagger learns to correct sentences, and goes on in rounds where one is not enough."""
+"""A tiny edit tagger learns to correct sentences, in several rounds where one is not enough."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRAINING = (
 
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences to train on and to test, and in training what is said of the rain."""
+    """Training and test sentences. Training includes `rain_pairs`."""
     folder = tmp_path_factory.mktemp("learner")
     for number, (split, lines) in enumerate((("train", 4000), ("valid", 50), ("test", 300))):
         write(folder, split, lines, seed=number, rain=100 if split == "train" else 0)
@@ -50,7 +50,7 @@ def model(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "checkpoint_last.pt"
 
 
-def test_it_corrects_sentences_it_has_never_seen(run: Run, data: Path, model: Path) -> None:
+def test_it_corrects_unseen_sentences(run: Run, data: Path, model: Path) -> None:
     words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--task", "edit_labeling")
     shown = run(*words, "--path", model, "--cpu", "--batch-size", "50").stdout
     sides = [dict(re.findall(rf"^{kind}-(\d+)\t(.*)$", shown, re.M)) for kind in "ST"]
@@ -61,8 +61,8 @@ def test_it_corrects_sentences_it_has_never_seen(run: Run, data: Path, model: Pa
     assert found.scores["f0.5"] > 90
 
 
-def test_what_one_round_can_not_do_more_rounds_do(run: Run, data: Path, model: Path) -> None:
-    """Of three words that are missing in one place, one edit puts in one."""
+def test_several_rounds_insert_several_words(run: Run, data: Path, model: Path) -> None:
+    """One edit inserts one of three missing words."""
     words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--task", "edit_labeling")
     for rounds in range(1, 5):
         flags = ("--path", model, "--cpu", "--edit-iterations", str(rounds))

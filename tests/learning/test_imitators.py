@@ -1,4 +1,4 @@
-"""Imitators lower the error of an expert where few texts have labels."""
+"""Imitators reduce the error of an expert if few texts have labels."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def error(checkpoint: Path, data: Path) -> float:
     return float(100 * np.mean(said != labels))
 
 
-def test_imitators_lower_the_error_and_random_vectors_do_not(run: Run, tmp_path: Path) -> None:
-    """200 labels show few of the 300 phrases; the expert's labels of 4,000 texts show all."""
+def test_imitators_reduce_the_error_unlike_random_vectors(run: Run, tmp_path: Path) -> None:
+    """200 labeled texts have few of the 300 phrases, the 4,000 texts that the expert labels all."""
     text, data = tmp_path / "text", tmp_path / "data"
     maker = ROOT / "examples/mein/toy_reviews.py"
     run(sys.executable, maker, text, "--train", "200", "--unlabeled", "4000")

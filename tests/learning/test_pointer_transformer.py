@@ -1,4 +1,4 @@
-"""A pointer Transformer copies names that it has never seen; a Transformer can not."""
+"""A pointer Transformer copies unseen names, unlike a Transformer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAINING = (
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """2,000 sentences to train on, and a dictionary without a single name."""
+    """2,000 training sentences, and a dictionary without names."""
     folder = tmp_path_factory.mktemp("names")
     sizes = {"train": 2000, "valid": 100, "test": TEST_LINES}
     for seed, (split, lines) in enumerate(sizes.items()):
@@ -40,7 +40,7 @@ def prepared(run: Run, text: Path, *flags: str) -> Path:
 
 
 def right(run: Run, data: Path, save_dir: Path, *flags: str) -> tuple[int, int]:
-    """Train, and return how many test sentences with and without names come out right."""
+    """Train a model. Return the number of correct test sentences with and without names."""
     task = flags[: flags.index("--arch")]
     run("fairseq-train", data, *TRAINING, *flags, "--save-dir", save_dir)
     words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--beam", "2", "--cpu", *task)
@@ -53,8 +53,8 @@ def right(run: Run, data: Path, save_dir: Path, *flags: str) -> tuple[int, int]:
     return len(hits & named), len(hits - named)
 
 
-def test_it_copies_names_never_seen(run: Run, text: Path, tmp_path: Path) -> None:
-    """Of three seeds, 98 or 99 of 100 against none of the 93 with names."""
+def test_it_copies_unseen_names(run: Run, text: Path, tmp_path: Path) -> None:
+    """With three seeds, 98 or 99 of 100 are correct. Without copying, no sentence with names is."""
     raw = ("--dataset-impl", "raw")
     ours = (*raw, "--task", "copying_translation", "--arch", "pointer_transformer_tiny")
     stock = ("--task", "translation", "--arch", "transformer_tiny", "--share-all-embeddings")
@@ -62,4 +62,4 @@ def test_it_copies_names_never_seen(run: Run, text: Path, tmp_path: Path) -> Non
     assert with_names + without >= 85
     with_names, without = right(run, prepared(run, text), tmp_path / "stock", *stock)
     assert with_names == 0
-    assert without > 3  # it has learned what it can
+    assert without > 3  # it has learned the rest

@@ -1,6 +1,6 @@
-"""Text without translations teaches a model of translation, and SELU needs no norms to learn.
+"""Monolingual text improves a translation model, and SELU networks learn without norms.
 
-The slides' digits: words of two or three digits to digits, strings never seen in training.
+The task is that of the slides: translate numbers in words, unseen in training, to digits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Adam:
-    """What a task asks of an optimizer."""
+    """An Adam optimizer with the interface that fairseq's tasks use."""
 
     def __init__(self, model: Any, clip: float = 0.0) -> None:
         self.adam = torch.optim.Adam(model.parameters(), lr=4e-3)
@@ -56,7 +56,7 @@ class Adam:
 
 
 def trained(folder: Path, *flags: str, clip: float = 0.0) -> tuple[Any, Any, list[float]]:
-    """Return a task, its model after training, and the loss of each epoch."""
+    """Train a model. Return the task, the model and the loss of each epoch."""
     words = [str(folder / "bin"), "--task", "reconstruction_translation", "-s", "words"]
     words += ["-t", "digits", "--criterion", "reconstruction_loss", *LEARNING, *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), words)
@@ -80,7 +80,7 @@ def trained(folder: Path, *flags: str, clip: float = 0.0) -> tuple[Any, Any, lis
 
 
 def wrong(task: Any, model: Any) -> float:
-    """Return the share of characters that greedy search gets wrong in the test."""
+    """Return the share of wrong characters in the output of greedy search on the test set."""
     task.load_dataset("test")
     data, digits = task.datasets["test"], task.target_dictionary
     one_way = model.models["words-digits"]
@@ -97,15 +97,15 @@ def wrong(task: Any, model: Any) -> float:
     return sum(shares) / len(shares)
 
 
-def test_words_without_digits_help(folder: Path) -> None:
-    """Of the characters, 25 % are wrong and not 35 %, after 320 updates."""
+def test_monolingual_text_reduces_the_error(folder: Path) -> None:
+    """After 320 updates, 25 % of the characters are wrong instead of 35 %."""
     text = (f"--reconstruction-source-text={folder}/mono/train", "--reconstruction-weight", "0.2")
     semi_supervised = wrong(*trained(folder, *text)[:2])
     supervised = wrong(*trained(folder)[:2])
     assert semi_supervised < supervised - 0.03
 
 
-def test_selu_learns_without_norms_with_gradients_clipped(folder: Path) -> None:
+def test_selu_learns_without_norms(folder: Path) -> None:
     flags = ("--arch", "bytenet_selu", "--bytenet-dim", "20", "--bytenet-residual-scale", "0")
     task, model, losses = trained(folder, *flags, clip=5.0)
     assert all(loss < losses[0] for loss in losses[1:])

@@ -1,4 +1,4 @@
-"""Positions learn: on the toy task, at the trained lengths and at up to twice as long."""
+"""Position encodings on a toy task, with lists up to twice as long as in training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAINING = (
 
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lists of at most 4 numbers to train on, of up to 8 to test."""
+    """Training lists of up to 4 numbers, and test lists of up to 8."""
     folder = tmp_path_factory.mktemp("numbers")
     maker = ROOT / "examples/common/number_words.py"
     lengths = ("--trained-length", str(TRAINED), "--longest", str(LONGEST))
@@ -40,7 +40,7 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shares_right(run: Run, data: Path, save_dir: Path, *positions: str) -> tuple[float, float]:
-    """Train, translate the test; the shares of `LEARNED` and `LONGER` lists without a mistake."""
+    """Train a model. Return the shares of correct `LEARNED` and `LONGER` lists of the test set."""
     user_dir = ("--user-dir", PACKAGE)
     run("fairseq-train", data, *user_dir, *TRAINING, *positions, "--save-dir", save_dir)
     words = ("fairseq-generate", data, *user_dir, "--beam", "1", "--max-len-a", "2", "--cpu")
@@ -58,16 +58,14 @@ def shares_right(run: Run, data: Path, save_dir: Path, *positions: str) -> tuple
     return learned, longer
 
 
-def test_shifted_positions_write_lists_longer_than_any_they_learned(
-    run: Run, data: Path, tmp_path: Path
-) -> None:
+def test_shifted_positions_generalize_to_longer_lists(run: Run, data: Path, tmp_path: Path) -> None:
     shifted = ("--shape-positions", "shifted", "--shape-max-shift", "8")
     learned, longer = shares_right(run, data, tmp_path, *shifted)
     assert learned > 0.9
     assert longer > 0.2
 
 
-def test_absolute_positions_write_the_lists_they_learned_and_few_longer_ones(
+def test_absolute_positions_do_not_generalize_to_longer_lists(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     learned, longer = shares_right(run, data, tmp_path, "--shape-positions", "absolute")

@@ -1,4 +1,4 @@
-"""What tests of classifiers share: a small data folder, and trainings in this process."""
+"""Shared by tests of classifiers: a small data folder, and training in this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALWAYS = (*TRAINING, "--distributed-world-size", "1")
 
 
 def data_folder(folder: Path, *flags: str) -> Path:
-    """Texts whose label is one of their words."""
+    """Return a data folder with texts whose label is one of their words."""
     kinds = ("good fine", "bad poor")
     lines = [
         f"{kind.split()[0]}\tthe film number {number % 7} is {kind.split()[number % 2]}\n"
@@ -53,7 +53,7 @@ def data_folder(folder: Path, *flags: str) -> Path:
 
 
 def train(data: Path, save: Path, *flags: str | Path, stage: str = "supervised") -> Path:
-    """Run fairseq-train in this process; returns the last checkpoint."""
+    """Run fairseq-train in this process. Return the last checkpoint."""
     words: list[str | Path] = [
         data,
         "--user-dir",
@@ -66,7 +66,7 @@ def train(data: Path, save: Path, *flags: str | Path, stage: str = "supervised")
 
 
 def run(save: Path, *words: str | Path) -> Path:
-    """Run fairseq-train with these words and what all trainings here have."""
+    """Run fairseq-train with these arguments and those that all tests share."""
     given = [str(word) for word in (*ALWAYS, "--save-dir", save, *words)]
     args = options.parse_args_and_arch(options.get_training_parser(), given)
     torch.manual_seed(1)
@@ -75,20 +75,20 @@ def run(save: Path, *words: str | Path) -> Path:
 
 
 def expert(data: Path, save: Path, *flags: str | Path, epochs: int = 2) -> Path:
-    """Train an expert."""
+    """Train an expert. Return the checkpoint."""
     words = ("--arch", "lstm_classifier", *SIZES, "--criterion", "classification_cross_entropy")
     return train(data, save, *words, "--max-epoch", str(epochs), *flags)
 
 
 def imitators(data: Path, save: Path, teacher: Path, *flags: str | Path) -> Path:
-    """Train imitators of a teacher."""
+    """Train imitators of a teacher. Return the checkpoint."""
     words = ("--arch", "imitators", *IMITATORS, "--criterion", "imitation_cross_entropy")
     more = ("--imitator-teacher", teacher, "--max-epoch", "2")
     return train(data, save, *words, *more, *flags, stage="imitate")
 
 
 def mixture(data: Path, save: Path, expert: Path, *flags: str | Path) -> Path:
-    """Train an expert again, beside imitators."""
+    """Fine-tune an expert with imitators. Return the checkpoint."""
     words = ("--arch", "expert_and_imitators", "--mixture-expert", expert, "--max-epoch", "2")
     more = ("--criterion", "classification_cross_entropy", *flags)
     return train(data, save, *words, *more, stage="mixture")
@@ -97,7 +97,7 @@ def mixture(data: Path, save: Path, expert: Path, *flags: str | Path) -> Path:
 def loaded(checkpoint: Path, data: Path, **files: Path) -> tuple[Any, Any]:
     """Return the model of a checkpoint, in evaluation mode, and its task.
 
-    Files that its options name are not read; pass those that are needed.
+    Options that name files are ignored. Pass them if they are needed.
     """
     from fairseq import checkpoint_utils
 

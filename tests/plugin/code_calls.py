@@ -1,4 +1,4 @@
-"""Finds the calls in Python sources by which data could become code."""
+"""Finds calls in Python sources that could run data as code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RISKY_KEYWORDS = ("allow_pickle", "trust_remote_code", "shell")
 
 
 class CodeCall(NamedTuple):
-    """One place in a source."""
+    """A call in a source file."""
 
     file: str
     function: str
@@ -42,11 +42,11 @@ class CodeCall(NamedTuple):
 
 
 def find_calls(folder: Path, skipped: str = "") -> Iterator[CodeCall]:
-    """Yield what could run code in the sources below a folder, each kind of call once a function.
+    """Yield calls that could run code in the sources below a folder, once per function and kind.
 
     Args:
-        folder: of a package
-        skipped: a folder in it that is left out
+        folder: folder of a package
+        skipped: a subfolder to skip
     """
     found = set()
     for path in sorted(folder.rglob("*.py")):
@@ -59,7 +59,7 @@ def find_calls(folder: Path, skipped: str = "") -> Iterator[CodeCall]:
 
 
 class _Visitor(ast.NodeVisitor):
-    """Collects the references to such functions, by the names that imports gave them."""
+    """Collects references to functions that run code, under the names of the imports."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -118,7 +118,7 @@ class _Visitor(ast.NodeVisitor):
         return bool(RUNS_CODE.fullmatch(self._name(node)))
 
     def _name(self, node: ast.expr) -> str:
-        """Return the full name that an expression refers to, as far as imports tell it."""
+        """Return the full name of an expression, with imports resolved."""
         if isinstance(node, ast.Attribute):
             return f"{self._name(node.value)}.{node.attr}"
         if isinstance(node, ast.Name):
@@ -126,7 +126,7 @@ class _Visitor(ast.NodeVisitor):
         return "?"
 
     def _add(self, call: str) -> None:
-        shown = " ".join(re.sub("[\"']", "", call).split())  # each Python quotes in its own way
+        shown = " ".join(re.sub("[\"']", "", call).split())  # quotes differ between Python versions
         shown = shown if len(shown) <= 100 else f"{shown[:97]}..."
         self.found.append(CodeCall(self.file, ".".join(self.function) or "-", shown))
 

@@ -1,4 +1,4 @@
-"""Digits in words and as digits, binarized, with monolingual words and digits beside them."""
+"""Binarized pairs of numbers in words and in digits, with monolingual text of both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LANGUAGES = ("words", "digits")
 
 
 def write(run: Run, folder: Path, labeled: int, unlabeled: int, valid: int, test: int) -> None:
-    """Write FOLDER/bin with pairs, and FOLDER/mono with text of both languages."""
+    """Write FOLDER/bin with pairs, and FOLDER/mono with monolingual text of both languages."""
     sizes = {"labeled": labeled, "unlabeled": unlabeled, "valid": valid, "test": test}
     flags = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
     run(sys.executable, ROOT / "examples/bytenet/digits.py", folder, *flags)

@@ -1,4 +1,4 @@
-"""ByteNet in fairseq's own commands, as any model of translation."""
+"""ByteNet in fairseq's commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LANGUAGES = ("-s", "digits", "-t", "words")
 
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Digits in words, from digits."""
+    """Pairs of numbers in digits and in words."""
     folder = tmp_path_factory.mktemp("digits")
     sizes = ("--labeled", "300", "--valid", "20", "--test", "40")
     run(sys.executable, ROOT / "examples/bytenet/digits.py", folder, *sizes)
@@ -32,7 +32,7 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def generated(run: Run, data: Path, path: str | Path, *flags: str) -> dict[str, tuple[float, str]]:
-    """Return score and text by line."""
+    """Return score and hypothesis of fairseq-generate by line."""
     words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--path", path, "--cpu", *flags)
     found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", run(*words).stdout, re.M)
     assert len(found) == 40
@@ -40,7 +40,7 @@ def generated(run: Run, data: Path, path: str | Path, *flags: str) -> dict[str, 
 
 
 def answered(run: Run, data: Path, path: str | Path, lines: list[str]) -> list[tuple[float, str]]:
-    """Return score and text of what fairseq-interactive makes of lines."""
+    """Return score and hypothesis of fairseq-interactive for each line."""
     words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--path", path, "--cpu")
     flags = ("--beam", "3", "--buffer-size", "20", "--batch-size", "8")
     shown = run(*words, *flags, *LANGUAGES, text="".join(f"{line}\n" for line in lines)).stdout
@@ -49,14 +49,12 @@ def answered(run: Run, data: Path, path: str | Path, lines: list[str]) -> list[t
     return [(float(score), text) for score, text in found]
 
 
-def test_it_trains_resumes_and_translates_alone_in_batches_and_in_ensembles(
-    run: Run, data: Path, tmp_path: Path
-) -> None:
+def test_training_resuming_and_decoding(run: Run, data: Path, tmp_path: Path) -> None:
     steps = ("--max-update", "40", "--save-interval-updates", "15", "--save-dir", tmp_path / "one")
     run("fairseq-train", data, *TRAINING, *steps)
     state = weights(tmp_path / "one/checkpoint_last.pt")
     slope, offset = state["encoder.unfolding.line"].tolist()
-    assert slope / 100 * 4 + offset >= 18  # 777, which ends, is five letters three times
+    assert slope / 100 * 4 + offset >= 18  # 777 with EOS has three words of five letters
     begun = next((tmp_path / "one").glob("checkpoint_*_15.pt"))
     again = ("--restore-file", begun, "--max-update", "40", "--save-dir", tmp_path / "two")
     run("fairseq-train", data, *TRAINING, *again)
@@ -74,4 +72,4 @@ def test_it_trains_resumes_and_translates_alone_in_batches_and_in_ensembles(
     for number, (score, text) in enumerate(answered(run, data, one, lines)):
         assert text == together[str(number)][1]
         assert abs(score - together[str(number)][0]) < 1e-4
-    assert len(answered(run, data, one, ["7 7 7 7 7 7 7", "1"])) == 2  # lengths it has not seen
+    assert len(answered(run, data, one, ["7 7 7 7 7 7 7", "1"])) == 2  # lengths unseen in training

@@ -1,4 +1,4 @@
-"""The three steps of algorithm 1 as trainings of fairseq's."""
+"""The three stages of algorithm 1 (MEIN), trained with fairseq."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def mixture(data: Path, expert: Path, imitators: Path) -> Path:
     return made.mixture(data, data.parent / "mixture", expert, "--mixture-imitators", imitators)
 
 
-def test_each_step_trains_its_part_and_leaves_the_other(
-    expert: Path, imitators: Path, mixture: Path
-) -> None:
+def test_each_stage_trains_only_its_part(expert: Path, imitators: Path, mixture: Path) -> None:
     first, second, last = weights(expert), weights(imitators), weights(mixture)
     assert all(name.startswith("imitators.") for name in second)
     for name, weight in second.items():
@@ -53,10 +51,10 @@ def test_each_step_trains_its_part_and_leaves_the_other(
     assert len(state) == len(first) + 1, "imitators are in no optimizer"
 
 
-def test_a_finished_checkpoint_needs_none_of_those_before(
+def test_mixture_checkpoint_needs_no_other_checkpoints(
     data: Path, mixture: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
-    """And its prediction is equation 3.6, text by text."""
+    """Its logits equal equation 3.6."""
     shutil.copy(mixture, tmp_path / "alone.pt")
     hidden = [path.rename(path.with_suffix(".away")) for path in (mixture, expert, imitators)]
     try:
@@ -80,7 +78,7 @@ def test_a_finished_checkpoint_needs_none_of_those_before(
             )
 
 
-def test_without_weight_the_mixture_is_its_expert(
+def test_mixture_with_weight_0_equals_its_expert(
     data: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
     flags = ("--mixture-imitators", imitators, "--mixture-lambda=-inf", "--lr", "0")
@@ -91,7 +89,9 @@ def test_without_weight_the_mixture_is_its_expert(
     assert torch.equal(mixture(**batch), alone(**batch))
 
 
-def test_imitators_trained_apart_and_the_control(data: Path, expert: Path, tmp_path: Path) -> None:
+def test_separate_imitators_and_the_control_experiment(
+    data: Path, expert: Path, tmp_path: Path
+) -> None:
     apart = []
     for window in ("1", "3"):
         flags = ("--imitator-windows", window, "--imitator-average", "window")
@@ -106,8 +106,8 @@ def test_imitators_trained_apart_and_the_control(data: Path, expert: Path, tmp_p
     assert model.weights().sub(0.5).abs().max() > 0.01
 
 
-def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_path: Path) -> None:
-    """It says of each text what its label is, which imitators learn."""
+def test_teacher_labels_of_a_folder_belong_to_their_lines(data: Path, tmp_path: Path) -> None:
+    """Its probabilities are the labels of the texts, which the imitators learn."""
     teacher = tmp_path / "teacher"
     teacher.mkdir()
     np.save(teacher / "unlabeled.npy", np.array([[0.0, 1.0], [1.0, 0.0]] * 15, np.float16))
@@ -124,8 +124,8 @@ def test_a_teacher_in_a_folder_is_taken_for_the_lines_it_is_of(data: Path, tmp_p
         made.imitators(data, tmp_path / "other", teacher)
 
 
-def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path: Path) -> None:
-    """And extra texts follow the unlabeled ones."""
+def test_full_epochs_repeat_a_sample(data: Path, expert: Path, tmp_path: Path) -> None:
+    """The lines of further splits follow those of the first."""
     teacher = tmp_path / "teacher"
     teacher.mkdir()
     for split in ("unlabeled", "valid"):
@@ -164,9 +164,7 @@ def test_fewer_texts_can_have_as_many_updates(data: Path, expert: Path, tmp_path
     assert updates[0] == updates[2] > updates[1]
 
 
-def test_an_expert_starts_from_a_language_model_by_the_names_of_words(
-    data: Path, tmp_path: Path
-) -> None:
+def test_language_model_embeddings_are_matched_by_word(data: Path, tmp_path: Path) -> None:
     save = tmp_path / "lm"
     words = (data / "lm", "--user-dir", PACKAGE, "--task", "language_modeling")
     flags = ("--arch", "recurrent_lm", *made.SIZES, "--criterion", "adaptive_loss")
@@ -190,7 +188,7 @@ def test_an_expert_starts_from_a_language_model_by_the_names_of_words(
 
 
 @pytest.mark.parametrize("criterion", ["adversarial", "virtual_adversarial"])
-def test_adversarial_trainings_learn(data: Path, criterion: str, tmp_path: Path) -> None:
+def test_adversarial_training_learns(data: Path, criterion: str, tmp_path: Path) -> None:
     flags = ("--criterion", f"{criterion}_cross_entropy", "--recurrent-normalize-embeddings")
     more = ("--classification-unlabeled-per-labeled", "2", "--clip-norm", "5", "--lr", "0.03")
     found = made.expert(data, tmp_path / "run", *flags, *more, epochs=20)
@@ -202,7 +200,7 @@ def test_adversarial_trainings_learn(data: Path, criterion: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("criterion", "asked"), [("adversarial", 1), ("virtual_adversarial", 2)])
-def test_a_mixture_trains_adversarially_and_asks_its_imitators_once_of_each_text(
+def test_adversarial_training_of_a_mixture_calls_imitators_once_per_text(
     data: Path,
     expert: Path,
     imitators: Path,
@@ -237,7 +235,7 @@ def test_a_mixture_trains_adversarially_and_asks_its_imitators_once_of_each_text
     assert found["lambda_steps"].ne(0).all()
 
 
-def test_what_does_not_fit_is_refused_before_the_first_batch(
+def test_invalid_options_are_rejected_before_the_first_batch(
     data: Path, expert: Path, imitators: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""Trainings of classifiers broken off, in two processes, in half precision, by Hydra."""
+"""Training of classifiers: resumed, with two processes, in half precision, with Hydra."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def expert(data: Path) -> Path:
     return made.expert(data, data.parent / "expert")
 
 
-def test_a_resumed_training_is_the_unbroken_one(data: Path, expert: Path, tmp_path: Path) -> None:
-    """Of each step; texts are shuffled anew in each epoch, and other ones drawn for VAT."""
+def test_resumed_training_equals_uninterrupted_training(
+    data: Path, expert: Path, tmp_path: Path
+) -> None:
+    """This holds for all stages, with new shuffling and new texts for VAT in each epoch."""
     vat = (
         "--criterion",
         "virtual_adversarial_cross_entropy",
@@ -36,7 +38,7 @@ def test_a_resumed_training_is_the_unbroken_one(data: Path, expert: Path, tmp_pa
     )
 
     def steps(folder: Path, updates: str) -> list[Path]:
-        """Train all until so many updates; what they start from does not change."""
+        """Train all stages up to an update, from the same initial checkpoints."""
         end = ("--max-update", updates, "--max-epoch", "100")
         kept = folder / "imitators"
         return [
@@ -53,7 +55,7 @@ def test_a_resumed_training_is_the_unbroken_one(data: Path, expert: Path, tmp_pa
         assert all(torch.equal(weight, wanted[name]) for name, weight in weights(broken).items())
 
 
-def test_two_processes_equal_one_with_twice_the_accumulation(
+def test_two_processes_equal_one_with_double_accumulation(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     flags = ("--criterion", "adversarial_cross_entropy", *DETERMINISTIC, "--max-update", "4")
@@ -78,7 +80,9 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
         torch.testing.assert_close(one[name], weight, atol=2e-5, rtol=0, msg=name)
 
 
-def test_rows_that_no_batch_touches_stay(data: Path, expert: Path, tmp_path: Path) -> None:
+def test_embeddings_without_gradient_do_not_change(
+    data: Path, expert: Path, tmp_path: Path
+) -> None:
     flags = ("--imitator-sparse-gradients", "--optimizer", "lazy_adam", "--clip-norm", "1")
     name = "imitators.embeddings.0.weight"
     start = weights(made.imitators(data, tmp_path / "start", expert, *flags, "--lr", "0"))[name]
@@ -92,7 +96,7 @@ def test_rows_that_no_batch_touches_stay(data: Path, expert: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("embeddings", [(), ("--recurrent-normalize-embeddings",)])
-def test_half_precision_says_the_same(
+def test_half_precision_predicts_the_same(
     data: Path, embeddings: tuple[str, ...], tmp_path: Path
 ) -> None:
     expert = made.expert(data, tmp_path / "expert", *embeddings)
@@ -111,7 +115,7 @@ def test_half_precision_says_the_same(
 
 
 @pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 has no group for a model of a plug-in")
-def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path) -> None:
+def test_hydra_train_accepts_model_task_and_criterion(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
         *("+task._name=semi_supervised_classification", "+task.classification_max_length=30"),

@@ -1,4 +1,4 @@
-"""fairseq's own commands with --user-dir, run as a user runs them."""
+"""fairseq's commands with --user-dir, run as subprocesses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OLD_HYDRA = version("hydra-core").startswith("1.0.")
 SHORT = ("--max-update", "3", "--no-epoch-checkpoints")
 
 
-def test_train_from_a_checkout_by_its_short_name(run: Run, toy_data: Path, tmp_path: Path) -> None:
+def test_train_with_user_dir_from_a_checkout(run: Run, toy_data: Path, tmp_path: Path) -> None:
     words = ("fairseq-train", toy_data, "--user-dir", "fairseq_ssl", "--arch")
     run(*words, "shape_transformer_tiny", *TINY, *SHORT, "--save-dir", tmp_path, cwd=ROOT)
     assert (tmp_path / "checkpoint_last.pt").is_file()
 
 
-def test_train_from_elsewhere_by_the_printed_path(run: Run, toy_data: Path, tmp_path: Path) -> None:
+def test_train_with_the_printed_user_dir(run: Run, toy_data: Path, tmp_path: Path) -> None:
     user_dir = run("fairseq-ssl", "user-dir", cwd=tmp_path).stdout.strip()
     assert Path(user_dir) == PACKAGE
     words = ("fairseq-train", toy_data, "--user-dir", user_dir, "--arch", "shape_transformer_tiny")
@@ -30,7 +30,7 @@ def test_train_from_elsewhere_by_the_printed_path(run: Run, toy_data: Path, tmp_
     assert (tmp_path / "run/checkpoint_last.pt").is_file()
 
 
-def test_generate_translates_with_a_trained_model(run: Run, toy_data: Path, trained: Path) -> None:
+def test_generate(run: Run, toy_data: Path, trained: Path) -> None:
     shown = run(
         *("fairseq-generate", toy_data, "--user-dir", PACKAGE, "--beam", "2", "--cpu"),
         *("--path", trained / "checkpoint_last.pt", "--gen-subset", "valid"),
@@ -39,16 +39,14 @@ def test_generate_translates_with_a_trained_model(run: Run, toy_data: Path, trai
     assert shown.count("\nH-") > 100
 
 
-def test_interactive_reads_lines_and_answers(run: Run, toy_data: Path, trained: Path) -> None:
+def test_interactive(run: Run, toy_data: Path, trained: Path) -> None:
     words = ("fairseq-interactive", toy_data, "--user-dir", PACKAGE, "--cpu")
     shown = run(*words, "--path", trained / "checkpoint_last.pt", text="seven and four\n").stdout
     assert re.search(r"^S-0\tseven and four$", shown, re.M)
     assert re.search(r"^H-0\t\S+\t[\d ]+$", shown, re.M)
 
 
-def test_validate_computes_the_loss_that_training_saw(
-    run: Run, toy_data: Path, trained: Path
-) -> None:
+def test_validate_reports_the_loss_of_training(run: Run, toy_data: Path, trained: Path) -> None:
     words = ("fairseq-validate", toy_data, "--task", "translation", "--user-dir", PACKAGE, "--cpu")
     checkpoint = trained / "checkpoint_best.pt"
     done = run(*words, "--path", checkpoint, "--valid-subset", "valid", "--max-tokens", "1000")
@@ -59,7 +57,7 @@ def test_validate_computes_the_loss_that_training_saw(
 
 
 @pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 takes no model that it has no group for")
-def test_hydra_train_takes_the_model_inline(run: Run, toy_data: Path, tmp_path: Path) -> None:
+def test_hydra_train_accepts_the_model(run: Run, toy_data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"task.data={toy_data}", "task=translation"),
         *("task.source_lang=words", "task.target_lang=digits", f"common.user_dir={PACKAGE}"),
@@ -79,7 +77,7 @@ def test_hydra_train_takes_the_model_inline(run: Run, toy_data: Path, tmp_path: 
     assert run(sys.executable, "-c", script, checkpoint).stdout.split()[-1] == "9"
 
 
-def test_from_pretrained_translates(run: Run, toy_data: Path, trained: Path) -> None:
+def test_from_pretrained(run: Run, toy_data: Path, trained: Path) -> None:
     script = f"""
 import fairseq_ssl
 fairseq_ssl.register()
@@ -93,7 +91,7 @@ assert not ShapeTransformerModel.hub_models()
     assert re.fullmatch(r"[\d\s]+", answer)
 
 
-def test_unknown_flag_and_bad_value_stop_before_training(
+def test_unknown_flags_and_invalid_values_are_rejected(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
     words = ("fairseq-train", toy_data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
@@ -105,7 +103,7 @@ def test_unknown_flag_and_bad_value_stop_before_training(
 
 
 @pytest.mark.parametrize("arch", ["transformer_tiny", "shape_transformer_tiny"])
-def test_stock_and_shape_can_start_from_each_others_weights(
+def test_fairseq_and_shape_weights_are_interchangeable(
     toy_data: Path, trained: Path, tmp_path: Path, arch: str
 ) -> None:
     finetune = ("--finetune-from-model", str(trained / "checkpoint_last.pt"))
@@ -113,7 +111,9 @@ def test_stock_and_shape_can_start_from_each_others_weights(
     assert "Loaded checkpoint" in shown
 
 
-def test_shift_zero_trains_to_the_bits_of_the_stock_command(toy_data: Path, tmp_path: Path) -> None:
+def test_training_with_max_shift_0_equals_fairseq_bit_for_bit(
+    toy_data: Path, tmp_path: Path
+) -> None:
     flags = ("--dropout", "0.2", "--max-update", "12", "--no-epoch-checkpoints")
     shift = ("--shape-max-shift", "0")
     train(toy_data, tmp_path / "stock", *flags, arch="transformer_tiny")
@@ -127,7 +127,7 @@ def test_shift_zero_trains_to_the_bits_of_the_stock_command(toy_data: Path, tmp_
     assert not all(torch.equal(stock[name], shifted[name]) for name in stock)
 
 
-def test_relative_positions_train_resume_and_translate(
+def test_relative_positions_train_resume_and_decode(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
     flags = ("--shape-positions", "relative", "--shape-relative-limit", "3", "--dropout", "0.1")

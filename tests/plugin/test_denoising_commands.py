@@ -1,4 +1,4 @@
-"""Pre-training by fairseq's own commands: it resumes, divides, validates, generates, fine-tunes."""
+"""Denoising pre-training with fairseq's commands: training, resuming, generation, fine-tuning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRETRAIN = (
 
 @pytest.fixture(scope="module")
 def data(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy corpus, its dictionaries with the line that a refusal asks for."""
+    """The toy corpus, with the mask token appended to the dictionaries."""
     folder = tmp_path_factory.mktemp("masked") / "bin"
     shutil.copytree(toy_data, folder)
     for language in ("words", "digits"):
@@ -39,15 +39,15 @@ def data(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A checkpoint pre-trained for some epochs with two workers, and what training printed."""
+    """A checkpoint pre-trained with two workers, and the output of the training."""
     folder = tmp_path_factory.mktemp("pretrained")
-    # 0.97 is kept as well, so that the little model soon knows words to go on with
+    # a keep rate of 0.97, so that the small model quickly learns all words
     flags = ("--max-update", "250", "--num-workers", "2", "--denoise-keep-rate", "0.97")
     shown = train(data, folder, *PRETRAIN, *flags, "--label-smoothing", "0.1")
     return folder / "checkpoint_last.pt", shown
 
 
-def test_what_is_logged_and_that_it_learns(pretrained: tuple[Path, str]) -> None:
+def test_training_logs_metrics_and_learns(pretrained: tuple[Path, str]) -> None:
     _, shown = pretrained
     losses = [float(loss) for loss in re.findall(r"on 'valid' subset \| loss ([\d.]+)", shown)]
     assert losses[-1] < 0.75 * losses[0]
@@ -58,7 +58,7 @@ def test_what_is_logged_and_that_it_learns(pretrained: tuple[Path, str]) -> None
     assert "can only test a child process" not in shown, "workers are not to be forked anew"
 
 
-def test_validation_is_repeatable(run: Run, data: Path, pretrained: tuple[Path, str]) -> None:
+def test_validation_is_reproducible(run: Run, data: Path, pretrained: tuple[Path, str]) -> None:
     checkpoint, shown = pretrained
     last = re.findall(r"valid on 'valid' subset \| (loss .*?) \| wps", shown)[-1]
     words = ("fairseq-validate", data, "--task", "denoising_pretraining", "--user-dir", PACKAGE)
@@ -67,7 +67,7 @@ def test_validation_is_repeatable(run: Run, data: Path, pretrained: tuple[Path, 
     assert again.startswith(last)
 
 
-def test_generation_denoises_and_stops(run: Run, data: Path, pretrained: tuple[Path, str]) -> None:
+def test_generate_denoises(run: Run, data: Path, pretrained: tuple[Path, str]) -> None:
     words = ("fairseq-generate", data, *TASK, NOISE, "--user-dir", PACKAGE, "--cpu")
     shown = run(*words, "--path", pretrained[0], "--gen-subset", "valid", "--beam", "2").stdout
     lines = {
@@ -81,7 +81,7 @@ def test_generation_denoises_and_stops(run: Run, data: Path, pretrained: tuple[P
 
 
 @pytest.mark.parametrize("arch", ["transformer_tiny", "shape_transformer_tiny"])
-def test_stock_translation_starts_from_it(
+def test_translation_is_initialized_from_the_checkpoint(
     data: Path, pretrained: tuple[Path, str], tmp_path: Path, arch: str
 ) -> None:
     flags = ("--finetune-from-model", str(pretrained[0]), "--max-update", "3")
@@ -92,7 +92,7 @@ def test_stock_translation_starts_from_it(
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_killed_and_run_again_with_workers_it_ends_as_unbroken_without(
+def test_killed_run_with_workers_equals_uninterrupted_run_without(
     data: Path, tmp_path: Path
 ) -> None:
     flags = (*PRETRAIN, "--max-update", "50", "--save-interval-updates", "7")
@@ -107,7 +107,7 @@ def test_killed_and_run_again_with_workers_it_ends_as_unbroken_without(
 
 
 def start_and_kill(data: Path, save_dir: Path, at_update: int, *flags: str) -> None:
-    """Train until a checkpoint of `at_update` or later is there, then SIGKILL in mid-epoch."""
+    """Train until there is a checkpoint of `at_update` or later, then send SIGKILL."""
     words = ("fairseq-train", data, "--user-dir", PACKAGE, *TINY, "--save-dir", save_dir, *flags)
     process = subprocess.Popen(
         [str(word) for word in words],
@@ -128,10 +128,10 @@ def start_and_kill(data: Path, save_dir: Path, at_update: int, *flags: str) -> N
     process.wait()
 
 
-def test_two_processes_equal_one_with_twice_the_accumulation(
+def test_two_processes_equal_one_with_double_accumulation(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
-    # each process draws which of its other words it keeps: equal where none is
+    # processes sample unchanged words separately, so that none are sampled here
     flags = (*PRETRAIN, "--dropout", "0", "--denoise-keep-rate", "0", "--max-update", "12")
     train(data, tmp_path / "one", *flags, "--update-freq", "2", arch="transformer_tiny")
     launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
@@ -143,9 +143,7 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
 
 
 @pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 takes no task that it has no group for")
-def test_hydra_train_takes_the_task_and_the_criterion_inline(
-    run: Run, data: Path, tmp_path: Path
-) -> None:
+def test_hydra_train_accepts_task_and_criterion(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
         *("+task._name=denoising_pretraining", "+task.source_lang=digits"),
@@ -167,9 +165,7 @@ def test_hydra_train_takes_the_task_and_the_criterion_inline(
     assert shown.split()[-3:] == ["direct:keep=0.5,denoise", "4", "0.1"]
 
 
-def test_the_loss_says_what_it_needs_where_a_task_does_not_tell(
-    run: Run, toy_data: Path, tmp_path: Path
-) -> None:
+def test_loss_requires_noised_positions(run: Run, toy_data: Path, tmp_path: Path) -> None:
     words = ("fairseq-train", toy_data, "--user-dir", PACKAGE, *TINY, "--save-dir", tmp_path)
     stock = ("--arch", "transformer_tiny", "--criterion", "denoising_cross_entropy")
     shown = run(*words, *stock, "--max-update", "1", code=1).stderr

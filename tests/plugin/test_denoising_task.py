@@ -1,4 +1,4 @@
-"""The task finds its text, puts noise on it, and refuses what it can not do before a batch."""
+"""The denoising task: loading of text, noise, and rejected options."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from fairseq.data import indexed_dataset  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 EOS = 2
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of Hydra and the loader
+# Warnings of Hydra and the data loader.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
 def mono(run: Run, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy corpus' words alone, with the mask in their dictionary."""
+    """The source side of the toy corpus, with the mask token in the dictionary."""
     folder = tmp_path_factory.mktemp("mono")
     prefixes = [f"--{split}pref={toy_text / split}" for split in ("train", "valid", "test")]
     run("fairseq-preprocess", "--only-source", "-s", "words", *prefixes, "--destdir", folder)
@@ -37,14 +38,14 @@ def mono(run: Run, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def task(data: Path | str, *flags: str) -> Any:
-    """The task as fairseq-train sets it up."""
+    """Return the task as fairseq-train sets it up."""
     words = [str(data), "--task", "denoising_pretraining", "--arch", "transformer_tiny", *flags]
     parsed = options.parse_args_and_arch(options.get_training_parser(), words)
     return tasks.setup_task(convert_namespace_to_omegaconf(parsed).task)
 
 
 def loaded(data: Path | str, split: str, *flags: str, epoch: int = 1) -> Any:
-    """A split as the task loads it, all of its parts together."""
+    """Return a split as the task loads it, with all numbered parts."""
     one = task(data, *flags)
     one.load_dataset(split, epoch=epoch, combine=True)
     return one.dataset(split)
@@ -59,7 +60,7 @@ Row = tuple[int, list[int], list[bool]]
 
 
 def rows(batches: Iterator[dict[str, Any]]) -> list[Row]:
-    """Each sentence's number, its source and what is changed, in the order they come."""
+    """Return id, source and noised positions of each sentence, in the order of the batches."""
     return [
         (number, source[source != 1].tolist(), changed.tolist())
         for batch in batches
@@ -70,7 +71,7 @@ def rows(batches: Iterator[dict[str, Any]]) -> list[Row]:
 
 
 def epochs(one: Any, split: str, *wanted: int, **changes: Any) -> list[list[Row]]:
-    """What fairseq's iterator gives in these epochs."""
+    """Return the rows of fairseq's iterator in these epochs."""
     one.load_dataset(split, combine=split == "train")
     iterator = one.get_batch_iterator(one.dataset(split), max_tokens=300, **changes)
     found = []
@@ -81,7 +82,7 @@ def epochs(one: Any, split: str, *wanted: int, **changes: Any) -> list[list[Row]
     return found
 
 
-def test_text_alone_and_either_side_of_parallel_data(
+def test_monolingual_text_and_either_side_of_parallel_data(
     mono: Path, toy_data: Path, toy_text: Path
 ) -> None:
     words = (toy_text / "train.words").read_text().splitlines()
@@ -94,14 +95,14 @@ def test_text_alone_and_either_side_of_parallel_data(
     assert one.source_dictionary is one.target_dictionary
 
 
-def test_the_noise_of_a_task_is_that_of_its_flags(mono: Path) -> None:
+def test_flags_set_the_noise(mono: Path) -> None:
     dataset = loaded(mono, "train", "--noise", "direct:keep=0.5:mask=0.2", "--noise-seed", "9")
     mask = dataset.tgt_dict.index("<mask>")
     batch = dataset.collater([dataset[number] for number in range(2000)])
     source, total = batch["net_input"]["src_tokens"], batch["ntokens"] - 2000
     masked = int((source == mask).sum())
     assert abs(masked - 0.2 * total) < 4 * (0.2 * 0.8 * total) ** 0.5
-    # gone: the masked ones and those deleted, but for lines of one word, which keep it
+    # removed: masked and deleted words, except in lines of one word
     assert 0.3 < int(batch["changed"].sum()) / total < 0.36
     assert batch["changed"].shape == batch["target"].shape
     assert not batch["changed"][batch["target"].le(EOS)].any()
@@ -109,7 +110,7 @@ def test_the_noise_of_a_task_is_that_of_its_flags(mono: Path) -> None:
     assert not special & set(source.flatten().tolist()) - {1}
 
 
-def test_seeds_and_epochs(mono: Path) -> None:
+def test_noise_depends_on_seed_and_epoch(mono: Path) -> None:
     plain = epochs(task(mono, "--seed", "5"), "train", 1, 2, 1)
     assert plain[0] == plain[2]
     assert plain[0] != plain[1]
@@ -117,13 +118,13 @@ def test_seeds_and_epochs(mono: Path) -> None:
     assert epochs(task(mono, "--noise-seed", "6", "--seed", "5"), "train", 1) != plain[:1]
 
 
-def test_the_noise_of_validation_stays(mono: Path) -> None:
+def test_validation_noise_does_not_change(mono: Path) -> None:
     found = epochs(task(mono), "valid", 1, 2, 7)
     assert found[0] == found[1] == found[2]
     assert any(changed for _, _, changed in found[0])
 
 
-def test_workers_make_what_one_process_makes_in_every_epoch(mono: Path) -> None:
+def test_noise_does_not_depend_on_the_number_of_workers(mono: Path) -> None:
     alone, shared = (
         epochs(task(mono), "train", 1, 2, 3, num_workers=workers) for workers in (0, 2)
     )
@@ -131,7 +132,7 @@ def test_workers_make_what_one_process_makes_in_every_epoch(mono: Path) -> None:
     assert alone[0] != alone[1]
 
 
-def test_processes_divide_what_one_would_see(mono: Path) -> None:
+def test_processes_divide_the_batches(mono: Path) -> None:
     (whole,) = epochs(task(mono), "train", 2)
     parts = [
         row
@@ -149,7 +150,7 @@ def write_split(folder: Path, name: str, lines: list[list[int]]) -> None:
 
 
 def corpus(folder: Path, **splits: list[list[int]]) -> Path:
-    """A binarized corpus of ids 4 to 9."""
+    """Return a binarized corpus of ids 4 to 9."""
     folder.mkdir()
     (folder / "dict.en.txt").write_text("".join(f"w{i} 1\n" for i in range(6)))
     for split, lines in splits.items():
@@ -157,7 +158,7 @@ def corpus(folder: Path, **splits: list[list[int]]) -> Path:
     return folder
 
 
-def test_splits_of_one_name_are_joined_as_fairseq_joins_them(tmp_path: Path) -> None:
+def test_numbered_splits_are_concatenated(tmp_path: Path) -> None:
     data = corpus(tmp_path / "bin", train=[[4, 4]], train1=[[5], [6]], valid=[[7]])
     assert text_of(loaded(data, "train")) == ["w0 w0", "w1", "w2"]
     assert text_of(loaded(data, "train", "--upsample-primary", "2")) == ["w0 w0"] * 2 + ["w1", "w2"]
@@ -165,7 +166,7 @@ def test_splits_of_one_name_are_joined_as_fairseq_joins_them(tmp_path: Path) -> 
     assert sorted(drawn.tolist()) == [4, 5, 6]
 
 
-def test_shards_take_turns_and_draw_from_the_words_of_the_first(tmp_path: Path) -> None:
+def test_shards_alternate_and_sample_words_of_the_first_shard(tmp_path: Path) -> None:
     first = corpus(tmp_path / "first", train=[[4], [4]], valid=[[7]])
     second = corpus(tmp_path / "second", train=[[5], [6]])
     both = f"{first}:{second}"
@@ -178,7 +179,7 @@ def test_shards_take_turns_and_draw_from_the_words_of_the_first(tmp_path: Path) 
     assert batch["net_input"]["src_tokens"].tolist() == [[4, EOS], [4, EOS]]
 
 
-def test_a_dictionary_without_the_mask_is_refused_with_the_line_that_adds_it(
+def test_missing_mask_token_is_rejected_with_a_fix(
     tmp_path: Path,
 ) -> None:
     data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9]] * 20)
@@ -198,7 +199,7 @@ def test_a_dictionary_without_the_mask_is_refused_with_the_line_that_adds_it(
     }
 
 
-def test_a_source_made_too_long_is_cut_to_what_the_model_takes(tmp_path: Path) -> None:
+def test_noised_sources_are_truncated_to_the_model_maximum(tmp_path: Path) -> None:
     data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9]] * 200)
     inserting = ("--noise", "direct:keep=0:mask=0")
     free, cut = (
@@ -210,7 +211,7 @@ def test_a_source_made_too_long_is_cut_to_what_the_model_takes(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", WITHIN_WORDS)
-def test_noises_that_look_into_words_are_refused(mono: Path, kind: str) -> None:
+def test_character_noises_are_rejected(mono: Path, kind: str) -> None:
     with pytest.raises(ConfigurationError, match=f"noise '{kind}' needs the spelling"):
         task(mono, "--noise", kind)
 
@@ -225,12 +226,12 @@ def test_noises_that_look_into_words_are_refused(mono: Path, kind: str) -> None:
         (("--load-alignments",), "--load-alignments"),
     ],
 )
-def test_bad_settings_are_refused(mono: Path, flags: tuple[str, ...], told: str) -> None:
+def test_invalid_options_are_rejected(mono: Path, flags: tuple[str, ...], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         task(mono, *flags)
 
 
-def test_bad_rates_and_missing_data_are_refused_before_a_batch(
+def test_invalid_rates_and_missing_data_are_rejected(
     mono: Path, toy_data: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(FairseqSslError, match="rates of direct noise are keep 2"):

@@ -1,6 +1,6 @@
-"""The smallest of numbers are taken for 0 where texts are classified, by each of torch's threads.
+"""Denormal numbers are flushed to 0 in classification, in all threads of PyTorch.
 
-In processes whose threads no other test has started.
+The tests run in new processes, in which no thread has been started.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fairseq_ssl.tasks.semi_supervised_classification import (
 )
 
 def share(options):
-    if options.get("_name") == "recurrent_lm":  # for a task of fairseq's own
+    if options.get("_name") == "recurrent_lm":  # its task is fairseq's
         task = SimpleNamespace(source_dictionary=Dictionary())
     else:
         task = Task.setup_task(Config(data=sys.argv[1]))
@@ -54,7 +54,7 @@ for options in json.loads(sys.argv[2]):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a task of classification looks for first."""
+    """A folder with the dictionaries of a classification task."""
     folder = tmp_path_factory.mktemp("dictionaries")
     for view, symbols in (("words", "abc"), ("label", "xy")):
         (folder / view).mkdir()
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_products_of_many_threads_are_flushed(run: Run, folder: Path) -> None:
+def test_denormals_are_flushed_in_all_threads(run: Run, folder: Path) -> None:
     kept = {"recurrent_keep_denormals": True}
     cases: list[tuple[dict[str, Any], float]] = [
         ({}, 0.0),

@@ -1,4 +1,4 @@
-"""Several processes on a CPU train as one process does."""
+"""Training with several processes on a CPU equals training with one process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 
 from tests.conftest import PACKAGE, ROOT, TINY, Run, train, weights
 
-# fairseq seeds every process alike and each draws for its own part of the batch, so that
-# one process and two can only be compared where nothing is drawn.
+# fairseq seeds all processes alike, and each one draws random numbers for its own part of the
+# batch. One and two processes can only be compared without random numbers.
 FLAGS = ("--shape-max-shift", "0", "--dropout", "0", "--max-update", "20", "--no-epoch-checkpoints")
 
 
-def test_two_processes_equal_one_with_twice_the_accumulation(
+def test_two_processes_equal_one_with_double_accumulation(
     run: Run, toy_data: Path, tmp_path: Path
 ) -> None:
     train(toy_data, tmp_path / "one", *FLAGS, "--update-freq", "2")
@@ -48,7 +48,9 @@ if __name__ == "__main__":
 """
 
 
-def test_spawned_workers_know_the_architecture(run: Run, toy_data: Path, tmp_path: Path) -> None:
+def test_spawned_workers_register_the_architecture(
+    run: Run, toy_data: Path, tmp_path: Path
+) -> None:
     script = tmp_path / "spawn.py"
     script.write_text(SPAWN)
     distributed = (
@@ -65,7 +67,7 @@ def test_spawned_workers_know_the_architecture(run: Run, toy_data: Path, tmp_pat
     assert weights(tmp_path / "run/checkpoint_last.pt")
 
 
-def test_every_way_to_launch_is_a_command_line(run: Run) -> None:
+def test_documented_launch_commands(run: Run) -> None:
     launcher = f'source "{ROOT}/examples/common/launch.sh"; launch_train "$@"'
     nodes = {"NODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "first"}
     begins = {

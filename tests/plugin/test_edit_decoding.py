@@ -1,4 +1,4 @@
-"""fairseq-generate and fairseq-interactive correct text with an edit tagger."""
+"""fairseq-generate and fairseq-interactive with an edit tagger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq import checkpoint_utils, options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import generate, preprocess, train  # noqa: E402
 
-pytestmark = [  # of Hydra, the loader and fairseq on today's torch
+pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
@@ -37,7 +37,7 @@ TRAINING = (
 
 
 def wrong_and_right(draw: random.Random) -> tuple[str, str]:
-    """Words at random; "teh" is to be "the", "very" is to go, "too" is to follow "me"."""
+    """Return random text and its correction: teh -> the, very is deleted, too follows me."""
     rare = f"w{draw.getrandbits(30)}"
     right = draw.choices(["the", "a", "dog", "cats", "see", "run", rare], k=draw.randint(2, 8))
     wrong = [word if word != "the" or draw.random() < 0.5 else "teh" for word in right]
@@ -52,7 +52,7 @@ def wrong_and_right(draw: random.Random) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus as text and binarized, and two taggers trained on it."""
+    """A corpus, raw and binarized, and two edit taggers trained on it."""
     folder = tmp_path_factory.mktemp("edits")
     draw = random.Random(1)
     for split, count in (("train", 1500), ("valid", 30)):
@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def binarize() -> None:
-    """Make bin/ with edits, and raw/ with valid as text, in the working folder."""
+    """Write bin/ with edits, and raw/ with valid as text, in the working folder."""
     both = ["train.src", "train.trg"]
     fairseq_ssl_command(["edits", "dictionary", *both, "-o", "bin/edits.txt"])
     label = ["edits", "label", *both, "--dictionary", "bin/edits.txt", "-o", "train.edits"]
@@ -93,7 +93,7 @@ Lines = dict[str, dict[int, str]]
 
 
 def lines_of(shown: str) -> Lines:
-    """The lines that fairseq prints, by their letter and the number of the sentence."""
+    """Parse the lines that fairseq prints, by letter and sentence id."""
     found: Lines = {}
     for letter, number, line in re.findall(r"^([STHDPAI])-(\d+)\t(.*)$", shown, re.M):
         found.setdefault(letter, {})[int(number)] = line
@@ -101,7 +101,7 @@ def lines_of(shown: str) -> Lines:
 
 
 def generated(folder: Path, data: str, results: Path, *flags: str, models: str = "a") -> Lines:
-    """What fairseq-generate prints of valid."""
+    """Return the parsed output of fairseq-generate for valid."""
     paths = ":".join(str(folder / name / "checkpoint_last.pt") for name in models)
     words = [str(folder / data), *TASK, "--path", paths, "--gen-subset", "valid", "--cpu"]
     words += ["--num-workers", "0", "--results-path", str(results), *flags]
@@ -110,7 +110,7 @@ def generated(folder: Path, data: str, results: Path, *flags: str, models: str =
     return lines_of((results / "generate-valid.txt").read_text())
 
 
-def test_generate_prints_the_lines_of_a_translation(run: Run, folder: Path) -> None:
+def test_generate_output(run: Run, folder: Path) -> None:
     words = ("fairseq-generate", "bin", *TASK, "--path", "a/checkpoint_last.pt", "--cpu")
     flags = ("--gen-subset", "valid", "--batch-size", "8", "--print-step", "--print-edits")
     done = run(*words, *flags, "--retain-iter-history", cwd=folder)
@@ -131,7 +131,7 @@ def test_generate_prints_the_lines_of_a_translation(run: Run, folder: Path) -> N
     assert re.search(r"BLEU4 = \d+", done.stdout)
 
 
-def test_text_as_it_is_keeps_its_unknown_words(folder: Path, tmp_path: Path) -> None:
+def test_raw_text_keeps_unknown_words(folder: Path, tmp_path: Path) -> None:
     raw = generated(folder, "raw", tmp_path, "--dataset-impl", "raw")
     assert raw["S"][3] == "Berlin see teh new dogs ?"
     assert raw["H"][3].split("\t")[1] == raw["T"][3] == "Berlin see the new dogs ?"
@@ -140,9 +140,7 @@ def test_text_as_it_is_keeps_its_unknown_words(folder: Path, tmp_path: Path) -> 
     assert closed == generated(folder, "bin", tmp_path)["H"]
 
 
-def test_interactive_corrects_lines_unknown_words_long_and_empty_ones(
-    run: Run, folder: Path
-) -> None:
+def test_interactive_with_unknown_words_long_and_empty_lines(run: Run, folder: Path) -> None:
     long = " ".join(["see the dog teh"] * 40)
     given = ["Teh dog see teh very nice cats me", "", long, "the", "a </s> teh"]
     words = ("fairseq-interactive", "bin", *TASK, "--path", "a/checkpoint_last.pt", "--cpu")
@@ -158,7 +156,7 @@ def test_interactive_corrects_lines_unknown_words_long_and_empty_ones(
     assert lines["P"][2].count(" ") == len(windows)
 
 
-def test_several_models_have_the_mean_of_their_probabilities(folder: Path, tmp_path: Path) -> None:
+def test_ensemble_averages_probabilities(folder: Path, tmp_path: Path) -> None:
     shown = {
         models: generated(folder, "bin", tmp_path, models=models) for models in ("a", "b", "ab")
     }
@@ -174,7 +172,7 @@ def test_several_models_have_the_mean_of_their_probabilities(folder: Path, tmp_p
     )
 
 
-def test_a_bias_or_a_threshold_prevents_edits(folder: Path, tmp_path: Path) -> None:
+def test_bias_and_thresholds_prevent_edits(folder: Path, tmp_path: Path) -> None:
     def edits(*flags: str) -> int:
         shown = generated(folder, "bin", tmp_path, "--print-edits", *flags)
         return count(shown["A"])
@@ -206,10 +204,10 @@ def test_a_bias_or_a_threshold_prevents_edits(folder: Path, tmp_path: Path) -> N
         ("--edit-delete-bias nan", "--edit-delete-bias is nan"),
         ("--edit-min-confidence -1", "--edit-min-confidence is -1.0; expected 0 to 1"),
         ("--edit-min-sentence-confidence 7", "--edit-min-sentence-confidence is 7.0"),
-        ("--edit-window-overlap 18", "--edit-window-overlap is 18; .* 18 tokens in a window"),
+        ("--edit-window-overlap 18", "--edit-window-overlap is 18; .* the window size, 18"),
     ],
 )
-def test_what_can_not_be_is_refused_before_the_first_batch(
+def test_invalid_options_are_rejected_before_the_first_batch(
     folder: Path, flags: str, message: str
 ) -> None:
     words = [str(folder / "bin"), *TASK, "--path", str(folder / "a/checkpoint_last.pt"), "--cpu"]
@@ -221,7 +219,7 @@ def test_what_can_not_be_is_refused_before_the_first_batch(
         task.build_generator(models, cfg.generation)
 
 
-def test_what_has_no_meaning_but_does_no_harm_is_let_be(folder: Path, tmp_path: Path) -> None:
+def test_irrelevant_options_are_ignored(folder: Path, tmp_path: Path) -> None:
     plain = generated(folder, "bin", tmp_path)
     beside = generated(folder, "bin", tmp_path, "--beam", "2", "--nbest", "2", "--lenpen", "3")
     assert beside == plain

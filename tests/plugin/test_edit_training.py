@@ -1,4 +1,4 @@
-"""Edit taggers are trained, resumed, divided, checked and tuned as any model of fairseq's."""
+"""Training, resuming, distributed training, validation and tuning of edit taggers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairseq_cli import preprocess, train  # noqa: E402
 
 from fairseq_ssl.models.edit_tagger import EditTagger  # noqa: E402
 
-pytestmark = [  # of Hydra, the loader and fairseq on today's torch
+pytestmark = [  # warnings of Hydra, the data loader, and fairseq with recent PyTorch
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
@@ -36,13 +36,13 @@ TRAINING = (
     *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "32"),
     *("--max-source-positions", "32", "--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1"),
     *("--max-tokens", "500", "--no-epoch-checkpoints", "--seed", "1", "--cpu"),
-    *("--num-workers", "0"),  # those of a training that ends in this process end 5 s later
+    *("--num-workers", "0"),  # workers of a training in this process would stop 5 s later
 )
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of 400 sentences, binarized with its labels."""
+    """A binarized corpus of 400 sentences with labels."""
     folder = tmp_path_factory.mktemp("corpus")
     write(folder, "train", 400, seed=1)
     write(folder, "valid", 60, seed=2)
@@ -80,7 +80,7 @@ def same(one: Path, other: Path) -> bool:
     return all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
-def test_a_checkpoint_holds_its_edits_and_refuses_others(
+def test_checkpoint_stores_its_edit_dictionary_and_rejects_others(
     data: Path, model: Path, tmp_path: Path
 ) -> None:
     known = torch.load(model, weights_only=False)["task_state"]
@@ -95,8 +95,10 @@ def test_a_checkpoint_holds_its_edits_and_refuses_others(
         checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(other)})
 
 
-def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path, run: Run) -> None:
-    """Over epochs of other sentences each, with workers, and with the encoder frozen at first."""
+def test_resumed_training_equals_uninterrupted_training(
+    data: Path, tmp_path: Path, run: Run
+) -> None:
+    """This holds with a new sample in each epoch, with workers, and with a frozen encoder."""
     flags = (
         "--edit-unchanged-share",
         "0.5",
@@ -116,7 +118,7 @@ def test_a_resumed_training_is_the_unbroken_one(data: Path, tmp_path: Path, run:
     assert same(last, whole)
 
 
-def test_a_cold_encoder_stays_as_it_was(data: Path, tmp_path: Path) -> None:
+def test_frozen_encoder_does_not_change(data: Path, tmp_path: Path) -> None:
     begun = weights(trained(data, tmp_path / "begun", "--max-update", "1", "--lr", "0"))
     flags = ("--edit-freeze-encoder-updates", "6", "--max-update")
     cold = weights(trained(data, tmp_path / "cold", *flags, "6"))
@@ -131,7 +133,7 @@ def test_a_cold_encoder_stays_as_it_was(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "flag", ["--edit-unfactorized", "--edit-gap-inserts", "--edit-autocast", "--sentence-avg"]
 )
-def test_other_ways_to_train_learn(flag: str, data: Path, tmp_path: Path) -> None:
+def test_training_options_learn(flag: str, data: Path, tmp_path: Path) -> None:
     losses = [
         torch.load(trained(data, tmp_path, "--max-update", updates, flag), weights_only=False)[
             "extra_state"
@@ -141,7 +143,7 @@ def test_other_ways_to_train_learn(flag: str, data: Path, tmp_path: Path) -> Non
     assert losses[1] < 0.5 * losses[0]
 
 
-def test_two_processes_equal_one_with_twice_the_accumulation(
+def test_two_processes_equal_one_with_double_accumulation(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     flags = ("--dropout", "0", "--attention-dropout", "0", "--max-update", "12")
@@ -153,7 +155,7 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
         torch.testing.assert_close(one[name], weight, atol=2e-5, rtol=0, msg=name)
 
 
-def test_python_gives_what_the_command_gives(run: Run, data: Path, model: Path) -> None:
+def test_python_interface_equals_the_command(run: Run, data: Path, model: Path) -> None:
     lines = (data.parent / "valid.src").read_text().splitlines()[:8]
     lines += ["never seen before !", ""]
     words = ("fairseq-interactive", data, *TASK, "--path", model, "--cpu")
@@ -177,7 +179,7 @@ def test_python_gives_what_the_command_gives(run: Run, data: Path, model: Path) 
         corrector.correct("one")
 
 
-def test_products_in_int8_change_little(data: Path, model: Path) -> None:
+def test_int8_changes_probabilities_slightly(data: Path, model: Path) -> None:
     lines = (data.parent / "valid.src").read_text().splitlines()
     exact, fast = (
         EditTagger.from_pretrained(str(model.parent), model.name, str(data), edit_int8=is_int8)
@@ -189,7 +191,7 @@ def test_products_in_int8_change_little(data: Path, model: Path) -> None:
     assert "quantized" in repr(fast.models[0]).lower()
 
 
-def test_tune_prints_flags_that_make_it_better(
+def test_tune_prints_flags_that_improve_the_score(
     data: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sides = [str(data.parent / f"valid.{side}") for side in ("src", "trg")]
@@ -206,7 +208,7 @@ def test_tune_prints_flags_that_make_it_better(
     assert len(corrector.correct(lines)) == len(lines)
 
 
-def test_a_program_that_imports_nothing_else_can_correct(run: Run, data: Path, model: Path) -> None:
+def test_minimal_script_corrects(run: Run, data: Path, model: Path) -> None:
     program = (
         "import sys, fairseq_ssl; fairseq_ssl.register(); "
         "from fairseq_ssl.models.edit_tagger import EditTagger; "
@@ -222,7 +224,7 @@ def chosen(flags: str) -> dict[str, Any]:
     return {name.replace("-", "_"): float(value) for name, value in pairs}
 
 
-def test_validate_says_what_training_said(run: Run, data: Path, model: Path) -> None:
+def test_validate_reports_the_loss_of_training(run: Run, data: Path, model: Path) -> None:
     words = ("fairseq-validate", data, *TASK, "--path", model, "--cpu", "--max-tokens", "500")
     done = run(*words, "--valid-subset", "valid", "--log-format", "simple")
     (loss,) = re.findall(r"\| valid on 'valid' subset \| loss ([\d.]+)", done.stdout + done.stderr)
@@ -231,7 +233,7 @@ def test_validate_says_what_training_said(run: Run, data: Path, model: Path) -> 
 
 
 @pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 has no group for a model of a plug-in")
-def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path) -> None:
+def test_hydra_train_accepts_model_task_and_criterion(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", f"+task.data={data}"),
         *("+task._name=edit_labeling", "+task.edit_unchanged_share=0.5"),
@@ -248,7 +250,7 @@ def test_hydra_train_takes_all_three_inline(run: Run, data: Path, tmp_path: Path
     assert (cfg["model"]["encoder_layers"], cfg["model"]["encoder_embed_dim"]) == (1, 24)
 
 
-def test_data_that_does_not_fit_is_refused(data: Path, tmp_path: Path) -> None:
+def test_invalid_data_is_rejected(data: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(data, bare, ignore=shutil.ignore_patterns("*.edits.*"))
     with pytest.raises(ConfigurationError, match="no labels for train"):

@@ -1,4 +1,4 @@
-"""Every documented name and flag reaches fairseq's parsers: it drops a clashing flag silently."""
+"""Every documented name and flag is in fairseq's parsers, which silently drop clashing flags."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ FLAGS = {
     },
     "semi_supervised_classification": {
         "--classification-stage": "default: supervised",
-        "--classification-max-length": "default: all",
+        "--classification-max-length": "default: no maximum",
         "--classification-unlabeled": "default: unlabeled",
         "--classification-unlabeled-lines": "default: all",
         "--classification-full-epochs": "has as many updates",
@@ -141,7 +141,7 @@ FLAGS = {
         "--truncate-target-words": "130 in PoDA",
         "--init-encoder-only": "default: random",
         "--init-decoder-only": "default: random",
-        "--aggressive": "with the source as a draft",
+        "--aggressive": "use aggressive decoding",
         "--right-to-left": "reverse the word order of targets",
     },
     "reconstruction_translation": {
@@ -154,7 +154,7 @@ FLAGS = {
     },
     "reconstruction_loss": {
         "--reconstruction-weight": "default: 0.1",
-        "--reconstruction-target-weight": "same for target-side text",
+        "--reconstruction-target-weight": "default: the value of",
         "--reconstruction-start-update": "default: 0",
         "--reconstruction-weighting": "default: marginal",
         "--reconstruction-renormalize": "sum to 1",
@@ -168,19 +168,19 @@ FLAGS = {
         "--right-to-left": "reverse the word order of targets",
     },
     "local_transduction": {
-        "--aggressive": "with the source as a draft",
+        "--aggressive": "use aggressive decoding",
         "--right-to-left": "reverse the word order of targets",
     },
     "edit_labeling": {
-        "--source-lang": "side to correct",
-        "--target-lang": "corrected side",
+        "--source-lang": "text to correct",
+        "--target-lang": "corrected text",
         "--edit-unchanged-share": "default: 1",
-        "--edit-iterations": "default: 4, as in PIE",
+        "--edit-iterations": "4 in PIE",
         "--edit-keep-bias": "default: 0",
         "--edit-delete-bias": "default: 0",
         "--edit-min-confidence": "default: 0",
         "--edit-min-sentence-confidence": "default: 0",
-        "--edit-window-overlap": "default: a quarter of a window",
+        "--edit-window-overlap": "default: a quarter of the window size",
         "--edit-int8": "to int8",
         "--print-edits": "print the edits on the A- lines",
     },
@@ -191,7 +191,7 @@ FLAGS = {
     },
     "denoising_pretraining": {
         "--noise": "default: denoise",
-        "--noise-seed": "default: that of --seed",
+        "--noise-seed": "default: the value of",
         "--noise-subwords": "default: none",
         "--noise-mask-token": "default: <mask>",
     },
@@ -200,7 +200,7 @@ FLAGS = {
         "--denoise-keep-rate": "default: 0.03",
     },
 }
-"""Our flags by model, task or criterion, and words of ours in each help text."""
+"""Flags by model, task or criterion, with a part of each help text."""
 
 ARCHS = [arch for paper in PAPERS for arch in paper.archs]
 TASKS = ["translation", *(task for paper in PAPERS for task in paper.tasks)]
@@ -215,11 +215,11 @@ PAIRS = {
     *((task, ARCHS[0], criterion) for task in TASKS for criterion in CRITERIONS),
     *((TASKS[0], arch, criterion) for arch in ARCHS for criterion in CRITERIONS),
 }
-"""Every two of them meet: a flag clashes with another one."""
+"""Each pair of a task, an architecture and a criterion, since two can have clashing flags."""
 
 
 @pytest.mark.parametrize(("task", "arch", "criterion"), sorted(PAIRS))
-def test_our_flags_are_there_with_our_help(task: str, arch: str, criterion: str) -> None:
+def test_flags_and_help_texts_are_in_the_parser(task: str, arch: str, criterion: str) -> None:
     parser = options.get_training_parser(task)
     words = ["data-bin", "--task", task, "--arch", arch, "--criterion", criterion]
     options.parse_args_and_arch(parser, words)
@@ -230,7 +230,7 @@ def test_our_flags_are_there_with_our_help(task: str, arch: str, criterion: str)
             assert text in shown.rpartition(f" {flag} ")[2][:600], flag
 
 
-def test_a_value_given_on_the_command_line_arrives() -> None:
+def test_architecture_value_is_parsed() -> None:
     words = ["data-bin", "--task", "translation", "--arch", "shape_transformer_big"]
     parsed = options.parse_args_and_arch(
         options.get_training_parser(), [*words, "--shape-max-shift", "40"]
@@ -238,7 +238,7 @@ def test_a_value_given_on_the_command_line_arrives() -> None:
     assert (parsed.shape_max_shift, parsed.encoder_embed_dim) == (40, 1024)
 
 
-def test_values_of_the_task_and_the_criterion_arrive() -> None:
+def test_task_and_criterion_values_are_parsed() -> None:
     words = ["data-bin", "--task", "denoising_pretraining", "--arch", "transformer"]
     words += ["--criterion", "denoising_cross_entropy", "--denoise-keep-rate", "0.5"]
     words += ["--noise", "direct:keep=0.4,denoise", "--noise-seed", "7"]

@@ -1,4 +1,4 @@
-"""Attacks by a checkpoint through every loader: nothing in it is run, and the error is a line."""
+"""No loader runs code in a hostile checkpoint, and each reports the error in one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECRET = "what the environment holds"
 
 
 class Call:
-    """Pickles as the call of a function."""
+    """An object that pickles as a function call."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.parts = (function, arguments)
@@ -47,7 +47,7 @@ def options_of(state: State, section: str) -> dict[str, Any]:
 
 
 def old(state: State, code: str) -> None:
-    """Turn a checkpoint into one of fairseq before 0.10.1."""
+    """Convert a checkpoint to the format of fairseq before 0.10.1."""
     flat = {**options_of(state, "task"), **options_of(state, "model")}
     flat |= {"arch": "fconv", "encoder_layers": code, "task": "translation"}
     state["args"], state["cfg"] = Namespace(**flat), None
@@ -84,7 +84,7 @@ def canary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def evil(trained: Path, tmp_path: Path, canary: Path) -> Callable[[str], Path]:
-    """Write a checkpoint that attacks by a vector, checkpoint_last.pt in a folder of its own."""
+    """Write a hostile checkpoint_last.pt with an attack in `vector` to a new folder."""
 
     def write(vector: str) -> Path:
         state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
@@ -99,7 +99,7 @@ def evil(trained: Path, tmp_path: Path, canary: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def text(tmp_path: Path, toy_data: Path) -> Path:
-    """A folder with what else the loaders ask for."""
+    """A folder with the other files that the loaders need."""
     folder = tmp_path / "text"
     shutil.copytree(toy_data, folder)
     shutil.copy(toy_data / "dict.words.txt", folder / "dict.txt")
@@ -184,7 +184,7 @@ def words_of(loader: str, evil: Path, text: Path, out: Path) -> list[str]:
 
 
 def call(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run a command in this process; one of fairseq's raises what its hook would print."""
+    """Run a command in this process. fairseq's commands raise the error that their hook prints."""
     if not words[0].startswith("fairseq-"):
         return main(words)
     monkeypatch.setattr(sys, "argv", words)
@@ -200,7 +200,7 @@ def assert_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> str:
-    """See that a loader ends with one line that names the file; return the line."""
+    """Assert that a loader fails with one line that names the file. Return the line."""
     out = text.parent / "out"
     words = words_of(loader, evil, text, out)
     monkeypatch.setenv("SECRET", SECRET)
@@ -246,7 +246,7 @@ def test_every_attack_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """By what fairseq loads with, and by what the verbs read with."""
+    """Both fairseq's loader and the reader of `fairseq-ssl` reject it."""
     path = evil(vector)
     with pytest.raises(DataError, match="checkpoint_last"):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
@@ -257,7 +257,7 @@ def test_every_attack_is_rejected(
 
 @pytest.mark.parametrize("vector", ["model", "args", "interpolation", "pickle"])
 @pytest.mark.parametrize("model", [TransformerModel, EditTagger])
-def test_from_pretrained_rejects_them(
+def test_from_pretrained_rejects_attacks(
     model: Any, vector: str, evil: Callable[[str], Path], text: Path, canary: Path
 ) -> None:
     path = evil(vector)
@@ -267,10 +267,10 @@ def test_from_pretrained_rejects_them(
 
 
 @pytest.mark.parametrize("vector", ["model", "pickle", "interpolation"])
-def test_the_attacks_work_where_nothing_protects(
+def test_attacks_work_without_protection(
     vector: str, evil: Callable[[str], Path], canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise no test here could fail."""
+    """Otherwise the tests in this file could not fail."""
     from omegaconf import OmegaConf
 
     state = torch.load(evil(vector), weights_only=False)
@@ -284,7 +284,7 @@ def test_the_attacks_work_where_nothing_protects(
 
 
 @pytest.mark.parametrize("loader", ["generate", "validate", "resume"])
-def test_the_commands_themselves_end_with_a_line_and_code_1(
+def test_commands_exit_with_one_line_and_code_1(
     loader: str, evil: Callable[[str], Path], text: Path, canary: Path, run: Run
 ) -> None:
     path = evil("model")
@@ -298,7 +298,7 @@ def test_the_commands_themselves_end_with_a_line_and_code_1(
 def test_paths_in_a_checkpoint_are_not_used(
     trained: Path, toy_data: Path, text: Path, canary: Path, tmp_path: Path, run: Run
 ) -> None:
-    """A user_dir that would attack, and files that are not there: the model is what it was."""
+    """The checkpoint names a hostile user_dir and missing files. The model still loads."""
     plug_in = tmp_path / "plug_in"
     plug_in.mkdir()
     (plug_in / "__init__.py").write_text(f"open({str(canary)!r}, 'w')\n")

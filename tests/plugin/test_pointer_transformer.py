@@ -1,4 +1,4 @@
-"""The pointer Transformer in fairseq's own commands: text with unknown words, averages, sides."""
+"""The pointer Transformer in fairseq's commands: unknown words, EMA, initialization of one side."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def preprocess(run: Run, text: Path, destination: Path, *flags: str | Path) -> P
 
 @pytest.fixture(scope="module")
 def data(run: Run, text: Path) -> Path:
-    """The text as it is."""
+    """The raw text."""
     return preprocess(run, text, text / "raw", *RAW, "--srcdict", text / "dict.txt")
 
 
 @pytest.fixture(scope="module")
 def trained(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 24 updates with a moving average, kept after 11 of them too."""
+    """A training of 24 updates with --store-ema, and a checkpoint of update 11."""
     folder = tmp_path_factory.mktemp("run")
     average = ("--store-ema", "--ema-decay", "0.9", "--save-interval-updates", "11")
     done = run(
@@ -73,12 +73,12 @@ def trained(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def valid_loss(shown: str) -> str:
-    """Return the last loss that was shown."""
+    """Return the last validation loss that was logged."""
     *_, last = re.finditer(r"valid on 'valid' subset \| loss ([\d.]+)", shown)
     return last[1]
 
 
-def test_the_averaged_weights_are_validated_and_can_be_taken_out(
+def test_averaged_weights_are_validated_and_can_be_exported(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:
     last, mean = trained / "checkpoint_last.pt", tmp_path / "mean.pt"
@@ -92,7 +92,7 @@ def test_the_averaged_weights_are_validated_and_can_be_taken_out(
     assert losses[0] != losses[1]
 
 
-def test_a_resumed_training_is_the_unbroken_one(
+def test_resumed_training_equals_uninterrupted_training(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:
     begun = next(trained.glob("checkpoint_*_11.pt"))
@@ -113,7 +113,7 @@ def test_a_resumed_training_is_the_unbroken_one(
         assert all(one[name].equal(other[name]) for name in one)
 
 
-def test_fine_tuning_starts_from_weights_without_an_average(
+def test_fine_tuning_from_a_checkpoint_without_ema(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:
     mean = tmp_path / "mean.pt"
@@ -127,17 +127,15 @@ def test_fine_tuning_starts_from_weights_without_an_average(
         assert all(wanted[name].allclose(weight) for name, weight in trained_only(found).items())
 
 
-def test_bleu_is_that_of_what_the_averaged_weights_write(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model that is trained writes nothing, and there is one search for all batches."""
+def test_eval_bleu_uses_the_averaged_weights(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trained model itself outputs nothing, and all batches share one generator."""
     search = {"beam": 2, "max_len_b": 10}
     task, model = built(data, *RAW, "--eval-bleu", "--eval-bleu-args", json.dumps(search))
     task.load_dataset("valid")
     sample = task.datasets["valid"].collater([task.datasets["valid"][n] for n in range(30)])
     average = copy.deepcopy(model)
     with torch.no_grad():
-        average.decoder.copy_attention.gate.bias.fill_(-9)  # it copies
+        average.decoder.copy_attention.gate.bias.fill_(-9)  # makes the model copy
     generator = task.build_generator([average], Namespace(**search))
     expected = task._inference_with_bleu(generator, sample, average)
     assert expected.counts[0] > 0
@@ -152,9 +150,7 @@ def test_bleu_is_that_of_what_the_averaged_weights_write(
     assert len(searches) == 1
 
 
-def test_words_are_shown_as_they_were_written(
-    run: Run, text: Path, data: Path, trained: Path
-) -> None:
+def test_unknown_words_are_printed(run: Run, text: Path, data: Path, trained: Path) -> None:
     path = trained / "checkpoint_last.pt"
     shown = run("fairseq-generate", data, *RAW, *TASK, "--cpu", "--path", f"{path}:{path}").stdout
     for mark, side in (("S", "src"), ("T", "trg")):
@@ -168,9 +164,7 @@ def test_words_are_shown_as_they_were_written(
     assert len(re.findall(r"^H-0\t", shown, re.M)) == 3
 
 
-def test_aggressively_it_writes_what_greedy_search_does(
-    run: Run, data: Path, trained: Path
-) -> None:
+def test_aggressive_decoding_equals_greedy_search(run: Run, data: Path, trained: Path) -> None:
     path = trained / "checkpoint_last.pt"
     words = ("fairseq-generate", data, *RAW, *TASK, "--cpu", "--path", path)
     found = []
@@ -183,7 +177,7 @@ def test_aggressively_it_writes_what_greedy_search_does(
 
 
 def built(data: Path, *flags: str | Path) -> tuple[Any, Any]:
-    """Return task and model as fairseq-train builds them."""
+    """Return the task and the model as fairseq-train builds them."""
     words = [str(word) for word in (data, *TRAINING, *flags)]
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
@@ -193,7 +187,7 @@ def built(data: Path, *flags: str | Path) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_one_side_alone_starts_from_a_checkpoint(data: Path, trained: Path, side: str) -> None:
+def test_one_side_is_initialized_from_a_checkpoint(data: Path, trained: Path, side: str) -> None:
     from_there = trained / "checkpoint_last.pt"
     there = weights(from_there)
     half = built(data, *RAW, f"--init-{side}-only", from_there)[1].state_dict()
@@ -203,7 +197,7 @@ def test_one_side_alone_starts_from_a_checkpoint(data: Path, trained: Path, side
         assert weight.equal(there[name] if begun else none[name]), name
 
 
-def test_binarized_with_all_words_nothing_is_lost(
+def test_data_binarized_with_all_words_equals_raw_text(
     run: Run, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     task, model = built(preprocess(run, text, tmp_path), "--copy-vocabulary", "40")
@@ -216,7 +210,7 @@ def test_binarized_with_all_words_nothing_is_lost(
     assert [task.source_dictionary.string(pairs[n]["source"]) for n in range(20)] == lines[:20]
 
 
-def test_words_lost_in_the_data_are_told(
+def test_unk_in_the_data_is_warned_about(
     run: Run, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost = preprocess(run, text, tmp_path, "--srcdict", text / "dict.txt")
@@ -224,7 +218,7 @@ def test_words_lost_in_the_data_are_told(
     assert re.search(r"The first 300 sources have \d+ <unk>", caplog.text)
 
 
-def test_long_sources_and_targets_are_cut_and_it_is_said(
+def test_truncation_of_long_sources_and_targets_is_logged(
     text: Path, data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -269,19 +263,19 @@ def test_long_sources_and_targets_are_cut_and_it_is_said(
         (("--copy-vocabulary", "1000"), "expected 5 to 44"),
     ],
 )
-def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], words: str) -> None:
+def test_invalid_options_are_rejected(data: Path, flags: tuple[str, ...], words: str) -> None:
     with pytest.raises(FairseqSslError, match=words):
         built(data, *RAW, *flags)
 
 
-def test_alignments_are_refused_in_generation(data: Path) -> None:
+def test_alignments_are_rejected_in_generation(data: Path) -> None:
     task, model = built(data, *RAW)
     with pytest.raises(FairseqSslError, match="--print-alignment and --replace-unk cannot be used"):
         task.build_generator([model], Namespace(print_alignment="hard"))
 
 
 @pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 takes no model that it has no group for")
-def test_hydra_train_takes_task_and_model_inline(run: Run, data: Path, tmp_path: Path) -> None:
+def test_hydra_train_accepts_task_and_model(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"common.user_dir={PACKAGE}", "common.cpu=true"),
         *("+task._name=copying_translation", f"+task.data={data}", "dataset.dataset_impl=raw"),

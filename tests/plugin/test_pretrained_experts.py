@@ -1,4 +1,4 @@
-"""Experts of a BERT, and of the encoders of translation models."""
+"""Experts initialized from BERT or from the encoders of translation models."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def built(arch: str, for_task: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("arch", ENCODERS)
-def test_a_text_alone_is_what_it_is_in_a_batch(arch: str) -> None:
+def test_logits_do_not_depend_on_the_batch(arch: str) -> None:
     options = json.dumps({"arch": arch, **ENCODERS[arch]})
     for pool in ("mean", "first"):
         model = built(
@@ -89,7 +89,7 @@ def test_a_text_alone_is_what_it_is_in_a_batch(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ENCODERS)
-def test_embeddings_can_be_disturbed_and_have_a_gradient(arch: str) -> None:
+def test_embeddings_can_be_perturbed_and_have_a_gradient(arch: str) -> None:
     options = json.dumps({"arch": arch, **ENCODERS[arch], "dropout": 0.0})
     model = built(
         "encoder_classifier", task(), classifier_encoder_options=options, classifier_dropout=0.0
@@ -108,7 +108,7 @@ def test_embeddings_can_be_disturbed_and_have_a_gradient(arch: str) -> None:
     assert not model.encoder.embed_tokens._forward_hooks
 
 
-def test_an_encoder_starts_from_a_translation_model_by_the_names_of_words(tmp_path: Path) -> None:
+def test_translation_model_embeddings_are_matched_by_word(tmp_path: Path) -> None:
     data = random_models.data_folder(tmp_path / "data")
     path = random_models.translation(tmp_path / "t.pt", data, 1)
     for_task = task()
@@ -152,10 +152,8 @@ def test_an_encoder_starts_from_a_translation_model_by_the_names_of_words(tmp_pa
         ("edit_tagger_small", (*random_models.SIZES, *random_models.HEADS)),
     ],
 )
-def test_encoders_of_other_kinds_start_from_a_checkpoint(
-    arch: str, flags: tuple[str, ...], tmp_path: Path
-) -> None:
-    """And a text alone is what it is in a batch, with as many columns as the checkpoint has."""
+def test_encoders_of_other_architectures(arch: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Logits do not depend on the batch. The number of encoder columns is the checkpoint's."""
     data = random_models.data_folder(tmp_path / "data")
     path = random_models.encoding(tmp_path / "one.pt", data, arch, *flags)
     for_task = task()
@@ -175,18 +173,21 @@ def test_encoders_of_other_kinds_start_from_a_checkpoint(
         torch.testing.assert_close(together[0], alone[0], rtol=1e-4, atol=1e-5)
 
 
-def test_a_symbol_that_stands_twice_is_read(tmp_path: Path) -> None:
+def test_dictionary_with_a_duplicate_symbol(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("a 3\n<unk> 2 #fairseq:overwrite\n")
     assert symbols_of(tmp_path / "dict.txt", tmp_path, "--x")[4:] == ["a", "<unk>"]
 
 
-def test_what_can_not_be_an_encoder_is_refused() -> None:
+def test_unsupported_encoders_are_rejected() -> None:
     for options, message in (
         ("", "needs --classifier-encoder"),
         ("{", "is not valid JSON"),
         ('{"arch": "unheard"}', "needs --classifier-encoder"),
         ('{"arch": "transformer_lm"}', "not have an encoder and a decoder"),
-        ('{"arch": "fconv"}', "attributes that a classifier does not have: .*max_source_positions"),
+        (
+            '{"arch": "fconv"}',
+            "attribute that classification does not have: .*max_source_positions",
+        ),
         (json.dumps(FCONV), "FConvEncoder does not return one state per word.*lstm, bytenet"),
     ):
         with pytest.raises(ConfigurationError, match=message):
@@ -198,7 +199,7 @@ def test_what_can_not_be_an_encoder_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A BERT, a RoBERTa, and data cut by each."""
+    """A BERT, a RoBERTa, and data tokenized by each."""
     folder = tmp_path_factory.mktemp("pretrained")
     found = {}
     for kind in (pretrained.bert, pretrained.roberta):
@@ -212,7 +213,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_bert_scores_as_it_does_in_transformers(kind: str, folders: dict[str, Path]) -> None:
+def test_bert_classifier_equals_transformers(kind: str, folders: dict[str, Path]) -> None:
     folder, data = folders[kind], folders[f"{kind}-data"]
     save = data.parent / "expert"
     flags = ("--arch", "bert_classifier", "--classifier-bert", folder, "--max-epoch", "2")
@@ -242,7 +243,7 @@ def test_a_bert_scores_as_it_does_in_transformers(kind: str, folders: dict[str, 
     assert len(moved) > len(start) / 2
 
 
-def test_a_bert_has_imitators_and_predicts_from_plain_text(
+def test_bert_classifier_with_imitators_and_prediction_from_text(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = folders["bert-data"]
@@ -260,7 +261,9 @@ def test_a_bert_has_imitators_and_predicts_from_plain_text(
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_tokens_of_another_tokenizer_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_tokens_of_a_different_tokenizer_are_rejected(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
     flags = ("--arch", "bert_classifier", "--classifier-bert", folders["bert"])
     more = ("--criterion", "classification_cross_entropy", "--max-epoch", "1")
     with pytest.raises(DataError, match="--tokenizer bert:"):

@@ -1,4 +1,4 @@
-"""The pseudo-bidirectional Transformer in fairseq's own commands, as any model of translation."""
+"""The pseudo-bidirectional Transformer in fairseq's commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAINING = (
 
 @pytest.fixture(scope="module")
 def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences to correct, 400 to train on and 40 each to validate and to test."""
+    """Sentences to correct: 400 for training, 40 each for validation and test."""
     folder = tmp_path_factory.mktemp("late")
     for seed, (split, lines) in enumerate({"train": 400, "valid": 40, "test": 40}.items()):
         write(folder, split, lines, seed)
@@ -39,7 +39,7 @@ def data(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a training that stopped half-way and went on, with seed 1, and one of 2."""
+    """Folders of a resumed training with seed 1, and of a training with seed 2."""
     folder = tmp_path_factory.mktemp("runs")
     save = ("--save-interval-updates", "25", "--save-dir", folder / "one")
     run("fairseq-train", data, *TRAINING, *save)
@@ -49,7 +49,7 @@ def trained(run: Run, data: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def generated(run: Run, data: Path, path: str | Path, *flags: str) -> dict[str, tuple[float, str]]:
-    """Return score and text by line."""
+    """Return score and hypothesis of fairseq-generate by line."""
     words = ("fairseq-generate", data, "--user-dir", PACKAGE, "--path", path, "--cpu", *flags)
     shown = run(*words).stdout
     found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", shown, re.M)
@@ -64,7 +64,7 @@ def close(one: dict[str, tuple[float, str]], other: dict[str, tuple[float, str]]
     )
 
 
-def test_a_checkpoint_has_each_weight_once(trained: Path) -> None:
+def test_checkpoint_stores_shared_weights_once(trained: Path) -> None:
     checkpoint = trained / "one/checkpoint_last.pt"
     state = weights(checkpoint)
     assert not [name for name in state if re.match(r"decoder\.(blocks|embed|output)", name)]
@@ -72,7 +72,7 @@ def test_a_checkpoint_has_each_weight_once(trained: Path) -> None:
     assert len(places) == len(state)
 
 
-def test_a_resumed_training_is_the_unbroken_one(
+def test_resumed_training_equals_uninterrupted_training(
     run: Run, data: Path, trained: Path, tmp_path: Path
 ) -> None:
     begun = next((trained / "one").glob("checkpoint_*_25.pt"))
@@ -82,7 +82,7 @@ def test_a_resumed_training_is_the_unbroken_one(
     assert all(torch.equal(weight, resumed[name]) for name, weight in unbroken.items())
 
 
-def test_beams_batches_and_ensembles_translate(run: Run, data: Path, trained: Path) -> None:
+def test_decoding_with_beams_batches_and_ensembles(run: Run, data: Path, trained: Path) -> None:
     one, two = (trained / name / "checkpoint_last.pt" for name in ("one", "two"))
     batched = generated(run, data, one, "--beam", "3")
     alone = generated(run, data, one, "--beam", "3", "--batch-size", "1")
@@ -92,9 +92,7 @@ def test_beams_batches_and_ensembles_translate(run: Run, data: Path, trained: Pa
     assert close(generated(run, data, one, "--beam", "3", "--print-alignment"), batched)
 
 
-def test_aggressively_it_writes_what_greedy_search_does(
-    run: Run, data: Path, trained: Path
-) -> None:
+def test_aggressive_decoding_equals_greedy_search(run: Run, data: Path, trained: Path) -> None:
     path = trained / "one/checkpoint_last.pt"
     aggressive = ("--task", "local_transduction", "--aggressive")
     greedy = generated(run, data, path, "--beam", "1")
@@ -105,9 +103,7 @@ def test_aggressively_it_writes_what_greedy_search_does(
     assert "--print-alignment" in run(*words, *replacing, code=1).stderr.splitlines()[-1]
 
 
-def test_interactive_answers_and_tells_what_it_looked_at(
-    run: Run, data: Path, trained: Path
-) -> None:
+def test_interactive_prints_alignments(run: Run, data: Path, trained: Path) -> None:
     words = ("fairseq-interactive", data, "--user-dir", PACKAGE, "--cpu", "--print-alignment")
     path = trained / "one/checkpoint_last.pt"
     shown = run(*words, "--path", path, text="she walk daily\n\n").stdout
@@ -115,7 +111,7 @@ def test_interactive_answers_and_tells_what_it_looked_at(
     assert re.search(r"^A-0\t[0-3]-0( [0-3]-\d+)*$", shown, re.M)
 
 
-def test_validate_says_what_training_said(run: Run, data: Path, trained: Path) -> None:
+def test_validate_reports_the_loss_of_training(run: Run, data: Path, trained: Path) -> None:
     words = ("fairseq-validate", data, "--task", "translation", "--user-dir", PACKAGE, "--cpu")
     checkpoint = trained / "one/checkpoint_best.pt"
     done = run(*words, "--path", checkpoint, "--valid-subset", "valid", "--max-tokens", "1000")
@@ -127,7 +123,9 @@ def test_validate_says_what_training_said(run: Run, data: Path, trained: Path) -
 @pytest.mark.parametrize(
     "flags", [("--no-share-encoder-decoder",), ("--pseudo-future-layer", "output")]
 )
-def test_other_kinds_train(run: Run, data: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_other_configurations_train(
+    run: Run, data: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     few = ("--max-update", "3", "--no-epoch-checkpoints", "--save-dir", tmp_path)
     run("fairseq-train", data, *TRAINING, *flags, *few)
     checkpoint = tmp_path / "checkpoint_last.pt"
@@ -138,7 +136,7 @@ def test_other_kinds_train(run: Run, data: Path, tmp_path: Path, flags: tuple[st
         assert "Use --no-share-encoder-decoder for both or for neither." in refused.stderr
 
 
-def test_two_processes_equal_one_with_twice_the_accumulation(
+def test_two_processes_equal_one_with_double_accumulation(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     short = ("--max-update", "10", "--no-epoch-checkpoints")
@@ -158,7 +156,7 @@ def test_two_processes_equal_one_with_twice_the_accumulation(
 
 
 @pytest.mark.skipif(OLD_HYDRA, reason="Hydra 1.0 takes no model that it has no group for")
-def test_hydra_train_takes_the_model_inline(run: Run, data: Path, tmp_path: Path) -> None:
+def test_hydra_train_accepts_the_model(run: Run, data: Path, tmp_path: Path) -> None:
     run(
         *("fairseq-hydra-train", f"task.data={data}", "task=translation"),
         *("task.source_lang=src", "task.target_lang=trg", f"common.user_dir={PACKAGE}"),

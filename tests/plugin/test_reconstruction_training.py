@@ -1,4 +1,4 @@
-"""Two models trained on pairs and monolingual text, against each model on its own."""
+"""Training of two models on pairs and monolingual text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Step:
-    """What fairseq's trainer is to a task: it goes back, and then one step."""
+    """An optimizer with the interface that fairseq's tasks use."""
 
     def __init__(self, model: Any) -> None:
         self.adam = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -61,7 +61,7 @@ class Step:
 
 
 def built(folder: Path, arch: str, *flags: str, both: bool = True) -> tuple[Any, Any, Any]:
-    """A task with its training pairs, the model, the criterion."""
+    """Return a task with its training pairs, the model and the criterion."""
     texts = [f"--reconstruction-source-text={folder}/mono/train"]
     texts += [f"--reconstruction-target-text={folder}/mono/train"] * both
     words = [str(folder / "bin"), "--task", "reconstruction_translation", "-s", "words"]
@@ -82,7 +82,7 @@ def batches(task: Any, size: int = 6, epoch: int = 1) -> list[dict[str, Any]]:
 
 
 def alone(model: Any, source: list[int], target: list[int]) -> Tensor:
-    """Return log P of one target of one source, with no padding anywhere."""
+    """Return log P of one target for one source, without padding."""
     previous = torch.tensor([[EOS, *target[:-1]]])
     scores = model(torch.tensor([source]), torch.tensor([len(source)]), previous)[0][0]
     total: Tensor = scores.log_softmax(-1)[range(len(target)), target].sum()
@@ -94,8 +94,8 @@ def sentences(tokens: Tensor) -> list[list[int]]:
 
 
 @every_arch
-def test_the_gradient_is_that_of_each_candidate_by_its_share(folder: Path, arch: str) -> None:
-    """Notes of the slides: - sum_k w_k d(log P(y_k | x) + log P(x | y_k)), w their softmax."""
+def test_gradient_equals_the_weighted_gradients_of_the_candidates(folder: Path, arch: str) -> None:
+    """Slides: -sum_k w_k d(log P(y_k | x) + log P(x | y_k)), with w the softmax of the sums."""
     task, model, criterion = built(folder, arch, "--reconstruction-weight", "0.3")
     sample = batches(task)[0]
     there = {SOURCE: "words-digits", TARGET: "digits-words"}
@@ -124,7 +124,7 @@ def test_the_gradient_is_that_of_each_candidate_by_its_share(folder: Path, arch:
         torch.testing.assert_close(weight.grad, wanted[name], atol=1e-4, rtol=1e-3, msg=name)
 
 
-def test_with_lambda_zero_each_model_learns_what_it_would_alone(folder: Path) -> None:
+def test_with_lambda_0_each_model_is_trained_as_if_alone(folder: Path) -> None:
     from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 
     task, model, criterion = built(folder, "bytenet_digits", "--reconstruction-weight", "0")
@@ -147,7 +147,7 @@ def test_with_lambda_zero_each_model_learns_what_it_would_alone(folder: Path) ->
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4, msg=weight)
 
 
-def test_candidates_leave_the_statistics_of_genuine_text_alone(folder: Path) -> None:
+def test_candidates_do_not_update_batch_norm_statistics(folder: Path) -> None:
     flags = ("--bytenet-encoder-norm", "batch")
     statistics = []
     for weight in ("0", "1"):
@@ -164,7 +164,7 @@ def test_candidates_leave_the_statistics_of_genuine_text_alone(folder: Path) -> 
         assert torch.equal(one, other)
 
 
-def test_after_a_search_all_modules_train_and_after_validation_too(folder: Path) -> None:
+def test_all_modules_are_in_training_mode_after_search_and_validation(folder: Path) -> None:
     task, model, criterion = built(folder, "bytenet_digits")
     step = Step(model)
     for _ in range(2):
@@ -174,7 +174,7 @@ def test_after_a_search_all_modules_train_and_after_validation_too(folder: Path)
         assert not any(module.training for module in model.modules())
 
 
-def test_each_module_is_told_of_updates(folder: Path) -> None:
+def test_set_num_updates_reaches_each_module_once(folder: Path) -> None:
     _, model, _ = built(folder, "transformer_tiny")
     told: list[tuple[nn.Module, int]] = []
     for module in model.modules():
@@ -189,7 +189,7 @@ def test_each_module_is_told_of_updates(folder: Path) -> None:
     assert {module for module, number in told if number == 4} == wanted
 
 
-def test_lambda_waits_for_its_update_and_each_text_has_its_own(folder: Path) -> None:
+def test_lambda_schedules_of_both_texts(folder: Path) -> None:
     late = ("--reconstruction-start-update", "5", "--reconstruction-target-weight", "0")
     task, model, criterion = built(folder, "transformer_tiny", *late)
     sample = batches(task)[0]
@@ -209,7 +209,7 @@ def test_other_weightings_train(folder: Path, weighting: str) -> None:
     assert float(log["source_text_loss"]) != 0
 
 
-def test_an_epoch_is_the_pairs_and_the_text_goes_round(folder: Path) -> None:
+def test_an_epoch_has_all_pairs_and_continues_the_text(folder: Path) -> None:
     task, _, _ = built(folder, "transformer_tiny", both=False)
     data = task.datasets["train"]
     assert (len(data), len(data.texts[SOURCE])) == (24, 60)
@@ -231,8 +231,8 @@ def test_an_epoch_is_the_pairs_and_the_text_goes_round(folder: Path) -> None:
     assert data.num_tokens(0) == data.num_tokens_vec(torch.arange(1).numpy())[0]
 
 
-def test_batches_of_mixed_lengths_are_new_in_each_epoch(folder: Path) -> None:
-    """Whatever seed numpy has: fairseq 0.12.2 gives it the same one in all epochs."""
+def test_mixed_length_batches_change_with_the_epoch(folder: Path) -> None:
+    """They do not depend on numpy's seed, which fairseq 0.12.2 sets to the same in all epochs."""
     flags = ("--reconstruction-mixed-lengths",)
     task, _, _ = built(folder, "transformer_tiny", *flags, both=False)
     data = task.datasets["train"]
@@ -251,7 +251,7 @@ def test_batches_of_mixed_lengths_are_new_in_each_epoch(folder: Path) -> None:
     assert (lengths[1:] < lengths[:-1]).any()
 
 
-def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
+def test_copy_only_words_are_rejected(folder: Path) -> None:
     assert built(folder, "pointer_transformer_tiny")
     flags = ("--copy-vocabulary", "10")
     with pytest.raises(ConfigurationError, match="--copy-vocabulary is 10, but the dictionary has"):
@@ -272,12 +272,12 @@ def test_words_that_can_only_be_copied_are_refused(folder: Path) -> None:
         (("--reconstruction-source-text", "nowhere/train"), "--only-source -s words"),
     ],
 )
-def test_wrong_settings_are_refused(folder: Path, flags: tuple[str, ...], message: str) -> None:
+def test_invalid_options_are_rejected(folder: Path, flags: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         built(folder, "transformer_tiny", *flags)
 
 
-def test_another_dictionary_and_another_task_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_wrong_dictionary_and_task_are_rejected(folder: Path, tmp_path: Path) -> None:
     for path in (folder / "mono").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with (tmp_path / "dict.words.txt").open("a", encoding="utf-8") as file:

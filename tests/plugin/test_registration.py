@@ -1,4 +1,4 @@
-"""Every way by which the package can come into a process ends with its names registered."""
+"""All ways to import the package register its names, and lower packages register nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_names_are_registered(run: Run, tmp_path: Path, way: str) -> None:
     run(sys.executable, "-c", f"{WAYS[way]}\n{CHECK}", cwd=tmp_path)
 
 
-def test_the_light_parts_start_without_torch_and_fairseq(run: Run, tmp_path: Path) -> None:
+def test_text_packages_import_neither_torch_nor_fairseq(run: Run, tmp_path: Path) -> None:
     script = """
 import sys
 import fairseq_ssl, fairseq_ssl.papers, fairseq_ssl.signature, fairseq_ssl.errors
@@ -46,7 +46,7 @@ assert not {"torch", "fairseq", "numpy"} & set(sys.modules)
     run(sys.executable, "-c", script, cwd=tmp_path)
 
 
-def test_registering_without_fairseq_says_how_to_install_it(run: Run, tmp_path: Path) -> None:
+def test_registering_without_fairseq_explains_the_installation(run: Run, tmp_path: Path) -> None:
     script = """
 import sys
 sys.modules["fairseq"] = None
@@ -65,7 +65,7 @@ LOWER = (
 
 
 def modules_below() -> list[str]:
-    """Return the modules of the layers below fairseq's registered classes."""
+    """Return the modules of the layers below the registered classes."""
     files = [path for name in LOWER for path in (PACKAGE / name).rglob("*.py")]
     names = [path.relative_to(PACKAGE).with_suffix("").as_posix() for path in files]
     return sorted(

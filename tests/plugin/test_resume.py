@@ -1,4 +1,4 @@
-"""A training that is killed and run again ends where an unbroken one ends."""
+"""A killed and resumed training ends with the weights of an uninterrupted training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = (
 
 
 def start_and_kill(data: Path, save_dir: Path, at_update: int) -> None:
-    """Train until a checkpoint of `at_update` or later is there, then SIGKILL in mid-epoch."""
+    """Train until there is a checkpoint of `at_update` or later, then send SIGKILL."""
     words = ("fairseq-train", data, "--user-dir", PACKAGE, "--arch", "shape_transformer_tiny")
     process = subprocess.Popen(
         [*map(str, words), *TINY, "--save-dir", str(save_dir), *FLAGS],
@@ -40,7 +40,7 @@ def updates(save_dir: Path) -> int:
     return max((int(name.rsplit("_", 1)[1]) for name in names), default=0)
 
 
-def test_killed_three_times_it_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
+def test_run_killed_three_times_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
     train(toy_data, tmp_path / "unbroken", *FLAGS)
     for at_update in (7, 35, 70):
         start_and_kill(toy_data, tmp_path / "killed", at_update)

@@ -1,8 +1,8 @@
-"""All of fairseq that could turn data into code was read, and is on a list.
+"""All code of fairseq that could run data as code has been reviewed, and is on a list.
 
-A call that is not on the list fails here. Read it, then add its line with the reason why no
-checkpoint reaches it, or with the patch that covers it. The lists hold what fairseq-fixed 0.12.3.1
-and fairseq 0.12.2 have. `fairseq/examples` is left out: fairseq's commands do not import it.
+A call that is not on the list makes a test fail. Review it, then add a line with the reason why no
+checkpoint reaches it, or with the patch that covers it. The lists are for fairseq-fixed 0.12.3.1
+and fairseq 0.12.2. `fairseq/examples` is skipped, since fairseq's commands do not import it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 def reviewed_calls() -> dict[CodeCall, str]:
-    """The list: file | function | call | reason; a call may hold | too."""
+    """Parse the list: file | function | call | reason. A call may also contain |."""
     found = {}
     for line in (HERE / "reviewed_calls.txt").read_text("utf-8").splitlines():
         where, reason = line.rsplit(" | ", 1)
@@ -40,7 +40,7 @@ def test_every_call_that_could_run_code_was_reviewed(package: Path) -> None:
     assert not found - reviewed.keys(), "read these calls, then list them with a reason"
 
 
-def test_the_list_has_a_reason_for_each_call_and_no_call_of_ours_that_is_gone() -> None:
+def test_the_list_has_a_reason_for_each_call_and_no_outdated_calls_of_the_package() -> None:
     reviewed = reviewed_calls()
     assert all(reviewed.values())
     ours = {call for call in reviewed if call.file.startswith(PACKAGE.name)}
@@ -74,7 +74,7 @@ def test_the_scan_finds_a_call(tmp_path: Path, source: str) -> None:
     assert {call.function for call in find_calls(tmp_path)} == {"reader"}
 
 
-def test_the_scan_leaves_out_what_runs_nothing(tmp_path: Path) -> None:
+def test_the_scan_ignores_harmless_code(tmp_path: Path) -> None:
     source = "model.eval()\nnp.load(path)\nimport ast\nast.literal_eval(text)\njson.load(file)\n"
     (tmp_path / "module.py").write_text(source + "load(file, weights_only=True)\n")
     assert not list(find_calls(tmp_path))
@@ -93,7 +93,7 @@ def test_options_that_fairseq_evaluates_are_checked_when_a_checkpoint_is_read() 
 
 
 def test_every_option_that_may_hold_text_was_reviewed() -> None:
-    """An option of a new version may name a file: list it in `checkpoints.options`, or as text."""
+    """A new option may name a file. Add it to `checkpoints.options`, or to the list of options."""
     found = find_text_options(FAIRSEQ, skipped="examples")
     for folder in ("models", "tasks", "criterions", "optimizers"):
         found |= find_text_options(PACKAGE / folder)

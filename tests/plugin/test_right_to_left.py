@@ -1,4 +1,4 @@
-"""Models that write from right to left, beside others that learn from reversed text."""
+"""Right-to-left models, compared with models trained on reversed text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def backwards(line: str) -> str:
 def reversed_data(
     run: Run, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The toy corpus with its target text reversed before it is binarized."""
+    """The toy corpus, binarized from reversed targets."""
     folder = tmp_path_factory.mktemp("reversed")
     for split in ("train", "valid"):
         words, digits = ((toy_text / f"{split}.{side}").read_text() for side in ("words", "digits"))
@@ -58,7 +58,7 @@ def printed(run: Run, *words: str | Path) -> list[str]:
     return re.findall(r"^[HTP]-.*$", shown, re.M)
 
 
-def test_it_is_the_model_of_reversed_text(
+def test_training_equals_training_on_reversed_text(
     run: Run, model: Path, toy_data: Path, reversed_data: Path, tmp_path: Path
 ) -> None:
     run("fairseq-train", reversed_data, *SHORT, "--save-dir", tmp_path)
@@ -67,13 +67,13 @@ def test_it_is_the_model_of_reversed_text(
     assert all(one[name].equal(two[name]) for name in one)
     search = ("--beam", "3", "--max-len-b", "10")
     for flags in ((*search, "--prefix-size", "1"), ("--score-reference",)):
-        # the checkpoint tells in which order its targets are
+        # the checkpoint stores the direction of its targets
         ours = printed(run, toy_data, *TASK, "--path", model, *flags)
         theirs = printed(run, reversed_data, "--user-dir", PACKAGE, "--path", plain, *flags)
         assert ours == theirs, flags
 
 
-def test_back_translate_writes_in_the_order_of_reading(
+def test_back_translate_writes_reading_order(
     run: Run, model: Path, toy_text: Path, toy_data: Path, tmp_path: Path
 ) -> None:
     search = ("--beam", "3", "--lenpen", "1", "--max-len-b", "10")
@@ -99,7 +99,7 @@ def loaded(data: Path, *flags: str) -> Any:
     return task
 
 
-def test_every_task_of_pairs_can(toy_data: Path) -> None:
+def test_every_translation_task_supports_right_to_left(toy_data: Path) -> None:
     plain = loaded(toy_data).datasets["valid"]
     for name, flags in {
         "tagged_translation": (),
@@ -113,7 +113,7 @@ def test_every_task_of_pairs_can(toy_data: Path) -> None:
             assert turned[number]["source"].equal(plain[number]["source"]), name
 
 
-def test_a_target_is_cut_before_it_is_turned_around(toy_data: Path) -> None:
+def test_targets_are_truncated_before_they_are_reversed(toy_data: Path) -> None:
     flags = ("--task", "copying_translation", "--truncate-target-words", "2")
     task, plain = loaded(toy_data, *flags, "--right-to-left"), loaded(toy_data)
     for each in (task, plain):
@@ -123,7 +123,7 @@ def test_a_target_is_cut_before_it_is_turned_around(toy_data: Path) -> None:
         assert task.datasets["train"][number]["target"].tolist() == [*words[:2][::-1], end]
 
 
-def test_bleu_in_validation_compares_words_joined_in_their_order(toy_data: Path) -> None:
+def test_eval_bleu_uses_reading_order(toy_data: Path) -> None:
     task = loaded(toy_data, "--task", "tagged_translation", "--right-to-left")
     words = task.target_dictionary
     one, two, three = (words.index(word) for word in words.symbols[5:8])
@@ -157,12 +157,12 @@ def test_bleu_in_validation_compares_words_joined_in_their_order(toy_data: Path)
         (("local_transduction", "--load-alignments"), "--load-alignments"),
     ],
 )
-def test_what_can_not_be_is_refused(toy_data: Path, flags: tuple[str, ...], told: str) -> None:
+def test_invalid_options_are_rejected(toy_data: Path, flags: tuple[str, ...], told: str) -> None:
     with pytest.raises(FairseqSslError, match=f"cannot be used with {told}"):
         loaded(toy_data, "--right-to-left", "--task", *flags)
 
 
-def test_searches_that_need_the_order_are_refused(toy_data: Path) -> None:
+def test_searches_that_depend_on_word_order_are_rejected(toy_data: Path) -> None:
     task = loaded(toy_data, "--task", "tagged_translation", "--right-to-left")
     with pytest.raises(FairseqSslError, match="cannot be used with --constraints"):
         task.build_generator([], SimpleNamespace(constraints="ordered"))

@@ -1,4 +1,4 @@
-"""fairseq reads its own checkpoints with torch's protection on, and no others."""
+"""fairseq loads its own checkpoints with weights_only=True, and rejects others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairseq import checkpoint_utils  # noqa: E402
 
 @pytest.fixture
 def hostile(trained: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """A checkpoint with an attack in it, and the file the attack would write."""
+    """A hostile checkpoint, and the file that its attack would write."""
     state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
     target = tmp_path / "attacked"
     state["extra_state"]["gift"] = Attack(target)
@@ -30,23 +30,21 @@ def hostile(trained: Path, tmp_path: Path) -> tuple[Path, Path]:
     return path, target
 
 
-def test_the_attack_works_where_nothing_protects(hostile: tuple[Path, Path]) -> None:
+def test_attack_works_without_protection(hostile: tuple[Path, Path]) -> None:
     path, target = hostile
     torch.load(path, weights_only=False)
     assert target.exists()
 
 
 @pytest.mark.parametrize("load", [checkpoint_utils.load_checkpoint_to_cpu, read_checkpoint])
-def test_a_hostile_checkpoint_is_refused_and_nothing_is_run(
-    hostile: tuple[Path, Path], load: Any
-) -> None:
+def test_hostile_checkpoint_is_rejected_and_not_run(hostile: tuple[Path, Path], load: Any) -> None:
     path, target = hostile
     with pytest.raises(UnsafeCheckpointError, match=r"hostile\.pt was rejected.*'posix\.system'"):
         load(path)
     assert not target.exists()
 
 
-def test_generate_and_training_refuse_it_too(
+def test_generate_and_train_reject_a_hostile_checkpoint(
     run: Run, toy_data: Path, hostile: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path, target = hostile
@@ -70,7 +68,7 @@ def test_numpy_scalars_in_a_checkpoint_are_harmless(trained: Path, tmp_path: Pat
     )
 
 
-def test_a_damaged_file_is_called_damaged(trained: Path, tmp_path: Path) -> None:
+def test_damaged_file_is_reported(trained: Path, tmp_path: Path) -> None:
     whole = (trained / "checkpoint_last.pt").read_bytes()
     for name, content in {"cut": whole[: len(whole) // 2], "empty": b"", "text": b"hello"}.items():
         (tmp_path / name).write_bytes(content)
@@ -83,9 +81,7 @@ def test_a_damaged_file_is_called_damaged(trained: Path, tmp_path: Path) -> None
         read_checkpoint(tmp_path / "list")
 
 
-def test_a_copy_is_whole_or_not_there(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copy_is_atomic(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fairseq.file_io import PathManager
 
     target = tmp_path / "checkpoint_last.pt"

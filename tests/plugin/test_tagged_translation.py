@@ -1,4 +1,4 @@
-"""Tags before the sources of some data, and the noisy beam, in fairseq's own commands."""
+"""Source tags, mixtures, noisy beam search and fluency boost in fairseq's commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASK = ("--user-dir", PACKAGE, "--task", "tagged_translation")
 def data(
     run: Run, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The toy corpus with more data to train on, train1 and train2, and <BT> in the dictionary."""
+    """The toy corpus with the splits train1 and train2, and <BT> in the dictionary."""
     folder = tmp_path_factory.mktemp("tagged") / "bin"
     shutil.copytree(toy_data, folder)
     for side in ("words", "digits"):
@@ -48,7 +48,7 @@ def loaded(data: Path, *flags: str) -> Any:
 
 
 @pytest.mark.parametrize("upsample", [1, 3])
-def test_tags_stand_before_the_sources_of_their_split_alone(data: Path, upsample: int) -> None:
+def test_tags_are_prepended_to_the_sources_of_their_split_only(data: Path, upsample: int) -> None:
     flags = ("--upsample-primary", str(upsample))
     task = loaded(data, "--source-tags", "train1=<BT>", *flags)
     plain = loaded(data, *flags)
@@ -68,12 +68,12 @@ def test_tags_stand_before_the_sources_of_their_split_alone(data: Path, upsample
         assert tagged.sizes[number].tolist() == [
             len(tagged[number][side]) for side in ("source", "target")
         ]
-    # validation stays as it is
+    # validation has no tags
     first = task.datasets["valid"][0]["source"]
     assert first.equal(plain.datasets["valid"][0]["source"])
 
 
-def test_it_trains_on_tagged_and_untagged_data_and_decodes_with_noise(
+def test_training_on_tagged_data_and_decoding_with_noise(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     short = ("--max-update", "3", "--no-epoch-checkpoints", "--save-dir", tmp_path)
@@ -99,7 +99,7 @@ def test_it_trains_on_tagged_and_untagged_data_and_decodes_with_noise(
     assert texts["noisy"] != texts["plain"]
 
 
-def test_splits_are_mixed_at_their_weights(data: Path, tmp_path: Path) -> None:
+def test_mixture_ratio(data: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "bt"
     shutil.copytree(data, elsewhere)
     names = "train=2", f"{elsewhere}/train2=1"
@@ -127,27 +127,25 @@ def test_splits_are_mixed_at_their_weights(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--source-tags", "trian1=<BT>"), "has trian1, which is not trained on"),
+        (("--source-tags", "trian1=<BT>"), "has the split trian1, which is not used"),
         (
             ("--source-tags", "train1=<BT>", "--mix-weights", "train=1,train2=1"),
             "Did you mean 'train",
         ),
     ],
 )
-def test_a_tag_for_what_is_not_trained_on_is_refused(
-    data: Path, flags: tuple[str, ...], told: str
-) -> None:
+def test_tags_of_unused_splits_are_rejected(data: Path, flags: tuple[str, ...], told: str) -> None:
     with pytest.raises(FairseqSslError, match=told):
         loaded(data, *flags).load_dataset("train", combine=True)
     loaded(data, "--source-tags", "valid=<BT>").load_dataset("train")
 
 
-def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) -> None:
+def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -> None:
     mix = ("--mix-weights", "train=1,train1=2", "--mix-epoch-pairs", "60")
     words = ("fairseq-train", data, *TASK, "--arch", "transformer_tiny", *TINY, *mix)
     once, twice = tmp_path / "once", tmp_path / "twice"
     seen = run(*words, "--save-dir", once, "--max-epoch", "3").stdout
-    assert re.search(r"train: 20 pairs per epoch, \d+ in all", seen)
+    assert re.search(r"train: 20 pairs per epoch, \d+ in total", seen)
     run(*words, "--save-dir", twice, "--max-epoch", "1")
     run(*words, "--save-dir", twice, "--max-epoch", "3")
     one, two = (
@@ -163,8 +161,8 @@ def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) ->
         (("--source-tags", "train1=<BTT>"), "Did you mean '<BT>'"),
         (("--source-tags", "train1=<BT>", "--num-batch-buckets", "2"), "--num-batch-buckets"),
         (("--mix-weights", "train"), "expected SPLIT=WEIGHT"),
-        (("--mix-weights", "train=much"), "expected above 0"),
-        (("--mix-weights", "train=0"), "expected above 0"),
+        (("--mix-weights", "train=much"), "expected a weight above 0"),
+        (("--mix-weights", "train=0"), "expected a weight above 0"),
         (("--mix-weights", "train=1,train=2"), "twice"),
         (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
         (("--mix-epoch-pairs", "5"), "needs --mix-weights"),
@@ -175,15 +173,15 @@ def test_a_mixture_resumes_where_it_was(run: Run, data: Path, tmp_path: Path) ->
         ),
     ],
 )
-def test_what_can_not_be_is_refused(data: Path, flags: tuple[str, ...], told: str) -> None:
+def test_invalid_options_are_rejected(data: Path, flags: tuple[str, ...], told: str) -> None:
     with pytest.raises(FairseqSslError, match=told):
         loaded(data, *flags)
 
 
-def test_a_language_model_keeps_what_is_less_fluent(
+def test_fluency_boost_keeps_less_fluent_hypotheses(
     run: Run, trained: Path, toy_text: Path, toy_data: Path, tmp_path: Path
 ) -> None:
-    """In fairseq-generate and in fairseq-ssl back-translate alike."""
+    """This holds for fairseq-generate and for fairseq-ssl back-translate."""
     text, binary = tmp_path / "text", tmp_path / "bin"
     lines = (toy_text / "valid.words").read_text() + (toy_text / "valid.digits").read_text()
     text.write_text(lines)
@@ -227,7 +225,7 @@ def test_a_language_model_keeps_what_is_less_fluent(
 @pytest.mark.parametrize(
     "other", [{"sampling": True}, {"diverse_beam_groups": 2}, {"print_alignment": "hard"}]
 )
-def test_noise_goes_with_no_other_search(data: Path, other: dict[str, Any]) -> None:
+def test_noisy_beam_rejects_other_searches(data: Path, other: dict[str, Any]) -> None:
     task = loaded(data, "--noisy-beam-beta", "6")
     with pytest.raises(FairseqSslError, match="--noisy-beam-beta cannot be used with"):
         task.build_generator([], Namespace(**other))

@@ -1,4 +1,4 @@
-"""Two models in one checkpoint: trained, resumed, decoded and taken apart by commands."""
+"""Two models in one checkpoint: training, resuming, decoding and export with commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_two_models_train_resume_decode_and_are_exported(
+def test_two_way_training_resuming_decoding_and_export(
     run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = folder / "bin"

@@ -1,4 +1,4 @@
-"""Finds the options that hold text in the sources of fairseq and its plug-ins."""
+"""Finds options with text values in the sources of fairseq and its plug-ins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NUMBERS = ("int", "float", "bool")
 
 
 def find_text_options(folder: Path, skipped: str = "") -> set[str]:
-    """Return the names of options that may hold a free text: of dataclasses and of parsers."""
+    """Return the names of options of dataclasses and parsers that may have any text as value."""
     found: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
         if not (skipped and path.relative_to(folder).parts[0] == skipped):

@@ -56,7 +56,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     log = (tmp_path / f"runs/{SYSTEM}.1/train.log").read_text()
     genuine = len(lines(tmp_path / "text/train.trg"))
     assert 150 < genuine < 300  # pairs of equal sides are left out
-    assert f"train: {3 * genuine} pairs per epoch, {genuine} in all" in log
+    assert f"train: {3 * genuine} pairs per epoch, {genuine} in total" in log
     assert "from right to left" not in log
     pairs_are_of_the_seed_corpus(tmp_path / "pseudo")
     reranked_as_it_should_be(tmp_path)

@@ -47,8 +47,8 @@ def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
         for name in ("bt", "ft")
     )
     assert min(bt, ft) > 100
-    assert f" train: {2 * max(bt, ft)} pairs per epoch, 500 in all" in told
-    assert f"../ft/train: {max(bt, ft)} pairs per epoch, {ft} in all, with <FT> prepended" in told
+    assert f" train: {2 * max(bt, ft)} pairs per epoch, 500 in total" in told
+    assert f"../ft/train: {max(bt, ft)} pairs per epoch, {ft} in total, tag <FT>" in told
     all_is_there(STEPS[1:5], settings)
     the_best_pairs_are_kept(tmp_path, {**settings, "SYSTEMS": "tagged@50"})
     the_rows_of_the_system(tmp_path, settings)

@@ -1,4 +1,4 @@
-"""The losses of classification against plain versions of them."""
+"""Classification losses equal reference implementations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAD = 1
 
 
 class Scorer(nn.Module):
-    """A smooth model whose words, the padding too, would all count."""
+    """A smooth model whose logits depend on all positions, including padding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def cross_entropy(logits: Tensor) -> Tensor:
 
 
 def moved(embedded: Tensor, gradient: Tensor, length: float) -> Tensor:
-    """Add a disturbance of this length to each text by itself."""
+    """Add a perturbation of norm `length` to each text."""
     rows = []
     for row, words in enumerate((3, 2)):
         direction = gradient[row].clone()
@@ -77,7 +77,7 @@ def moved(embedded: Tensor, gradient: Tensor, length: float) -> Tensor:
     return torch.stack(rows)
 
 
-def test_cross_entropy_and_its_counts() -> None:
+def test_cross_entropy_and_logged_counts() -> None:
     model = Scorer()
     loss, size, log = ClassificationCrossEntropy(TASK)(model, sample())
     torch.testing.assert_close(loss, cross_entropy(model(**inputs())))
@@ -88,7 +88,7 @@ def test_cross_entropy_and_its_counts() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_adversarial_loss_is_that_of_the_moved_embeddings(dtype: torch.dtype) -> None:
+def test_adversarial_loss_equals_the_loss_of_perturbed_embeddings(dtype: torch.dtype) -> None:
     model = Scorer().to(dtype)
     found = AdversarialCrossEntropy(TASK, 0.7, 2.0, "sentence")(model, sample())[0]
     embedded = model.embed(inputs()["src_tokens"])
@@ -104,8 +104,8 @@ def test_adversarial_loss_is_that_of_the_moved_embeddings(dtype: torch.dtype) ->
     torch.testing.assert_close(gradient_of(found, model), wanted, atol=near, rtol=near)
 
 
-def test_adversarial_training_goes_back_through_each_forward_once() -> None:
-    """Weights that are not in use stay without a gradient."""
+def test_adversarial_training_has_one_backward_pass_per_forward() -> None:
+    """Unused weights get no gradient."""
     model = Scorer()
     model.idle = nn.Parameter(torch.ones(1))
     passes = []
@@ -118,7 +118,7 @@ def test_adversarial_training_goes_back_through_each_forward_once() -> None:
     assert model.idle.grad is None
 
 
-def test_adversarial_loss_is_of_training_alone() -> None:
+def test_adversarial_loss_is_off_in_validation() -> None:
     model = Scorer()
     for criterion in (
         AdversarialCrossEntropy(TASK, 5.0, 1.0, "sentence"),
@@ -129,8 +129,8 @@ def test_adversarial_loss_is_of_training_alone() -> None:
 
 
 @pytest.mark.parametrize("has_others", [True, False])
-def test_virtual_adversarial_loss(has_others: bool) -> None:
-    """For small xi the worst direction is the main axis of the divergence's curvature."""
+def test_virtual_adversarial_loss_equals_the_reference(has_others: bool) -> None:
+    """For small xi, the direction is the main eigenvector of the divergence's Hessian."""
     model = Scorer()
     more = {"unlabeled": inputs()} if has_others else {}
     criterion = VirtualAdversarialCrossEntropy(TASK, 0.7, 1.0, "sentence", 0.1)
@@ -156,7 +156,7 @@ def test_virtual_adversarial_loss(has_others: bool) -> None:
 
 
 @pytest.mark.parametrize(("average", "size"), [("text", 2), ("window", 5)])
-def test_imitation_loss_is_equation_3_11(average: str, size: int) -> None:
+def test_imitation_loss_equals_equation_3_11(average: str, size: int) -> None:
     torch.manual_seed(1)
     model = Imitators(9, 3, (1, 2), PAD, 4, 5)
     tokens = torch.tensor([[4, 5, 6], [7, 8, PAD]])
@@ -176,7 +176,7 @@ def test_imitation_loss_is_equation_3_11(average: str, size: int) -> None:
     assert min(log["kl_1"], log["kl_2"]) > 0
 
 
-def test_values_out_of_range_are_refused() -> None:
+def test_values_out_of_range_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--adversarial-epsilon is 0"):
         AdversarialCrossEntropy(TASK, 0.0, 1.0, "sentence")
     with pytest.raises(ConfigurationError, match="--adversarial-xi is -1"):

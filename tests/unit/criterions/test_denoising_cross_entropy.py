@@ -1,4 +1,4 @@
-"""The masked loss against a loop over positions, and what it keeps, counts and logs."""
+"""The masked loss equals a loop over positions. Kept positions, counts and logging."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class FixedModel(BaseFairseqModel):
 
 
 def gradient(model: FixedModel) -> Tensor:
-    """The gradient of the logits."""
+    """Return the gradient of the logits."""
     assert model.decoder.logits.grad is not None
     return model.decoder.logits.grad
 
 
 class OwnProbabilities(FixedModel):
-    """One that turns its logits into probabilities in its own way, as copying models do."""
+    """A model with its own `get_normalized_probs`, such as a copying model."""
 
     def get_normalized_probs(self, net_output: Any, log_probs: bool, sample: Any = None) -> Tensor:
         assert net_output[0].dim() == 3, "it has to see all positions"
@@ -90,7 +90,7 @@ def logits(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Te
 
 
 def plain_loss(scores: Tensor, weights: Weights, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Equation 2, position by position in double precision: the loss and its unsmoothed part."""
+    """Compute PoDA, equation 2, in double precision. Return the loss and the unsmoothed loss."""
     loss = nll = torch.zeros((), dtype=torch.float64)
     for i, row in enumerate(weights):
         for j, weight in enumerate(row):
@@ -114,7 +114,7 @@ MEAN: Weights = [[0.2, 1, 1, 0.2, 0.2, 1], [0.2, 0.2, 1, 1, 0, 0], [1, 0, 0, 0, 
     ("keep_rate", "training", "weights"),
     [(1.0, True, ALL), (0.0, True, ONLY), (0.2, False, MEAN), (0.0, False, ONLY)],
 )
-def test_it_is_the_loss_of_a_loop_over_positions(
+def test_loss_equals_the_reference(
     keep_rate: float,
     training: bool,
     weights: Weights,
@@ -139,7 +139,7 @@ def test_it_is_the_loss_of_a_loop_over_positions(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_summed_in_full(dtype: torch.dtype) -> None:
+def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
     model = FixedModel(dictionary(), logits(dtype=dtype))
     loss, _, _ = criterion(1.0, 0.1)(model, sample())
     loss.backward()
@@ -149,7 +149,7 @@ def test_half_precision_is_summed_in_full(dtype: torch.dtype) -> None:
     assert gradient(model).dtype == dtype
 
 
-def test_of_the_others_a_random_share_is_kept_and_seeded_as_fairseq_seeds() -> None:
+def test_sample_of_unchanged_words_depends_on_the_seed() -> None:
     target = torch.full((40, 500), 5)
     target[:, -1] = EOS
     target[20:, 250:] = PAD
@@ -175,7 +175,7 @@ def test_of_the_others_a_random_share_is_kept_and_seeded_as_fairseq_seeds() -> N
     assert abs(int(kept[0][others].sum()) - expected) < 4 * (expected * 0.97) ** 0.5
 
 
-def test_two_halves_of_a_batch_are_the_whole() -> None:
+def test_losses_of_half_batches_add_up() -> None:
     whole = FixedModel(dictionary(), logits())
     loss, size, _ = criterion(0.0, 0.1)(whole, sample())
     (loss / size).backward()
@@ -190,7 +190,7 @@ def test_two_halves_of_a_batch_are_the_whole() -> None:
     torch.testing.assert_close(halves.decoder.logits.data / sizes, gradient(whole))
 
 
-def test_a_batch_that_noise_has_not_changed_trains_to_end() -> None:
+def test_batch_without_noised_words_trains_on_eos() -> None:
     model = FixedModel(dictionary(), logits())
     loss, size, logged = criterion(0.0)(model, sample(changed=torch.zeros_like(CHANGED)))
     loss.backward()
@@ -199,7 +199,7 @@ def test_a_batch_that_noise_has_not_changed_trains_to_end() -> None:
     assert (logged["changed"], logged["changed_correct"]) == (0, 0)
 
 
-def test_only_kept_positions_go_through_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_softmax_is_computed_at_kept_positions_only(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
     stock = utils.log_softmax
 
@@ -216,7 +216,7 @@ def test_only_kept_positions_go_through_the_softmax(monkeypatch: pytest.MonkeyPa
 
 
 def transformer(**options: Any) -> tuple[Any, dict[str, Any]]:
-    """A tiny Transformer of fairseq's, and a batch for it."""
+    """Return a tiny fairseq Transformer and a batch for it."""
     words = dictionary()
     args = Namespace(arch="transformer_tiny", share_all_embeddings=False, dropout=0.0, **options)
     ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
@@ -237,7 +237,7 @@ def transformer(**options: Any) -> tuple[Any, dict[str, Any]]:
 TIED = {"share_decoder_input_output_embed": True}
 
 
-def test_tied_output_layers_are_given_the_kept_positions_alone() -> None:
+def test_tied_output_layer_is_applied_at_kept_positions_only() -> None:
     model, inputs = transformer(**TIED)
     shapes = []
     model.decoder.output_projection.register_forward_hook(
@@ -249,7 +249,7 @@ def test_tied_output_layers_are_given_the_kept_positions_alone() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, TIED, {"adaptive_softmax_cutoff": "5,8"}])
-def test_a_transformer_has_the_loss_of_its_log_probabilities(options: dict[str, Any]) -> None:
+def test_loss_of_a_transformer_equals_the_reference(options: dict[str, Any]) -> None:
     model, inputs = transformer(**options)
     loss, size, logged = criterion(0.0, 0.1)(model, inputs)
     output = model(**inputs["net_input"])
@@ -260,9 +260,9 @@ def test_a_transformer_has_the_loss_of_its_log_probabilities(options: dict[str, 
     assert size == 6
 
 
-def test_what_is_logged() -> None:
+def test_logged_metrics() -> None:
     scores = torch.zeros(3, 6, SIZE)
-    # right are a word not changed and a changed one, not the second of the sentence
+    # correct: an unchanged word and a noised word, but not the second noised word
     scores[0, 0, 5] = scores[0, 1, 6] = 9.0
     model = FixedModel(dictionary(), scores).eval()
     _, _, logged = criterion(0.5)(model, sample())
@@ -270,7 +270,7 @@ def test_what_is_logged() -> None:
         DenoisingCrossEntropy.reduce_metrics([logged, logged])
     values = shown.get_smoothed_values()
     certain = -math.log2(math.exp(9) / (math.exp(9) + SIZE - 1))
-    # besides the certain ones: 2 changed, 3 ends, and half of 4 others
+    # 2 noised words and 3 EOS for certain, and half of 4 other words
     bits = (7 * math.log2(SIZE) + 1.5 * certain) / 8.5
     assert values["loss"] == values["nll_loss"] == pytest.approx(bits, abs=1e-3)
     assert values["ppl"] == pytest.approx(2**bits, rel=1e-2)
@@ -280,12 +280,12 @@ def test_what_is_logged() -> None:
     assert DenoisingCrossEntropy.logging_outputs_can_be_summed()
 
 
-def test_batches_that_do_not_tell_and_bad_shares_are_refused() -> None:
+def test_missing_positions_and_invalid_rates_are_rejected() -> None:
     untold = sample()
     del untold["changed"]
     with pytest.raises(ConfigurationError, match="--task denoising_pretraining"):
         criterion()(FixedModel(dictionary(), logits()), untold)
-    with pytest.raises(ConfigurationError, match=r"--denoise-keep-rate is 3\.0; expected a share"):
+    with pytest.raises(ConfigurationError, match=r"--denoise-keep-rate is 3\.0; expected a number"):
         criterion(3.0)
     with pytest.raises(ConfigurationError, match=r"--label-smoothing is -0\.1"):
         criterion(0.03, -0.1)

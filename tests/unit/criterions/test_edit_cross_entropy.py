@@ -1,4 +1,4 @@
-"""The loss of edits against a loop over positions, and what is counted."""
+"""The edit loss equals a loop over positions. Logged counts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sample() -> dict[str, Any]:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("copy_weight", [0.4, 1.0])
-def test_the_loss_is_that_of_a_loop(copy_weight: float, smoothing: float) -> None:
+def test_loss_equals_the_reference(copy_weight: float, smoothing: float) -> None:
     edits = torch.randn(len(LABELS), 5, dtype=torch.double)
     wanted = 0.0
     for row, label in zip(edits.float().tolist(), LABELS, strict=True):
@@ -64,7 +64,7 @@ def test_the_loss_is_that_of_a_loop(copy_weight: float, smoothing: float) -> Non
     assert size == len(LABELS)
 
 
-def test_the_detection_of_errors_adds_its_loss() -> None:
+def test_error_detection_adds_its_loss() -> None:
     edits, errors = torch.randn(len(LABELS), 5), torch.randn(len(LABELS))
     plain, _, _ = criterion()(Fixed(edits), sample())
     both, _, _ = criterion()(Fixed(edits, errors), sample())
@@ -75,13 +75,14 @@ def test_the_detection_of_errors_adds_its_loss() -> None:
     assert float(both - plain) == pytest.approx(2 * wanted, rel=1e-4)
 
 
-def test_it_is_divided_by_sentences_where_that_is_asked_for() -> None:
+def test_sentence_avg_divides_by_the_number_of_sentences() -> None:
     _, size, _ = criterion(sentence_avg=True)(Fixed(torch.randn(len(LABELS), 5)), sample())
     assert size == len(LENGTHS)
 
 
-def test_what_is_logged() -> None:
-    made = [0, 3, 1, 0, 1, 0, 1]  # right: the second and the fifth; two sentences have a mistake
+def test_logged_metrics() -> None:
+    # The second and the fifth are correct. Two sentences have an error.
+    made = [0, 3, 1, 0, 1, 0, 1]
     edits = nn.functional.one_hot(torch.tensor(made), 5).float()
     _, _, log = criterion()(Fixed(edits), sample())
     with metrics.aggregate(new_root=True) as found:
@@ -93,14 +94,14 @@ def test_what_is_logged() -> None:
     assert values["exact"] == pytest.approx(33.33)
 
 
-def test_halves_are_summed_in_float32() -> None:
+def test_half_precision_is_summed_in_float32() -> None:
     edits = torch.randn(len(LABELS), 5)
     exact, _, _ = criterion()(Fixed(edits.bfloat16().float()), sample())
     found, _, _ = criterion()(Fixed(edits.bfloat16()), sample())
     torch.testing.assert_close(found, exact)
 
 
-def test_settings_that_can_not_be_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="edit-copy-weight is -1"):
         criterion(edit_copy_weight=-1)
     with pytest.raises(ConfigurationError, match="label-smoothing is 1"):

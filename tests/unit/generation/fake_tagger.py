@@ -1,4 +1,4 @@
-"""A tagger that says what a test tells it to, and remembers what it was asked."""
+"""A fake edit tagger, whose scores a test defines and which records its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairseq_ssl.generation.edit_rounds import EditDecoding, EditGenerator
 GRAMS = [("x",), ("b",), ("a", "new"), ("c",)]
 EDITS = EditDictionary.of_counts(Counter(GRAMS), 10, 2, Transforms.of(english_suffixes(), True))
 Scores = list[dict[str, float]]
-"""For the start and each token: the logits of some labels; those of the others are -30."""
+"""For the start and each token, the logits of some labels. Other labels have -30."""
 NONE = -30.0
 
 
@@ -34,7 +34,7 @@ def dictionary(words: str = "a b c d e x") -> OovDictionary:
 
 
 class FakeTagger:
-    """Scores each sentence, or window of one, by a function of its words."""
+    """A tagger that computes scores by a function of the words of a sentence or window."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class FakeTagger:
 
 
 def sure(labels: dict[str, str]) -> Callable[[list[str]], Scores]:
-    """Give each word of `labels` its edit, <s> stands for the start, and keep the others."""
+    """Return a score function with an edit for each word in `labels`. Other words are kept."""
     return lambda words: [{labels.get(word, "KEEP"): 0.0} for word in ["<s>", *words]]
 
 
 def by_sentence(edits: dict[str, str]) -> Callable[[list[str]], Scores]:
-    """Give whole sentences their labels, with names and spaces; others are kept."""
+    """Return a score function with labels, separated by spaces, for each sentence in `edits`."""
 
     def scores(words: list[str]) -> Scores:
         kept = " ".join(["KEEP"] * (len(words) + 1))
@@ -88,7 +88,7 @@ def by_sentence(edits: dict[str, str]) -> Callable[[list[str]], Scores]:
 
 
 def batch(words: OovDictionary, *sentences: str) -> dict[str, Any]:
-    """What a task hands over, padded on the right to the longest."""
+    """Return a batch of sentences as the task collates it, padded on the right."""
     rows = [
         torch.cat([torch.tensor([words.bos()]), words.encode_line(one, add_if_not_exist=False)])
         for one in sentences
@@ -100,7 +100,7 @@ def batch(words: OovDictionary, *sentences: str) -> dict[str, Any]:
 def corrected(
     *models: FakeTagger, sentences: Sequence[str], **settings: Any
 ) -> list[dict[str, Any]]:
-    """Correct sentences; returns the hypotheses, with their `text`."""
+    """Correct sentences. Return the hypotheses, with their `text`."""
     words = models[0].words
     rounds = EditGenerator(models, words, EDITS, EditDecoding(**settings))
     found = rounds.generate(models, batch(words, *sentences))

@@ -1,4 +1,4 @@
-"""Aggressive decoding writes what fairseq's greedy search writes, in as few steps as there are."""
+"""Aggressive decoding equals fairseq's greedy search, in fewer steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = 12
 
 
 class Reader(FairseqEncoder):
-    """Hands the source on."""
+    """An encoder that returns the source."""
 
     def forward(self, src_tokens: Tensor, **_: Any) -> dict[str, list[Tensor]]:
         return {"source": [src_tokens]}
@@ -43,7 +43,7 @@ class Reader(FairseqEncoder):
 
 
 class Writer(FairseqDecoder):
-    """Scores the next word by a rule of the source and of what is written; counts its steps."""
+    """A decoder that scores the next word by a rule, and counts its steps."""
 
     def __init__(self, dictionary: Dictionary, rule: Any) -> None:
         super().__init__(dictionary)
@@ -86,10 +86,10 @@ def scores_of(word: int) -> list[float]:
 
 
 def corrector(source: list[int], target: list[int]) -> Any:
-    """Return a rule that writes `target`: what follows the last word, or what replaced it."""
+    """Return a rule that generates `target`, also after a word that `target` lacks."""
     follows = dict(zip([None, *target], [*target, EOS], strict=True))
     for place, word in enumerate(source):
-        if word not in target:  # replaced, or left out
+        if word not in target:  # replaced or deleted
             before = source[place - 1] if place else None
             follows[word] = (
                 follows[follows[before]] if len(source) == len(target) else follows[before]
@@ -102,7 +102,7 @@ def corrector(source: list[int], target: list[int]) -> Any:
 
 
 def fickle(source: list[int], written: list[int]) -> list[float]:
-    """Copy the word at the same place, or not, as a hash of all decides."""
+    """Copy the word at about the same position, or a random word, as decided by a hash."""
     drawn = hashlib.sha256(repr((source, written)).encode()).digest()
     scores = [byte / 64 + i / 1000 for i, byte in enumerate(drawn[: FIRST + WORDS])]
     place = len(written) + (drawn[20] < 60) - (drawn[21] < 60)
@@ -119,7 +119,7 @@ def sample(sources: list[list[int]]) -> dict[str, Any]:
 
 
 def both(models: list[Any], sources: list[list[int]], **options: Any) -> tuple[Any, Any]:
-    """Return the hypotheses of fairseq's greedy search, and of the aggressive one."""
+    """Return the hypotheses of fairseq's greedy search and of aggressive decoding."""
     words = models[0].decoder.dictionary
     options = {"beam_size": 1, "max_len_b": 15, **options}
     plain = SequenceGenerator(models, words, **options).generate(models, sample(sources))
@@ -152,19 +152,17 @@ sentences = st.lists(st.integers(FIRST - 1, FIRST + 4), max_size=12)
         )
     ),
 )
-def test_it_writes_what_greedy_search_does(
-    sources: list[list[int]], options: dict[str, Any]
-) -> None:
+def test_output_equals_greedy_search(sources: list[list[int]], options: dict[str, Any]) -> None:
     assert_same(*both([ByRule(fickle)], sources, **options))
 
 
 @pytest.mark.parametrize("kinds", [("input",), ("no-future",), ("unshared", "output")])
-def test_models_alone_and_together(kinds: tuple[str, ...]) -> None:
+def test_single_models_and_ensembles(kinds: tuple[str, ...]) -> None:
     models = [tiny(kind) for kind in kinds]
     assert_same(*both(models, SENTENCES, max_len_b=30))
 
 
-def test_a_stock_transformer() -> None:
+def test_fairseq_transformer() -> None:
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
 
@@ -179,7 +177,7 @@ def test_a_stock_transformer() -> None:
 
 
 @pytest.mark.parametrize("seeds", [(4,), (4, 5)])
-def test_models_that_copy_words_of_their_vocabulary(seeds: tuple[int, ...]) -> None:
+def test_copying_models(seeds: tuple[int, ...]) -> None:
     models = [pointer.tiny(seed, copy_vocabulary=pointer.WORDS).float() for seed in seeds]
     for options in ({}, {"temperature": 0.7}, {"min_len": 9}):
         assert_same(*both(models, SENTENCES, **options))
@@ -192,16 +190,16 @@ SOURCE = [4, 5, 6, 7, 8, 9, 10, 11, 12]
     ("target", "steps"),
     [
         ([4, 5, 6, 7, 8, 9, 10, 11, 12], 1),
-        ([4, 5, 15, 7, 8, 9, 10, 11, 12], 2),  # another word
-        ([4, 5, 7, 8, 9, 10, 11, 12], 2),  # a word left out
-        ([4, 5, 6, 7, 8, 15, 9, 10, 11, 12], 3),  # a word put in
-        ([4, 15, 6, 7, 8, 9, 10, 14, 12], 2),  # two other words
-        ([4, 5, 6, 7, 8, 9, 10, 11], 2),  # the last left out
-        ([4, 5, 6, 7, 8, 9, 10, 11, 12, 14], 2),  # one more at the end
-        ([4, 6, 5, 7, 8, 9, 10, 11, 12], 3),  # two that change places
+        ([4, 5, 15, 7, 8, 9, 10, 11, 12], 2),  # a replacement
+        ([4, 5, 7, 8, 9, 10, 11, 12], 2),  # a deletion
+        ([4, 5, 6, 7, 8, 15, 9, 10, 11, 12], 3),  # an insertion
+        ([4, 15, 6, 7, 8, 9, 10, 14, 12], 2),  # two replacements
+        ([4, 5, 6, 7, 8, 9, 10, 11], 2),  # a deletion at the end
+        ([4, 5, 6, 7, 8, 9, 10, 11, 12, 14], 2),  # an insertion at the end
+        ([4, 6, 5, 7, 8, 9, 10, 11, 12], 3),  # a transposition
     ],
 )
-def test_steps_are_few_where_edits_are(target: list[int], steps: int) -> None:
+def test_number_of_steps_depends_on_the_number_of_edits(target: list[int], steps: int) -> None:
     model = ByRule(corrector(SOURCE, target))
     generator = AggressiveGenerator([model], model.decoder.dictionary)
     ((found,),) = generator.generate([model], sample([SOURCE]))
@@ -209,7 +207,7 @@ def test_steps_are_few_where_edits_are(target: list[int], steps: int) -> None:
     assert model.decoder.steps <= steps
 
 
-def test_sentences_that_are_done_are_read_no_more() -> None:
+def test_finished_sentences_are_removed_from_the_batch() -> None:
     model = ByRule(corrector([4, 5, 6], [4, 15, 6]))
     generator = AggressiveGenerator([model], model.decoder.dictionary)
     generator.generate([model], sample([[4, 15, 6], [4, 5, 6], [4, 5, 6]]))
@@ -221,11 +219,11 @@ def test_sentences_that_are_done_are_read_no_more() -> None:
     ("place", "chosen", "resume_at"),
     [(1, 15, 2), (1, 6, 3), (2, 5, 2), (2, 6, 3), (0, 9, 1), (3, 15, 3), (3, 6, 3)],
 )
-def test_where_the_source_goes_on(place: int, chosen: int, resume_at: int) -> None:
+def test_realign(place: int, chosen: int, resume_at: int) -> None:
     assert realign([4, 5, 6], place, chosen) == resume_at
 
 
-def test_what_it_can_not_do_is_refused() -> None:
+def test_unsupported_options_are_rejected() -> None:
     model = ByRule(fickle)
     words = model.decoder.dictionary
     for message, options in (
@@ -238,7 +236,7 @@ def test_what_it_can_not_do_is_refused() -> None:
     generator = AggressiveGenerator([model], words)
     with pytest.raises(ConfigurationError, match="--prefix-size"):
         generator.generate([model], sample([[4]]), prefix_tokens=torch.tensor([[4]]))
-    for least, most in ((9, 3), (101, 300)):  # of a model of 100 positions
+    for least, most in ((9, 3), (101, 300)):  # the model has 100 positions
         generator = AggressiveGenerator([model], words, min_len=least, max_len_b=most)
         with pytest.raises(
             ConfigurationError, match=f"--min-len is {least}, .* {min(most, 99)} tok"
@@ -247,7 +245,7 @@ def test_what_it_can_not_do_is_refused() -> None:
 
 
 def built(model: Any, target: Dictionary | None = None, **options: Any) -> Any:
-    """Return what the task searches with, asked as by --eval-bleu: for a beam alone."""
+    """Return the task's generator for the arguments of --eval-bleu."""
     from fairseq_ssl.tasks.local_transduction import LocalTransductionConfig, LocalTransductionTask
 
     words = model.decoder.dictionary
@@ -256,12 +254,12 @@ def built(model: Any, target: Dictionary | None = None, **options: Any) -> Any:
     return task.build_generator([model], Namespace(beam=1, **options))
 
 
-def test_the_task_searches_aggressively_in_validation_too() -> None:
+def test_task_uses_aggressive_decoding_in_validation() -> None:
     assert type(built(ByRule(fickle))) is AggressiveGenerator
     assert type(built(pointer.tiny(copy_vocabulary=pointer.WORDS))) is AggressiveGenerator
 
 
-def test_what_the_task_can_not_do_is_refused() -> None:
+def test_options_unsupported_by_the_task_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--joined-dictionary"):
         built(ByRule(fickle), Dictionary())
     for options in ({"print_alignment": "hard"}, {"replace_unk": "@@ "}):

@@ -1,4 +1,4 @@
-"""Search over the vocabulary and the source: names, scores, ensembles."""
+"""Search over the vocabulary and the words of the source."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tests.unit.models.test_pointer_transformer import (  # noqa: E402
 )
 
 SOURCES = [[900, 5, 77, 900, 15], [77, 6], [5, 6, 7, 8, 9, 15, 16]]
-"""Two unknown words, one of them twice; one of another sentence; two of the dictionary's tail."""
+"""Unknown words, also repeated or of another sentence, and words beyond the vocabulary."""
 
 
 def eager(seed: int = 3) -> Any:
-    """Return a model that likes to copy."""
+    """Return a model with a high copy probability."""
     model = tiny(seed).float()
     with torch.no_grad():
         model.decoder.copy_attention.gate.bias.fill_(-4.0)
@@ -59,14 +59,14 @@ def words_of(hypothesis: dict[str, Any]) -> list[int]:
 
 
 def scores(models: list[Any], source: list[int], target: list[int]) -> Tensor:
-    """Return log of the mean of the models' p for each word of a target, words at once."""
+    """Return the log of the mean probability over models of each word of a target."""
     data = sample([source], [target], left=True)
     each = torch.stack([log_probabilities(model, data)[0][0].exp() for model in models])
     return each.mean(0).log()
 
 
 @pytest.mark.parametrize("seeds", [[3], [3, 4]])
-def test_scores_are_those_of_the_words_found(seeds: list[int]) -> None:
+def test_scores_equal_the_model_probabilities_of_the_hypotheses(seeds: list[int]) -> None:
     models = [eager(seed) for seed in seeds]
     for source, hypotheses in zip(SOURCES, search(models, SOURCES), strict=True):
         assert len(hypotheses) == 3
@@ -77,7 +77,7 @@ def test_scores_are_those_of_the_words_found(seeds: list[int]) -> None:
             )
 
 
-def test_unknown_words_come_out_of_their_own_sentence_alone() -> None:
+def test_unknown_words_are_copied_from_their_own_sentence_only() -> None:
     copied = set()
     for source, hypotheses in zip(SOURCES, search([eager()], SOURCES), strict=True):
         for hypothesis in hypotheses:
@@ -87,7 +87,7 @@ def test_unknown_words_come_out_of_their_own_sentence_alone() -> None:
     assert {900, 77} <= copied
 
 
-def test_a_sentence_is_alone_what_it_is_in_a_batch() -> None:
+def test_probabilities_do_not_depend_on_the_batch() -> None:
     together = search([eager()], SOURCES, max_len_a=0, max_len_b=9)
     for source, expected in zip(SOURCES, together, strict=True):
         (alone,) = search([eager()], [source], max_len_a=0, max_len_b=9)
@@ -96,7 +96,7 @@ def test_a_sentence_is_alone_what_it_is_in_a_batch() -> None:
 
 @pytest.mark.parametrize("seeds", [[3], [3, 4]])
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"unk_penalty": 2.0, "min_len": 5}])
-def test_aggressively_it_writes_what_greedy_search_does(
+def test_aggressive_decoding_equals_greedy_search(
     seeds: list[int], options: dict[str, Any]
 ) -> None:
     models = [eager(seed) for seed in seeds]
@@ -108,13 +108,13 @@ def test_aggressively_it_writes_what_greedy_search_does(
     ]
     written = [[words_of(one) for (one,) in hypotheses] for hypotheses in found]
     assert written[0] == written[1]
-    assert any(word >= 20 for words in written[0] for word in words)  # of no dictionary
+    assert any(word >= 20 for words in written[0] for word in words)  # out of vocabulary
     for (plain,), (fast,) in zip(*found, strict=True):
         for name in ("score", "positional_scores"):
             torch.testing.assert_close(fast[name], plain[name], atol=1e-4, rtol=1e-4)
 
 
-def test_references_are_scored_with_their_unknown_words() -> None:
+def test_references_are_scored_with_unknown_words() -> None:
     model = eager()
     data = sample([SOURCES[0], SOURCES[1]], [[900, 77, 6], [77, 900]], left=True)
     found = CopyingScorer(dictionary()).generate([model], data)
@@ -125,7 +125,7 @@ def test_references_are_scored_with_their_unknown_words() -> None:
     assert data["target"].tolist() == [[900, 77, 6, EOS], [77, 900, EOS, 1]]
 
 
-def test_prefixes_are_kept_by_their_names() -> None:
+def test_prefix_tokens_may_be_unknown_words() -> None:
     prefix = torch.tensor([[77, 900], [77, 6], [15, 5]])
     for hypotheses, start in zip(
         search([eager()], SOURCES, prefix_tokens=prefix), prefix.tolist(), strict=True
@@ -133,7 +133,7 @@ def test_prefixes_are_kept_by_their_names() -> None:
         assert all(words_of(hypothesis)[:2] == start for hypothesis in hypotheses)
 
 
-def test_a_temperature_is_that_of_the_mixture() -> None:
+def test_temperature_applies_to_the_mixture() -> None:
     model = eager()
     encoded = model.encoder(torch.tensor([[900, 5, 900, EOS]]))
     tokens = torch.tensor([[EOS]])
@@ -144,7 +144,7 @@ def test_a_temperature_is_that_of_the_mixture() -> None:
     torch.testing.assert_close(sharp.exp(), square / square.sum())
 
 
-def test_samples_have_the_frequencies_of_the_distribution() -> None:
+def test_sampling_follows_the_distribution() -> None:
     torch.manual_seed(0)
     model = eager()
     source = [900, 5, 77]
@@ -155,17 +155,17 @@ def test_samples_have_the_frequencies_of_the_distribution() -> None:
         )
         firsts += [words_of(one)[0] for one in found if len(one["tokens"]) > 1]
     expected = math.exp(scores([model], source, [900])[0]) / (
-        1 - math.exp(scores([model], source, [])[0])  # fairseq does not begin with the end
+        1 - math.exp(scores([model], source, [])[0])  # fairseq does not start with EOS
     )
     assert abs(firsts.count(900) / len(firsts) - expected) < 0.06
 
 
-def test_models_of_other_vocabularies_are_no_ensemble() -> None:
+def test_ensemble_of_different_vocabularies_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r"vocabularies of \[12, 13\] words"):
         CopyingGenerator([tiny(), tiny(copy_vocabulary=13)], dictionary())
 
 
-def test_what_knows_no_source_words_is_refused() -> None:
+def test_language_models_and_constraints_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--lm-path"):
         CopyingGenerator([tiny()], dictionary(), lm_model=object())
     generator = CopyingGenerator([tiny()], dictionary())

@@ -1,4 +1,4 @@
-"""Which edits are made, against cases worked out by hand."""
+"""The choice of edits, in cases computed by hand."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def choose(
     ]
 
 
-def test_the_likeliest_is_taken_with_its_probability() -> None:
+def test_most_probable_edit_is_chosen() -> None:
     wanted = [("KEEP", 0.9), ("DELETE", 0.45), ("REPLACE_c", 0.5), ("KEEP", 0.7)]
     assert choose(SOME) == wanted
 
 
-def test_biases_are_added_to_the_probabilities_and_are_not_in_what_is_told() -> None:
+def test_biases_affect_the_choice_but_not_the_returned_probabilities() -> None:
     keep = [("KEEP", 0.9), ("KEEP", 0.4), ("REPLACE_c", 0.5), ("KEEP", 0.7)]
     assert choose(SOME, keep_bias=0.1) == keep
     assert choose(SOME, keep_bias=0.31)[2] == ("KEEP", 0.2)
@@ -65,22 +65,22 @@ def test_biases_are_added_to_the_probabilities_and_are_not_in_what_is_told() -> 
     assert choose(SOME, keep_bias=-0.5)[3] == ("DELETE", 0.3)
 
 
-def test_an_edit_that_is_not_likely_enough_is_no_edit() -> None:
+def test_edits_below_min_confidence_are_not_chosen() -> None:
     keep = [("KEEP", 0.9), ("KEEP", 0.4), ("REPLACE_c", 0.5), ("KEEP", 0.7)]
     assert choose(SOME, min_confidence=0.46) == keep
     assert choose(SOME, min_confidence=0.44) == choose(SOME)
-    # the threshold is that of the plain probability
+    # the threshold applies to the probability without bias
     assert choose(SOME, min_confidence=0.46, delete_bias=0.1) == keep
 
 
-def test_a_sentence_without_a_likely_error_is_left_alone() -> None:
+def test_sentences_below_min_sentence_confidence_are_unchanged() -> None:
     assert choose(SOME, min_sentence_confidence=0.79) == choose(SOME)
     kept = [("KEEP", 0.9), ("KEEP", 0.4), ("KEEP", 0.2), ("KEEP", 0.7)]
     assert choose(SOME, min_sentence_confidence=0.81) == kept
     errors = [0.1, 0.2, 0.3, 0.6]
     assert choose(SOME, errors=errors, min_sentence_confidence=0.59) == choose(SOME)
     assert choose(SOME, errors=errors, min_sentence_confidence=0.61) == kept
-    # each sentence has its own likeliest error
+    # each sentence has its own maximum error probability
     two = [*SOME, *SOME]
     found = choose(
         *(two, "d d d <s> d d d", [*errors, 0.1, 0.5, 0.1, 0.1]),
@@ -90,14 +90,14 @@ def test_a_sentence_without_a_likely_error_is_left_alone() -> None:
     assert found == choose(SOME) + kept
 
 
-def test_the_start_is_kept_or_appended_to() -> None:
+def test_start_can_only_be_kept_or_appended_to() -> None:
     rows = [{"KEEP": 0.1, "APPEND_x": 0.15, "REPLACE_b": 0.25, "SUFFIX_+s": 0.5, "DELETE": 0.3}]
     assert choose(rows, "") == [("APPEND_x", 0.15)]
     assert choose(rows, "", delete_bias=1.0, keep_bias=-1.0) == [("APPEND_x", 0.15)]
     assert choose([{"DELETE": 1.0}], "", keep_bias=-1.0)[0][0] != "DELETE"
 
 
-def test_a_transform_needs_a_word_that_it_fits_known_or_not() -> None:
+def test_transforms_apply_to_known_and_unknown_words() -> None:
     row = {"SUFFIX_-s": 0.4, "CASE_lower": 0.3, "SUFFIX_+s": 0.2, "KEEP": 0.1}
     words = dictionary("d walks a Walk")
     found = choose([{"KEEP": 1.0}, *[row] * 7], "d walks a Walk Berlins ? <unk>", known=words)
@@ -108,7 +108,7 @@ def test_a_transform_needs_a_word_that_it_fits_known_or_not() -> None:
     assert [round(probability, 6) for _, probability in found[1:3]] == [0.2, 0.4]
 
 
-def test_each_word_is_looked_up_once() -> None:
+def test_possible_transforms_are_cached() -> None:
     words = dictionary("walks talk")
     possible = PossibleEdits(EDITS, words)
     asked = []
@@ -130,7 +130,7 @@ def test_each_word_is_looked_up_once() -> None:
     assert sorted(asked) == ["new", "newer", "newest", "talk", "walks"]
 
 
-def test_what_is_possible_is_what_the_dictionary_of_edits_says() -> None:
+def test_possible_edits_are_those_of_the_edit_dictionary() -> None:
     words = dictionary("walks Talk of a cry")
     tokens = ["walks", "Talk", "unknown", "of", "a", "cry", "UPPER", "?", "unknown"]
     ids = np.array([words.bos(), *map(words.index, tokens)])
@@ -149,7 +149,7 @@ def test_what_is_possible_is_what_the_dictionary_of_edits_says() -> None:
         *(("min_confidence", -0.1), ("min_sentence_confidence", 1.5)),
     ],
 )
-def test_settings_that_can_not_be_are_refused(name: str, value: float) -> None:
+def test_invalid_options_are_rejected(name: str, value: float) -> None:
     flag = f"--edit-{name.replace('_', '-')} is {value}"
     with pytest.raises(ConfigurationError, match=flag):
         EditChoice(**{name: value})

@@ -1,4 +1,4 @@
-"""Sentences in rounds, with taggers that say what they are told to."""
+"""Correction in rounds, with fake taggers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.unit.generation.fake_tagger import (
 
 TWO_ROUNDS = by_sentence(
     {
-        "a e": "KEEP KEEP REPLACE_b",  # only then it is seen that c is missing
+        "a e": "KEEP KEEP REPLACE_b",  # reveals that c is missing
         "a b": "KEEP KEEP APPEND_c",
         "d d": "KEEP DELETE KEEP",
     }
 )
 
 
-def test_what_one_round_can_not_do_the_next_one_does() -> None:
+def test_second_round_builds_on_the_first() -> None:
     words = dictionary()
     tagger = FakeTagger(words, TWO_ROUNDS)
     (found,) = corrected(tagger, sentences=["a e"], history=True)
@@ -38,7 +38,7 @@ def test_what_one_round_can_not_do_the_next_one_does() -> None:
     assert found["tokens"][-1] == words.eos()
 
 
-def test_only_what_changed_is_fed_again_in_batches_of_its_own_length() -> None:
+def test_next_round_has_only_changed_sentences() -> None:
     tagger = FakeTagger(dictionary(), TWO_ROUNDS)
     found = corrected(tagger, sentences=["x x x x", "a e", "d d"])
     assert [one["text"] for one in found] == ["x x x x", "a b c", "d"]
@@ -51,40 +51,40 @@ def test_only_what_changed_is_fed_again_in_batches_of_its_own_length() -> None:
     assert tagger.shapes == [(3, 6), (2, 4), (1, 5)]
 
 
-def test_rounds_are_limited() -> None:
+def test_number_of_rounds_is_limited() -> None:
     for limit, text in ((1, "a b"), (2, "a b c")):
         tagger = FakeTagger(dictionary(), TWO_ROUNDS)
         (found,) = corrected(tagger, sentences=["a e"], iterations=limit)
         assert (found["text"], found["steps"], len(tagger.seen)) == (text, limit, limit)
 
 
-def test_a_sentence_that_grows_for_ever_has_four_rounds() -> None:
+def test_default_maximum_is_four_rounds() -> None:
     tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}))
     (found,) = corrected(tagger, sentences=["a"])
     assert (found["text"], found["steps"]) == ("x x x x a", 4)
 
 
-def test_what_was_there_before_ends_it_and_comes_out() -> None:
+def test_cycle_of_edits_ends_the_rounds() -> None:
     cycle = by_sentence({"a": "KEEP REPLACE_b", "b": "KEEP REPLACE_c", "c": "KEEP REPLACE_b"})
     tagger = FakeTagger(dictionary(), cycle)
     (found,) = corrected(tagger, sentences=["a"], iterations=9)
     assert (found["text"], found["steps"], len(tagger.seen)) == ("b", 3, 3)
 
 
-def test_the_input_counts_as_something_that_was_there() -> None:
+def test_returning_to_the_input_ends_the_rounds() -> None:
     back = by_sentence({"b c": "KEEP REPLACE_x KEEP", "x c": "KEEP REPLACE_b KEEP"})
     tagger = FakeTagger(dictionary(), back)
     (found,) = corrected(tagger, sentences=["b c"])
     assert (found["text"], found["steps"]) == ("b c", 2)
 
 
-def test_an_edit_that_does_nothing_ends_it() -> None:
+def test_edit_without_effect_ends_the_rounds() -> None:
     tagger = FakeTagger(dictionary(), sure({"b": "REPLACE_b"}))
     (found,) = corrected(tagger, sentences=["a b"])
     assert (found["text"], found["steps"]) == ("a b", 1)
 
 
-def test_an_empty_sentence_goes_in_and_out() -> None:
+def test_empty_sentences() -> None:
     gone = sure({"a": "DELETE"})
     found = corrected(FakeTagger(dictionary(), gone), sentences=["a a", "", "b"], history=True)
     assert [one["text"] for one in found] == ["", "", "b"]
@@ -94,7 +94,7 @@ def test_an_empty_sentence_goes_in_and_out() -> None:
     assert [one["text"] for one in corrected(filled, sentences=["", "a"])] == ["x", "a"]
 
 
-def test_unknown_words_are_copied_and_transformed_by_their_surface() -> None:
+def test_unknown_words_are_copied_and_transformed() -> None:
     tagger = FakeTagger(dictionary(), sure({"Berlins": "SUFFIX_-s", "e": "APPEND_a_new"}))
     (found,) = corrected(tagger, sentences=["zwei Berlins e ?"])
     # the tagger appends in each round
@@ -102,14 +102,14 @@ def test_unknown_words_are_copied_and_transformed_by_their_surface() -> None:
     assert found["text"].endswith("a new ?")
 
 
-def test_symbols_of_fairseq_in_the_text_do_no_harm() -> None:
+def test_special_symbols_in_the_text() -> None:
     tagger = FakeTagger(dictionary(), sure({"b": "DELETE"}))
     (found,) = corrected(tagger, sentences=["a </s> b <pad> c <s>"])
     assert found["tokens"].tolist() == [4, 2, 1, 6, 0, 2]
 
 
 def uncertain(words: list[str]) -> Scores:
-    """Logarithms of probabilities that are 1 together."""
+    """Return the logarithms of probabilities that sum to 1."""
     rows = {
         "<s>": {"KEEP": 0.8, "APPEND_x": 0.2},
         "a": {"DELETE": 0.6, "KEEP": 0.4},
@@ -122,7 +122,7 @@ def uncertain(words: list[str]) -> Scores:
     ]
 
 
-def test_scores_by_hand() -> None:
+def test_scores_computed_by_hand() -> None:
     words = dictionary()
     (found,) = corrected(FakeTagger(words, uncertain), sentences=["a b d"], iterations=1)
     assert found["text"] == "b c d"
@@ -137,21 +137,21 @@ def test_scores_by_hand() -> None:
         (1, 2, "APPEND_c", 0.7),
     ]
     assert len(found["positional_scores"]) == len(found["tokens"])
-    # the second round sees b c d
+    # the input of the second round is b c d
     again = corrected(FakeTagger(words, uncertain), sentences=["a b d"], iterations=2)[0]
     assert again["text"] == "b c c d"
     wanted = [log(0.7), log(0.7), log(0.9), log(0.9), log(0.8)]
     assert again["positional_scores"].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
-def test_edits_stand_in_place_of_an_alignment_where_they_are_to_be_printed() -> None:
+def test_print_edits_returns_edits_as_alignment() -> None:
     tagger = FakeTagger(dictionary(), uncertain)
     (found,) = corrected(tagger, sentences=["a b d"], iterations=1, print_edits=True)
     assert found["alignment"] == [("1:1", "DELETE:0.600"), ("1:2", "APPEND_c:0.700")]
     assert corrected(tagger, sentences=["a"], iterations=1)[0]["alignment"] == []
 
 
-def test_together_or_alone_is_the_same() -> None:
+def test_hypotheses_do_not_depend_on_the_batch() -> None:
     sentences = ["a b d", "", "d d d d d d d", "a", "b ? b", "new a"]
     together = corrected(FakeTagger(dictionary(), uncertain), sentences=sentences)
     for sentence, one in zip(sentences, together, strict=True):
@@ -162,7 +162,7 @@ def test_together_or_alone_is_the_same() -> None:
         assert torch.equal(alone["positional_scores"], one["positional_scores"])
 
 
-def test_several_taggers_have_the_mean_of_their_probabilities() -> None:
+def test_ensemble_averages_probabilities() -> None:
     words = dictionary()
 
     def one(some: list[str]) -> Scores:
@@ -184,7 +184,7 @@ def test_several_taggers_have_the_mean_of_their_probabilities() -> None:
     assert found["positional_scores"].exp().tolist() == pytest.approx([share] * 4, abs=1e-5)
 
 
-def test_error_probabilities_are_averaged_of_detection_heads_and_else_of_not_keeping() -> None:
+def test_ensemble_averages_error_probabilities_with_and_without_detection_heads() -> None:
     words = dictionary()
 
     def scores(some: list[str]) -> Scores:
@@ -206,7 +206,7 @@ def test_error_probabilities_are_averaged_of_detection_heads_and_else_of_not_kee
         assert not is_left_alone(*taggers, threshold=error - 0.01)
 
 
-def test_halves_become_probabilities_in_float32() -> None:
+def test_half_precision_logits_give_float32_probabilities() -> None:
     def scores(some: list[str]) -> Scores:
         return [{"KEEP": 11.0, "APPEND_x": 10.0} for _ in ["", *some]]
 
@@ -217,7 +217,7 @@ def test_halves_become_probabilities_in_float32() -> None:
 
 
 def local(words: list[str]) -> Scores:
-    """Labels that depend on two words on either side, of which none is missing: y there keeps."""
+    """Return labels that depend on two words of context on each side: y means keep."""
     rows: Scores = [{"KEEP": 0.0}]
     for at, word in enumerate(words):
         around = words[max(0, at - 2) : at + 3]
@@ -226,7 +226,7 @@ def local(words: list[str]) -> Scores:
     return rows
 
 
-def test_a_long_sentence_is_corrected_in_windows_as_without() -> None:
+def test_windows_do_not_change_corrections() -> None:
     words = dictionary()
     pattern = "a b d y d crys e c e e d a d b new c c y a d d ? b"
     sentences = [" ".join((pattern + " ") * n).strip() for n in (1, 4, 2)] + ["a", ""]
@@ -241,19 +241,19 @@ def test_a_long_sentence_is_corrected_in_windows_as_without() -> None:
         assert max(time for _, time in tagger.shapes) == positions
 
 
-def test_of_several_taggers_the_one_that_sees_least_sets_the_windows() -> None:
+def test_window_size_is_the_minimum_of_an_ensemble() -> None:
     words = dictionary()
     taggers = [FakeTagger(words, local, positions=positions) for positions in (30, 12, 20)]
     corrected(*taggers, sentences=["a b c d e " * 8])
     assert {max(map(len, tagger.seen)) for tagger in taggers} == {10}
 
 
-def test_only_the_begin_of_a_sentence_is_its_start() -> None:
+def test_later_windows_do_not_edit_the_start() -> None:
     tagger = FakeTagger(dictionary(), sure({"<s>": "APPEND_x"}), positions=6)
     (found,) = corrected(tagger, sentences=["a b c d e a b c d e"], iterations=1)
     assert found["text"] == "x a b c d e a b c d e"
 
 
-def test_settings_that_can_not_be_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--edit-iterations is 0"):
         EditDecoding(iterations=0)

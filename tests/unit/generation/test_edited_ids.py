@@ -1,4 +1,4 @@
-"""Edits of ids do what edits of tokens do."""
+"""Edits of ids equal edits of tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tokens = st.sampled_from([*WORDS.split(), *UNKNOWN.split()]) | st.text("abs", mi
 
 
 def labels_for(words: list[str | None]) -> st.SearchStrategy[list[int]]:
-    """Any labels that fit; None is the start."""
+    """Return a strategy of labels that apply to a word. None is the start of a sentence."""
     return st.tuples(
         *(
             st.sampled_from([n for n in range(len(EDITS.labels)) if is_possible(EDITS, n, word)])
@@ -39,7 +39,7 @@ def spans(words: OovDictionary, sentences: list[list[str]]) -> Spans:
 
 
 @given(case=cases())
-def test_as_with_tokens(case: list[tuple[list[str], list[int]]]) -> None:
+def test_edited_ids_equal_edited_tokens(case: list[tuple[list[str], list[int]]]) -> None:
     words = dictionary(WORDS)
     text = spans(words, [sentence for sentence, _ in case])
     labels = np.array([label for _, some in case for label in some])
@@ -49,7 +49,7 @@ def test_as_with_tokens(case: list[tuple[list[str], list[int]]]) -> None:
     assert [[words[one] for one in row[1:]] for row in found] == [
         apply_labels(sentence, [EDITS.labels[label] for label in some]) for sentence, some in case
     ]
-    # what an id came from: the label there kept or made it
+    # the label at the origin of an id kept or inserted it
     for token, origin in zip(after.ids.tolist(), origins.tolist(), strict=True):
         label = EDITS.labels[labels[origin]]
         if token != text.ids[origin] and label.transform is None:
@@ -57,7 +57,7 @@ def test_as_with_tokens(case: list[tuple[list[str], list[int]]]) -> None:
     assert sorted(origins.tolist()) == origins.tolist()
 
 
-def test_by_hand() -> None:
+def test_case_computed_by_hand() -> None:
     words = dictionary(WORDS)
     text = spans(words, [["a", "walk", "?"], [], ["b"]])
     names = [
@@ -77,7 +77,7 @@ def test_by_hand() -> None:
     assert origins.tolist() == [0, 0, 0, 1, 1, 2, 3, 3, 4, 4, 5]
 
 
-def test_a_new_word_has_one_id_however_it_comes_about() -> None:
+def test_new_words_have_one_id() -> None:
     words = dictionary(WORDS)
     edit = EditedIds(EDITS, words)
     text = spans(words, [["walk"], ["walks"], ["walked"]])

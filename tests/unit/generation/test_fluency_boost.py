@@ -1,4 +1,4 @@
-"""Fluency beside a bigram model worked out word by word."""
+"""Fluency equals that of a bigram model, computed word by word."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dictionary(words: tuple[str, ...]) -> Any:
 
 
 class Bigrams(torch.nn.Module):
-    """Predicts a word from the one before it alone."""
+    """A bigram language model."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ MODEL = Bigrams(len(LM))
 
 
 def plainly(words: str) -> float:
-    """Return the fluency of words, one bigram after another."""
+    """Compute the fluency of words, one bigram at a time."""
     ids = [LM.eos(), *map(LM.index, words.split()), LM.eos()]
     total = 0.0
     for before, word in pairwise(ids):
@@ -55,7 +55,7 @@ def plainly(words: str) -> float:
 SENTENCES = ("a b c", "d", "a", "c c c c c a", "b unheard d", "")
 
 
-def test_fluency_is_of_each_sentence_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fluency_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [LM.encode_line(line, add_if_not_exist=False).long() for line in SENTENCES]
     for most in (4000, 8, 1):
         monkeypatch.setattr(fluency_boost, "MAX_TOKENS", most)
@@ -64,7 +64,7 @@ def test_fluency_is_of_each_sentence_alone(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 1.0, 1.05, 1.3])
-def test_what_is_kept_is_less_fluent_than_what_was_given(ratio: float) -> None:
+def test_less_fluent_hypotheses_are_kept(ratio: float) -> None:
     source, target = dictionary(WORDS), dictionary(WORDS[2:] + WORDS[:2])
     given = ("a b c", "d d")
     made = (("a b", "c c c", "d a d", "b"), ("a", "b c", "d d"))
@@ -92,7 +92,7 @@ def test_what_is_kept_is_less_fluent_than_what_was_given(ratio: float) -> None:
         assert [one["score"] > -math.inf for one in found] == ([True] * len(expected) or [False])
 
 
-def test_wrong_settings_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     fluency, own = Fluency(MODEL, LM), dictionary(WORDS)
     with pytest.raises(ConfigurationError, match="above 0"):
         FluencyBoost(SimpleNamespace(), fluency, own, own, 0)

@@ -1,4 +1,4 @@
-"""The noisy beam: its numbers, what it chooses, and what it tells."""
+"""Noisy beam search: random numbers, hypotheses and scores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ every_kind = pytest.mark.parametrize("per", GRANULARITIES)
 
 
 def mixed(number: int) -> int:
-    """SplitMix64 in Python's integers."""
+    """Compute SplitMix64 with Python integers."""
     number = (number + 0x9E3779B97F4A7C15) & BITS
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & BITS
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & BITS
@@ -36,7 +36,7 @@ def mixed(number: int) -> int:
 
 
 def plain(seed: int, sentence: int, before: list[int], word: int, per: str) -> float:
-    """Return r for a word after others, a start symbol the first of them."""
+    """Compute r for a word after a prefix, which begins with a start symbol."""
     key = mixed((mixed(seed) + sentence) & BITS)
     for place, earlier in enumerate(before):
         key = (key + mixed((mixed(place) + earlier) & BITS)) & BITS
@@ -47,7 +47,7 @@ def plain(seed: int, sentence: int, before: list[int], word: int, per: str) -> f
 
 
 @every_kind
-def test_numbers_are_those_of_the_plain_way(per: str) -> None:
+def test_noise_equals_the_reference(per: str) -> None:
     noise = BeamNoise(6.0, per, seed=5)
     written = torch.tensor([[EOS, 7, 9], [EOS, 9, 7]])
     found = noise.for_next_words(torch.tensor([3, 11]), written, 20)
@@ -59,7 +59,7 @@ def test_numbers_are_those_of_the_plain_way(per: str) -> None:
         torch.testing.assert_close(along, torch.tensor([*rest, expected[13]]))
 
 
-def test_numbers_are_uniform_and_unlike() -> None:
+def test_noise_is_uniform_and_uncorrelated() -> None:
     found = BeamNoise(1.0).for_next_words(torch.arange(200), torch.full((200, 3), 5), 200)
     assert 0 <= found.min() < 1e-3
     assert 1 - 1e-3 < found.max() < 1
@@ -92,7 +92,7 @@ def model() -> Any:
 
 
 @every_kind
-def test_without_noise_it_is_the_plain_beam(per: str) -> None:
+def test_without_noise_it_equals_beam_search(per: str) -> None:
     ours = search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(0.0, per))
     stock = search(SequenceGenerator, model(), SENTENCES)
     assert words(ours) == words(stock)
@@ -103,7 +103,7 @@ def test_without_noise_it_is_the_plain_beam(per: str) -> None:
 
 
 @every_kind
-def test_scores_are_the_models_own_and_the_order_is_that_with_noise(per: str) -> None:
+def test_hypotheses_have_clean_scores_in_noisy_order(per: str) -> None:
     noise = BeamNoise(6.0, per)
     found = search(NoisyGenerator, model(), SENTENCES, noise=noise, ids=[3, 5, 7, 9])
     disorder = 0
@@ -126,7 +126,7 @@ def test_scores_are_the_models_own_and_the_order_is_that_with_noise(per: str) ->
 
 
 def score(source: list[int], target: Tensor) -> dict[str, Tensor]:
-    """Score a target with all its words at once."""
+    """Return the teacher-forced score of a target."""
     tokens = batch([source])
     previous = target.roll(1).unsqueeze(0)
     sample = {
@@ -142,7 +142,7 @@ def score(source: list[int], target: Tensor) -> dict[str, Tensor]:
 
 
 @every_kind
-def test_batches_and_padding_change_nothing(per: str) -> None:
+def test_hypotheses_do_not_depend_on_batch_and_padding(per: str) -> None:
     options: dict[str, Any] = {"noise": BeamNoise(6.0, per), "max_len_a": 0, "max_len_b": 8}
     together = words(search(NoisyGenerator, model(), SENTENCES, ids=[4, 1, 0, 2], **options))
     for place, number in enumerate([4, 1, 0, 2]):
@@ -150,7 +150,7 @@ def test_batches_and_padding_change_nothing(per: str) -> None:
             search(NoisyGenerator, model(), [SENTENCES[place]], ids=[number], **options)
         )
         assert alone == together[place]
-    # without numbers a sentence is known by its words, however it is padded
+    # without ids, a sentence is identified by its words, whatever its padding
     typed = words(search(NoisyGenerator, model(), SENTENCES, **options))
     for place, source in enumerate(SENTENCES):
         for left in (True, False):
@@ -158,7 +158,7 @@ def test_batches_and_padding_change_nothing(per: str) -> None:
             assert alone == typed[place]
 
 
-def test_other_seeds_and_sentences_have_other_noise() -> None:
+def test_noise_depends_on_seed_and_sentence() -> None:
     one = words(search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0), ids=[0, 1, 2, 3]))
     other = words(
         search(NoisyGenerator, model(), SENTENCES, noise=BeamNoise(6.0), ids=[4, 5, 6, 7])
@@ -174,6 +174,6 @@ def test_other_seeds_and_sentences_have_other_noise() -> None:
     ("beta", "per", "told"),
     [(-1.0, "candidate", "expected 0 or more"), (6.0, "word", "expected candidate, hypothesis")],
 )
-def test_wrong_settings_are_refused(beta: float, per: str, told: str) -> None:
+def test_invalid_options_are_rejected(beta: float, per: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         BeamNoise(beta, per)

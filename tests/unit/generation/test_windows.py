@@ -1,4 +1,4 @@
-"""Windows hold all of a sentence, and each position counts where it is most inside."""
+"""Windows cover a sentence, and each position is used where it is most central."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BOS = 0
 
 
 def sentences(lengths: list[int]) -> Spans:
-    """Each token has an id of its own."""
+    """Return sentences in which each token has a unique id."""
     ids = iter(range(10, 100_000))
     return Spans.of([np.array([BOS, *(next(ids) for _ in range(one))]) for one in lengths])
 
 
-def test_by_hand() -> None:
+def test_case_computed_by_hand() -> None:
     pieces = Windows(size=4, overlap=2).split(sentences([7]))
     rows = np.split(pieces.text.ids, pieces.text.starts[1:])
     assert [row.tolist() for row in rows] == [
@@ -38,7 +38,7 @@ def test_by_hand() -> None:
     lengths=st.lists(st.integers(0, 30), min_size=1, max_size=6),
     sizes=st.tuples(st.integers(1, 12), st.integers(0, 11)).filter(lambda two: two[0] > two[1]),
 )
-def test_each_position_counts_once_and_where_it_is_farthest_from_an_edge(
+def test_each_position_is_used_once_where_it_is_most_central(
     lengths: list[int], sizes: tuple[int, int]
 ) -> None:
     text, size = sentences(lengths), sizes[0]
@@ -64,25 +64,25 @@ def test_each_position_counts_once_and_where_it_is_farthest_from_an_edge(
     assert counted == best
 
 
-def test_sentences_that_fit_are_left_whole() -> None:
+def test_short_sentences_are_not_split() -> None:
     text = sentences([3, 5, 0])
     pieces = Windows(5, 1).split(text)
     assert pieces.text is text
     assert pieces.used_positions is None
 
 
-def test_pieces_can_be_taken_in_another_order() -> None:
+def test_windows_can_be_selected_in_any_order() -> None:
     pieces = Windows(4, 2).split(sentences([2, 7])).select(np.array([3, 0, 1]))
     assert pieces.ids.tolist() == [17, 18, BOS, 10, 11, BOS, 12, 13, 14]
     assert pieces.sentence_starts.tolist() == [2, 5]
 
 
-def test_the_size_is_that_of_the_model_without_start_and_end() -> None:
+def test_window_size_excludes_start_and_end() -> None:
     assert Windows.of_model(512, None) == Windows(510, 127)
     assert Windows.of_model(3, None) == Windows(1, 0)
     assert Windows.of_model(12, 9) == Windows(10, 9)
     for overlap in (-1, 10, 11):
-        with pytest.raises(ConfigurationError, match="less than the 10 tokens in a window"):
+        with pytest.raises(ConfigurationError, match="less than the window size, 10"):
             Windows.of_model(12, overlap)
     with pytest.raises(ConfigurationError, match="has 2 positions"):
         Windows.of_model(2, None)

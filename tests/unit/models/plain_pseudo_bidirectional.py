@@ -1,7 +1,7 @@
-"""Pseudo-bidirectional decoding, slow and plain: one sentence, one position, one head at a time.
+"""Reference implementation of pseudo-bidirectional decoding, one position and head at a time.
 
-Nothing is shared with the model but its weights. Norms are LayerNorms at the end of each part,
-or with `before` at its beginning.
+It shares only the weights with the model. Norms are at the end of each sublayer, or with `before`
+at its beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Plain:
-    """Computes the scores of a model for one source and one target, as section 3 describes."""
+    """Compute the scores of a model for one source and one target, as in PBD, section 3."""
 
     def __init__(self, model: Any, layer: str, heads: int, before: bool) -> None:
         self.weights: dict[str, Tensor] = dict(model.named_parameters())
@@ -26,7 +26,7 @@ class Plain:
         self.table: Tensor = model.encoder.embed_positions.weights
 
     def scores(self, source: list[int], previous: list[int]) -> Tensor:
-        """Return [target time, vocabulary] for ids that both are without padding."""
+        """Return logits [target time, vocabulary] for ids without padding."""
         between = [self.embedded(source)]
         for i in range(self.layers):
             between.append(self.encoded(f"encoder.layers.{i}.", between[-1]))

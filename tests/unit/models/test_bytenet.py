@@ -1,4 +1,4 @@
-"""ByteNet alone and in batches, at once and step by step; its sizes are the slides'."""
+"""ByteNet in batches and step by step, and the sizes of its architectures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def task(**cfg: Any) -> Any:
 
 
 def build(kind: str = "bytenet", seed: int = 1, **options: Any) -> Any:
-    """Build a model as fairseq does: the architecture's defaults under the given options."""
+    """Build a model as fairseq does: `options`, completed by the architecture's defaults."""
     args = Namespace(**{"bytenet_unfold": "1.2,1", **KINDS.get(kind, {}), **options})
     ARCH_CONFIG_REGISTRY[kind](args)
     torch.manual_seed(seed)
@@ -55,7 +55,7 @@ def build(kind: str = "bytenet", seed: int = 1, **options: Any) -> Any:
 
 @torch.enable_grad()
 def trained(kind: str) -> Any:
-    """A model whose statistics and shifts are those of a short training."""
+    """Return a model whose running statistics and shifts differ from their initial values."""
     model = build(kind).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(5):
@@ -67,7 +67,7 @@ def trained(kind: str) -> Any:
 
 
 def batch(sentences: list[list[int]], left: bool) -> Tensor:
-    """Stack sentences, each ended by EOS, padded on the left or right."""
+    """Return a batch of sentences with EOS, padded on the left or right."""
     length = max(map(len, sentences)) + 1
     rows = []
     for words in sentences:
@@ -88,7 +88,7 @@ def logits(model: Any, source: Tensor = SOURCE, previous: Tensor = PREVIOUS) -> 
 
 @every_kind
 @torch.no_grad()
-def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits(kind: str) -> None:
+def test_logits_do_not_depend_on_the_batch(kind: str) -> None:
     model = trained(kind)
     together = logits(model)
     right = logits(model, batch(SENTENCES, left=False))
@@ -101,7 +101,7 @@ def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits(kind: str) -
 
 @every_kind
 @torch.no_grad()
-def test_the_next_word_depends_on_what_is_written_alone(kind: str) -> None:
+def test_logits_depend_on_earlier_words_only(kind: str) -> None:
     model = trained(kind)
     changed = PREVIOUS.clone()
     changed[1, 5] = 15
@@ -112,7 +112,7 @@ def test_the_next_word_depends_on_what_is_written_alone(kind: str) -> None:
 
 @every_kind
 @torch.no_grad()
-def test_step_by_step_and_through_reordering_the_logits_are_those_of_all_at_once(
+def test_incremental_decoding_with_reordering_equals_teacher_forcing(
     kind: str,
 ) -> None:
     model = trained(kind)
@@ -134,7 +134,7 @@ def test_step_by_step_and_through_reordering_the_logits_are_those_of_all_at_once
 
 
 @torch.no_grad()
-def test_what_one_writes_reaches_as_far_as_the_dilations_say() -> None:
+def test_receptive_field_matches_the_dilations() -> None:
     model = build("bytenet_selu", bytenet_unfold="1,40").eval()  # 2 x 2 x (1 + 2 + 4) = 28
     previous = torch.full((1, 40), 5)
     changed = previous.clone()
@@ -145,7 +145,7 @@ def test_what_one_writes_reaches_as_far_as_the_dilations_say() -> None:
 
 
 @torch.no_grad()
-def test_columns_beyond_the_source_are_computed_and_those_beyond_the_line_are_zero() -> None:
+def test_encoder_columns_beyond_the_source_are_computed_up_to_the_bound() -> None:
     model = build(bytenet_unfold="2,1").eval()
     out = model.encoder(SOURCE)
     columns = out["encoder_out"][0].transpose(0, 1)
@@ -156,7 +156,7 @@ def test_columns_beyond_the_source_are_computed_and_those_beyond_the_line_are_ze
     assert out["encoder_padding_mask"][0].sum(1).tolist() == [6, 0, 10, 2]
 
 
-def test_the_line_is_fitted_to_the_training_pairs_and_kept_with_the_weights() -> None:
+def test_length_bound_is_fitted_to_the_pairs_and_saved_with_the_weights() -> None:
     model = build(bytenet_unfold="auto")
     assert model.encoder.unfolding(torch.tensor([4, 6])).tolist() == [6, 9]
     empty = task(train_subset="train")
@@ -174,13 +174,13 @@ def test_the_line_is_fitted_to_the_training_pairs_and_kept_with_the_weights() ->
 @pytest.mark.parametrize(
     ("kind", "stacks"),
     [
-        ("bytenet", 5_400_000 + 16_800_000),  # the slides' 27 million with a decoder's kernel of 5
+        ("bytenet", 5_400_000 + 16_800_000),  # 27 million in the slides, with a decoder kernel of 5
         ("bytenet_digits", 13_500 + 42_000),
         ("bytenet_simplified", 15 * 5 * 200**2 + 15 * 3 * 400**2),
         ("bytenet_v2", 2 * 15 * (800**2 + 3 * 400**2) + 2 * 15 * (1600**2 + 3 * 800**2)),
     ],
 )
-def test_the_convolutions_have_as_many_weights_as_the_slides_count(kind: str, stacks: int) -> None:
+def test_number_of_convolution_weights_matches_the_slides(kind: str, stacks: int) -> None:
     args = Namespace(bytenet_unfold="1,0")
     ARCH_CONFIG_REGISTRY[kind](args)
     with torch.device("meta"):
@@ -190,7 +190,7 @@ def test_the_convolutions_have_as_many_weights_as_the_slides_count(kind: str, st
     assert sum(found) == stacks
 
 
-def test_the_author_knows_norms_compression_and_activation_of_each_kind() -> None:
+def test_architectures_have_the_norms_and_activations_of_the_slides() -> None:
     def modules(kind: str) -> set[str]:
         return {type(module).__name__ for module in build(kind).modules()}
 
@@ -213,13 +213,13 @@ def test_the_author_knows_norms_compression_and_activation_of_each_kind() -> Non
         *(("bytenet_digits", "he"), ("bytenet_v2", "he"), ("bytenet_selu", "lecun")),
     ],
 )
-def test_weights_are_drawn_as_in_the_slides_by_default(kind: str, init: str) -> None:
+def test_default_initialization_of_each_architecture(kind: str, init: str) -> None:
     args = Namespace(bytenet_unfold="1,0")
     ARCH_CONFIG_REGISTRY[kind](args)
     assert str(ByteNetConfig.from_namespace(args).bytenet_init) == init
 
 
-def test_a_beam_finds_what_all_at_once_scores_alike() -> None:
+def test_beam_search_scores_equal_teacher_forced_scores() -> None:
     model = trained("bytenet")
     words = task().target_dictionary
     search = SequenceGenerator([model], words, beam_size=4, max_len_b=12, normalize_scores=False)
@@ -233,7 +233,7 @@ def test_a_beam_finds_what_all_at_once_scores_alike() -> None:
             torch.testing.assert_close(one["score"], expected, atol=1e-4, rtol=0)
 
 
-def test_bfloat16_weights_train() -> None:
+def test_bfloat16_training() -> None:
     model = build().to(torch.bfloat16).train()
     loss = -logits(model).float().log_softmax(-1)[..., 5].mean()
     torch.autograd.backward(loss)
@@ -255,7 +255,7 @@ def test_bfloat16_weights_train() -> None:
         ({"bytenet_decoder_norm": "batch"}, "expected layer, none"),
     ],
 )
-def test_what_a_bytenet_can_not_be_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_bytenet_options_are_rejected(options: dict[str, Any], message: str) -> None:
     cfg = ByteNetConfig()
     for name, value in options.items():
         setattr(cfg, name, value)
@@ -263,6 +263,6 @@ def test_what_a_bytenet_can_not_be_is_refused(options: dict[str, Any], message: 
         ByteNet.build_model(cfg, task())
 
 
-def test_targets_padded_on_the_left_are_refused() -> None:
+def test_left_padded_targets_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--left-pad-target"):
         ByteNet.build_model(ByteNetConfig(), task(left_pad_target=True))

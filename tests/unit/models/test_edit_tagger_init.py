@@ -1,4 +1,4 @@
-"""An edit tagger that starts from a BERT or RoBERTa, against what `transformers` computes."""
+"""An edit tagger initialized from BERT or RoBERTa equals the model in `transformers`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def vocabulary(kind: str) -> list[str]:
 
 
 def dictionary(*more: str) -> Dictionary:
-    """The symbols that texts have, in another order than the language model has them."""
+    """Return a dictionary whose order differs from that of the language model's vocabulary."""
     found = Dictionary()
     for word in (*reversed(WORDS), *more):
         found.add_symbol(word)
@@ -51,7 +51,7 @@ def dictionary(*more: str) -> Dictionary:
 
 
 def language_model(kind: str, layers: int = 2) -> Any:
-    """A tiny model at random; no weight, of norms and biases too, is as it would be at first."""
+    """Return a tiny model in which norms and biases also differ from their initial values."""
     sizes: dict[str, Any] = {
         "vocab_size": len(vocabulary(kind)),
         "hidden_size": 8,
@@ -75,7 +75,7 @@ def language_model(kind: str, layers: int = 2) -> Any:
 
 
 def saved(model: Any, kind: str, folder: Path, form: str = "safetensors") -> Path:
-    """Save a model as users have it, with the symbols in the tokenizer's file."""
+    """Save a model with its vocabulary, in one of the formats of `transformers`."""
     model.save_pretrained(folder)
     if form == "bin":
         torch.save(model.state_dict(), folder / "pytorch_model.bin")
@@ -120,7 +120,7 @@ def batch(left: bool = False) -> Tensor:
 
 
 def in_theirs(tokens: Tensor, kind: str) -> Tensor:
-    """The same sentences in the ids of the language model."""
+    """Convert sentences to the ids of the language model."""
     rows = {symbol: row for row, symbol in enumerate(vocabulary(kind))}
     names = [NAMES[kind].get(symbol, symbol) for symbol in dictionary().symbols]
     return torch.tensor([rows[name] for name in names])[tokens]
@@ -136,7 +136,7 @@ def their_states(model: Any, tokens: Tensor, mask: Tensor) -> Tensor:
 @pytest.mark.parametrize("form", ["safetensors", "shards", "bin"])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_states_of_tokens_are_those_of_transformers(
+def test_token_states_equal_those_of_transformers(
     kind: str, form: str, factorized: bool, tmp_path: Path
 ) -> None:
     theirs = language_model(kind)
@@ -150,7 +150,7 @@ def test_states_of_tokens_are_those_of_transformers(
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_padding_on_the_left_gives_the_same_states(kind: str, tmp_path: Path) -> None:
+def test_left_padding_does_not_change_states(kind: str, tmp_path: Path) -> None:
     theirs = language_model(kind)
     ours = tagger(config(kind, saved(theirs, kind, tmp_path))).encoder(batch(left=True)).tokens
     real = batch().ne(PAD)
@@ -160,8 +160,8 @@ def test_padding_on_the_left_gives_the_same_states(kind: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_the_head_compares_as_the_masked_language_model_does(kind: str, tmp_path: Path) -> None:
-    """Products of H(h) and the embeddings, plus the bias that PIE has not, are its scores."""
+def test_head_equals_the_masked_language_model_head(kind: str, tmp_path: Path) -> None:
+    """The logits are the products of H(h) and the embeddings plus a bias, which PIE lacks."""
     theirs = language_model(kind)
     ours = tagger(config(kind, saved(theirs, kind, tmp_path)))
     tokens = torch.tensor(SENTENCES[:1])
@@ -174,10 +174,10 @@ def test_the_head_compares_as_the_masked_language_model_does(kind: str, tmp_path
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_in_one_layer_what_replaces_a_token_is_the_state_of_a_mask_there(
+def test_replacement_state_of_one_layer_equals_the_state_of_a_mask_token(
     kind: str, tmp_path: Path
 ) -> None:
-    """In more layers it is not: there the other tokens know of the mask, and of no unit here."""
+    """With more layers they differ: the states of the other tokens depend on the mask token."""
     theirs = language_model(kind, layers=1)
     ours = tagger(config(kind, saved(theirs, kind, tmp_path), encoder_layers=1))
     tokens = torch.tensor(SENTENCES[:1])
@@ -191,7 +191,7 @@ def test_in_one_layer_what_replaces_a_token_is_the_state_of_a_mask_there(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("factorized", [True, False])
-def test_all_of_the_encoder_and_the_head_is_replaced(
+def test_all_encoder_and_head_weights_are_initialized(
     kind: str, factorized: bool, tmp_path: Path
 ) -> None:
     folder = saved(language_model(kind), kind, tmp_path)
@@ -203,7 +203,7 @@ def test_all_of_the_encoder_and_the_head_is_replaced(
     assert kept == ours_alone | ({"scores.grams"} if factorized else set())
 
 
-def test_symbols_that_fill_a_dictionary_keep_their_random_embeddings(tmp_path: Path) -> None:
+def test_padding_symbols_of_the_dictionary_keep_random_embeddings(tmp_path: Path) -> None:
     words = dictionary("madeupword0000")
     folder = saved(language_model("bert"), "bert", tmp_path)
     fresh, started = (tagger(config("bert", origin), words) for origin in (None, folder))
@@ -211,8 +211,8 @@ def test_symbols_that_fill_a_dictionary_keep_their_random_embeddings(tmp_path: P
     assert same.nonzero().flatten().tolist() == [len(words) - 1]
 
 
-def test_it_can_be_trained(tmp_path: Path) -> None:
-    """Nothing of the language model is shared with other weights, or fixed."""
+def test_initialized_model_can_be_trained(tmp_path: Path) -> None:
+    """No weight of the language model is tied or frozen."""
     model = tagger(config("bert", saved(language_model("bert"), "bert", tmp_path))).train()
     model(batch()).edits.sum().backward()
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -220,13 +220,13 @@ def test_it_can_be_trained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("origin", ["bert", "bert:", "gpt:here", "here", ""])
-def test_another_origin_is_refused(origin: str) -> None:
+def test_invalid_edit_init_is_rejected(origin: str) -> None:
     with pytest.raises(ConfigurationError, match=r"--edit-init is .*; expected bert:FOLDER"):
         tagger(config("bert", None, edit_init=origin))
 
 
-def test_without_the_folder_a_checkpoint_brings_the_weights(tmp_path: Path) -> None:
-    """So it is where a run is resumed, or a trained model decodes, on another machine."""
+def test_missing_folder_is_allowed_if_a_checkpoint_is_loaded(tmp_path: Path) -> None:
+    """This occurs when a run resumes, or a trained model decodes, on a different machine."""
     trained = tagger(config("bert", saved(language_model("bert"), "bert", tmp_path)))
     model = tagger(config("bert", tmp_path / "gone"))
     with pytest.raises(ConfigurationError, match="--edit-init does not exist, and no checkpoint"):
@@ -235,7 +235,7 @@ def test_without_the_folder_a_checkpoint_brings_the_weights(tmp_path: Path) -> N
     torch.testing.assert_close(model(batch()).edits, trained(batch()).edits)
 
 
-def test_a_fine_tuned_checkpoint_is_not_overwritten_by_the_folder(tmp_path: Path) -> None:
+def test_checkpoint_overrides_the_pretrained_folder(tmp_path: Path) -> None:
     folder = saved(language_model("bert"), "bert", tmp_path)
     trained = tagger(config("bert", folder))
     with torch.no_grad():

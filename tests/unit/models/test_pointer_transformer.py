@@ -1,4 +1,4 @@
-"""The pointer Transformer: its probabilities in batches, token by token, and by equation 3."""
+"""The pointer Transformer in batches and step by step."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def sample(sentences: list[list[int]], targets: list[list[int]], left: bool) -> 
 
 
 def log_probabilities(model: Any, data: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """Return log p of each target word [batch, time], and the targets by columns."""
+    """Return log p of each target word, and the targets as column indices [batch, time]."""
     with torch.no_grad():
         output = model(**data["net_input"])
         target = model.get_targets(data, output)
@@ -84,7 +84,7 @@ def log_probabilities(model: Any, data: dict[str, Any]) -> tuple[Tensor, Tensor]
 
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("heads", [1, 2])
-def test_a_sentence_is_alone_what_it_is_in_a_batch(left: bool, heads: int) -> None:
+def test_probabilities_do_not_depend_on_the_batch(left: bool, heads: int) -> None:
     model = tiny(copy_attention_heads=heads)
     together, _ = log_probabilities(model, sample(SENTENCES, TARGETS, left))
     for row, (source, target) in enumerate(zip(SENTENCES, TARGETS, strict=True)):
@@ -92,14 +92,14 @@ def test_a_sentence_is_alone_what_it_is_in_a_batch(left: bool, heads: int) -> No
         torch.testing.assert_close(together[row, : alone.size(1)], alone[0])
 
 
-def test_words_of_no_vocabulary_are_targets_only_where_the_source_has_them() -> None:
+def test_out_of_vocabulary_targets_need_a_source_word() -> None:
     _, target = log_probabilities(tiny(), sample(SENTENCES, TARGETS, True))
     assert target[0].tolist() == [4, 12, 14, 6, EOS, PAD, PAD, PAD]
     assert target[1, :5].tolist() == [8, 7, UNK, 12, EOS]
     assert target[3].tolist() == [12, UNK, 4, 5, 6, 7, 8, EOS]
 
 
-def test_each_distribution_sums_to_one() -> None:
+def test_distributions_sum_to_one() -> None:
     model = tiny()
     data = sample(SENTENCES, TARGETS, True)
     output = model(**data["net_input"])
@@ -108,7 +108,7 @@ def test_each_distribution_sums_to_one() -> None:
     torch.testing.assert_close(probabilities.sum(2), torch.ones(4, 8).double())
 
 
-def test_unknown_words_are_read_as_unk() -> None:
+def test_out_of_vocabulary_words_are_embedded_as_unk() -> None:
     model = tiny()
     one, _ = log_probabilities(model, sample([[4, 15, 6]], [[4, 15]], True))
     other, _ = log_probabilities(model, sample([[4, 400, 6]], [[4, 400]], True))
@@ -118,7 +118,7 @@ def test_unknown_words_are_read_as_unk() -> None:
     assert unk.equal(known)
 
 
-def test_token_by_token_and_at_once_agree() -> None:
+def test_incremental_decoding_equals_teacher_forcing() -> None:
     model = tiny()
     data = sample(SENTENCES, TARGETS, True)
     previous = data["net_input"]["prev_output_tokens"]
@@ -128,7 +128,7 @@ def test_token_by_token_and_at_once_agree() -> None:
         encoded = model.encoder(data["net_input"]["src_tokens"], data["net_input"]["src_lengths"])
         state: dict[str, Any] = {}
         for t in range(previous.size(1)):
-            if t == 2:  # as beam search does when the sentences of some rows are ready
+            if t == 2:  # as in beam search, when some sentences are finished
                 rows = torch.tensor([1, 3])
                 encoded = model.encoder.reorder_encoder_out(encoded, rows)
                 model.decoder.reorder_incremental_state_scripting(state, rows)
@@ -139,7 +139,7 @@ def test_token_by_token_and_at_once_agree() -> None:
             torch.testing.assert_close(lprobs[counts, -1], at_once[counts, t], atol=1e-5, rtol=1e-5)
 
 
-def test_chosen_positions_are_those_of_all() -> None:
+def test_selected_positions_equal_all_positions() -> None:
     model = tiny()
     output = model(**sample(SENTENCES, TARGETS, True)["net_input"])
     every = model.get_normalized_probs(output, log_probs=True).flatten(0, 1)
@@ -148,7 +148,7 @@ def test_chosen_positions_are_those_of_all() -> None:
     torch.testing.assert_close(chosen, every[kept])
 
 
-def test_training_moves_all_weights_that_it_should() -> None:
+def test_all_weights_get_gradients() -> None:
     model = tiny().train()
     data = sample(SENTENCES, TARGETS, True)
     output = model(**data["net_input"])
@@ -161,7 +161,7 @@ def test_training_moves_all_weights_that_it_should() -> None:
         assert parameter.grad.isfinite().all(), name
 
 
-def test_half_precision_stays_close() -> None:
+def test_bfloat16_probabilities_are_close() -> None:
     model = tiny(copy_attention_heads=2)
     data = sample(SENTENCES, TARGETS, True)
     exact, _ = log_probabilities(model, data)
@@ -171,8 +171,8 @@ def test_half_precision_stays_close() -> None:
     torch.testing.assert_close(rough[counts].double(), exact[counts], atol=0.3, rtol=0.05)
 
 
-def test_the_size_is_the_papers() -> None:
-    """97 million parameters in section 3.1; its authors' code has two more linear layers."""
+def test_number_of_parameters_matches_the_paper() -> None:
+    """97 million parameters in PoDA, section 3.1. The authors' code has two more linear layers."""
     with torch.device("meta"):
         model = build("pointer_transformer", dictionary(50_000))
     trained = trained_only(dict(model.named_parameters()))
@@ -192,11 +192,11 @@ def test_the_size_is_the_papers() -> None:
         ({"no_cross_attention": True}, "remove --no-cross-attention"),
     ],
 )
-def test_settings_that_can_not_be_are_refused(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         build("pointer_transformer_tiny", dictionary(), **options)
 
 
-def test_two_dictionaries_are_refused() -> None:
+def test_separate_dictionaries_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="--joined-dictionary"):
         build("pointer_transformer_tiny", dictionary(), dictionary(21))

@@ -1,4 +1,4 @@
-"""The pseudo-bidirectional Transformer against a plain one, in batches, and token by token."""
+"""The pseudo-bidirectional Transformer equals a reference, in batches and step by step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def dictionary(words: int = 20) -> Dictionary:
 
 
 def build(arch: str = ARCH, words: Dictionary | None = None, **options: Any) -> Any:
-    """Build a model as fairseq does, its architecture's sizes under the options."""
+    """Build a model as fairseq does: `options`, completed by the architecture's defaults."""
     args = Namespace(**options)
     ARCH_CONFIG_REGISTRY[arch](args)
     words = words or dictionary()
@@ -58,7 +58,7 @@ def build(arch: str = ARCH, words: Dictionary | None = None, **options: Any) -> 
 
 
 def tiny(kind: str = "input", **options: Any) -> Any:
-    """Build a tiny model in double precision, its segments and biases not at zero."""
+    """Build a tiny model in double precision whose segments and biases are not zero."""
     sizes = {
         "encoder_layers": 3,
         "encoder_embed_dim": 8,
@@ -73,7 +73,7 @@ def tiny(kind: str = "input", **options: Any) -> Any:
 
 
 def batch(sentences: list[list[int]], left: bool = False) -> Tensor:
-    """Stack sentences, each ended by EOS, padded on the right or left."""
+    """Return a batch of sentences with EOS, padded on the right or left."""
     length = max(map(len, sentences)) + 1
     rows = []
     for words in sentences:
@@ -83,7 +83,7 @@ def batch(sentences: list[list[int]], left: bool = False) -> Tensor:
 
 
 def previous(targets: list[list[int]]) -> Tensor:
-    """Return what the decoder is given, padded on the right."""
+    """Return the decoder input for targets, padded on the right."""
     length = max(map(len, targets)) + 1
     return torch.tensor([[EOS, *words] + [PAD] * (length - len(words) - 1) for words in targets])
 
@@ -101,7 +101,7 @@ def forward(model: Any, source: Tensor, target: Tensor) -> Tensor:
 
 @every_kind
 @pytest.mark.parametrize("left", [True, False])
-def test_scores_equal_those_of_the_plain_model(kind: str, left: bool) -> None:
+def test_scores_equal_the_reference(kind: str, left: bool) -> None:
     model = tiny(kind)
     reference = plain(model, kind)
     with torch.no_grad():
@@ -112,7 +112,7 @@ def test_scores_equal_those_of_the_plain_model(kind: str, left: bool) -> None:
 
 
 @every_kind
-def test_gradients_equal_those_of_the_plain_model(kind: str) -> None:
+def test_gradients_equal_the_reference(kind: str) -> None:
     model = tiny(kind)
     source, target = SENTENCES[1], TARGETS[0]
     picked = torch.arange(len(target) + 1)
@@ -129,7 +129,7 @@ def test_gradients_equal_those_of_the_plain_model(kind: str) -> None:
     assert all(gradient.abs().sum() > 0 for gradient in gradients[0].values())
 
 
-def test_a_target_padded_on_the_left_scores_the_same() -> None:
+def test_left_padded_targets_have_the_same_scores() -> None:
     model = tiny()
     right = previous(TARGETS)
     left = torch.tensor([[PAD] * (9 - len(t) - 1) + [EOS, *t] for t in TARGETS])
@@ -142,7 +142,7 @@ def test_a_target_padded_on_the_left_scores_the_same() -> None:
 
 @every_kind
 @pytest.mark.parametrize("left", [True, False])
-def test_token_by_token_as_all_at_once(kind: str, left: bool) -> None:
+def test_incremental_decoding_equals_teacher_forcing(kind: str, left: bool) -> None:
     model = tiny(kind)
     source, target = batch(SENTENCES, left), previous([t + [4] * (8 - len(t)) for t in TARGETS])
     with torch.no_grad():
@@ -157,8 +157,8 @@ def test_token_by_token_as_all_at_once(kind: str, left: bool) -> None:
 
 
 @every_kind
-def test_beams_that_are_reordered_and_sentences_that_end(kind: str) -> None:
-    """Three beams a sentence; beams change places; then the second sentence is done."""
+def test_reordered_beams_and_finished_sentences(kind: str) -> None:
+    """There are three beams per sentence. Beams are reordered, then the second sentence ends."""
     model = tiny(kind)
     source, beams = batch(SENTENCES, left=True), 3
     torch.manual_seed(1)
@@ -185,7 +185,7 @@ def test_beams_that_are_reordered_and_sentences_that_end(kind: str) -> None:
             tokens = torch.cat([tokens[order], new], dim=1)
 
 
-def test_rows_that_are_not_as_many_for_each_sentence() -> None:
+def test_different_numbers_of_rows_per_sentence() -> None:
     model = tiny()
     source, rows = batch(SENTENCES, left=True), torch.tensor([3, 0, 0, 1, 2, 2])
     target = torch.randint(4, 20, (6, 5))
@@ -202,7 +202,7 @@ def test_rows_that_are_not_as_many_for_each_sentence() -> None:
 
 
 @every_kind
-def test_no_token_is_seen_before_its_turn(kind: str) -> None:
+def test_scores_do_not_depend_on_future_target_tokens(kind: str) -> None:
     model = tiny(kind)
     source, target = batch([SENTENCES[1]]), previous([TARGETS[0]])
     with torch.no_grad():
@@ -215,8 +215,8 @@ def test_no_token_is_seen_before_its_turn(kind: str) -> None:
             assert not torch.equal(before[0, place], after[0, place])
 
 
-def test_the_future_is_what_makes_the_difference() -> None:
-    """A change of the source is seen through its copy: cut off, the scores are others."""
+def test_pseudo_future_changes_the_scores() -> None:
+    """Without the pseudo future, the scores are different."""
     with_future, without = tiny(), tiny()
     without.decoder.has_future = False
     source, target = batch([SENTENCES[1]]), previous([TARGETS[1]])
@@ -225,7 +225,7 @@ def test_the_future_is_what_makes_the_difference() -> None:
     assert (scores[0] - scores[1]).abs().max() > 1e-3
 
 
-def test_with_neither_it_is_the_stock_transformer() -> None:
+def test_without_future_and_sharing_it_equals_fairseq_transformer() -> None:
     words = dictionary()
     model = tiny("stock", words=words)
     args = Namespace(
@@ -253,7 +253,7 @@ def test_with_neither_it_is_the_stock_transformer() -> None:
 
 
 def as_stock(model: Any, names: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return our weights under the names of fairseq's Transformer."""
+    """Convert the weights of `model` to the names of fairseq's Transformer."""
     ours = model.state_dict()
     state = {}
     for name, weight in names.items():
@@ -265,7 +265,7 @@ def as_stock(model: Any, names: dict[str, Tensor]) -> dict[str, Tensor]:
         if wanted not in ours:
             wanted = wanted.replace("decoder.layers", "decoder.blocks")
         if wanted not in ours:
-            state[name] = weight  # counters of versions
+            state[name] = weight  # version counters
             continue
         state[name] = ours[wanted] if part is None else ours[wanted].chunk(3)["qkv".index(part)]
     return state
@@ -278,7 +278,9 @@ def as_stock(model: Any, names: dict[str, Tensor]) -> dict[str, Tensor]:
         (ARCH + "_big_12", 12, 1024, 232_280_064),
     ],
 )
-def test_parameters_of_the_paper(arch: str, layers: int, dim: int, expected: int) -> None:
+def test_number_of_parameters_matches_the_paper(
+    arch: str, layers: int, dim: int, expected: int
+) -> None:
     words = dictionary(30_000)
     with torch.device("meta"):
         model = build(arch, words)
@@ -289,7 +291,9 @@ def test_parameters_of_the_paper(arch: str, layers: int, dim: int, expected: int
 
 
 @pytest.mark.parametrize(("layers", "expected"), [(6, 207_077_376), (12, 383_434_752)])
-def test_parameters_of_the_papers_baselines(layers: int, expected: int) -> None:
+def test_number_of_parameters_of_the_baselines_matches_the_paper(
+    layers: int, expected: int
+) -> None:
     args = Namespace(share_all_embeddings=True, encoder_layers=layers, decoder_layers=layers)
     ARCH_CONFIG_REGISTRY["transformer_vaswani_wmt_en_de_big"](args)
     words = dictionary(30_000)
@@ -304,12 +308,12 @@ def test_parameters_of_the_papers_baselines(layers: int, expected: int) -> None:
     ("arch", "layers", "expected"),
     [(ARCH + "_small", 2, 972_800), (ARCH + "_small_4", 4, 1_939_600)],
 )
-def test_parameters_of_the_small_sizes(arch: str, layers: int, expected: int) -> None:
+def test_number_of_parameters_of_small_models(arch: str, layers: int, expected: int) -> None:
     model = build(arch, dictionary(30))
     assert sum(p.numel() for p in model.parameters()) == expected + layers * 2 * 200
 
 
-def test_a_checkpoint_of_another_kind_is_refused() -> None:
+def test_checkpoint_with_different_sharing_is_rejected() -> None:
     shared, unshared = tiny(), tiny("unshared")
     with pytest.raises(ConfigurationError, match=r"shares its layers.*--no-share-encoder-decoder"):
         unshared.load_state_dict(shared.state_dict())
@@ -319,7 +323,7 @@ def test_a_checkpoint_of_another_kind_is_refused() -> None:
         shared.load_state_dict({"decoder.layers.0.self_attn.q_proj.weight": torch.zeros(1)})
 
 
-def test_settings_that_can_not_be_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="not a multiple"):
         build(encoder_embed_dim=10, encoder_attention_heads=4)
     with pytest.raises(ConfigurationError, match="expected input or output"):
@@ -330,7 +334,7 @@ def test_settings_that_can_not_be_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_near(dtype: torch.dtype) -> None:
+def test_half_precision_is_close(dtype: torch.dtype) -> None:
     model = tiny("norms-before")
     source, target = batch(SENTENCES, left=True), previous(TARGETS)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The SHAPE transformer against the stock one, and against itself alone and in batches."""
+"""The SHAPE Transformer equals fairseq's without shifts, in batches and step by step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dictionary() -> Dictionary:
 
 
 def build(arch: str = "shape_transformer_tiny", seed: int = 1, **options: Any) -> Any:
-    """Build a tiny model as fairseq does: architecture defaults under the given options."""
+    """Build a tiny model as fairseq does: `options`, completed by the architecture's defaults."""
     args = Namespace(**{"dropout": 0.0, **options})
     ARCH_CONFIG_REGISTRY[arch](args)
     words = dictionary()
@@ -41,7 +41,7 @@ def build(arch: str = "shape_transformer_tiny", seed: int = 1, **options: Any) -
 
 
 def batch(sentences: list[list[int]], left: bool) -> Tensor:
-    """Stack sentences, each ended by EOS, padded on the left or right."""
+    """Return a batch of sentences with EOS, padded on the left or right."""
     length = max(map(len, sentences)) + 1
     rows = []
     for words in sentences:
@@ -63,7 +63,7 @@ def logits(model: Any, source: Tensor = SOURCE, previous: Tensor = PREVIOUS) -> 
 
 
 def train_three_steps(model: Any) -> dict[str, Tensor]:
-    """Train with dropout and Adam, seeding each step as fairseq's trainer does."""
+    """Train with dropout and Adam. Set the seed at each step, as fairseq's trainer does."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(3):
         torch.manual_seed(1 + step)
@@ -74,20 +74,20 @@ def train_three_steps(model: Any) -> dict[str, Tensor]:
     return trained_only(model.state_dict())
 
 
-def test_largest_shift_zero_trains_to_the_same_bits_as_the_stock_transformer() -> None:
+def test_training_with_max_shift_0_equals_fairseq_bit_for_bit() -> None:
     ours = train_three_steps(build(shape_max_shift=0, dropout=0.3))
     stock = train_three_steps(build("transformer_tiny", dropout=0.3))
     assert ours.keys() == stock.keys()
     assert all(torch.equal(ours[name], stock[name]) for name in stock)
 
 
-def test_outside_training_it_is_the_stock_transformer_with_the_same_weights() -> None:
+def test_evaluation_equals_fairseq_transformer() -> None:
     ours, stock = build(shape_max_shift=500), build("transformer_tiny", seed=2)
     stock.load_state_dict(ours.state_dict())
     assert torch.equal(logits(ours.eval()), logits(stock.eval()))
 
 
-def test_training_shifts_source_and_target_apart() -> None:
+def test_source_and_target_shifts_are_independent() -> None:
     model = build(shape_max_shift=30).train()
     torch.manual_seed(4)
     source, target = torch.randint(31, (4, 1)), torch.randint(31, (4, 1))
@@ -105,7 +105,7 @@ def test_training_shifts_source_and_target_apart() -> None:
 
 
 class FixedPositions(torch.nn.Module):
-    """Stands for a position layer and returns the same embeddings every time."""
+    """A position layer that always returns the same embeddings."""
 
     def __init__(self, embeddings: Tensor) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class FixedPositions(torch.nn.Module):
         return self.embeddings
 
 
-def test_every_step_draws_new_shifts_and_the_same_seed_the_same() -> None:
+def test_shifts_change_at_each_step_and_depend_on_the_seed() -> None:
     model = build(shape_max_shift=30).train()
     torch.manual_seed(4)
     first, second = logits(model), logits(model)
@@ -137,7 +137,7 @@ every_kind = pytest.mark.parametrize(
 
 
 @every_kind
-def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits(kind: dict[str, Any]) -> None:
+def test_logits_do_not_depend_on_the_batch(kind: dict[str, Any]) -> None:
     model = build(**kind).eval()
     together = logits(model)
     for row, words in enumerate(SENTENCES):
@@ -147,7 +147,7 @@ def test_a_sentence_alone_and_in_a_padded_batch_has_the_same_logits(kind: dict[s
 
 
 @every_kind
-def test_incremental_and_teacher_forced_decoding_agree(kind: dict[str, Any]) -> None:
+def test_incremental_decoding_equals_teacher_forcing(kind: dict[str, Any]) -> None:
     model = build(**kind).eval()
     forced = logits(model)
     encoded = model.encoder(SOURCE, LENGTHS)
@@ -160,9 +160,9 @@ def test_incremental_and_teacher_forced_decoding_agree(kind: dict[str, Any]) -> 
 
 
 @every_kind
-def test_a_reordered_beam_keeps_each_sentence_its_own_past(kind: dict[str, Any]) -> None:
+def test_reordered_beams_keep_their_states(kind: dict[str, Any]) -> None:
     model = build(**kind).eval()
-    source = SOURCE[1:2].expand(4, -1)  # the candidates of one sentence
+    source = SOURCE[1:2].expand(4, -1)  # hypotheses of one sentence
     encoded = model.encoder(source, LENGTHS[1:2].expand(4))
     state: dict[str, Any] = {}
     order = torch.tensor([2, 1, 1, 0])
@@ -177,16 +177,14 @@ def test_a_reordered_beam_keeps_each_sentence_its_own_past(kind: dict[str, Any])
 
 
 @every_kind
-def test_training_and_evaluation_agree_without_dropout_and_shift(kind: dict[str, Any]) -> None:
+def test_training_mode_equals_evaluation_without_dropout_and_shift(kind: dict[str, Any]) -> None:
     model = build(**kind | {"shape_max_shift": 0, "shape_eval_offset": 0})
     torch.testing.assert_close(logits(model.train()), logits(model.eval()), atol=1e-5, rtol=0)
 
 
 @every_kind
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_in_autocast_it_trains_to_nearly_the_same_gradients(
-    kind: dict[str, Any], dtype: torch.dtype
-) -> None:
+def test_autocast_gradients_are_close(kind: dict[str, Any], dtype: torch.dtype) -> None:
     gradients = []
     for enabled in (False, True):
         model = build(**kind | {"shape_max_shift": 0}).train()
@@ -200,14 +198,14 @@ def test_in_autocast_it_trains_to_nearly_the_same_gradients(
     assert torch.cosine_similarity(exact, half, dim=0) > 0.99
 
 
-def test_absolute_positions_are_those_of_the_stock_transformer_in_training_too() -> None:
+def test_training_with_absolute_positions_equals_fairseq_bit_for_bit() -> None:
     ours = train_three_steps(build(shape_positions="absolute", dropout=0.3))
     stock = train_three_steps(build("transformer_tiny", dropout=0.3))
     assert ours.keys() == stock.keys()
     assert all(torch.equal(ours[name], stock[name]) for name in stock)
 
 
-def test_an_offset_counts_outside_training_only_and_by_that_much() -> None:
+def test_eval_offset_shifts_positions_in_evaluation_only() -> None:
     model, offset = build(shape_eval_offset=40, shape_max_shift=0), 40
     plain = build(shape_max_shift=0)
     torch.testing.assert_close(logits(model.train()), logits(plain.train()))
@@ -219,7 +217,7 @@ def test_an_offset_counts_outside_training_only_and_by_that_much() -> None:
     torch.testing.assert_close(logits(plain.eval()), moved)
 
 
-def test_relative_positions_stand_in_each_self_attention_and_nowhere_else() -> None:
+def test_relative_positions_are_in_self_attention_only() -> None:
     model = build(shape_positions="relative", shape_relative_limit=3)
     assert model.encoder.embed_positions is None
     assert model.decoder.embed_positions is None
@@ -230,20 +228,20 @@ def test_relative_positions_stand_in_each_self_attention_and_nowhere_else() -> N
     assert not any("encoder_attn" in name for name in tables)
 
 
-def test_layers_that_training_may_drop_have_them_too() -> None:
+def test_layers_with_layerdrop_have_relative_positions() -> None:
     model = build(shape_positions="relative", encoder_layerdrop=0.9, decoder_layerdrop=0.9)
     tables = [name for name, _ in model.named_parameters() if "distances" in name]
     layers = [*model.encoder.layers.children(), *model.decoder.layers.children()]
     assert len(tables) == 2 * len(layers) > 0
 
 
-def test_one_table_halves_them() -> None:
+def test_one_table_halves_the_number_of_tables() -> None:
     model = build(shape_positions="relative", shape_relative_one_table=True)
     tables = [name for name, _ in model.named_parameters() if "distances" in name]
     assert len(tables) == len(model.encoder.layers) + len(model.decoder.layers)
 
 
-def test_relative_positions_tell_orders_apart_and_forget_where_the_sentence_stands() -> None:
+def test_relative_positions_encode_order_but_not_offset() -> None:
     model = build(shape_positions="relative", shape_relative_limit=2).eval()
     source = batch([[4, 5, 6, 7]], left=True)
     swapped = batch([[5, 4, 6, 7]], left=True)
@@ -255,7 +253,7 @@ def test_relative_positions_tell_orders_apart_and_forget_where_the_sentence_stan
 
 
 @pytest.mark.parametrize(("arch", "stock"), STOCK_COUNTERPART.items())
-def test_each_architecture_has_the_sizes_of_its_stock_counterpart(arch: str, stock: str) -> None:
+def test_architectures_have_the_sizes_of_fairseq(arch: str, stock: str) -> None:
     ours, theirs = Namespace(), Namespace()
     ARCH_CONFIG_REGISTRY[arch](ours)
     ARCH_CONFIG_REGISTRY[stock](theirs)
@@ -264,14 +262,14 @@ def test_each_architecture_has_the_sizes_of_its_stock_counterpart(arch: str, sto
     assert thesis.items() <= DEFAULTS.items()
 
 
-def test_big_is_the_big_of_vaswani() -> None:
+def test_big_has_the_sizes_of_vaswani_et_al() -> None:
     args = Namespace()
     ARCH_CONFIG_REGISTRY["shape_transformer_big"](args)
     sizes = (args.encoder_embed_dim, args.encoder_ffn_embed_dim, args.encoder_attention_heads)
     assert (*sizes, args.encoder_layers, args.dropout) == (1024, 4096, 16, 6, 0.3)
 
 
-def test_glorot_embeddings_are_uniform_within_their_bound() -> None:
+def test_glorot_embeddings_are_uniform() -> None:
     sizes = {"encoder_embed_dim": 64, "decoder_embed_dim": 64}
     bound = (6 / (len(dictionary()) + 64)) ** 0.5
     for shared in (True, False):
@@ -313,6 +311,6 @@ def test_glorot_embeddings_are_uniform_within_their_bound() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(option: dict[str, Any], named: str) -> None:
+def test_invalid_options_are_rejected(option: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         build(**option)

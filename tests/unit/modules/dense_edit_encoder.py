@@ -1,4 +1,4 @@
-"""The edit-factorized encoder, slow and plain: one attention of 3T by 3T with figure 2's mask."""
+"""Reference implementation of the edit-factorized encoder: 3T x 3T attention with a mask (PIE)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def encoded(encoder: EditEncoder, tokens: list[int]) -> tuple[Tensor, Tensor, Te
 
 
 def allowed(time: int) -> Tensor:
-    """Return who attends to whom [3 * time, 3 * time]: rows attend to columns (figure 2)."""
+    """Return the mask of PIE, figure 2 [3 * time, 3 * time], True if a row attends to a column."""
     mask = torch.zeros(3 * time, 3 * time, dtype=torch.bool)
     for query in range(3 * time):
         kind, place = divmod(query, time)
@@ -58,7 +58,7 @@ def _layer(layer: nn.Module, states: Tensor, mask: Tensor) -> Tensor:
 def logits(
     scores: EditScores, embeddings: Tensor, grams: list[list[int]], token: int, *states: Tensor
 ) -> list[Tensor]:
-    """Return equation 3 for one token, edit by edit."""
+    """Return the scores of PIE, equation 3, for one token."""
     h, r, a = states
     theta, bias = scores.edits.weight, scores.edits.bias
 

@@ -1,4 +1,4 @@
-"""Equation 3 of PoDA in loops over sentences, positions and words."""
+"""Reference implementation of PoDA, equation 3, in loops over sentences, positions and words."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 def probabilities(
     logits: Tensor, alpha: Tensor, gate: Tensor, source: list[list[int]], vocabulary: int
 ) -> list[list[dict[int, Tensor]]]:
-    """Return p(w) by sentence, position and word, named as the data names it.
+    """Return p(w) by sentence, position and word id of the data.
 
     Args:
         logits: [batch, time, vocabulary]
         alpha: [batch, time, source time], sums to 1 over the words of each source
-        gate: [batch, time], what p_gen is the sigmoid of
-        source: ids of the data
-        vocabulary: how many words have a logit
+        gate: [batch, time], the logit of p_gen
+        source: ids of the sources in the data
+        vocabulary: number of words with a logit
     """
     result = []
     for b, words in enumerate(source):
@@ -43,10 +43,10 @@ def attention(
     Args:
         states: [time, dim]
         encoded: [source time, encoder dim]
-        query: [dim, dim], to be multiplied from the left, like `key` [dim, encoder dim]
-        bias: [dim], of the queries
-        key: of the keys
-        heads: whose mean is returned
+        query: [dim, dim], the weight of the query projection
+        bias: [dim], the bias of the query projection
+        key: [dim, encoder dim], the weight of the key projection
+        heads: number of heads, over which the result is averaged
     """
     size = len(query) // heads
     total = torch.zeros(len(states), len(encoded), dtype=states.dtype)

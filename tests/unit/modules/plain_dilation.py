@@ -1,4 +1,4 @@
-"""ByteNet's stack position by position, one sentence at a time, in plain loops."""
+"""Reference implementation of ByteNet's stacks, in loops over sentences and positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairseq_ssl.modules.dilated_stack import DilatedConvolution, DilatedStack, 
 
 
 def convolved(convolution: DilatedConvolution, states: Tensor) -> Tensor:
-    """Convolve [time, dim], tap by tap."""
+    """Convolve one sentence [time, dim]."""
     dim, time = convolution.dim, len(states)
     weight = convolution.linear.weight
     bias: Tensor | None = convolution.linear.bias
@@ -53,7 +53,7 @@ def layer_normed(
 
 
 def stacked(stack: DilatedStack, sizes: StackSizes, sentences: list[Tensor]) -> list[Tensor]:
-    """Run [time, dim] of each sentence through all blocks, with the statistics of training."""
+    """Run sentences, each [time, dim], through all blocks, with batch statistics."""
 
     def normed(states: list[Tensor], layer: torch.nn.Module) -> list[Tensor]:
         norm = layer.norm

@@ -1,4 +1,4 @@
-"""The copy attention and the mixture against equation 3 in loops."""
+"""Copy attention and output mixture equal a reference implementation of PoDA, equation 3."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.modules import plain_copying
 
 PAD, VOCABULARY = 1, 8
 SOURCE = [[900, 5, 77, 900, 5, 2], [5, 7, 5, 2], [77, 2]]
-"""The same unknown word twice, two of them, a known one twice (7 is the last), and padding."""
+"""A repeated unknown word, two unknown words, a repeated known word (7 is the last), padding."""
 TIME = 3
 
 
@@ -23,7 +23,7 @@ def padded(rows: list[list[int]]) -> Tensor:
 
 
 def example(seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, SourceWords]:
-    """Return logits, log alpha, gates, and the words of SOURCE, padded on the left."""
+    """Return random logits, log alpha and gates, and the words of SOURCE, padded on the left."""
     torch.manual_seed(seed)
     ids = padded(SOURCE)
     scores = torch.randn(len(SOURCE), TIME, ids.size(1)).double() * scale
@@ -34,7 +34,7 @@ def example(seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, 
 
 
 def expected(logits: Tensor, attention: Tensor, gate: Tensor, words: SourceWords) -> Tensor:
-    """Return p [batch, time, width] from loops."""
+    """Return p [batch, time, width] of the reference implementation."""
     ids = padded(SOURCE)
     alphas = torch.zeros_like(attention)
     for b, row in enumerate(SOURCE):
@@ -48,15 +48,15 @@ def expected(logits: Tensor, attention: Tensor, gate: Tensor, words: SourceWords
     return torch.stack(rows).view(*logits.shape[:2], -1)
 
 
-def test_probabilities_equal_those_of_the_loops() -> None:
+def test_probabilities_equal_the_reference() -> None:
     logits, attention, gate, words = example()
     found = Copying(words, attention, gate).log_probabilities(logits)
     torch.testing.assert_close(found.exp(), expected(logits, attention, gate, words))
     torch.testing.assert_close(found.exp().sum(2), torch.ones(3, TIME).double())
 
 
-def test_a_distribution_by_hand() -> None:
-    # the source is "x y x", of which the vocabulary 0, ..., 3 knows nothing
+def test_distribution_computed_by_hand() -> None:
+    # the source is "x y x", both out of the vocabulary 0, ..., 3
     words = SourceWords.from_ids(torch.tensor([[91, 92, 91]]), 4)
     alpha = torch.tensor([[[0.5, 0.2, 0.3]]])
     copying = Copying(words, alpha.log(), torch.tensor([[math.log(3.0)]]))  # p_gen = 3/4
@@ -64,7 +64,7 @@ def test_a_distribution_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([3 / 16] * 4 + [0.8 / 4, 0.2 / 4]))
 
 
-def test_where_subwords_leave_nothing_unknown_there_is_no_column_more() -> None:
+def test_without_unknown_words_there_are_no_extra_columns() -> None:
     words = SourceWords.from_ids(torch.tensor([[5, 6, 5, 2]]), VOCABULARY)
     logits, gate = torch.randn(1, 2, VOCABULARY), torch.randn(1, 2)
     attention = torch.randn(1, 2, 4).log_softmax(2)
@@ -74,14 +74,14 @@ def test_where_subwords_leave_nothing_unknown_there_is_no_column_more() -> None:
     torch.testing.assert_close(found[0], torch.stack(rows))
 
 
-def test_an_unknown_word_of_another_sentence_is_impossible() -> None:
+def test_unknown_words_of_other_sentences_have_no_probability() -> None:
     logits, attention, gate, words = example()
     found = Copying(words, attention, gate).log_probabilities(logits)
     assert found[1, :, VOCABULARY:].eq(IMPOSSIBLE).all()
     assert found[0, :, VOCABULARY:].gt(-50).all()
 
 
-def test_chosen_positions_are_those_of_all() -> None:
+def test_selected_positions_equal_all_positions() -> None:
     logits, attention, gate, words = example()
     copying = Copying(words, attention, gate)
     kept = torch.tensor([0, 4, 5, 8])
@@ -89,11 +89,11 @@ def test_chosen_positions_are_those_of_all() -> None:
     assert chosen.equal(copying.log_probabilities(logits).flatten(0, 1)[kept])
 
 
-def test_gradients_equal_those_of_the_loops() -> None:
+def test_gradients_equal_the_reference() -> None:
     logits, attention, gate, words = example()
     ids = padded(SOURCE)
     outer = torch.randn(3, TIME, words.width).double()
-    outer[1:, :, VOCABULARY + 1 :] = 0  # columns that these sentences do not have
+    outer[1:, :, VOCABULARY + 1 :] = 0  # columns of words that these sentences lack
     outer[1, :, VOCABULARY] = 0
     gradients = []
     for ours in (True, False):
@@ -109,7 +109,7 @@ def test_gradients_equal_those_of_the_loops() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_gradients_equal_small_differences() -> None:
+def test_gradients_pass_gradcheck() -> None:
     logits, attention, gate, words = example(seed=4)
     inputs = [x.clone().requires_grad_() for x in (logits, attention.clamp(min=-50), gate)]
     picked = torch.tensor([[8, 9, 2], [5, 7, 2], [8, 2, 0]]).unsqueeze(2)
@@ -122,8 +122,8 @@ def test_gradients_equal_small_differences() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_far_from_one_nothing_is_lost(dtype: torch.dtype) -> None:
-    """A probability of e^-200 has its logarithm, and a gradient that pulls it up."""
+def test_tiny_probabilities_have_exact_logarithms_and_gradients(dtype: torch.dtype) -> None:
+    """A probability of e^-200 has an exact logarithm and a gradient that increases it."""
     words = SourceWords.from_ids(torch.tensor([[91, 5, 2]]), VOCABULARY)
     logits = torch.zeros(1, 1, VOCABULARY, dtype=dtype).requires_grad_()
     attention = torch.tensor([[[-200.0, 0.0, -1.0]]]).log_softmax(2).requires_grad_()
@@ -141,7 +141,7 @@ def test_far_from_one_nothing_is_lost(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4])
-def test_attention_equals_that_of_the_loops(heads: int) -> None:
+def test_attention_equals_the_reference(heads: int) -> None:
     torch.manual_seed(2)
     layer = CopyAttention(8, 6, heads).double()
     with torch.no_grad():
@@ -161,7 +161,7 @@ def test_attention_equals_that_of_the_loops(heads: int) -> None:
         torch.testing.assert_close(gate[b], pooled @ layer.gate.weight[0] + layer.gate.bias)
 
 
-def test_attention_is_a_distribution_in_training_and_half_precision() -> None:
+def test_attention_sums_to_one_in_training_and_half_precision() -> None:
     layer = CopyAttention(8, 8, 2).to(torch.bfloat16).train()
     found, _ = layer(torch.randn(2, 3, 8).bfloat16(), torch.randn(2, 5, 8).bfloat16())
     assert found.dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Stacks of dilated convolutions against plain loops, over padded batches and step by step."""
+"""Stacks of dilated convolutions equal a reference, in padded batches and step by step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def built(kind: str) -> DilatedStack:
-    """A stack with random biases, and random scales and shifts of the norms."""
+    """Build a stack with random biases, and random scales and shifts of the norms."""
     torch.manual_seed(1)
     stack = DilatedStack(KINDS[kind])
     for weight in stack.parameters():
@@ -52,7 +52,7 @@ def sentences(dim: int) -> list[Tensor]:
 
 
 def run(stack: DilatedStack, batch: list[Tensor], longer: int = 0) -> list[Tensor]:
-    """Run sentences through a stack as a padded batch."""
+    """Return the output of a stack for sentences, run as one padded batch."""
     lengths = torch.tensor([len(one) for one in batch])
     time = int(lengths.max()) + longer
     padded = torch.full((len(batch), time, batch[0].size(1)), 9.0)
@@ -67,7 +67,7 @@ def run(stack: DilatedStack, batch: list[Tensor], longer: int = 0) -> list[Tenso
 
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (3, 4), (5, 2)])
 @pytest.mark.parametrize("is_causal", [True, False])
-def test_a_convolution_is_the_one_in_loops(kernel: int, dilation: int, is_causal: bool) -> None:
+def test_convolution_equals_the_reference(kernel: int, dilation: int, is_causal: bool) -> None:
     torch.manual_seed(1)
     convolution = DilatedConvolution(4, kernel, dilation, is_causal)
     states = torch.randn(2, 9, 4)
@@ -76,7 +76,7 @@ def test_a_convolution_is_the_one_in_loops(kernel: int, dilation: int, is_causal
 
 
 @every_kind
-def test_a_padded_batch_is_what_loops_make_of_each_sentence(kind: str) -> None:
+def test_padded_batch_equals_the_reference(kind: str) -> None:
     stack = built(kind).train()
     batch = sentences(KINDS[kind].dim)
     with torch.no_grad():
@@ -86,17 +86,17 @@ def test_a_padded_batch_is_what_loops_make_of_each_sentence(kind: str) -> None:
 
 
 @every_kind
-def test_outside_training_a_sentence_is_the_same_alone(kind: str) -> None:
+def test_evaluation_does_not_depend_on_the_batch(kind: str) -> None:
     stack = built(kind)
     batch = sentences(KINDS[kind].dim)
-    run(stack.train(), batch)  # for the running statistics
+    run(stack.train(), batch)  # updates the running statistics
     together = run(stack.eval(), batch, longer=3)
     for one, expected in zip(batch, together, strict=True):
         torch.testing.assert_close(run(stack, [one])[0], expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].is_causal])
-def test_step_by_step_it_is_the_same(kind: str) -> None:
+def test_incremental_steps_equal_the_full_forward(kind: str) -> None:
     stack, sizes = built(kind).eval(), KINDS[kind]
     states = torch.randn(3, 40, sizes.dim)
     positions = RealPositions.without_padding(states[..., 0])
@@ -107,7 +107,7 @@ def test_step_by_step_it_is_the_same(kind: str) -> None:
         torch.testing.assert_close(made, whole[:, step], atol=1e-5, rtol=1e-5)
 
 
-def test_the_running_statistics_are_those_of_real_positions() -> None:
+def test_running_statistics_ignore_padding() -> None:
     norm = RowBatchNorm(2, momentum=0.25)
     rows = torch.tensor([[1.0, 2.0], [3.0, 6.0], [5.0, 4.0]])
     norm(rows)
@@ -119,7 +119,7 @@ def test_the_running_statistics_are_those_of_real_positions() -> None:
     torch.testing.assert_close(norm.running_mean[0], torch.tensor(0.75 * 0.75 + 0.25 * 3))
 
 
-def test_the_author_draws_by_both_fans() -> None:
+def test_author_initialization_uses_both_fans() -> None:
     sizes = StackSizes(8, 3, 1, (1,), is_causal=True, norm="none", init="author")
     for module in DilatedStack(sizes).modules():
         if isinstance(module, torch.nn.Linear):
@@ -127,13 +127,13 @@ def test_the_author_draws_by_both_fans() -> None:
             assert 0.8 * bound < float(module.weight.detach().abs().max()) <= bound
 
 
-def test_one_position_alone_can_be_trained_on() -> None:
+def test_training_on_a_single_position() -> None:
     norm = RowBatchNorm(2)
     torch.testing.assert_close(norm(torch.ones(1, 2)), torch.ones(1, 2), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(("init", "variance"), [("he", 2.0), ("lecun", 1.0)])
-def test_weights_have_the_variance_of_their_initialization(init: str, variance: float) -> None:
+def test_initial_weights_have_the_expected_variance(init: str, variance: float) -> None:
     sizes = StackSizes(200, 3, 1, (1,), is_causal=True, norm="none", init=init)
     for module in DilatedStack(sizes).modules():
         if isinstance(module, torch.nn.Linear):
@@ -143,7 +143,7 @@ def test_weights_have_the_variance_of_their_initialization(init: str, variance: 
 
 
 @pytest.mark.parametrize("kind", ["decoder", "selu"])
-def test_half_precision_by_autocast_stays_close(kind: str) -> None:
+def test_autocast_is_close(kind: str) -> None:
     stack = built(kind).eval()
     batch = sentences(KINDS[kind].dim)
     exact = run(stack, batch)

@@ -1,4 +1,4 @@
-"""The factorized encoder and its scores against a dense, plain reference."""
+"""The edit-factorized encoder and its scores equal a dense reference implementation."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def scores() -> EditScores:
 
 
 def _scatter(module: nn.Module) -> None:
-    """Give every weight, those of norms too, a value of its own."""
+    """Set all weights, including those of norms, to random values."""
     for parameter in module.parameters():
         nn.init.normal_(parameter)
 
 
-def test_the_states_are_those_of_a_dense_attention_of_3t_by_3t() -> None:
+def test_states_equal_dense_attention() -> None:
     model = encoder()
     states = model(torch.tensor([SENTENCE]))
     for ours, wanted in zip(states, dense.encoded(model, SENTENCE), strict=True):
         torch.testing.assert_close(ours[0], wanted)
 
 
-def test_gradients_are_those_of_the_dense_attention() -> None:
+def test_gradients_equal_dense_attention() -> None:
     model, plain = encoder(), encoder()
     weight = torch.randn(3 * len(SENTENCE), 8, dtype=torch.double)
     (torch.cat(list(model(torch.tensor([SENTENCE]))), dim=1)[0] * weight).sum().backward()  # type: ignore[no-untyped-call]
@@ -55,7 +55,7 @@ def test_gradients_are_those_of_the_dense_attention() -> None:
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_padding_on_either_side_changes_nothing(left: bool) -> None:
+def test_padding_on_either_side_does_not_change_states(left: bool) -> None:
     model = encoder()
     padded = [PAD, PAD, *SENTENCE] if left else [*SENTENCE, PAD, PAD]
     place = slice(2, None) if left else slice(0, len(SENTENCE))
@@ -65,7 +65,7 @@ def test_padding_on_either_side_changes_nothing(left: bool) -> None:
         assert torch.isfinite(ours).all()
 
 
-def test_tokens_do_not_know_of_units() -> None:
+def test_token_states_do_not_depend_on_units() -> None:
     factorized, plain = encoder(), encoder(factorized=False)
     plain.load_state_dict(factorized.state_dict())
     tokens = torch.tensor([SENTENCE])
@@ -73,7 +73,7 @@ def test_tokens_do_not_know_of_units() -> None:
     assert plain(tokens).replacing is None
 
 
-def test_what_replaces_a_token_does_not_know_it_but_what_follows_does() -> None:
+def test_replacement_state_does_not_depend_on_its_token() -> None:
     model = encoder(sizes=EncoderSizes(12, 1, 8, 16, 2, 9))
     one, other = (model(torch.tensor([[0, 7, token, 4, 2]])) for token in (9, 10))
     torch.testing.assert_close(one.replacing[0, 2], other.replacing[0, 2])
@@ -81,7 +81,7 @@ def test_what_replaces_a_token_does_not_know_it_but_what_follows_does() -> None:
     assert not torch.allclose(one.following[0, 2], other.following[0, 2])
 
 
-def test_train_mode_without_dropout_is_eval_mode() -> None:
+def test_training_mode_without_dropout_equals_evaluation() -> None:
     model = encoder(sizes=EncoderSizes(12, 3, 8, 16, 2, 9, dropout=0, attention_dropout=0))
     tokens = torch.tensor([SENTENCE])
     for ours, wanted in zip(model(tokens), model.train()(tokens), strict=True):
@@ -89,7 +89,7 @@ def test_train_mode_without_dropout_is_eval_mode() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_half_precision_is_near(kind: torch.dtype) -> None:
+def test_half_precision_is_close(kind: torch.dtype) -> None:
     torch.manual_seed(3)
     model = EditEncoder(SIZES, PAD).eval()
     tokens = torch.tensor([SENTENCE, [*SENTENCE[:3], 2, PAD, PAD]])
@@ -100,8 +100,8 @@ def test_half_precision_is_near(kind: torch.dtype) -> None:
         torch.testing.assert_close(ours.float(), exact, atol=0.05, rtol=0.05)
 
 
-def test_no_score_is_kept_for_a_unit_that_no_one_attends_to() -> None:
-    """Of [units, units] there is nothing: T + 1 scores for each unit."""
+def test_attention_scores_between_units_are_not_computed() -> None:
+    """Each unit has T + 1 scores, so no tensor is [units, units]."""
     time, units = 5, 10
     shapes: list[tuple[int, ...]] = []
 
@@ -119,7 +119,7 @@ def test_no_score_is_kept_for_a_unit_that_no_one_attends_to() -> None:
     assert not any(shape[-2:] == (units, units) for shape in shapes)
 
 
-def test_the_scores_are_those_of_equation_3() -> None:
+def test_scores_equal_equation_3() -> None:
     head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
     states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
     tokens = [7, 9, 4]
@@ -129,7 +129,7 @@ def test_the_scores_are_those_of_equation_3() -> None:
         torch.testing.assert_close(found[place], torch.stack(wanted))
 
 
-def test_phi_that_is_kept_for_use_is_the_same_and_not_taken_in_training() -> None:
+def test_cached_gram_embeddings_are_used_in_evaluation_only() -> None:
     head, embeddings = scores(), torch.randn(12, 8, dtype=torch.double)
     states = [torch.randn(3, 8, dtype=torch.double) for _ in range(3)]
     tokens = torch.tensor([7, 9, 4])
@@ -141,7 +141,7 @@ def test_phi_that_is_kept_for_use_is_the_same_and_not_taken_in_training() -> Non
     assert not torch.equal(head.train().gram_embeddings(embeddings + 1), head.cached_grams)
 
 
-def test_unfactorized_scores_are_those_of_equation_2() -> None:
+def test_unfactorized_scores_equal_equation_2() -> None:
     head = EditScores(8, 12, GRAMS, PAD, factorized=False).eval()
     states = torch.randn(3, 8)
     found = head(torch.randn(12, 8), torch.tensor([7, 9, 4]), states, None, None)
@@ -149,8 +149,8 @@ def test_unfactorized_scores_are_those_of_equation_2() -> None:
 
 
 @pytest.mark.parametrize("factorized", [True, False])
-def test_insertions_at_gaps_are_decided_apart_from_the_edits_of_tokens(factorized: bool) -> None:
-    """Each label is a pair of choices; what is inserted does not depend on the token's edit."""
+def test_gap_inserts_are_independent_of_token_edits(factorized: bool) -> None:
+    """Each label has two independent decisions: the edit of the token, and the insertion."""
     grams, labels = len(GRAMS), 12
     torch.manual_seed(1)
     head = EditScores(8, labels, GRAMS, PAD, factorized=factorized, gap_inserts=True)
@@ -179,7 +179,7 @@ def test_insertions_at_gaps_are_decided_apart_from_the_edits_of_tokens(factorize
     assert (found.exp().sum(-1) < 1).all(), "an edit and an insertion together have no label"
 
 
-def test_a_dictionary_without_grams_has_only_the_other_edits() -> None:
+def test_dictionary_without_grams() -> None:
     head = EditScores(8, 3, [], PAD).eval()
     states = [torch.randn(2, 8) for _ in range(3)]
     assert head(torch.randn(12, 8), torch.tensor([7, 9]), *states).shape == (2, 3)

@@ -1,4 +1,4 @@
-"""The loss of the way there and back, against sums written out."""
+"""The reconstruction loss equals sums written out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def scores() -> tuple[torch.Tensor, torch.Tensor]:
     )
 
 
-def test_the_marginal_is_the_sum_and_its_gradient_the_shares() -> None:
+def test_marginal_loss_and_its_gradient() -> None:
     there, back = scores()
     lost = reconstruction_loss(there, back)
     torch.autograd.backward(lost.sum())
@@ -33,7 +33,7 @@ def test_the_marginal_is_the_sum_and_its_gradient_the_shares() -> None:
         torch.testing.assert_close(back.grad[row], shares)
 
 
-def test_renormalized_the_candidates_are_all_there_is() -> None:
+def test_renormalized_marginal_loss() -> None:
     there, back = scores()
     lost = reconstruction_loss(there, back, renormalize=True)
     first = [math.exp(value) for value in THERE[0]]
@@ -41,7 +41,7 @@ def test_renormalized_the_candidates_are_all_there_is() -> None:
     assert math.isclose(float(lost[0].detach()), -math.log(expected), rel_tol=1e-6)
 
 
-def test_with_rewards_both_ways_learn_from_each_candidate() -> None:
+def test_reinforce_loss_and_its_gradients() -> None:
     there, back = scores()
     torch.autograd.backward(reconstruction_loss(there, back, "reinforce").sum())
     assert there.grad is not None
@@ -53,14 +53,14 @@ def test_with_rewards_both_ways_learn_from_each_candidate() -> None:
     torch.testing.assert_close(back.grad, -torch.tensor([[1 / 3] * 3, [0.5, 0.5, 0.0]]))
 
 
-def test_back_translation_teaches_the_way_back_alone() -> None:
+def test_top1_loss_trains_the_backward_model_only() -> None:
     there, back = scores()
     torch.autograd.backward(reconstruction_loss(there, back, "top1").sum())
     assert there.grad is None
     torch.testing.assert_close(back.grad, torch.tensor([[-1.0, 0, 0], [-1.0, 0, 0]]))
 
 
-def test_likelihoods_are_sums_over_words_and_the_end() -> None:
+def test_log_likelihood_sums_over_words_and_eos() -> None:
     torch.manual_seed(1)
     lprobs = torch.randn(2, 3, 5).log_softmax(2)
     target = torch.tensor([[4, 3, 2], [3, 2, 1]])
@@ -70,6 +70,6 @@ def test_likelihoods_are_sums_over_words_and_the_end() -> None:
     torch.testing.assert_close(found, torch.tensor([first, second]))
 
 
-def test_scores_come_to_their_sentences_and_ranks() -> None:
+def test_group_candidates_by_sentence_and_rank() -> None:
     found = group_candidates(torch.tensor([7.0, 8.0, 9.0]), torch.tensor([3, 0, 1]), 2, 2)
     assert found.tolist() == [[8.0, 9.0], [-math.inf, 7.0]]

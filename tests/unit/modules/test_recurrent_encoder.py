@@ -1,4 +1,4 @@
-"""Word embeddings, normalized or not, the LSTM's last state, and disturbances."""
+"""LSTM encoder: normalized embeddings, the last state, and perturbations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def encoder(**options: object) -> RecurrentEncoder:
     return RecurrentEncoder(sizes, PAD)
 
 
-def test_the_last_state_is_that_of_the_text_alone() -> None:
+def test_last_state_does_not_depend_on_padding() -> None:
     model = encoder()
     tokens = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
     found = model.last_state(model.embed(tokens), torch.tensor([4, 2]))
@@ -31,14 +31,14 @@ def test_the_last_state_is_that_of_the_text_alone() -> None:
         torch.testing.assert_close(found[row], model.lstm(alone)[1][0][-1, 0])
 
 
-def test_the_gate_that_forgets_begins_open_by_one() -> None:
+def test_forget_gate_bias_is_initialized_to_1() -> None:
     model = encoder()
     bias = model.lstm.get_parameter("bias_ih_l0")
     assert bias.tolist() == 5 * [0.0] + 5 * [1.0] + 10 * [0.0]
     assert not model.lstm.get_parameter("bias_hh_l0").any()
 
 
-def test_normalized_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> None:
+def test_normalized_embeddings_have_mean_0_and_variance_1() -> None:
     torch.manual_seed(1)
     embedding = NormalizedEmbedding(COUNTS, 6, PAD)
     words = [word for word, count in enumerate(COUNTS) if word != PAD for _ in range(count)]
@@ -51,10 +51,10 @@ def test_normalized_embeddings_have_mean_0_and_variance_1_over_the_corpus() -> N
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_normalized_embeddings_in_half_precision_are_those_of_the_rounded_weights(
+def test_normalized_embeddings_in_half_precision(
     kind: torch.dtype,
 ) -> None:
-    """To the last digit, where a hundred million words are rare ones: their shares are tiny."""
+    """They are exact even for relative frequencies below the smallest half-precision number."""
     torch.manual_seed(1)
     embedding = NormalizedEmbedding([1, 1, 1, 1, *(5 * [10**8]), *(500 * [1])], 6, PAD)
     embedding.weight.data[9:] += 1e4
@@ -69,7 +69,7 @@ def test_normalized_embeddings_in_half_precision_are_those_of_the_rounded_weight
 
 
 @pytest.mark.parametrize("by_text", [True, False])
-def test_dropout_is_of_each_word_or_of_the_text(by_text: bool) -> None:
+def test_dropout_mask_by_word_or_by_text(by_text: bool) -> None:
     model = encoder(dropout=0.5, shared_dropout_mask=by_text).train()
     gone = model.embed(torch.full((3, 50), 4)).eq(0)
     assert gone.any()
@@ -79,7 +79,7 @@ def test_dropout_is_of_each_word_or_of_the_text(by_text: bool) -> None:
 
 @pytest.mark.parametrize("scale", [1e-25, 1.0, 1e10])
 @pytest.mark.parametrize("by_token", [True, False])
-def test_a_disturbance_has_its_length_whatever_the_gradient(scale: float, by_token: bool) -> None:
+def test_perturbation_has_the_given_norm_for_any_gradient(scale: float, by_token: bool) -> None:
     torch.manual_seed(1)
     gradient = scale * torch.randn(2, 3, 4)
     is_word = torch.tensor([[True, True, False], [True, True, True]])

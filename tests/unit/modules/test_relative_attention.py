@@ -1,4 +1,4 @@
-"""Relative attention against loops over i and j, in numbers and in gradients."""
+"""Outputs and gradients of relative attention equal loops over i and j."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def slow(
     future: Tensor | None = None,
     pads: Tensor | None = None,
 ) -> Tensor:
-    """Shaw et al.'s equations 3 and 4, one pair (i, j) at a time."""
+    """Compute equations 3 and 4 of Shaw et al. (2018), one pair (i, j) at a time."""
     limit, first = len(key_table) // 2, k.size(1) - q.size(1)
     out = []
     for row in range(len(q)):
@@ -55,7 +55,7 @@ def slow(
 
 
 def draw(rows: int, queries: int, keys: int, limit: int, seed: int = 1) -> list[Tensor]:
-    """Queries, keys, values and two tables, in double precision."""
+    """Return random queries, keys, values and two tables, in double precision."""
     torch.manual_seed(seed)
     sizes = [(rows, queries), (rows, keys), (rows, keys), (2 * limit + 1,), (2 * limit + 1,)]
     return [torch.randn(*size, DIM, dtype=torch.double, requires_grad=True) for size in sizes]
@@ -67,7 +67,7 @@ def attend(tensors: Sequence[Tensor], **options: Any) -> Tensor:
 
 
 def hidden(rows: int, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-    """A causal mask, and pads at the end of every second row."""
+    """Return a causal mask, and padding at the end of every second row."""
     future = torch.full((queries, keys), -torch.inf).triu(keys - queries + 1)
     pads = torch.zeros(rows, keys, dtype=torch.bool)
     pads[::2, 1 + keys // 2 :] = True
@@ -79,7 +79,7 @@ SHAPES = [(7, 7, 2), (7, 7, 1), (5, 5, 9), (1, 6, 2), (3, 6, 4), (1, 1, 3), (6, 
 
 @pytest.mark.parametrize("masked", ["", "future", "pads", "future pads"])
 @pytest.mark.parametrize(("queries", "keys", "limit"), SHAPES)
-def test_outputs_and_gradients_are_those_of_the_loop(
+def test_outputs_and_gradients_equal_the_reference(
     queries: int, keys: int, limit: int, masked: str
 ) -> None:
     given_ = draw(4, queries, keys, limit)
@@ -98,13 +98,13 @@ def compare_gradients(fast: Tensor, reference: Tensor, inputs: Sequence[Tensor])
         torch.testing.assert_close(mine, other)
 
 
-def test_one_table_for_both_gets_both_gradients() -> None:
+def test_shared_table_sums_both_gradients() -> None:
     q, k, v, table, _ = draw(2, 6, 6, 2)
     fast, reference = relative_attention(q, k, v, table, table), slow(q, k, v, table, table)
     compare_gradients(fast, reference, [q, k, v, table])
 
 
-def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = draw(5, 6, 6, 2)
     future, pads = hidden(5, 6, 6)
     whole = attend(inputs, future=future, pads=pads)
@@ -114,7 +114,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     compare_gradients(in_blocks, whole, inputs)
 
 
-def test_dropout_takes_whole_pairs_and_scales_the_rest() -> None:
+def test_dropout_drops_pairs_and_rescales() -> None:
     keys, limit, rate = 30, 2, 0.4
     flat, ones = torch.zeros(2, keys, 1), torch.ones(2, keys, 1)
     no_table = torch.zeros(2 * limit + 1, 1)
@@ -126,7 +126,7 @@ def test_dropout_takes_whole_pairs_and_scales_the_rest() -> None:
     torch.testing.assert_close(shares, kept.float().mean(-1, keepdim=True) / (1 - rate))
 
 
-def test_the_gradient_goes_through_the_same_dropout() -> None:
+def test_gradient_uses_the_same_dropout_mask() -> None:
     inputs = draw(2, 5, 5, 2)
 
     def seeded(*tensors: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ def test_the_gradient_goes_through_the_same_dropout() -> None:
 @given(
     st.integers(1, 9), st.integers(0, 9), st.integers(1, 6), st.integers(1, 3), st.integers(0, 99)
 )
-def test_spread_and_collect_are_adjoint(
+def test_expand_and_sum_are_adjoint(
     queries: int, more: int, limit: int, rows: int, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -156,7 +156,7 @@ def test_spread_and_collect_are_adjoint(
             assert torch.equal(laid_out[:, i, j], by_distance[:, i, distance])
 
 
-def test_any_layout_in_memory_gives_the_same() -> None:
+def test_result_does_not_depend_on_memory_layout() -> None:
     torch.manual_seed(1)
     by_distance, by_key = torch.randn(3, 5, 7), torch.randn(3, 5, 6)
     for order in [(0, 1, 2), (1, 0, 2), (2, 1, 0), (1, 2, 0)]:
@@ -168,7 +168,7 @@ def test_any_layout_in_memory_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_close_to_the_loop(dtype: torch.dtype) -> None:
+def test_half_precision_is_close_to_the_reference(dtype: torch.dtype) -> None:
     inputs = [tensor.detach() for tensor in draw(4, 40, 40, 16)]
     future, pads = hidden(4, 40, 40)
     halves = [tensor.to(dtype) for tensor in inputs]
@@ -178,7 +178,7 @@ def test_half_precision_is_close_to_the_loop(dtype: torch.dtype) -> None:
     torch.testing.assert_close(ours.double(), reference, atol=0.05, rtol=0.05)
 
 
-def test_nothing_of_the_size_of_time_by_time_is_kept_for_the_gradient() -> None:
+def test_no_quadratic_tensor_is_saved_for_the_gradient() -> None:
     inputs = draw(2, 300, 300, 4)
     kept: list[int] = []
 

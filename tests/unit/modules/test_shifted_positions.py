@@ -1,4 +1,4 @@
-"""Shifted positions against the formula, written out plainly."""
+"""Shifted positions equal equation 6.2 of the thesis, written out."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ RIGHT_PADDED = torch.tensor([[5, 6, 7, PAD, PAD], [4, 5, 6, 7, 8]])
 
 
 def plain_embedding(position: int) -> list[float]:
-    """fairseq's sinusoids of one position, an element at a time."""
+    """Compute fairseq's sinusoids of one position."""
     half = DIM // 2
     angles = [position * math.exp(-m * math.log(10000) / (half - 1)) for m in range(half)]
     return [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
 
 
 def plain_positions(tokens: torch.Tensor, shifts: list[int]) -> torch.Tensor:
-    """Eq. 6.2 by a loop: the i-th token that is no pad stands at i + k, counted from pad + 1."""
+    """Compute equation 6.2: the i-th real token has position i + k, counted from pad + 1."""
     rows = []
     for row, shift in zip(tokens.tolist(), shifts, strict=True):
         count, vectors = PAD, []
@@ -40,7 +40,7 @@ def layer(max_shift: int = MAX_SHIFT, size: int = 32) -> ShiftedSinusoidalPositi
 
 
 @pytest.mark.parametrize("tokens", [LEFT_PADDED, RIGHT_PADDED], ids=["left", "right"])
-def test_training_is_the_formula_with_the_drawn_shifts(tokens: torch.Tensor) -> None:
+def test_training_equals_equation_6_2(tokens: torch.Tensor) -> None:
     torch.manual_seed(3)
     shifts = torch.randint(MAX_SHIFT + 1, (len(tokens), 1)).flatten().tolist()
     torch.manual_seed(3)
@@ -49,24 +49,24 @@ def test_training_is_the_formula_with_the_drawn_shifts(tokens: torch.Tensor) -> 
 
 
 @pytest.mark.parametrize("tokens", [LEFT_PADDED, RIGHT_PADDED], ids=["left", "right"])
-def test_outside_training_nothing_is_shifted(tokens: torch.Tensor) -> None:
+def test_evaluation_does_not_shift(tokens: torch.Tensor) -> None:
     got = layer().eval()(tokens)
     torch.testing.assert_close(got, plain_positions(tokens, [0] * len(tokens)), atol=1e-5, rtol=0)
 
 
-def test_every_shift_from_zero_to_the_largest_is_drawn_equally_often() -> None:
+def test_shifts_are_uniform() -> None:
     torch.manual_seed(1)
     tokens = torch.full((8000, 1), 5)
     first_sine = layer().train()(tokens)[:, 0, 0]
     expected = {round(math.sin(PAD + 1 + k), 4): k for k in range(MAX_SHIFT + 1)}
     drawn = [expected[round(value, 4)] for value in first_sine.tolist()]
     counts = torch.bincount(torch.tensor(drawn), minlength=MAX_SHIFT + 1)
-    # 1000 of each are expected, with a deviation of 30.
+    # 1000 of each are expected, with a standard deviation of 30.
     assert counts.min() > 850
     assert counts.max() < 1150
 
 
-def test_one_sequence_has_one_shift() -> None:
+def test_all_tokens_of_a_sequence_have_the_same_shift() -> None:
     torch.manual_seed(1)
     stock = SinusoidalPositionalEmbedding(DIM, PAD, 64)
     got = layer().train()(torch.full((1, 9), 5))[0]
@@ -74,7 +74,7 @@ def test_one_sequence_has_one_shift() -> None:
     assert len(starts) == 1
 
 
-def test_shift_zero_equals_the_stock_layer_and_draws_nothing() -> None:
+def test_max_shift_0_equals_fairseq_and_draws_no_random_numbers() -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
     got = layer(max_shift=0).train()(LEFT_PADDED)
@@ -82,13 +82,13 @@ def test_shift_zero_equals_the_stock_layer_and_draws_nothing() -> None:
     assert torch.equal(got, SinusoidalPositionalEmbedding(DIM, PAD, 32)(LEFT_PADDED))
 
 
-def test_incremental_steps_are_not_shifted_even_in_training() -> None:
+def test_incremental_decoding_in_training_mode_does_not_shift() -> None:
     tokens = torch.tensor([[4, 5, 6]])
     step = layer().train()(tokens, incremental_state={})
     torch.testing.assert_close(step[0, 0], torch.tensor(plain_embedding(PAD + 3)))
 
 
-def test_the_table_grows_with_the_sequence() -> None:
+def test_table_is_extended_for_long_sequences() -> None:
     tokens = torch.full((2, 100), 5)
     torch.manual_seed(2)
     short = layer(size=4).train()(tokens)
@@ -96,7 +96,7 @@ def test_the_table_grows_with_the_sequence() -> None:
     assert torch.equal(short, layer(size=200).train()(tokens))
 
 
-def test_pads_are_zero_and_half_precision_is_kept() -> None:
+def test_padding_is_zero_and_half_precision_is_preserved() -> None:
     got = layer().half().train()(LEFT_PADDED)
     assert got.dtype == torch.float16
     assert not got[LEFT_PADDED == PAD].any()

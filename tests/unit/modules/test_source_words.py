@@ -1,4 +1,4 @@
-"""The numbers that unknown words of a source get."""
+"""Local ids of out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def words(*sentences: list[int]) -> SourceWords:
     return SourceWords.from_ids(torch.tensor(sentences), VOCABULARY)
 
 
-def test_unknown_words_are_numbered_in_their_order_and_the_same_word_alike() -> None:
+def test_local_ids_follow_the_order_of_unknown_words() -> None:
     made = words([900, 5, 77, 900, 2], [5, 77, 6, 7, 2], [5, 6, 7, 8, 2])
     assert made.tokens.tolist() == [[10, 5, 11, 10, 2], [5, 10, 6, 7, 2], [5, 6, 7, 8, 2]]
     assert made.first.tolist() == [[0, 1, 2, 0, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
@@ -29,13 +29,13 @@ def test_unknown_words_are_numbered_in_their_order_and_the_same_word_alike() -> 
     assert made.width == 12
 
 
-def test_a_target_has_the_numbers_of_its_own_source() -> None:
+def test_targets_get_the_local_ids_of_their_source() -> None:
     made = words([900, 5, 77, 2], [5, 77, 6, 2])
     target = torch.tensor([[77, 900, 55, 5], [77, 900, 55, 5]])
     assert made.to_local(target, UNK).tolist() == [[11, 10, UNK, 5], [10, UNK, UNK, 5]]
 
 
-def test_where_all_words_are_known_nothing_changes_but_unknown_words_of_the_target() -> None:
+def test_sources_without_unknown_words() -> None:
     made = words([5, 6, 2])
     assert made.width == VOCABULARY
     assert made.tokens.tolist() == [[5, 6, 2]]
@@ -44,7 +44,7 @@ def test_where_all_words_are_known_nothing_changes_but_unknown_words_of_the_targ
 
 
 @given(rows)
-def test_names_undo_numbers(sentences: list[list[int]]) -> None:
+def test_from_local_inverts_to_local(sentences: list[list[int]]) -> None:
     made = words(*sentences)
     assert words(*made.tokens.tolist()).tokens.equal(made.tokens)
     for row, sentence in enumerate(sentences):
@@ -54,12 +54,12 @@ def test_names_undo_numbers(sentences: list[list[int]]) -> None:
             assert made.first[row, place] == sentence.index(word)
 
 
-def test_rows_keep_the_width() -> None:
+def test_select_rows_keeps_the_width() -> None:
     made = words([900, 77, 2], [5, 6, 2]).select_rows(torch.tensor([1, 1]))
     assert made.tokens.tolist() == [[5, 6, 2], [5, 6, 2]]
     assert made.width == 12
 
 
-def test_first_positions_of_nothing() -> None:
+def test_first_positions_of_empty_input() -> None:
     assert first_positions(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0)
     assert SourceWords.from_ids(torch.empty(0, 3, dtype=torch.long), VOCABULARY).width == VOCABULARY

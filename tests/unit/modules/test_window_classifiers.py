@@ -1,4 +1,4 @@
-"""Imitators: equations 3.7 and 3.8, window for window, in both forms."""
+"""Both implementations of imitators equal equations 3.7 and 3.8."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def made(*windows: int, separate: bool = False) -> Imitators:
 
 
 def plain(model: Imitators, number: int, text: list[int]) -> Tensor:
-    """p_ij of one text, each window by itself [windows, classes]."""
+    """Compute p_ij of one text, one window at a time [windows, classes]."""
     window, convolution = model.windows[number], model.convolutions[number]
     assert isinstance(convolution, torch.nn.Conv1d)
     assert convolution.bias is not None
@@ -39,7 +39,7 @@ def plain(model: Imitators, number: int, text: list[int]) -> Tensor:
 
 @pytest.mark.parametrize("by_types", [True, False])
 @pytest.mark.parametrize("separate", [True, False])
-def test_windows_are_computed_as_one_by_one(by_types: bool, separate: bool) -> None:
+def test_windows_equal_the_reference(by_types: bool, separate: bool) -> None:
     model = made(1, 3, separate=separate)
     model.by_types = by_types
     found = model(TOKENS)
@@ -51,7 +51,7 @@ def test_windows_are_computed_as_one_by_one(by_types: bool, separate: bool) -> N
         torch.testing.assert_close(logits.softmax(-1), expected)
 
 
-def test_alpha_is_the_logarithm_of_the_mean() -> None:
+def test_alpha_is_the_log_of_the_mean_probability() -> None:
     model = made(1, 2)
     alphas = model.alphas(TOKENS)
     assert alphas.shape == (2, 3, CLASSES)
@@ -61,7 +61,7 @@ def test_alpha_is_the_logarithm_of_the_mean() -> None:
     torch.testing.assert_close(alphas.exp().sum(-1), torch.ones(2, 3))
 
 
-def test_both_forms_have_the_same_gradients() -> None:
+def test_both_implementations_have_the_same_gradients() -> None:
     gradients = []
     for by_types in (True, False):
         model = made(1, 2, 4)
@@ -76,7 +76,7 @@ def test_both_forms_have_the_same_gradients() -> None:
         torch.testing.assert_close(gradient, gradients[1][name])
 
 
-def test_the_faster_form_is_chosen_by_the_share_of_distinct_subwords(
+def test_auto_chooses_the_implementation_by_type_token_ratio(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = []
@@ -95,7 +95,7 @@ def test_the_faster_form_is_chosen_by_the_share_of_distinct_subwords(
 
 
 @pytest.mark.parametrize("by_types", [True, False])
-def test_a_window_sees_2c_plus_1_subwords(by_types: bool) -> None:
+def test_window_reads_2c_plus_1_subwords(by_types: bool) -> None:
     model = made(2)
     model.by_types = by_types
     text = torch.arange(4, 14).unsqueeze(0)
@@ -106,7 +106,7 @@ def test_a_window_sees_2c_plus_1_subwords(by_types: bool) -> None:
 
 
 @pytest.mark.parametrize("by_types", [True, False])
-def test_padding_changes_nothing(by_types: bool) -> None:
+def test_padding_does_not_change_alphas(by_types: bool) -> None:
     model = made(1, 4)
     model.by_types = by_types
     together = model.alphas(TOKENS)
@@ -114,7 +114,7 @@ def test_padding_changes_nothing(by_types: bool) -> None:
     torch.testing.assert_close(together[:, 1:], alone)
 
 
-def test_random_vectors_are_those_of_the_text() -> None:
+def test_random_vectors_depend_on_the_text_only() -> None:
     model = RandomImitators(CLASSES, 4, PAD)
     found = model.alphas(TOKENS)
     assert found.shape == (4, 3, CLASSES)
@@ -125,8 +125,8 @@ def test_random_vectors_are_those_of_the_text() -> None:
     assert not torch.equal(found, RandomImitators(CLASSES, 4, PAD, seed=2).alphas(TOKENS))
 
 
-def test_random_vectors_are_normal() -> None:
-    """The difference of two standard normal numbers has the variance 2."""
+def test_random_vectors_are_standard_normal() -> None:
+    """The difference of two standard normal numbers has variance 2."""
     texts = torch.arange(4, 8004).view(-1, 2)
     alphas = RandomImitators(2, 3, PAD).alphas(texts)
     differences = alphas[..., 0] - alphas[..., 1]

@@ -1,4 +1,4 @@
-"""bert_adam decays matrices, and is fairseq's Adam otherwise."""
+"""bert_adam is fairseq's Adam, with weight decay of matrices only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def trained(name: str, weight_decay: float, updates: int = 3) -> dict[str, torch
 
 
 def test_vectors_have_no_weight_decay() -> None:
-    """One update from zero gradients: w becomes w (1 - lr * decay), or stays."""
+    """With zero gradients, an update sets a matrix to w (1 - lr * decay) and keeps a vector."""
     model = layer()
     nn.init.constant_(dict(model.named_parameters())["0.bias"], 0.5)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -52,7 +52,7 @@ def test_vectors_have_no_weight_decay() -> None:
         torch.testing.assert_close(weight, before[name] * factor)
 
 
-def test_without_weight_decay_it_is_adam() -> None:
+def test_without_weight_decay_it_equals_adam() -> None:
     ours, adam = trained("bert_adam", 0.0), trained("adam", 0.0)
     assert all(torch.equal(weight, adam[name]) for name, weight in ours.items())
     ours, adam = trained("bert_adam", 0.5), trained("adam", 0.5)
@@ -60,7 +60,7 @@ def test_without_weight_decay_it_is_adam() -> None:
 
 
 def test_flat_half_precision_weights_are_rejected() -> None:
-    """Nobody could tell the matrices in one flat vector; fairseq asks this before it flattens."""
+    """A flat vector has no matrices. fairseq checks this property before it flattens weights."""
     for name, flat in (("bert_adam", False), ("adam", True)):
         optimizer = OPTIMIZER_REGISTRY[name](config(name, 0.1), list(layer().parameters()))
         assert optimizer.supports_flat_params is flat

@@ -1,4 +1,4 @@
-"""Rows that are touched move as Adam moves them; others stay."""
+"""lazy_adam updates rows with a gradient as Adam does, and no other rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loss(net: Any, ids: list[int]) -> Any:
     return functional.cross_entropy(hidden, torch.tensor([one % 2 for one in ids]))
 
 
-def test_where_all_rows_are_touched_it_is_adam() -> None:
+def test_it_equals_adam_if_all_rows_have_a_gradient() -> None:
     ours, theirs = network(sparse=True), network(sparse=False)
     fast, slow = RowAdam(ours.parameters(), **SETTINGS), Adam(theirs.parameters(), **SETTINGS)
     for step in range(5):
@@ -42,8 +42,8 @@ def test_where_all_rows_are_touched_it_is_adam() -> None:
     torch.testing.assert_close(mine, other)
 
 
-def test_a_row_moves_only_where_it_is_touched() -> None:
-    """Beside each row by itself, Adam's formula written out."""
+def test_rows_without_gradient_do_not_change() -> None:
+    """Rows with a gradient follow Adam's formula, written out."""
     net = network(sparse=True)
     optimizer = RowAdam(net.parameters(), **SETTINGS)
     rate, (first, second), tiny = SETTINGS["lr"], SETTINGS["betas"], SETTINGS["eps"]
@@ -67,7 +67,7 @@ def test_a_row_moves_only_where_it_is_touched() -> None:
             torch.testing.assert_close(after[row], wanted)
 
 
-def test_it_goes_on_from_its_state() -> None:
+def test_training_resumes_from_the_optimizer_state() -> None:
     net = network(sparse=True)
     optimizer = RowAdam(net.parameters(), **SETTINGS)
 
@@ -85,7 +85,7 @@ def test_it_goes_on_from_its_state() -> None:
     assert all(map(torch.equal, net.parameters(), other.parameters()))
 
 
-def test_gradients_are_clipped_and_scaled_together() -> None:
+def test_clipping_and_scaling_of_dense_and_sparse_gradients() -> None:
     ours, theirs = network(sparse=True), network(sparse=False)
     made = LazyAdam(FairseqAdamConfig(lr=[0.1], adam_betas="(0.9, 0.98)"), [*ours.parameters()])
     for net in (ours, theirs):

@@ -1,4 +1,4 @@
-"""What is changed in fairseq: batches after resuming, averages of tied weights, a run's end."""
+"""Patches of fairseq: batches of resumed runs, EMA of tied weights, prefetching threads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.conftest import trained_only  # noqa: E402
 def iterator(
     epoch: int | None, rebuild: bool = False, count: int = 40, split: str = "train", **options: Any
 ) -> Any:
-    """Return what a run that starts, or resumes, in this epoch takes its batches from."""
+    """Return the batch iterator of a run that starts or resumes in `epoch`."""
     words = Dictionary()
     words.add_symbol("a")
     sizes = np.full(count, 5)
@@ -51,19 +51,19 @@ def iterator(
     task.datasets[split] = dataset
     if rebuild:
         task.cfg = Namespace(rebuild_batches=True)
-    if epoch is not None:  # fairseq-generate and fairseq-validate name none
+    if epoch is not None:  # fairseq-generate and fairseq-validate pass no epoch
         options["epoch"] = epoch
     return task.get_batch_iterator(dataset, max_sentences=8, seed=3, **options)
 
 
 def batches(*args: Any, **options: Any) -> list[list[int]]:
-    """Its batches, in the order of the epoch."""
+    """Return the batches of an epoch, in order."""
     made = iterator(*args, **options)
     assert made.seed == 3
     return [sorted(map(int, batch)) for batch in made.frozen_batches]
 
 
-def test_a_resumed_run_keeps_the_batches_of_the_first_epoch() -> None:
+def test_resumed_run_keeps_the_batches_of_epoch_1() -> None:
     assert batches(epoch=4) == batches(epoch=1)
 
 
@@ -71,14 +71,14 @@ def test_a_resumed_run_keeps_the_batches_of_the_first_epoch() -> None:
     "option",
     [{"update_epoch_batch_itr": True}, {"disable_iterator_cache": True}, {"rebuild": True}],
 )
-def test_batches_that_change_with_the_epoch_still_do(option: dict[str, Any]) -> None:
+def test_rebuilt_batches_still_change_with_the_epoch(option: dict[str, Any]) -> None:
     if "seed + epoch" not in inspect.getsource(FairseqTask.get_batch_iterator):
         pytest.skip("this fairseq forms its batches from the seed alone")
     assert batches(epoch=1, **option) == batches(epoch=1)
     assert batches(epoch=4, **option) != batches(epoch=1)
 
 
-def test_workers_end_with_the_iterator_of_one_epoch() -> None:
+def test_workers_stop_with_the_iterator_of_an_epoch() -> None:
     if "persistent_workers" not in inspect.signature(EpochBatchIterator).parameters:
         pytest.skip("this fairseq keeps them as long as the iterator")
     before = set(multiprocessing.active_children())
@@ -91,13 +91,13 @@ def test_workers_end_with_the_iterator_of_one_epoch() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 8, 13, 42])
-def test_outside_training_each_sentence_is_in_a_batch(count: int) -> None:
+def test_validation_batches_have_all_sentences(count: int) -> None:
     for split, epoch in (("valid", 1), ("test1", None), ("train", None)):
         found = batches(epoch, count=count, split=split, required_batch_size_multiple=8)
         assert sorted(line for batch in found for line in batch) == list(range(count))
 
 
-def test_outside_training_a_transformer_reads_a_sentence_as_alone_where_there_are_pads() -> None:
+def test_padded_batches_do_not_change_encoder_outputs_in_evaluation() -> None:
     args = Namespace()
     ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
     words = Dictionary()
@@ -112,7 +112,7 @@ def test_outside_training_a_transformer_reads_a_sentence_as_alone_where_there_ar
 
 @pytest.mark.parametrize("fp32", [False, True])
 @pytest.mark.parametrize("half", [False, True])
-def test_a_moving_average_moves_tied_weights_once_an_update(fp32: bool, half: bool) -> None:
+def test_ema_updates_tied_weights_once(fp32: bool, half: bool) -> None:
     args = Namespace()
     ARCH_CONFIG_REGISTRY["transformer_tiny"](args)
     args.share_all_embeddings = True
@@ -145,7 +145,7 @@ def test_a_moving_average_moves_tied_weights_once_an_update(fp32: bool, half: bo
         (torch.float, False, ""),
     ],
 )
-def test_an_average_that_is_lost_in_rounding_is_told(
+def test_ema_in_half_precision_is_warned_about(
     dtype: torch.dtype, fp32: bool, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"ema_decay": 0.9995, "ema_fp32": fp32, "ema_seed_model": None}
@@ -155,7 +155,7 @@ def test_an_average_that_is_lost_in_rounding_is_told(
 
 
 @pytest.mark.parametrize("extra", [None, {"ema": 1, "ema_fp32_params": 2, "val_loss": 3}])
-def test_loaded_averages_are_not_kept_while_training(extra: Any) -> None:
+def test_loaded_ema_state_is_released(extra: Any) -> None:
     kept = _release_ema_state(lambda *_: extra)("trainer", "checkpoint.pt")
     assert kept is None or kept == {"val_loss": 3}
 
@@ -170,8 +170,8 @@ def test_legacy_dictionaries_load(tmp_path: Path, kind: type[Dictionary]) -> Non
     assert loaded.mask() == stock.mask()
 
 
-def test_sentences_alone_are_blocks_of_a_language_model() -> None:
-    """fairseq asks numpy for a name that 2.x has dropped."""
+def test_language_model_blocks_with_break_mode_eos() -> None:
+    """fairseq uses a name that numpy 2 removed."""
     rows = ListDataset([torch.ones(n, dtype=torch.long) for n in (3, 5, 9)])
     blocks = TokenBlockDataset(rows, [3, 5, 9], 64, 1, 2, break_mode="eos")
     assert blocks.sizes.tolist() == [3, 5, 9]
@@ -204,8 +204,8 @@ for number in range(1, 7):
 """
 
 
-def test_a_run_ends_well_while_batches_are_read_ahead() -> None:
-    """Without the mend about half of these end with "terminate called ..." and a signal."""
+def test_process_exits_cleanly_while_batches_are_prefetched() -> None:
+    """Without the patch, about half of these runs abort with "terminate called ..."."""
     done = subprocess.run(
         [sys.executable, "-c", ENDING], capture_output=True, text=True, check=True
     )
@@ -213,7 +213,7 @@ def test_a_run_ends_well_while_batches_are_read_ahead() -> None:
 
 
 def save_checkpoint(cfg: CheckpointConfig | Namespace, update: int, epoch_updates: int) -> None:
-    """Let fairseq name the checkpoint of an update."""
+    """Save an empty checkpoint of an update under the names that fairseq chooses."""
     trainer = SimpleNamespace(
         data_parallel_rank=0,
         consolidate_optimizer=lambda: None,
@@ -233,10 +233,10 @@ def save_checkpoint(cfg: CheckpointConfig | Namespace, update: int, epoch_update
 
 @pytest.mark.parametrize("keep", [-1, 8])
 @pytest.mark.parametrize("epoch_updates", [1, 14, 15, 20, 33, 200, 300])
-def test_a_checkpoint_is_saved_at_each_interval(
+def test_checkpoint_is_saved_at_each_interval(
     tmp_path: Path, epoch_updates: int, keep: int
 ) -> None:
-    """Without the patch 7 are there with 15 updates an epoch, and none with 20."""
+    """Without the patch, there are 7 with 15 updates per epoch, and none with 20."""
     cfg = CheckpointConfig(
         save_dir=str(tmp_path),
         no_epoch_checkpoints=True,
@@ -244,7 +244,7 @@ def test_a_checkpoint_is_saved_at_each_interval(
         keep_interval_updates=keep,
     )
     for update in range(1, 201):
-        if update % epoch_updates == 0 or update % 20 == 0:  # as fairseq-train does
+        if update % epoch_updates == 0 or update % 20 == 0:  # as in fairseq-train
             save_checkpoint(cfg, update, epoch_updates)
     updates = [
         int(path.stem.rpartition("_")[2]) for path in last_checkpoints(tmp_path, 8, "update")
@@ -260,8 +260,8 @@ def test_epoch_checkpoints_keep_their_names(tmp_path: Path) -> None:
     assert names == ["checkpoint2.pt", "checkpoint_last.pt"]
 
 
-def test_a_configuration_without_an_interval_needs_no_other_option(tmp_path: Path) -> None:
-    """As in fairseq's own tests."""
+def test_configuration_without_an_interval_needs_no_other_option(tmp_path: Path) -> None:
+    """fairseq's own tests use such a configuration."""
     options = vars(CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=0))
     del options["no_epoch_checkpoints"]
     save_checkpoint(Namespace(**options), 3, 20)
