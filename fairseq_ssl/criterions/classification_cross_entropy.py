@@ -22,7 +22,7 @@ Inputs = dict[str, Tensor]
 
 @dataclass
 class ClassificationCrossEntropyConfig(CriterionConfig):
-    """Options of cross-entropy: none."""
+    """Options of `classification_cross_entropy`, which has none of its own."""
 
 
 @dataclass

@@ -63,7 +63,7 @@ class EditCrossEntropy(Criterion):
         if edit_copy_weight < 0 or edit_detection_weight < 0:
             raise ConfigurationError(
                 f"--edit-copy-weight is {edit_copy_weight} and --edit-detection-weight is "
-                f"{edit_detection_weight}; expected 0 or more."
+                f"{edit_detection_weight}; expected 0 or more for both."
             )
         if not 0 <= label_smoothing < 1:
             raise ConfigurationError(

@@ -28,7 +28,7 @@ REALIGN_DISTANCE = 4
 
 
 class DraftToken(NamedTuple):
-    """A token of the draft."""
+    """A draft token, with the alignment to the source that it implies."""
 
     token: int
     """Token id."""
@@ -44,7 +44,7 @@ class Draft:
 
         Args:
             source: ids of the source, without padding and </s>.
-            first: the start symbol of the decoder.
+            first: id of the start symbol of the decoder.
             eos: id of </s>.
         """
         self.source = source
@@ -62,7 +62,7 @@ class Draft:
 
     @property
     def is_done(self) -> bool:
-        """Whether the hypothesis is finished."""
+        """True if the hypothesis ends with </s>."""
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:

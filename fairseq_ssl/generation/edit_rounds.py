@@ -36,9 +36,9 @@ class EditDecoding:
     window_overlap: int | None = None
     """Number of tokens that consecutive windows share. None: a quarter of a window."""
     history: bool = False
-    """Whether to return the sentence after each round."""
+    """Return the sentence after each round, as `history`."""
     print_edits: bool = False
-    """Whether to return the edits as `alignment`, which fairseq's commands print."""
+    """Return the edits as `alignment`, which fairseq's commands print."""
 
     def __post_init__(self) -> None:
         if self.iterations < 1:

@@ -36,7 +36,7 @@ class FeatureDecoder(FairseqIncrementalDecoder):
     """
 
     scores_features_alone = True
-    """Whether `output_layer` computes the logits of a position from its features alone."""
+    """True if `output_layer` computes the logits of a position from its features alone."""
 
     def forward(
         self,

@@ -58,8 +58,8 @@ class RecurrentConfig(FairseqDataclass):
     recurrent_keep_denormals: bool = field(
         default=False,
         metadata={
-            "help": "do not flush denormal numbers to zero, which makes training on long texts "
-            "many times slower on a CPU"
+            "help": "keep denormal numbers, which make training on long texts many times slower on "
+            "a CPU (default: flush them to zero)"
         },
     )
 

@@ -120,7 +120,7 @@ class EncodedSource:
     real: Tensor
     """[sentences, time], True at positions that are not padding."""
     is_padded: bool
-    """Whether there is any padding."""
+    """True if any position is padding."""
     rows: Tensor | None = None
     """[rows], the sentence index of each target row. None: one row per sentence."""
 

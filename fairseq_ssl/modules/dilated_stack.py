@@ -175,7 +175,7 @@ class Unfolding(ExactBuffers):
 
     @property
     def is_known(self) -> bool:
-        """Whether a and b are set or loaded."""
+        """True if a and b are set or loaded."""
         return bool(self.line[0] >= 0)
 
 

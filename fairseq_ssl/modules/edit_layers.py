@@ -253,7 +253,7 @@ class EditScores(nn.Module):
             padding: id that pads shorter q-grams. Its embedding is not added.
             dropout: dropout probability of the states in theta . h.
             epsilon: epsilon of the layer norm.
-            factorized: whether to add the terms other than theta . h.
+            factorized: whether to add the terms after theta . h.
             gap_inserts: whether to decide insertions separately from edits of tokens.
         """
         super().__init__()

@@ -29,7 +29,7 @@ class DirectionBatch(NamedTuple):
     rows: Tensor | None = None
     """[rows], the source index of each target row. None: one target per source."""
     is_genuine: bool = True
-    """Whether the text is human-written. Other batches do not update the batch norm statistics."""
+    """True if the text is human-written. Other batches do not update batch norm statistics."""
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:

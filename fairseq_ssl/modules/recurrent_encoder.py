@@ -27,7 +27,7 @@ class RecurrentSizes:
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
     shared_dropout_mask: bool = False
-    """Whether all words of a text share a dropout mask."""
+    """Use one dropout mask for all words of a text."""
 
 
 class NormalizedEmbedding(ExactBuffers, nn.Embedding):
@@ -130,8 +130,8 @@ class RecurrentEncoder(nn.Module):
 def flush_denormals(enabled: bool = True) -> None:
     """Flush denormal numbers to 0, if the processor supports it.
 
-    The gradients of an LSTM vanish towards the start of a text and become denormal, which makes a
-    CPU up to twenty times slower. The setting applies to the current thread and to threads that it
-    starts later, so call this function before PyTorch starts its worker threads.
+    The gradients of an LSTM become denormal near the start of a long text, which makes a CPU up to
+    twenty times slower. The setting applies to the current thread and to threads that it starts
+    later, so call this function before PyTorch starts its worker threads.
     """
     torch.set_flush_denormal(enabled)

@@ -59,7 +59,7 @@ class Imitators(nn.Module):
         self.windows = tuple(windows)
         self.padding = padding
         self.by_types: bool | None = None
-        """Whether to project each distinct subword once. None: choose the faster way."""
+        """True: project each distinct subword once. False: each position. None: the faster way."""
         tables = len(self.windows) if separate_embeddings else 1
         self.embeddings = nn.ModuleList(
             nn.Embedding(vocabulary, dim, padding_idx=padding, sparse=sparse_gradients)

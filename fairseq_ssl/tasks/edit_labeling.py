@@ -155,7 +155,7 @@ class EditLabelingTask(FairseqTask):
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, **options: Any
     ) -> EditDataset:
-        """Return a dataset of sentences without labels."""
+        """Return a dataset of unlabeled sentences."""
         return EditDataset(src_tokens, src_lengths, self.dictionary, shuffle=False)
 
     def build_generator(

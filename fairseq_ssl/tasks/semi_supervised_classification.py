@@ -46,8 +46,8 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     data: str = field(
         default="",
         metadata={
-            "help": "data folder from `fairseq-ssl classify prepare`, with the folders words, "
-            "pieces and label, each with dict.txt and binarized splits of the same lines"
+            "help": "data folder from `fairseq-ssl classify prepare`, with a folder each for "
+            "words, subwords and labels, all with dict.txt and binarized splits of the same lines"
         },
     )
     classification_stage: STAGES = field(  # type: ignore[valid-type]
@@ -190,7 +190,8 @@ class SemiSupervisedClassificationTask(FairseqTask):
             supported = " or ".join(stages) or "no stage of this task"
             raise ConfigurationError(
                 f"--classification-stage is {self.stage}, but --arch "
-                f"{getattr(cfg, '_name', '')} supports {supported}."
+                f"{getattr(cfg, '_name', '')} supports {supported}. Set a different stage or "
+                "architecture."
             )
         return model
 
@@ -235,11 +236,10 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def inference_dataset(self, words: Any, pieces: Any) -> TwoViewDataset:
-        """Return a dataset of texts without labels.
+        """Return a dataset of unlabeled texts.
 
-        Args:
-            words: dataset of word ids, with </s>.
-            pieces: dataset of subword ids, with </s>. None: the model does not read subwords.
+        `words` and `pieces` are datasets of word ids and of subword ids, with </s>. `pieces` may be
+        None if the model does not read subwords.
         """
         views = [View(WORDS, words, *self._pad_and_eos(WORDS))]
         if pieces is not None:

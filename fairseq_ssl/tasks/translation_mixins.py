@@ -114,7 +114,7 @@ class AveragedValidationMixin:
 
     cfg: Any
     uses_ema = True
-    """Tells fairseq's trainer to pass the averaged model as `ema_model`."""
+    """Make fairseq's trainer pass the averaged model as `ema_model`."""
     _bleu_model: Any = None
     """The averaged model that the generator of --eval-bleu uses."""
 

@@ -9,7 +9,7 @@ SUBJECTS = ("she", "he", "it", "anna", "tom", "nobody", "everyone")
 VERBS = ("walk", "work", "cook", "look", "jump", "call", "wait", "talk")
 PLACES = ("at school", "in the park", "near the old house", "on the road", "there", "with friends")
 FORMS = {"yesterday": "ed", "daily": "s", "tomorrow": "ll"}
-"""What the verb ends in, by the last word."""
+"""Ending of the verb by the last word."""
 
 
 def pair(draw: random.Random) -> tuple[str, str]:

@@ -27,7 +27,7 @@ RUNS_CODE = re.compile(
 """Full names of functions that run code, load code, or unpickle."""
 
 EXAMPLES = re.compile(r"(fairseq\.)?examples\.")
-"""What fairseq does not import by itself."""
+"""Modules that fairseq does not import by itself."""
 
 RISKY_KEYWORDS = ("allow_pickle", "trust_remote_code", "shell")
 """Keywords that make a call run code where their value is not False."""

@@ -76,7 +76,7 @@ FLAGS = {
         "--recurrent-dropout": "default: 0.5",
         "--recurrent-dropout-by-text": "for all words of a text",
         "--recurrent-normalize-embeddings": "mean 0 and variance 1",
-        "--recurrent-keep-denormals": "flush denormal numbers",
+        "--recurrent-keep-denormals": "default: flush them to zero",
         "--classifier-mlp-dim": "default: 30",
         "--classifier-lm": "default: random",
         "--classifier-lm-dict": "of --classifier-lm",
