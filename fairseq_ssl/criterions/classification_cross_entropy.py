@@ -43,7 +43,7 @@ class AdversarialConfig(CriterionConfig):
     adversarial_norm: ChoiceEnum([SENTENCE, TOKEN]) = field(  # type: ignore[valid-type]
         default=SENTENCE,
         metadata={
-            "help": "unit to which --adversarial-epsilon applies: all embeddings of a text "
+            "help": "unit whose perturbation has the norm epsilon: all embeddings of a text "
             "(sentence) or each embedding (token) (default: sentence)"
         },
     )

@@ -45,8 +45,8 @@ class ReconstructionLossConfig(CriterionConfig):
     reconstruction_target_weight: Optional[str] = field(  # noqa: UP045 - for fairseq
         default=None,
         metadata={
-            "help": "weight of the reconstruction loss of target-side text, as in "
-            "--reconstruction-weight (default: the value of --reconstruction-weight)"
+            "help": "weight of the reconstruction loss of target-side text, in the same format "
+            "(default: the value of --reconstruction-weight)"
         },
     )
     reconstruction_start_update: int = field(

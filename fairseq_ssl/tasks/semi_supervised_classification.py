@@ -83,8 +83,8 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     classification_full_epochs: bool = field(
         default=False,
         metadata={
-            "help": "repeat the sample of --classification-unlabeled-lines so that an epoch has as "
-            "many updates as with all lines (imitate only)"
+            "help": "repeat the sample of unlabeled lines so that an epoch has as many updates as "
+            "with all lines (imitate only)"
         },
     )
     classification_unlabeled_per_labeled: int = field(

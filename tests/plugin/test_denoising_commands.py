@@ -96,14 +96,14 @@ def test_killed_run_with_workers_equals_uninterrupted_run_without(
     data: Path, tmp_path: Path
 ) -> None:
     flags = (*PRETRAIN, "--max-update", "50", "--save-interval-updates", "7")
-    train(data, tmp_path / "unbroken", *flags, "--num-workers", "0")
+    train(data, tmp_path / "uninterrupted", *flags, "--num-workers", "0")
     start_and_kill(data, tmp_path / "killed", 14, *flags, "--num-workers", "2")
     shown = train(data, tmp_path / "killed", *flags, "--num-workers", "2")
     assert re.search(r"Loaded checkpoint .* \(epoch [2-9]", shown)
-    unbroken, killed = (
-        weights(tmp_path / name / "checkpoint_last.pt") for name in ("unbroken", "killed")
+    uninterrupted, killed = (
+        weights(tmp_path / name / "checkpoint_last.pt") for name in ("uninterrupted", "killed")
     )
-    assert all(torch.equal(unbroken[name], killed[name]) for name in unbroken)
+    assert all(torch.equal(uninterrupted[name], killed[name]) for name in uninterrupted)
 
 
 def start_and_kill(data: Path, save_dir: Path, at_update: int, *flags: str) -> None:

@@ -183,10 +183,10 @@ def test_missing_mask_token_is_rejected_with_a_fix(
     tmp_path: Path,
 ) -> None:
     data = corpus(tmp_path / "bin", train=[[4, 5, 6, 7, 8, 9]] * 20)
-    with pytest.raises(ConfigurationError, match="masks words with <mask>") as refused:
+    with pytest.raises(ConfigurationError, match="masks words with <mask>") as error:
         task(data, "--noise", "direct")
     command = f"echo '<mask> 1' >> {data}/dict.en.txt"
-    assert command in str(refused.value)
+    assert command in str(error.value)
     task(data, "--noise", "direct:mask=0")
     named = loaded(data, "train", "--noise", "direct:mask=1:keep=0", "--noise-mask-token", "w5")
     assert set(named.collater([named[0]])["net_input"]["src_tokens"].flatten().tolist()) == {9, EOS}

@@ -193,7 +193,7 @@ def call(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     return 0
 
 
-def assert_refused(
+def assert_rejected(
     loader: str,
     evil: Path,
     text: Path,
@@ -233,7 +233,7 @@ def test_every_loader_rejects_code(
 ) -> None:
     if "ctranslate2" in loader:
         pytest.importorskip("ctranslate2")
-    line = assert_refused(loader, evil("model"), text, monkeypatch, capsys)
+    line = assert_rejected(loader, evil("model"), text, monkeypatch, capsys)
     assert "option encoder_layers is" in line
 
 
@@ -252,7 +252,7 @@ def test_every_attack_is_rejected(
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert not canary.exists()
     for loader in ("average", "shift-similarity"):
-        assert_refused(loader, path, text, monkeypatch, capsys)
+        assert_rejected(loader, path, text, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("vector", ["model", "args", "interpolation", "pickle"])

@@ -77,9 +77,9 @@ def test_resumed_training_equals_uninterrupted_training(
 ) -> None:
     begun = next((trained / "one").glob("checkpoint_*_25.pt"))
     run("fairseq-train", data, *TRAINING, "--restore-file", begun, "--save-dir", tmp_path)
-    unbroken = weights(trained / "one/checkpoint_last.pt")
+    uninterrupted = weights(trained / "one/checkpoint_last.pt")
     resumed = weights(tmp_path / "checkpoint_last.pt")
-    assert all(torch.equal(weight, resumed[name]) for name, weight in unbroken.items())
+    assert all(torch.equal(weight, resumed[name]) for name, weight in uninterrupted.items())
 
 
 def test_decoding_with_beams_batches_and_ensembles(run: Run, data: Path, trained: Path) -> None:
@@ -132,8 +132,8 @@ def test_other_configurations_train(
     generated(run, data, checkpoint, "--beam", "2")
     if "--no-share-encoder-decoder" in flags:
         again = ("--finetune-from-model", checkpoint, "--save-dir", tmp_path / "other")
-        refused = run("fairseq-train", data, *TRAINING, *again, code=1)
-        assert "Use --no-share-encoder-decoder for both or for neither." in refused.stderr
+        failed = run("fairseq-train", data, *TRAINING, *again, code=1)
+        assert "Use --no-share-encoder-decoder for both or for neither." in failed.stderr
 
 
 def test_two_processes_equal_one_with_double_accumulation(

@@ -41,14 +41,14 @@ def updates(save_dir: Path) -> int:
 
 
 def test_run_killed_three_times_ends_with_the_same_weights(toy_data: Path, tmp_path: Path) -> None:
-    train(toy_data, tmp_path / "unbroken", *FLAGS)
+    train(toy_data, tmp_path / "uninterrupted", *FLAGS)
     for at_update in (7, 35, 70):
         start_and_kill(toy_data, tmp_path / "killed", at_update)
         killed_at = updates(tmp_path / "killed")
         assert at_update <= killed_at < 120
     shown = train(toy_data, tmp_path / "killed", *FLAGS)
     assert "Loaded checkpoint" in shown
-    unbroken = weights(tmp_path / "unbroken/checkpoint_last.pt")
+    uninterrupted = weights(tmp_path / "uninterrupted/checkpoint_last.pt")
     killed = weights(tmp_path / "killed/checkpoint_last.pt")
-    for name, weight in unbroken.items():
+    for name, weight in uninterrupted.items():
         assert torch.equal(weight, killed[name]), name

@@ -85,10 +85,8 @@ def test_back_translate_writes_reading_order(
     run(*words, *search, *one, "--engine", "fairseq", "-o", made)
     lines = made.read_text().splitlines()
     assert lines == [backwards(found[str(number)]) for number in range(len(lines))]
-    refused = run(
-        *words, *search, *one, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2
-    )
-    assert "decodes from right to left" in refused.stderr
+    failed = run(*words, *search, *one, "--engine", "ctranslate2", "-o", tmp_path / "other", code=2)
+    assert "decodes from right to left" in failed.stderr
 
 
 def loaded(data: Path, *flags: str) -> Any:
