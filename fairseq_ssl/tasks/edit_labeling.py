@@ -124,7 +124,7 @@ class EditLabelingTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split with its labels, if any. Other splits than training get corrected text."""
+        """Load a split with its labels. Validation and test splits also get the corrected text."""
         paths = utils.split_paths(self.cfg.data)
         folder = Path(paths[(epoch - 1) % len(paths)])
         is_training = split == self.cfg.train_subset
