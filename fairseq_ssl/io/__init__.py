@@ -1,1 +1,1 @@
-"""Files: text, JSON, atomic and resumable outputs, blocks of lines, and parallel work on blocks."""
+"""Text files, JSON, atomic and resumable outputs, blocks of lines, executors and jobs."""

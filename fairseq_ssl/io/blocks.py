@@ -1,4 +1,4 @@
-"""Large files in blocks of whole lines: of one file, or of the same lines of several."""
+"""Reading of large files in blocks of lines: one file, or several parallel files."""
 
 from __future__ import annotations
 
@@ -13,31 +13,38 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import MAX_LINE_BYTES, file_on_disk, open_text
 
 BLOCK_SIZE = 2**18
-"""Bytes from the start of one block to that of the next; with more, arrays outgrow caches."""
+"""Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
 
 
 @dataclass(frozen=True)
 class ByteBlock:
-    """The lines that begin in the bytes from number * size to (number + 1) * size of a text.
+    """The lines that begin between the bytes number * size and (number + 1) * size of a file.
 
-    So a text has the same blocks for every reader, and no line is in two of them.
+    All readers of a file therefore get the same blocks, and each line is in one block.
     """
 
     number: int
     start: int
-    """Byte at which its first line begins."""
+    """Offset of the first line, in bytes."""
     data: bytes
 
     @property
     def end(self) -> int:
-        """Byte after its last."""
+        """Offset after the block, in bytes."""
         return self.start + len(self.data)
 
 
 def byte_blocks(
     file: IO[bytes], position: int = 0, end: int | None = None, size: int | None = None
 ) -> Iterator[ByteBlock]:
-    """Yield the blocks of a file that is at `position`, a line's beginning, until byte `end`."""
+    """Yield the blocks of an open file.
+
+    Args:
+        file: binary file
+        position: current offset of the file, the start of a line
+        end: offset to stop at, the start of a line (default: end of the file)
+        size: block size in bytes (default: `BLOCK_SIZE`)
+    """
     size = size or BLOCK_SIZE
     while end is None or position < end:
         number = position // size
@@ -46,8 +53,8 @@ def byte_blocks(
             rest = file.readline(MAX_LINE_BYTES)
             if len(rest) == MAX_LINE_BYTES:
                 raise DataError(
-                    f"A line around byte {position} is longer than {MAX_LINE_BYTES} bytes. "
-                    "Is this text?"
+                    f"A line after byte {position} is longer than {MAX_LINE_BYTES} bytes. Expected "
+                    "a text file."
                 )
             data += rest
         if not data:
@@ -57,7 +64,7 @@ def byte_blocks(
 
 
 def read_block(path: Path, number: int) -> ByteBlock | None:
-    """Return block `number` of a file; None where no line begins in its bytes."""
+    """Read a block by its number. Return None if no line begins in it."""
     with path.open("rb") as file:
         start = seek_block(file, number)
         if start >= (number + 1) * BLOCK_SIZE:
@@ -66,7 +73,7 @@ def read_block(path: Path, number: int) -> ByteBlock | None:
 
 
 def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
-    """Go to the first line that begins in block `number` or later; returns its byte."""
+    """Seek to the first line that begins in block `number` or later. Return its offset."""
     if number == 0:
         return 0
     file.seek(number * (size or BLOCK_SIZE) - 1)
@@ -75,40 +82,48 @@ def seek_block(file: IO[bytes], number: int, size: int | None = None) -> int:
 
 
 def shard_bounds(total: int, shard: int, shards: int, size: int | None = None) -> tuple[int, int]:
-    """Return the first block of a shard, counted from 1, and the first of the next."""
+    """Return the first block of a shard and the first block of the next shard.
+
+    Args:
+        total: file size in bytes
+        shard: index of the shard, from 1
+        shards: number of shards
+        size: block size in bytes (default: `BLOCK_SIZE`)
+    """
     blocks = -(-total // (size or BLOCK_SIZE))
     return blocks * (shard - 1) // shards, blocks * shard // shards
 
 
 @dataclass(frozen=True)
 class RowBlock:
-    """The same lines of all files, which are its sides."""
+    """A block of lines of one or more parallel files. `side` is the index of a file."""
 
     names: tuple[str, ...]
-    """What messages call the files."""
+    """Names of the files in messages."""
     first: int
-    """The number of the first of the lines, from 1."""
+    """Line number of the first line, from 1."""
     data: tuple[bytes, ...]
+    """Content of each side."""
     ends: tuple[int, ...]
-    """The byte after its last, in each file."""
+    """Offset after the block in each file, in bytes."""
     share: float
-    """How much of the first file is read, this block included; 0 where that is unknown."""
+    """Share of the first file that is read after this block, 0 to 1; 0 if unknown."""
 
     @property
     def count(self) -> int:
-        """How many lines each side has."""
+        """Number of lines per side."""
         return self.data[0].removesuffix(b"\n").count(b"\n") + 1
 
     def place(self, side: int, number: int) -> str:
-        """Return file and line of the row of that number in the block, from 0."""
+        """Return ``FILE:LINE`` of a row, where `number` is its index in the block."""
         return f"{self.names[side]}:{self.first + number}"
 
     def raw_lines(self, side: int) -> list[bytes]:
-        """Return the lines of a side as they are in the file, without their newlines."""
+        """Return the lines of a side as bytes, without newlines."""
         return self.data[side].removesuffix(b"\n").split(b"\n")
 
     def lines(self, side: int) -> list[str]:
-        """Return the lines of a side, which must be UTF-8, without their newlines."""
+        """Decode the lines of a side, without newlines. Raise DataError for invalid UTF-8."""
         data = self.data[side].removesuffix(b"\n")
         try:
             return data.decode("utf-8").split("\n")
@@ -128,10 +143,16 @@ def row_blocks(
     first: int = 1,
     size: int | None = None,
 ) -> Iterator[RowBlock]:
-    """Yield the blocks of open files; all must have equally many lines.
+    """Yield the blocks of open parallel files.
 
-    `starts` are the bytes, unpacked, that the files are to be entered at, and `first` is the
-    number of the line that begins there. `size` is that of the first file's blocks in bytes.
+    Raise DataError if the files have different numbers of lines.
+
+    Args:
+        files: binary files
+        names: names of the files in messages
+        starts: offset to start at in each file, decompressed (default: 0)
+        first: line number at these offsets, from 1
+        size: block size of the first file in bytes (default: `BLOCK_SIZE`)
     """
     ends = list(starts or [0] * len(files))
     for file, start in zip(files, ends, strict=True):
@@ -145,7 +166,7 @@ def row_blocks(
             if not lines[-1]:
                 raise _unequal(name, first + lines.index(b"") - 1, names[0])
             data.append(b"".join(lines))
-        ends = [end + len(piece) for end, piece in zip(ends, data, strict=True)]
+        ends = [end + len(lines) for end, lines in zip(ends, data, strict=True)]
         yield RowBlock(tuple(names), first, tuple(data), tuple(ends), share_read(files[0]))
         first += count
     for file, name in zip(files[1:], names[1:], strict=True):
@@ -156,23 +177,28 @@ def row_blocks(
 def _line(file: IO[bytes], name: str) -> bytes:
     line = file.readline(MAX_LINE_BYTES)
     if len(line) == MAX_LINE_BYTES:
-        raise DataError(f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Is this text?")
+        raise DataError(
+            f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
+        )
     return line
 
 
 def _unequal(ended: str, lines: int, longer: str) -> DataError:
     return DataError(
-        f"{ended} ends after line {lines}, but {longer} goes on. Parallel files must have equally "
-        "many lines."
+        f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
+        "number of lines."
     )
 
 
 def share_read(file: Any) -> float:
-    """Return the share of a file that is read, roughly for a compressed one; 0 if unknown."""
+    """Return the share of a file that has been read, 0 to 1; 0 if unknown.
+
+    The share of a compressed file is approximate.
+    """
     raw = file_on_disk(file)
     try:
         status = os.fstat(raw.fileno())
-    except OSError:  # a file in memory
+    except OSError:  # an in-memory file
         return 0.0
     if not stat.S_ISREG(status.st_mode):
         return 0.0
@@ -181,15 +207,15 @@ def share_read(file: Any) -> float:
 
 @dataclass(frozen=True)
 class PairBlock(RowBlock):
-    """The same lines of both files."""
+    """A block of lines of two parallel files."""
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines side by side, without their newlines."""
+        """Yield pairs of a left and a right line, without newlines."""
         return zip(self.lines(0), self.lines(1), strict=True)
 
 
 def pair_blocks(left: Path, right: Path) -> Iterator[PairBlock]:
-    """Yield the blocks of two files, unpacked if .gz; both must have equally many lines."""
+    """Yield the blocks of two parallel files, gzip if the name ends with ``.gz``."""
     with open_text(left) as file, open_text(right) as other:
         for block in row_blocks((file, other), (str(left), str(right))):
             yield PairBlock(block.names, block.first, block.data, block.ends, block.share)

@@ -1,4 +1,4 @@
-"""Parallel work: the processes of this machine, or the machines of a Ray cluster."""
+"""Executors that map functions over items with local processes or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from fairseq_ssl.errors import DataError, import_optional
 
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
-"""Who logs, when it is imported, that a package is missing which no verb needs."""
+"""Logger of fairseq's message about tensorboardX, which no verb needs."""
 HYDRA_DEPRECATIONS = (
     r"hydra\.experimental\.",
     r"\s*The version_base parameter",
@@ -29,11 +29,11 @@ HYDRA_DEPRECATIONS = (
     r"\s*'.*' is validated against ConfigStore",
     r"\s*The strict flag in the compose API",
 )
-"""What Hydra says of the way in which fairseq calls it."""
+"""Hydra's deprecation warnings about fairseq's code."""
 
 
 def silence_library_warnings() -> None:
-    """Keep it from standing above what a verb says; all else of these libraries is shown."""
+    """Hide fairseq's tensorboardX message and Hydra's deprecation warnings, and nothing else."""
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
     for message in HYDRA_DEPRECATIONS:
@@ -50,13 +50,13 @@ Handle = TypeVar("Handle")
 
 
 class Executor(Protocol):
-    """Spreads work over processes."""
+    """Maps a function over items, possibly with several processes."""
 
     def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield what `work` makes of each item, in the items' order.
+        """Yield the result of `work` for each item, in order.
 
-        `work` is sent to each process once. Only a few items are under way at a time, so that
-        memory does not grow with their number.
+        `work` must be picklable, and is sent to each process once. Items are read as needed, so
+        that memory does not grow with their number.
         """
 
 
@@ -66,7 +66,14 @@ def imap_in_order(
     items: Iterable[Item],
     most: int,
 ) -> Iterator[Result]:
-    """Keep at most so many items begun, and end them in their order."""
+    """Yield the results of asynchronous tasks in order, with at most `most` tasks at a time.
+
+    Args:
+        begin: starts the task of an item and returns its handle
+        end: waits for a task and returns its result
+        items: items
+        most: max number of started tasks
+    """
     begun: deque[Handle] = deque()
     for item in items:
         begun.append(begin(item))
@@ -77,37 +84,39 @@ def imap_in_order(
 
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Of glibc's malloc.h."""
+"""Parameters of mallopt in glibc's malloc.h."""
 KEPT_BYTES = 2**28
+"""Amount of freed memory that a process keeps."""
 
 _work: Callable[[Any], Any] | None = None
 _number = 0
 
 
 def cpu_count() -> int:
-    """Return how many this process may use."""
+    """Return the number of CPUs that this process can use."""
     return len(os.sched_getaffinity(0))
 
 
 def worker_number() -> int:
-    """Return which of the processes this one is, from 0."""
+    """Return the index of this worker process, from 0. It is 0 in the parent process."""
     return _number
 
 
 Initializer = Callable[[], object]
-"""Called in each process before it works. Calls after the first must do nothing."""
+"""Function called in each process before its first item. It must be safe to call repeatedly."""
 
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Processes of this machine. One job works in the calling process."""
+    """Executor with processes of this machine. With one job it uses the calling process."""
 
     jobs: int
+    """Number of processes, 1 or more."""
     initializer: Initializer | None = None
-    """For example `fairseq_ssl.register`, where models of fairseq are loaded."""
+    """Called in each process, for example `fairseq_ssl.register` to load fairseq models."""
 
     def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield what `work` makes of each item, in the items' order."""
+        """Yield the result of `work` for each item, in order."""
         if self.jobs == 1:
             _keep_freed_memory()
             if self.initializer is not None:
@@ -126,15 +135,18 @@ class LocalExecutor:
             pool.shutdown()
         except BrokenProcessPool:
             raise DataError(
-                "A worker process was killed, perhaps for memory. Run the same command again. "
-                "It needs less memory with fewer `jobs`."
+                "A worker process was killed, possibly because memory was full. Run the same "
+                "command again. Use fewer `jobs` to need less memory."
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Fork, which is quick, unless there are threads: a fork of a lock they hold would hang."""
+    """Return the start method: fork, which is fast, or spawn if there are other threads.
+
+    A forked process would wait forever for a lock that another thread holds.
+    """
     threads = threading.active_count() > 1 or "torch" in sys.modules
     return multiprocessing.get_context("spawn" if threads else "fork")
 
@@ -142,25 +154,25 @@ def _context() -> multiprocessing.context.BaseContext:
 def _initialize_worker(
     work: Callable[[Any], Any], numbers: Any, initializer: Initializer | None
 ) -> None:
-    global _work, _number  # one for each worker process
+    global _work, _number  # one value per worker process
     _work = work
     with numbers.get_lock():
         _number = numbers.value
         numbers.value += 1
     _keep_freed_memory()
     silence_library_warnings()
-    logging.getLogger("fairseq_ssl").setLevel(logging.ERROR)  # notices are the parent's to show
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
+    logging.getLogger("fairseq_ssl").setLevel(logging.ERROR)  # the parent logs warnings
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer is not None:
         initializer()
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc keep what arrays of the next item need again.
+    """Let glibc keep freed memory for the arrays of the next item.
 
-    By default it hands the end of the heap back after each item, and the kernel has to clear
-    every page of it anew for the next.
+    By default it returns the memory to the kernel after each item, and the kernel has to zero every
+    page for the next item.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -169,7 +181,7 @@ def _keep_freed_memory() -> None:
 
 
 def _end_with_parent() -> None:
-    """Leave no process behind when the one that asked is killed."""
+    """Exit when the parent process is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -182,31 +194,34 @@ def _call(item: Any) -> Any:
 
 
 RETRIES = 20
-"""How often an item is begun again when the machine that had it goes away."""
+"""Max number of retries of an item whose machine is lost."""
 
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """All CPUs of the cluster at `address`; None: one started here, or that RAY_ADDRESS names.
+    """Executor on all machines of a Ray cluster.
 
-    This package must be installed on every machine. What a lost machine was doing, or had
-    done and not yet handed over, is done again elsewhere.
+    This package must be installed on all machines. Items of a lost machine are processed again
+    on other machines.
     """
 
     address: str | None = None
+    """Address of the cluster (None: RAY_ADDRESS, or a new cluster on this machine)."""
     cpus: float = 1
-    """What an item takes of a machine."""
+    """Number of CPUs per item."""
     gpus: float = 0
+    """Number of GPUs per item."""
     initializer: Initializer | None = None
+    """Called before each item, for example `fairseq_ssl.register` to load fairseq models."""
 
     def imap(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield what `work` makes of each item, in the items' order."""
+        """Yield the result of `work` for each item, in order."""
         ray = self._connected()
         sent = ray.put(work)
         task = ray.remote(_call_remote).options(
             num_cpus=self.cpus, num_gpus=self.gpus, max_retries=RETRIES
         )
-        most = 2 * max(1, self._at_a_time(ray.cluster_resources()))
+        most = 2 * max(1, self._parallel_items(ray.cluster_resources()))
         try:
             yield from imap_in_order(
                 lambda item: task.remote(sent, item, self.initializer), ray.get, items, most
@@ -215,21 +230,23 @@ class RayExecutor:
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise DataError(
-                f"The Ray cluster lost too much: {error}. Run the same command again."
+                f"The Ray cluster failed: {error}. Run the same command again."
             ) from None
 
-    def _at_a_time(self, there: Mapping[str, float]) -> int:
-        """Return how many items the cluster can work on; Ray gives each its own GPU."""
+    def _parallel_items(self, resources: Mapping[str, float]) -> int:
+        """Return the number of items that the cluster can process in parallel."""
         name, needed = ("GPU", self.gpus) if self.gpus else ("CPU", self.cpus)
-        return int(there.get(name, 1) / needed)
+        return int(resources.get(name, 1) / needed)
 
     def _connected(self) -> Any:
-        ray = import_optional("ray", "Work on a Ray cluster", "ray")
+        ray = import_optional("ray", "Running on a Ray cluster", "ray")
         try:
             if not ray.is_initialized():
                 ray.init(self.address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise DataError(f"There is no Ray cluster at {self.address}: {error}") from None
+            raise DataError(
+                f"The Ray cluster at {self.address} cannot be reached: {error}"
+            ) from None
         return ray
 
 

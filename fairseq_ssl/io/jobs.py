@@ -1,7 +1,7 @@
-"""Jobs on texts of any size: read blocks, map them in parallel, write resumable outputs.
+"""Jobs on text files of any size: read blocks, map them in parallel, write resumable outputs.
 
-A job is one function. It opens a `TextInput`, maps its blocks with an executor, and hands the
-chunks of its outputs to `run_job`, which writes them and lets an interrupted run resume.
+A job is a function that opens a `TextInput`, maps its blocks with an executor, and passes the
+chunks of its outputs to `run_job`. `run_job` writes the outputs and resumes interrupted runs.
 """
 
 from __future__ import annotations
@@ -32,28 +32,40 @@ from fairseq_ssl.io.text_files import is_converted, open_text, stdin_text
 from fairseq_ssl.signature import Signature
 
 Chunks = Sequence[bytes | Path]
-"""The next bytes of each output, or files that hold them."""
+"""The next bytes of each output, or files that contain them."""
 JobState = Mapping[str, Any]
-"""What a job needs to resume, as JSON."""
+"""State for resuming a job, as JSON types."""
 
 Item = TypeVar("Item")
 LINES = 1000
-"""Lines that a process rewrites at a time."""
+"""Number of lines per task of a worker process."""
 logger = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
-    """Called by a job after each part of its work."""
+    """Progress callback of a task."""
 
     def __call__(self, count: int, share: float | None = None, note: str = "") -> None:
-        """Report `count` more units. `share` of all work is done, where the total is unknown."""
+        """Report progress.
+
+        Args:
+            count: number of units done since the last call
+            share: share of the task that is done, 0 to 1, if the total is unknown
+            note: text to show, such as a score
+        """
 
 
 class ProgressFactory(Protocol):
-    """Called by a job before its work."""
+    """Function that starts the progress report of a task."""
 
     def __call__(self, task: str, unit: str, total: int | None = None) -> Progress:
-        """Return the function that reports the units of this task."""
+        """Return the progress callback of a task.
+
+        Args:
+            task: name of the task
+            unit: name of the units, such as ``lines``
+            total: number of units, None if unknown
+        """
 
 
 def silent_progress(task: str, unit: str, total: int | None = None) -> Progress:
@@ -62,7 +74,7 @@ def silent_progress(task: str, unit: str, total: int | None = None) -> Progress:
 
 
 def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
-    """Pass the items on, and report each."""
+    """Yield the items, and report each one."""
     for item in items:
         yield item
         report(1)
@@ -78,22 +90,22 @@ def run_job(
     from_stdin: bool = False,
     stdout: IO[bytes] | None = None,
 ) -> bool:
-    """Write the outputs of a job. Return False if an earlier run has written them.
+    """Write the outputs of a job. Return False if they are already complete.
 
     Args:
-        outputs: files to write; if empty, the first output goes to `stdout`
-        params: everything that determines the bytes of the outputs, as JSON
-        chunks: called with the state of the interrupted run, or with an empty state; yields the
-            next bytes of each output, and the state with which the job can resume after them
-        signature: called at the end; what is written beside the first output
-        overwrite: replace outputs, and do not resume
-        from_stdin: the input cannot be read again, so there is nothing to resume
-        stdout: a binary stream for jobs without output files
+        outputs: output files; if empty, the first output is written to `stdout`
+        params: all parameters that the outputs depend on, as JSON types
+        chunks: function from the state of an interrupted run, or from an empty state, to an
+            iterator of the next bytes of each output and the state after them
+        signature: called at the end; returns the signature to write next to the first output
+        overwrite: replace existing outputs instead of resuming
+        from_stdin: the input is stdin, so the job cannot resume
+        stdout: binary stream for jobs without output files
     """
     if not outputs:
         assert stdout is not None
-        for made, _ in chunks({}):
-            write_chunk(stdout, made[0])
+        for chunk, _ in chunks({}):
+            write_chunk(stdout, chunk[0])
         stdout.flush()
         return True
     fresh = overwrite or from_stdin
@@ -107,7 +119,7 @@ def run_job(
             return False
         for path in outputs:
             if is_device(path):
-                raise UsageError(f"{path} is a device or a pipe. Expected a file.")
+                raise UsageError(f"{path} is a device or a pipe. Expected the name of a file.")
             if path.exists() and not overwrite:
                 raise UsageError(
                     f"{path} exists, and is not an output of this job. Set `overwrite` to replace "
@@ -132,31 +144,31 @@ def _write(
         with ResumableFiles(outputs, params, fresh) as files:
             if files.state:
                 logger.warning("resuming %s", outputs[0])
-            for made, state in chunks(files.state):
-                files.append(made, state)
+            for chunk, state in chunks(files.state):
+                files.append(chunk, state)
             files.finish(signature())
     except PermissionError:
         raise DataError(f"{outputs[0]} cannot be written: permission denied.") from None
     except OSError as error:
         raise DataError(
             f"{outputs[0]} could not be written: {error.strerror or error}. Free some space, and "
-            "run the same job again: it resumes."
+            "run the same job again to resume it."
         ) from None
 
 
 def check_distinct(source: Path | None, outputs: Iterable[Path]) -> None:
-    """Reject outputs that are one file, or the input itself."""
+    """Raise UsageError if the input and the outputs are not different files."""
     paths = [path.resolve() for path in (source, *outputs) if path]
     if len(set(paths)) < len(paths):
         raise UsageError("The input and the outputs must be different files.")
 
 
 class BlockResult(Protocol):
-    """The outcome of a job for one block."""
+    """Interface of the results of `TextInput.map_blocks`."""
 
     @property
     def end(self) -> int:
-        """The byte after the block."""
+        """Offset after the block, in bytes."""
 
 
 Result = TypeVar("Result", bound=BlockResult)
@@ -164,30 +176,30 @@ Result = TypeVar("Result", bound=BlockResult)
 
 @dataclass
 class TextInput:
-    """A text or a shard of it, read in blocks of lines."""
+    """A text file, or a shard of it, that is read in blocks of lines."""
 
     path: Path | None
-    """None: stdin."""
+    """Text file, gzip if the name ends with ``.gz``; None for stdin."""
     shard: tuple[int, int] = (1, 1)
-    """Its number, from 1, and the number of shards."""
+    """Index of the shard, from 1, and number of shards."""
     position: int = 0
-    """Bytes of the text, decompressed, that are done."""
+    """Offset of the next line in the decompressed text, in bytes."""
     size: int | None = None
-    """Bytes of a block (default: `blocks.BLOCK_SIZE`)."""
+    """Block size in bytes (default: `blocks.BLOCK_SIZE`)."""
 
     def __post_init__(self) -> None:
         if self.shard == (1, 1):
             return
         if self.path is None or self.path.suffix == ".gz":
             raise UsageError(
-                "`shard` needs an input file that is not compressed: only such a file can be read "
-                "from its middle."
+                "`shard` needs an input file that is not compressed. Decompress the file, or do "
+                "not use shards."
             )
         if self.path.is_file() and not self.is_seekable:
             raise UsageError(
-                "`shard` needs UTF-8 text without byte-order mark and with Unix line ends, and "
-                f"{self.path} has one or the other: it can only be read from its beginning. "
-                f"Convert it: sed '1s/^\\xEF\\xBB\\xBF//; s/\\r$//' {self.path} > NEW"
+                f"{self.path} has a byte-order mark or Windows line ends. `shard` needs UTF-8 text "
+                "without a byte-order mark and with Unix line ends. Convert it: "
+                f"sed '1s/^\\xEF\\xBB\\xBF//; s/\\r$//' {self.path} > NEW"
             )
 
     def __str__(self) -> str:
@@ -195,12 +207,12 @@ class TextInput:
 
     @property
     def fingerprint(self) -> list[int] | None:
-        """Size and time of modification of the file."""
+        """Size and modification time of the file, None for stdin."""
         return None if self.path is None else file_fingerprint(self.path)
 
     @property
     def is_seekable(self) -> bool:
-        """True for a file on the disk that is read byte by byte as it is."""
+        """True for a regular, uncompressed file whose text needs no conversion."""
         if self.path is None or self.path.suffix == ".gz" or not self.path.is_file():
             return False
         with open_text(self.path) as file:
@@ -209,21 +221,21 @@ class TextInput:
     def map_blocks(
         self, executor: Executor, function: Callable[[ByteBlock], Result]
     ) -> Iterator[tuple[Result, float | None]]:
-        """Yield the outcome of each block, in order, and the share of the input that is done.
+        """Yield the result of each block, in order, and the share of the input that is done.
 
-        The share is None where the size of the input is unknown.
+        The share is None if the size of the input is unknown.
         """
         with ExitStack() as stack:
             file = stack.enter_context(open_text(self.path)) if self.path else stdin_text()
             start, end = self._seek(file)
-            for done in executor.imap(function, byte_blocks(file, start, end, self.size)):
+            for result in executor.imap(function, byte_blocks(file, start, end, self.size)):
                 share = share_read(file) or None
                 if end is not None:
-                    share = (done.end - start) / (end - start)
-                yield done, share
+                    share = (result.end - start) / (end - start)
+                yield result, share
 
     def lines_before(self) -> int:
-        """Count the lines before the shard."""
+        """Count the lines of the file before the shard."""
         if self.path is None or self.shard[0] == 1:
             return 0
         with open_text(self.path) as file:
@@ -237,9 +249,9 @@ class TextInput:
         return shard_bounds(self.path.stat().st_size, *self.shard, self.size)
 
     def shard_path(self, path: Path) -> Path:
-        """Put the shard into the name of an output, before a ``.gz``.
+        """Insert ``.I-of-N`` into the name of an output, before ``.gz``.
 
-        The names sort in the order of the shards.
+        I is padded with zeros, so that sorted names are in the order of the shards.
         """
         number, total = self.shard
         if total == 1:
@@ -248,7 +260,7 @@ class TextInput:
         return path.with_name(f"{stem}.{number:0{len(str(total))}}-of-{total}{gz}")
 
     def _seek(self, file: IO[bytes]) -> tuple[int, int | None]:
-        """Go to the first line that is not done. Return its byte, and the end if it is known."""
+        """Seek to the next line. Return its offset, and the end of the shard if it is known."""
         if self.path is None:
             return 0, None
         if not self.is_seekable:
@@ -265,11 +277,15 @@ class TextInput:
 def parallel_map(
     lines: Iterable[str], jobs: int, build: Callable[..., Callable[[str], str]], *options: Any
 ) -> Iterator[str]:
-    """Rewrite each line by the function that `build` returns for the options.
+    """Yield `build(*options)(line)` for each line, in order.
 
-    Each of `jobs` processes builds the function once: it need not be picklable.
+    Args:
+        lines: lines
+        jobs: number of processes, 1 or more
+        build: picklable function that returns the function for lines; called once per process
+        options: arguments of `build`
     """
-    rewrite = build(*options)  # in this process too: errors of a model come before any work
+    rewrite = build(*options)  # raise errors of a model before any work
     if jobs == 1:
         return map(rewrite, lines)
     iterator = iter(lines)
@@ -279,17 +295,17 @@ def parallel_map(
 
 @dataclass(frozen=True)
 class _LineMapper:
-    """Rewrites a block of lines in a process."""
+    """Picklable function that rewrites a block of lines."""
 
     build: Callable[..., Callable[[str], str]]
     options: tuple[Any, ...]
 
     def __call__(self, block: list[str]) -> list[str]:
-        return list(map(_built(self.build, self.options), block))
+        return list(map(_build_cached(self.build, self.options), block))
 
 
 @lru_cache(maxsize=1)
-def _built(
+def _build_cached(
     build: Callable[..., Callable[[str], str]], options: tuple[Any, ...]
 ) -> Callable[[str], str]:
     return build(*options)

@@ -1,4 +1,4 @@
-"""Output files and folders: atomic, written by one run at a time, and resumable."""
+"""Atomic, locked and resumable output files and folders."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
     from fairseq_ssl.signature import Signature
 
 BUSY = (errno.EACCES, errno.EAGAIN)
-"""Errors of a lock that another process holds."""
+"""Errors of locking a file that another process has locked."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Errors of file systems without locks, such as some network disks."""
+"""Errors of locking on file systems without locks, such as some network file systems."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of writing to a full disk."""
 POLL = 0.05
-"""Seconds between two looks at a lock that another thread holds."""
+"""Interval in seconds of checking a lock that another thread holds."""
 
 _held: dict[Path, int] = {}
-"""Outputs locked by this process, with the thread. The kernel locks for processes only."""
+"""Outputs locked by this process, with the id of the thread. File locks are per process."""
 
 
 @contextmanager
 def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
-    """Let no other run of this package write `output` meanwhile.
+    """Lock an output, so that no other run of this package can write it.
 
-    The lock is a file beside the output, ``.lock``. The kernel releases it when a run is killed,
-    so a leftover file blocks nobody. A thread may lock the same output again inside.
+    The lock file has the name of the output with ``.lock`` appended. The kernel releases the lock
+    when a run is killed, so that a remaining lock file does not block other runs. The same thread
+    can lock an output several times.
 
     Args:
-        output: a file or folder; its parent is created. A device or a pipe is not locked
-        wait: wait for the other run, instead of raising a `UsageError`
+        output: file or folder, whose parent is created; devices and pipes are not locked
+        wait: wait for the other run instead of raising UsageError
     """
     path = _target(output)
     thread = threading.get_ident()
@@ -63,22 +65,22 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
             yield
         finally:
             with suppress(OSError):
-                lock.unlink()  # before it is released: who opened it meanwhile opens it again
+                lock.unlink()  # before the release: waiting runs notice it and open a new file
             os.close(descriptor)
     finally:
         del _held[path]
-        with suppress(OSError):  # parents of a run that wrote nothing
+        with suppress(OSError):  # remove created parents if they are empty
             for parent in created:
                 parent.rmdir()
 
 
 @contextmanager
 def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
-    """Yield a temporary path beside `output`; rename that to `output` at the end.
+    """Yield a temporary path, and rename it to `output` at the end.
 
     Args:
-        output: the file to write. A device or a pipe is written directly
-        suffix: an end of the output's name that the temporary name must keep, such as .gz
+        output: output file; devices and pipes are written directly
+        suffix: end of the output's name that the temporary name must have, too, such as ``.gz``
     """
     if is_device(output):
         with write_errors(output):
@@ -98,7 +100,7 @@ def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
 
 @contextmanager
 def write_errors(output: Path) -> Iterator[None]:
-    """Turn an error of the operating system into an `OutputError` that names the output."""
+    """Convert OSError to an `OutputError` that names the output."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -109,7 +111,7 @@ def write_errors(output: Path) -> Iterator[None]:
 
 
 def output_error(output: Path, error: OSError) -> OutputError:
-    """Return the error of an output that cannot be written; of a full disk, with its folder."""
+    """Return the error of an output that cannot be written. Name the folder if its disk is full."""
     reason = error.strerror or str(error)
     if isinstance(error.filename, str) and ".tmp" not in Path(error.filename).name:
         reason = f"{reason}: {error.filename}"
@@ -119,9 +121,9 @@ def output_error(output: Path, error: OSError) -> OutputError:
 
 
 def system_error(error: BaseException) -> OSError | None:
-    """Return the error of the operating system that this error is, or that it came from.
+    """Return the OSError in the chain of causes of an exception, or None.
 
-    torch raises a RuntimeError about positions in a file when the disk is full.
+    On a full disk, torch raises a RuntimeError that is caused by an OSError.
     """
     found: BaseException | None = error
     while found is not None and not isinstance(found, OSError):
@@ -130,7 +132,7 @@ def system_error(error: BaseException) -> OSError | None:
 
 
 def is_device(output: Path) -> bool:
-    """Return True for what is neither a file nor a folder, such as /dev/null or a pipe."""
+    """Return True for devices and pipes, such as /dev/null."""
     try:
         mode = output.stat().st_mode
     except OSError:
@@ -139,21 +141,21 @@ def is_device(output: Path) -> bool:
 
 
 def _target(output: Path) -> Path:
-    """Return the file that a link leads to, which is written in its place."""
+    """Resolve symbolic links, so that the file that a link points to is replaced."""
     try:
         return output.resolve()
-    except (OSError, RuntimeError):  # links in a circle
+    except (OSError, RuntimeError):  # circular links
         return output.absolute()
 
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
-    """Return the descriptor of the locked file."""
+    """Open and lock the lock file. Return its descriptor."""
     with write_errors(output):
         while True:
             lock.parent.mkdir(parents=True, exist_ok=True)
             try:
                 descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:  # the other run removed the folder that it had created
+            except FileNotFoundError:  # another run has just removed the folder
                 continue
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -163,7 +165,7 @@ def _locked(output: Path, lock: Path, wait: bool) -> int:
                     raise _busy(output) if error.errno in BUSY else error from None
             if _is_same(lock, descriptor):
                 return descriptor
-            os.close(descriptor)  # the other run has removed it
+            os.close(descriptor)  # another run has removed the lock file
 
 
 def _is_same(path: Path, descriptor: int) -> bool:
@@ -174,12 +176,12 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 
 def _busy(output: Path) -> UsageError:
-    return UsageError(f"Another run is writing {output}. Wait for it, or stop it.")
+    return UsageError(f"Another run is writing {output}. Wait until it ends, or stop it.")
 
 
 @contextmanager
 def atomic_lines(output: Path) -> Iterator[TextIO]:
-    """Yield a file for lines that in the end takes the name of `output`, compressed if .gz."""
+    """Yield an open text file that is renamed to `output` at the end, gzip for ``.gz``."""
     compressed = ".gz" if output.suffix == ".gz" else ""
     with atomic_path(output, compressed) as temporary, line_writer(temporary) as file:
         yield file
@@ -187,9 +189,9 @@ def atomic_lines(output: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def atomic_folder(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder, ``.tmp``, that in the end takes the name of `output`.
+    """Yield an empty temporary folder that is renamed to `output` at the end.
 
-    What an earlier run left in it is deleted.
+    Its name has ``.tmp`` appended. Files of an interrupted run are deleted.
     """
     temporary = output.with_name(f"{output.name}.tmp")
     with exclusive(output), write_errors(output):
@@ -204,7 +206,7 @@ def atomic_folder(output: Path) -> Iterator[Path]:
 
 
 def _replace_folder(temporary: Path, output: Path) -> None:
-    """Rename; an older folder is moved away first and deleted last, so it is never seen in part."""
+    """Rename `temporary` to `output`. An existing folder is renamed first and deleted last."""
     older = temporary.with_name(f"{temporary.name}.old")
     shutil.rmtree(older, ignore_errors=True)
     if output.exists():
@@ -216,7 +218,14 @@ def _replace_folder(temporary: Path, output: Path) -> None:
 def build_once(
     made: Path, is_done: Callable[[], bool], make: Callable[[], None], hint: str = ""
 ) -> None:
-    """Make it unless it is done; `hint` ends the error of a file that cannot be written."""
+    """Build a shared file unless it is complete. Of parallel runs, one builds it.
+
+    Args:
+        made: file to lock
+        is_done: returns True if the file is complete
+        make: builds the file
+        hint: end of the error message if the file cannot be written
+    """
     if is_done():
         return
     try:
@@ -228,18 +237,25 @@ def build_once(
 
 
 PAUSE = 5.0
-"""Seconds of work that a kill may cost."""
+"""Interval in seconds of saving the state, and thus the max work lost if a run is killed."""
 
 
 class ResumableFiles:
-    """Several files that grow side by side as ``.tmp``, and take their names when finished.
+    """Output files that are written in parallel, with a state for resuming an interrupted run.
 
-    Beside the first, ``.progress`` tells of how many bytes each has for certain and what the
-    caller wants to know when it goes on. What was written after that is cut off.
+    The files have ``.tmp`` appended to their names until they are complete. A journal, the first
+    file's name with ``.progress`` appended, has the saved size of each file and the state. Bytes
+    after the saved size are truncated when a run resumes.
     """
 
     def __init__(self, paths: Sequence[Path], task: Mapping[str, Any], afresh: bool) -> None:
-        """Open the files; `task` is what an earlier run must have been asked for as well."""
+        """Open the files.
+
+        Args:
+            paths: output files
+            task: parameters that must equal those of the interrupted run, as JSON types
+            afresh: delete the files of an interrupted run instead of resuming
+        """
         self.paths = list(paths)
         self.task = json.loads(json_text(task))
         self.journal = journal(paths[0])
@@ -249,8 +265,8 @@ class ResumableFiles:
         try:
             for path in self.paths:
                 self._open.enter_context(exclusive(path))
-            self._files = [self._opened(path) for path in self.paths]
-            self._go_on(afresh)
+            self._files = [self._open_file(path) for path in self.paths]
+            self._resume(afresh)
         except BaseException:
             self._open.close()
             raise
@@ -264,8 +280,8 @@ class ResumableFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Keep what there is, whatever happened; where that is nothing, leave nothing."""
-        with suppress(OSError), self._open:  # of a full disk the last note holds
+        """Save the state after an error. Delete the files if there is no state."""
+        with suppress(OSError), self._open:  # on a full disk the last saved state is kept
             if kind is not None and self.state:
                 self._save()
             elif kind is not None:
@@ -274,36 +290,38 @@ class ResumableFiles:
 
     @property
     def tmp(self) -> list[Path]:
-        """The files as they are called until they are finished."""
+        """Temporary names of the files."""
         return [temporary_path(path) for path in self.paths]
 
-    def append(self, pieces: Sequence[bytes | Path], state: Mapping[str, Any]) -> None:
-        """Write a piece to each file; `state` is what the next run gets if this is the last.
+    def append(self, chunks: Sequence[bytes | Path], state: Mapping[str, Any]) -> None:
+        """Append a chunk to each file.
 
-        A piece may be in a file, which is deleted then.
+        Args:
+            chunks: bytes, or files with the bytes, which are deleted
+            state: state for resuming after these chunks, as JSON types
         """
-        for file, piece in zip(self._files, pieces, strict=True):
-            write_chunk(file, piece)
+        for file, chunk in zip(self._files, chunks, strict=True):
+            write_chunk(file, chunk)
         self._sizes = [file.tell() for file in self._files]
         self.state = deepcopy(dict(state))
         if time.monotonic() - self._saved >= PAUSE:
             self._save()
 
     def finish(self, signature: Signature) -> None:
-        """Give the files their names; the signature is written beside the first, and first."""
+        """Write the signature next to the first file, then rename the files to their names."""
         signature.write_beside(self.paths[0])
         self._save(finished=True)
         complete(self.paths)
 
-    def _opened(self, path: Path) -> IO[bytes]:
+    def _open_file(self, path: Path) -> IO[bytes]:
         with write_errors(path):
             temporary_path(path).touch()
             file = self._open.enter_context(temporary_path(path).open("r+b"))
             file.seek(0, os.SEEK_END)
         return file
 
-    def _go_on(self, afresh: bool) -> None:
-        """Cut the files to what is certain, or to nothing."""
+    def _resume(self, afresh: bool) -> None:
+        """Load the state and truncate the files to their saved sizes, or to 0."""
         sizes = [0] * len(self.paths)
         if not afresh and self.journal.exists():
             try:
@@ -311,22 +329,25 @@ class ResumableFiles:
                 task, sizes, self.state = found["task"], found["sizes"], found["state"]
             except (ValueError, KeyError, TypeError):
                 raise DataError(
-                    f"{self.journal} cannot be read. Set `overwrite` to start again."
+                    f"{self.journal} is not a valid journal. Set `overwrite` to start again."
                 ) from None
             if task != self.task:
                 raise UsageError(
-                    f"{self.paths[0]} was begun with other settings or another input: "
+                    f"{self.paths[0]} was started with different settings or another input: "
                     f"{_difference(task, self.task)}. Set `overwrite` to start again."
                 )
         for file, size in zip(self._files, sizes, strict=True):
             if file.tell() < size:
-                raise DataError(f"{file.name} has lost its end. Set `overwrite` to start again.")
+                raise DataError(
+                    f"{file.name} has {file.tell()} bytes. Expected {size} or more. Set "
+                    "`overwrite` to start again."
+                )
             file.truncate(size)
             file.seek(size)
         self._sizes = sizes
 
     def _save(self, finished: bool = False) -> None:
-        """Make sure of the bytes written, then of the note about them."""
+        """Flush the files to the disk, then replace the journal."""
         for file in self._files:
             file.flush()
             os.fsync(file.fileno())
@@ -339,35 +360,35 @@ class ResumableFiles:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return what a file is called while it is written."""
+    """Return the name of a file while it is written."""
     return path.with_name(f"{path.name}.tmp")
 
 
-def write_chunk(file: IO[bytes], piece: bytes | Path) -> None:
-    """Write bytes, or those of a file, in the kernel, and delete that."""
-    if isinstance(piece, bytes):
-        file.write(piece)
+def write_chunk(file: IO[bytes], chunk: bytes | Path) -> None:
+    """Append bytes, or the content of a file, which is copied by the kernel and deleted."""
+    if isinstance(chunk, bytes):
+        file.write(chunk)
         return
     file.flush()
-    with piece.open("rb") as source:
+    with chunk.open("rb") as source:
         left = os.fstat(source.fileno()).st_size
         try:
             while left:
                 left -= os.sendfile(file.fileno(), source.fileno(), None, left)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # as of a device
+            if error.errno != errno.EINVAL:  # sendfile does not support some devices
                 raise
             shutil.copyfileobj(source, file)
-    piece.unlink()
+    chunk.unlink()
 
 
 def journal(path: Path) -> Path:
-    """Return where the state of files is noted, of which `path` is the first."""
+    """Return the path of the journal of `ResumableFiles` whose first file is `path`."""
     return path.with_name(f"{path.name}.progress")
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Give finished files their names, where a run was killed just before, or is about to."""
+    """Rename the files of a finished run, also if it was killed before it renamed all of them."""
     if not paths or not journal(paths[0]).exists():
         return
     try:
@@ -382,7 +403,7 @@ def complete(paths: Sequence[Path]) -> None:
 
 
 def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
-    """Tell whether the files are there, and the signature beside the first says of this task."""
+    """Return True if the files exist and the signature of the first one matches `task`."""
     beside = paths[0].with_name(f"{paths[0].name}.json")
     try:
         found = parse_json(beside.read_text("utf-8"))
@@ -394,9 +415,9 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
 
 
 def file_fingerprint(path: Path) -> list[int]:
-    """Return what tells a file from what it may become: its size and when it was written.
+    """Return size and modification time, which change if a file is changed.
 
-    Of a folder, the size of its files together, and when the last was written.
+    For a folder, return the total size of its files and the latest modification time.
     """
     try:
         parts = [part for part in path.iterdir() if part.is_file()] if path.is_dir() else [path]
@@ -404,7 +425,7 @@ def file_fingerprint(path: Path) -> list[int]:
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
     except OSError as error:
-        raise DataError(f"{path} can not be read: {error.strerror}.") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     last = max((stat.st_mtime_ns for stat in stats), default=0)
     return [sum(stat.st_size for stat in stats), last]
 

@@ -1,6 +1,6 @@
-"""Lines of plain or ``.gz`` text files, read alone or in parallel, and written; untrusted JSON.
+"""Reading and writing of plain or gzip text files, and parsing of untrusted JSON.
 
-Byte-order marks and Windows line ends are removed by one rule for all text that is read.
+Byte-order marks and Windows line ends are removed from all text.
 """
 
 from __future__ import annotations
@@ -21,30 +21,29 @@ from typing import IO, Any, TextIO, cast
 from fairseq_ssl.errors import DataError
 
 OTHER_MARKS = {
-    codecs.BOM_UTF32_LE: "UTF-32",  # first: it begins with the mark of UTF-16
+    codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16, whose mark is a prefix of it
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 MAX_LINE_BYTES = 2**24
-"""Maximum number of bytes of a line. A longer line is a sign of a file that is not text."""
+"""Max length of a line in bytes. A file with longer lines is probably not text."""
 BUFFER = 2**16
-"""Bytes that are converted at a time."""
+"""Buffer size of the conversion in bytes."""
 
 log = logging.getLogger(__name__)
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
-    """Return a text without byte-order mark and Windows line ends.
+    """Remove a byte-order mark and Windows line ends while reading. Reject UTF-16 and UTF-32.
 
     Args:
-        file: an open binary file at its beginning
-        name: what messages call it
+        file: binary file at its beginning
+        name: name of the file in messages
 
     Returns:
-        the file itself if there is nothing to remove and it can seek. Otherwise a reader whose
-        positions are those of the converted text: to go to one of them, it reads the file from its
-        beginning, as a compressed file is read.
+        The file if it needs no conversion and is seekable. Otherwise a reader of the converted
+        text, which seeks by reading from the beginning, like a gzip file.
     """
     start = file.tell() if file.seekable() else None
     head = file.readline(MAX_LINE_BYTES)
@@ -72,21 +71,21 @@ def is_converted(file: Any) -> bool:
 
 
 def file_on_disk(file: Any) -> Any:
-    """Return the file below a converted or compressed text, whose position is the progress."""
+    """Return the file below a converted or compressed text, for its position on disk."""
     if is_converted(file):
         file = file.raw.file
     return getattr(file, "fileobj", file)
 
 
 class _Conversion(io.RawIOBase):
-    """The bytes of a file after a mark, with line ends converted or not.
+    """Reader of a file without its byte-order mark and with Unix line ends.
 
     Args:
-        file: an open file of which `head` is read
-        start: its position before that; None: it cannot seek
-        head: bytes that come before its position
-        mark: bytes of the mark to leave out
-        is_windows: read CR LF as LF
+        file: binary file, of which `head` has been read
+        start: position before `head`, None if the file is not seekable
+        head: bytes that have been read
+        mark: length of the byte-order mark in bytes
+        is_windows: replace CR LF by LF
     """
 
     def __init__(
@@ -96,17 +95,17 @@ class _Conversion(io.RawIOBase):
         self.file: Any = file
         self._start, self._mark, self._is_windows = start, mark, is_windows
         self._head = head[mark:]
-        """Bytes to convert before those of the file."""
+        """Bytes to convert before reading from the file."""
         self._ready = b""
-        """Converted bytes that nobody has read."""
+        """Converted bytes that have not been read."""
         self._position = 0
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True, as `io.RawIOBase` requires."""
         return True
 
     def seekable(self) -> bool:
-        """Return True if the file can seek."""
+        """Return True if the underlying file is seekable."""
         return self._start is not None
 
     def tell(self) -> int:
@@ -114,7 +113,7 @@ class _Conversion(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position, counted from the beginning."""
+        """Seek to an offset in the converted text from its beginning."""
         if self._start is None or whence != io.SEEK_SET:
             raise io.UnsupportedOperation("seek from the beginning of a file that can seek")
         if offset < self._position:
@@ -126,7 +125,7 @@ class _Conversion(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Read some bytes, at least one unless the file has ended."""
+        """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
         data = self._take(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -139,9 +138,9 @@ class _Conversion(io.RawIOBase):
         return data
 
     def _convert(self, size: int) -> bytes:
-        """Read about `size` bytes and convert them; returns none only at the end."""
+        """Read and convert about `size` bytes. Return b"" only at the end of the file."""
         data, self._head = self._head or self.file.read1(size), b""
-        while data.endswith(b"\r") and self._is_windows:  # what follows decides
+        while data.endswith(b"\r") and self._is_windows:  # the next byte can be LF
             after = self.file.read1(size)
             if not after:
                 break
@@ -150,13 +149,13 @@ class _Conversion(io.RawIOBase):
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their newline."""
+    """Yield the lines of a UTF-8 file without newlines, gzip if the name ends with ``.gz``."""
     with open_text(path) as file:
         yield from decoded_lines(file, str(path))
 
 
 def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of an open UTF-8 file, which messages call `name`, without their newline."""
+    """Decode lines as UTF-8, without newlines. `name` is the name of the file in messages."""
     for number, line in enumerate(file, 1):
         try:
             text = line.decode("utf-8")
@@ -169,29 +168,29 @@ def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def stdin_lines() -> Iterator[str]:
-    """Return the lines of stdin, which must be UTF-8, without their newline.
+    """Return an iterator over the lines of stdin (UTF-8), without newlines.
 
-    The first one is read at once.
+    The call itself reads the first line, for the byte-order mark.
     """
     return decoded_lines(stdin_text(), "stdin")
 
 
 def read_parallel(paths: Sequence[Path]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of several files side by side; all must have equally many."""
+    """Yield one tuple of lines per line number. All files must have the same number of lines."""
     readers = [read_lines(path) for path in paths]
     for number, row in enumerate(zip_longest(*readers)):
         if None in row:
             ended = [path for path, line in zip(paths, row, strict=True) if line is None]
             longer = [path for path in paths if path not in ended]
             raise DataError(
-                f"{ended[0]} ends after line {number}, but {longer[0]} goes on. Parallel files "
-                "must have equally many lines."
+                f"{ended[0]} ends after line {number}, but {longer[0]} has more lines. Both must "
+                "have the same number of lines."
             )
         yield row
 
 
 def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:
-    """Write each row's lines to the files they belong to; returns the number of rows."""
+    """Write the i-th item of each row to the i-th file. Return the number of rows."""
     count = 0
     with ExitStack() as stack:
         files = [stack.enter_context(line_writer(path)) for path in paths]
@@ -204,37 +203,44 @@ def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:
 
 @contextmanager
 def line_writer(path: Path) -> Iterator[TextIO]:
-    """Open a file for lines in UTF-8; equal lines give equal bytes, compressed ones too."""
+    """Open a UTF-8 text file for writing, gzip if the name ends with ``.gz``.
+
+    Gzip files are reproducible: they have no file name and no time.
+    """
     with ExitStack() as stack:
         file: IO[bytes] = stack.enter_context(path.open("wb"))
-        if path.suffix == ".gz":  # without its usual name and time of writing
+        if path.suffix == ".gz":
             packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
             file = cast(IO[bytes], stack.enter_context(packed))
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 
 def compress_chunk(data: bytes, compressed: bool) -> bytes:
-    """Compress a piece of a file, if it is to be; such pieces can be joined as they are."""
+    """Compress a chunk of a file if `compressed`. Compressed chunks can be concatenated."""
     return gzip.compress(data, compresslevel=6, mtime=0) if compressed else data
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """Open a text for reading bytes, unpacked if it is a ``.gz``, by the rule of `line_ends`."""
+    """Open a text file for reading bytes, gzip if the name ends with ``.gz``; see `unix_text`."""
     with open_bytes(path) as file:
         yield unix_text(file, str(path))
 
 
 def stdin_text() -> IO[bytes]:
-    """Return the bytes of stdin, by the rule of `line_ends`."""
+    """Return stdin as a binary file; see `unix_text`."""
     return unix_text(sys.stdin.buffer, "stdin")
 
 
 @contextmanager
 def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]]:
-    """Open a file as it is, unpacked if it is a ``.gz``; errors become a `DataError`.
+    """Open a file for reading bytes. Convert errors to `DataError`.
 
-    Text of users is opened by `open_text`. With `compressed`, the name does not decide.
+    Text files should be opened by `open_text`.
+
+    Args:
+        path: file
+        compressed: decompress with gzip (default: if the name ends with ``.gz``)
     """
     compressed = path.suffix == ".gz" if compressed is None else compressed
     try:
@@ -245,34 +251,31 @@ def open_bytes(path: Path, compressed: bool | None = None) -> Iterator[IO[bytes]
     except IsADirectoryError:
         raise DataError(f"{path} is a folder. Expected a file.") from None
     except PermissionError:
-        raise DataError(f"{path} can not be read: permission denied.") from None
+        raise DataError(f"{path} cannot be read: permission denied.") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can not be read: {error}. Copy it again.") from None
+        raise DataError(f"{path} cannot be read: {error}. Copy the file again.") from None
 
 
 MAX_BITS = 1000
-"""Size of an integer; a float can hold those of 1023 bits."""
+"""Max number of bits of an integer in JSON, so that it can be converted to a float."""
 
 
 def json_text(content: Any, indent: int | None = 2) -> str:
-    """Return JSON that can be encoded as UTF-8, whatever bytes its file names have."""
+    """Return JSON that can be encoded as UTF-8, even if file names in it are not UTF-8."""
     text = json.dumps(content, indent=indent, ensure_ascii=False)
     return decode_file_name(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def decode_file_name(name: str) -> str:
-    """Decode the surrogate escapes in a file name that are valid UTF-8.
-
-    They occur if the locale is not UTF-8.
-    """
+    """Decode surrogate escapes that are valid UTF-8. They occur if the locale is not UTF-8."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of JSON; raise a ValueError for anything wrong with it.
+    """Parse untrusted JSON.
 
-    That includes nesting too deep for Python, integers too large for a float, and halves of
-    surrogate pairs, which no file in UTF-8 can hold.
+    Raise ValueError for invalid JSON, deep nesting, integers that are too large for a float, and
+    lone surrogates, which cannot be encoded as UTF-8.
     """
     try:
         found = json.loads(text, parse_int=_integer)

@@ -226,7 +226,7 @@ class ReferenceMetric(Metric):
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[TextSource] | None = None
     ) -> MetricScore:
-        """Score a corpus.
+        """Compute the corpus score of hypotheses against references.
 
         Args:
             hypotheses: one sentence per item

@@ -108,7 +108,8 @@ class SpellNoise:
     def __post_init__(self) -> None:
         if self.deviation < 0 or not 0 <= self.letter_words <= 1 or not self.letters:
             raise UsageError(
-                f"Spell noise has deviation={self.deviation}, letter_words={self.letter_words} and "
+                f"Spell noise has standard deviation {self.deviation}, letter_words "
+                f"{self.letter_words} and "
                 f"{len(self.letters)} letters. Expected a standard deviation of 0 or more, "
                 "letter_words from 0 to 1, and one letter or more."
             )

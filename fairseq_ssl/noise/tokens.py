@@ -139,9 +139,9 @@ class DenoisingNoise:
     def __post_init__(self) -> None:
         if not 0 < self.mean < 1 or not 0 < self.deviation**2 < self.mean * (1 - self.mean):
             raise UsageError(
-                f"Denoising noise has mean={self.mean} and deviation={self.deviation}, which no "
-                "Beta distribution has. Expected a mean between 0 and 1, and a standard deviation "
-                "above 0 whose square is below mean (1 - mean)."
+                f"Denoising noise has mean {self.mean} and standard deviation {self.deviation}, "
+                "which no Beta distribution has. Expected a mean between 0 and 1, and a standard "
+                "deviation above 0 whose square is below mean (1 - mean)."
             )
 
     @cached_property

@@ -350,7 +350,7 @@ def test_nothing_may_be_left(text: None) -> None:
         ),
         (["latin", "--filter", "clean", "-o", "x"], 1, "latin:2 is not valid UTF-8: byte 4 of"),
         (["latin", "--filter", "clean", "-o", "x"], 1, "drop such lines with the filter encoding"),
-        (["cut.gz", "--filter", "encoding", "-o", "x"], 1, "cut.gz can not be read"),
+        (["cut.gz", "--filter", "encoding", "-o", "x"], 1, "cut.gz cannot be read"),
     ],
 )
 def test_wrong_input(

@@ -228,7 +228,7 @@ def test_bad_lines_are_told_or_skipped(
         (["empty", "--method", "direct", "-o", "x"], 1, "empty has no words"),
         (["blank", "--method", "filtering", "-o", "x"], 1, "blank has no words"),
         (["clean", "--method", "direct", "--counts", "empty", "-o", "x"], 1, "empty has no words"),
-        (["cut.gz", "--method", "spelling", "-o", "x"], 1, "cut.gz can not be read"),
+        (["cut.gz", "--method", "spelling", "-o", "x"], 1, "cut.gz cannot be read"),
         (["clean", "--method", "direct", "--counts", "clean", "-o", "x"], 1, "a word, a space"),
     ],
 )

@@ -170,7 +170,11 @@ DATA_FAULTS: list[tuple[str, dict[str, str | bytes], str]] = [
         "train.de:2 joins 2 sentences but {text}/train.en:2 joins 3. Expected the same number",
     ),
     ("vanilla", {"valid_en": b"a\nb\xff\n" * 4}, "valid.en:2 is not valid UTF-8"),
-    ("vanilla", {"test_de": "A\nB\n"}, "test.de ends after line 2, but {text}/test.en goes on"),
+    (
+        "vanilla",
+        {"test_de": "A\nB\n"},
+        "test.de ends after line 2, but {text}/test.en has more lines",
+    ),
     ("vanilla", {"test_de": "", "test_en": ""}, "test.de is empty"),
     ("vanilla", {"test_en": ""}, "test.en ends after line 0"),
     ("extrapolate", {"train_en": "a " * 51 + "\n", "train_de": "A\n"}, "no pair of at most 50"),

@@ -62,7 +62,7 @@ def test_the_file_that_ends_first_is_named(left: str, right: str, tmp_path: Path
     for path, content in zip(paths, (left, right), strict=True):
         path.write_text(content)
     ended, longer = ("l", "r") if len(left) < len(right) else ("r", "l")
-    message = rf"/{ended} ends after line 2, but \S+/{longer} goes on"
+    message = rf"/{ended} ends after line 2, but \S+/{longer} has more lines"
     with pytest.raises(DataError, match=message):
         list(read_parallel(paths))
 
@@ -72,14 +72,14 @@ def test_a_damaged_gz_is_refused(cut_off: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     content = gzip.compress(os.urandom(1000).hex().encode())
     path.write_bytes(content[:-200] if cut_off else content[:10] + b"\xff" * 20)
-    with pytest.raises(DataError, match=r"a\.gz can not be read: .*Copy it again"):
+    with pytest.raises(DataError, match=r"a\.gz cannot be read: .*Copy the file again"):
         list(read_lines(path))
 
 
 def test_text_under_the_name_of_a_gz_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_text("plain\n")
-    with pytest.raises(DataError, match=r"a\.gz can not be read: Not a gzipped file"):
+    with pytest.raises(DataError, match=r"a\.gz cannot be read: Not a gzipped file"):
         list(read_lines(path))
 
 
