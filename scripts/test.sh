@@ -18,6 +18,11 @@ check lint-imports
 check python scripts/structure.py --check
 check python scripts/recipes.py --check
 check shellcheck -x "${shell_scripts[@]}"
+if python -c 'import material, mkdocstrings' 2>/dev/null; then
+  check bash scripts/docs.sh build
+else
+  printf '==> skipped: bash scripts/docs.sh build (install it with: pip install -e ".[docs]")\n'
+fi
 [[ "${1:-}" == fast ]] && exit
 
 # Two test processes with one torch thread each, for two cores. The order of the folders puts the
