@@ -7,16 +7,17 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ -z "${VIRTUAL_ENV:-}" && -x .venv/bin/python ]]; then PATH="$PWD/.venv/bin:$PATH"; fi
 
-if ! python -c 'import material, mkdocstrings' 2>/dev/null; then
-  printf 'docs.sh: mkdocs-material and mkdocstrings are not installed. Install them with: pip install -e ".[docs]"\n' >&2
-  exit 1
-fi
 export NO_MKDOCS_2_WARNING=1 # a notice of the theme about another tool
 case "${1:-build}" in
-  build) exec python -m mkdocs build --strict --quiet ;;
-  serve) exec python -m mkdocs serve ;;
+  build) options=(--strict --quiet) ;;
+  serve) options=() ;;
   *)
     printf 'docs.sh: %s is not a command. Expected build or serve.\n' "$1" >&2
     exit 2
     ;;
 esac
+if ! python -c 'import material, mkdocstrings' 2>/dev/null; then
+  printf 'docs.sh: mkdocs-material and mkdocstrings are not installed. Install them with: pip install -e ".[docs]"\n' >&2
+  exit 1
+fi
+exec python -m mkdocs "${1:-build}" "${options[@]}"

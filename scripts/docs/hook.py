@@ -7,8 +7,12 @@ from typing import Any
 import command_pages
 import generated_pages
 from mkdocs.structure.files import File, Files
+from pygments.lexers.shell import BashSessionLexer
 
 from fairseq_ssl.cli.main import VERBS
+
+# Lines of a here-document begin with "> ". Without this they count as output, which is not copied.
+BashSessionLexer._bare_continuation = True
 
 
 def on_config(config: Any) -> Any:
