@@ -1,7 +1,7 @@
 """The command ``fairseq-ssl``, one file per verb: parse options, call a function, print.
 
-`main` selects the verb and converts errors to a line and an exit code. `options` has options shared
-by several verbs, `sub_verbs` has verbs with steps, and `console` has stdout, progress and tables.
+`main` selects the verb, has the parsers of verbs and their steps, and converts errors to a line and
+an exit code. `options` has options shared by several verbs, `console` stdout, progress and tables.
 """
 
 import signal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import fairseq_ssl
 from fairseq_ssl.cli import classify_prepare, options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.metrics.classifier_scores import COLUMNS, ClassificationReport, score_predictions
 from fairseq_ssl.metrics.metric import SAMPLES, SeedRange
 from fairseq_ssl.signature import Signature

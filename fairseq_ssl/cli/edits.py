@@ -9,7 +9,7 @@ from pathlib import Path
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.edits.edits_job import (
     MAX_NGRAM,
     SIZE,

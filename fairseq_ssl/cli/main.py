@@ -8,7 +8,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
@@ -32,6 +32,7 @@ VERBS = {
     "filter learned": "train a classifier of clean and noisy pairs, and keep the best pairs",
     "learner-errors": "count the words that learners add, omit and confuse",
     "length-bleu": "BLEU by source length, and the gain over a baseline checkpoint",
+    "m2": "convert M2 files to text and back, and merge, count and apply their edits",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
     "papers": "list the papers and their --task, --arch and --criterion names",
     "position-data": "create data sets that compare positions: short, joined, swapped",
@@ -81,6 +82,44 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
         self.exit(2, f"{self.prog}: error: {one_line(message)}\n")
+
+
+Run = Callable[[argparse.Namespace], None]
+
+
+class StepParser(Parser):
+    """The parser of a step. Its errors suggest the closest flag of the step."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse the words. Reject unknown words."""
+        found, unknown = super().parse_known_args(args, namespace)
+        self.reject_unknown(unknown)
+        return found, unknown
+
+
+class Steps:
+    """The sub-parsers of a verb with steps."""
+
+    def __init__(
+        self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
+    ) -> None:
+        self._steps = parser.add_subparsers(
+            dest="step", required=True, metavar=metavar, parser_class=StepParser, title=title
+        )
+
+    def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
+        """Declare a step. Return its parser."""
+        step = self._steps.add_parser(name, help=summary, description=summary)
+        step.add_argument(
+            "--debug",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="print the traceback of an error",
+        )
+        step.set_defaults(run_step=run, step_name=name)
+        return step
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.text.parallel_folder import ParallelFolder, TextFolder
 from fairseq_ssl.text.position_data import (
     EXTRAPOLATE,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options, rerank_features, rerank_tune
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag, nearest
 from fairseq_ssl.signature import Signature
 

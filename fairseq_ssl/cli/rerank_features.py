@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import (

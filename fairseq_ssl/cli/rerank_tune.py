@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError
 
 if TYPE_CHECKING:

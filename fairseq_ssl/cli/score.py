@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import UsageError, flag
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
-from fairseq_ssl.cli.sub_verbs import Steps
+from fairseq_ssl.cli.main import Steps
 from fairseq_ssl.errors import FairseqSslError
 from fairseq_ssl.io.jobs import parallel_map
 from fairseq_ssl.signature import Signature

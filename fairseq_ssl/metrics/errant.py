@@ -7,18 +7,22 @@ The package errant extracts the edits with a spaCy pipeline. Counts are the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairseq_ssl.errors import DataError, MissingPackageError, import_optional
+from fairseq_ssl.io.executors import LocalExecutor
 from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
+from fairseq_ssl.io.text_files import read_parallel
 from fairseq_ssl.metrics.metric import (
+    BLOCK,
     HYPOTHESES,
     EditMetric,
     MetricScore,
@@ -29,7 +33,15 @@ from fairseq_ssl.metrics.metric import (
     text_label,
     text_lines,
 )
-from fairseq_ssl.text.m2 import NO_CORRECTION, M2Edit, M2Sentence, read_m2
+from fairseq_ssl.text.m2 import (
+    NO_CORRECTION,
+    M2Edit,
+    M2Sentence,
+    check_m2,
+    main_type,
+    operation,
+    read_m2,
+)
 
 MODEL = "en_core_web_sm"
 UNKNOWN_TYPE = "UNK"
@@ -39,6 +51,8 @@ PURPOSE = "Extracting edits by ERRANT"
 
 TypeTotals = tuple[int, int, int]
 """Numbers of edits: true positives, false positives, false negatives."""
+EditSpan = tuple[int, int, int, int]
+"""Start and end of an edit in the source, and in the corrected sentence."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +83,16 @@ class Annotator:
     def __init__(self, model: str | None) -> None:
         errant, spacy = (import_optional(name, PURPOSE, "gec") for name in ("errant", "spacy"))
         self.typed = model is not None
-        pipeline = _pipeline(spacy, model) if model is not None else spacy.blank("en")
+        pipeline = _pipeline(spacy, model) if model is not None else _blank_pipeline(spacy)
         self._errant: Any = errant.load("en", pipeline)
+        self._parsed: tuple[str, Any] = "", None
+        """The source parsed last, which may have several corrections."""
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
         """Return the edits from `source` to `corrected`, in the order of the source."""
         if source.split() == corrected.split():
             return []
-        before, after = self._errant.parse(source), self._errant.parse(corrected)
+        before, after = self._parse_source(source), self._errant.parse(corrected)
         if self.typed:
             edits = self._errant.annotate(before, after)
         else:
@@ -87,6 +103,25 @@ class Annotator:
         """Return an M2 sentence with one annotator per corrected sentence."""
         annotators = {number: self.edits(source, text) for number, text in enumerate(corrected)}
         return M2Sentence(tuple(source.split()), annotators, line)
+
+    def classify(self, source: str, corrected: str, spans: Iterable[EditSpan]) -> list[str]:
+        """Return the types of edits with known spans."""
+        before, after = self._parse_source(source), self._errant.parse(corrected)
+        edits = (self._errant.import_edit(before, after, list(span), min=False) for span in spans)
+        return [edit.type for edit in edits]
+
+    def parse_text(self, text: str) -> Any:
+        """Return text, tokenized and parsed by spaCy."""
+        return self._errant.nlp(text)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens of text by spaCy."""
+        return [token.text for token in self._errant.nlp.make_doc(text)]
+
+    def _parse_source(self, source: str) -> Any:
+        if self._parsed[1] is None or self._parsed[0] != source:
+            self._parsed = source, self._errant.parse(source)
+        return self._parsed[1]
 
 
 def packages() -> str:
@@ -144,16 +179,6 @@ def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, fl
     return precision, recall, (1 + beta * beta) * precision * recall / below if below else 0.0
 
 
-def operation(kind: str) -> str:
-    """Return the operation of a type, such as R for R:NOUN:NUM, or a type without operation."""
-    return kind[0] if kind[1:2] == ":" else kind
-
-
-def main_type(kind: str) -> str:
-    """Return a type without its operation, NOUN:NUM for R:NOUN:NUM."""
-    return kind[2:] if kind[1:2] == ":" else kind
-
-
 def full_type(kind: str) -> str:
     """Return a type with its operation, as in M2 files."""
     return kind
@@ -204,6 +229,13 @@ def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
 def _m2_edit(edit: Any, typed: bool) -> M2Edit:
     correction = " ".join(token.text for token in edit.c_toks)
     return M2Edit(edit.o_start, edit.o_end, edit.type if typed else UNTYPED, correction)
+
+
+def _blank_pipeline(spacy: Any) -> Any:
+    """Return a pipeline that only splits text, into tokens and at punctuation into sentences."""
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    return pipeline
 
 
 def _pipeline(spacy: Any, model: str) -> Any:
@@ -355,6 +387,49 @@ class _AnnotateBlock:
 def load_annotator(model: str | None) -> Annotator:
     """Load an annotator. Each process loads it once."""
     return Annotator(model)
+
+
+def annotate_texts(
+    source: Path,
+    references: Sequence[Path],
+    model: str | None = MODEL,
+    jobs: int = 1,
+    progress: ProgressFactory = silent_progress,
+) -> Iterator[M2Sentence]:
+    """Yield the sentences of a text with the edits that lead to their references.
+
+    The sentences are those of ``errant_parallel``, which drops empty lines of the source.
+
+    Args:
+        source: tokenized text, a sentence a line
+        references: one corrected text for each annotator
+        model: name or folder of a spaCy pipeline; None: a blank pipeline, for edits without types
+        jobs: number of processes, 1 or more; does not change the result
+        progress: reports annotated sentences
+    """
+    load_annotator(model)
+    rows = enumerate(read_parallel([source, *references]), 1)
+    numbered = ((number, row) for number, row in rows if row[0].strip())
+    blocks = iter(lambda: list(islice(numbered, BLOCK)), [])
+    advance = progress("m2 from-text", "sentences")
+    for sentences in LocalExecutor(jobs).imap(_AnnotateLines(model, str(source)), blocks):
+        yield from sentences
+        advance(len(sentences))
+
+
+@dataclass(frozen=True)
+class _AnnotateLines:
+    """Annotation of parallel lines in a process, which loads the pipeline once."""
+
+    model: str | None
+    name: str
+
+    def __call__(self, block: list[tuple[int, tuple[str, ...]]]) -> list[M2Sentence]:
+        annotator = load_annotator(self.model)
+        found = [annotator.sentence(row[0], row[1:], number) for number, row in block]
+        for sentence in found:
+            check_m2(sentence, f"{self.name}:{sentence.line}")
+        return found
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:

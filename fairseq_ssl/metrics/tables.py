@@ -20,7 +20,6 @@ from fairseq_ssl.metrics.errant import (
     count_categories,
     edit_statistics,
     errant_scores,
-    main_type,
 )
 from fairseq_ssl.metrics.metric import (
     SAMPLES,
@@ -33,7 +32,7 @@ from fairseq_ssl.metrics.metric import (
     check_lengths,
 )
 from fairseq_ssl.signature import Signature
-from fairseq_ssl.text.m2 import M2Sentence
+from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
 """Max number of types in tables of shares and in figures."""

@@ -10,11 +10,10 @@ from typing import Any
 
 from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
-from fairseq_ssl.metrics.errant import main_type
 from fairseq_ssl.metrics.maxmatch.scores import MaxMatch, gold_edit
 from fairseq_ssl.metrics.metric import SeedRange
 from fairseq_ssl.report.score_files import Breakdown
-from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits
+from fairseq_ssl.text.m2 import NOT_CORRECTED, M2Sentence, apply_m2_edits, main_type
 
 
 @dataclass(frozen=True)

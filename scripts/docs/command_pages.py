@@ -21,6 +21,7 @@ GUIDES = {
     "filter learned": "filters",
     "learner-errors": "noise",
     "length-bleu": "positions",
+    "m2": "scoring",
     "noise": "noise",
     "position-data": "positions",
     "report": "reports",

@@ -71,6 +71,7 @@ FIT = (
     f"filter learned fit {{text}} {{other}} --clean {{text}} {{other}} --vectors {{a.bin}} "
     f"{{a.bin}} {ALONE} -o {{out}}"
 )
+ESSAYS = "m2 from-json {a.json} --untyped -o {out}"
 CODE = "__import__('os').system('touch {canary}')"
 REFUSED = "nothing in it was run"
 
@@ -254,6 +255,22 @@ TABLE: dict[str, Row] = {
     ),
     "nested: weights of n-best lists": Row(
         "rerank apply {list} --weights {w.json} -o {out}", {"w.json": b"[" * 99_999}, 1, "w.json"
+    ),
+    "nested: essays": Row(ESSAYS, {"a.json": b"[" * 99_999}, 1, "a.json:1 is not JSON"),
+    "half of a surrogate pair: essays": Row(
+        ESSAYS, {"a.json": b'{"text": "\\ud800", "edits": []}'}, 1, "a.json:1 is not JSON"
+    ),
+    "line end in a type: essays": Row(
+        ESSAYS,
+        {"a.json": b'{"text": "a", "edits": [[0, [[0, 1, "b", "R\\nS x"]]]]}'},
+        1,
+        "a.json:1 is not an essay",
+    ),
+    "span outside the text: essays": Row(
+        ESSAYS,
+        {"a.json": b'{"text": "a", "edits": [[0, [[0, 1' + b"0" * 99 + b', "b"]]]]}'},
+        1,
+        "a.json:1 is not an essay",
     ),
 }
 

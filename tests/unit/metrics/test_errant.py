@@ -21,10 +21,9 @@ from fairseq_ssl.metrics.errant import (
     compare_edits,
     count_categories,
     errant_scores,
-    main_type,
     packages,
 )
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2
+from fairseq_ssl.text.m2 import M2Edit, M2Sentence, format_m2, main_type
 from tests.unit.metrics.small_pipeline import small_pipeline
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from fairseq_ssl.errors import DataError
-from fairseq_ssl.text.m2 import M2Edit, M2Sentence, apply_m2_edits, format_m2, parse_m2, read_m2
+from fairseq_ssl.text.m2 import (
+    EditFilter,
+    M2Edit,
+    M2Sentence,
+    apply_m2_edits,
+    format_m2,
+    m2_annotators,
+    parse_m2,
+    read_m2,
+)
 
 GOLD = """\
 S This are a sentence .
@@ -85,3 +94,29 @@ def test_overlapping_edits_are_rejected() -> None:
     edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
     with pytest.raises(DataError, match=r"gold\.m2:3 has two edits of annotator 0 at word 1"):
         apply_m2_edits(M2Sentence(("a", "b"), {0: edits}, 3), 0, "gold.m2")
+
+
+def test_edits_are_chosen_by_type() -> None:
+    kinds = ["R:VERB:SVA", "M:VERB", "U:NOUN", "UNK", "Vt"]
+
+    def chosen(*types: str, exclude: tuple[str, ...] = ()) -> list[str]:
+        return [kind for kind in kinds if EditFilter(types, exclude)(kind)]
+
+    assert chosen() == kinds
+    assert chosen("R:VERB:SVA") == chosen("VERB:SVA") == chosen("R") == ["R:VERB:SVA"]
+    assert chosen("VERB") == ["M:VERB"]
+    assert chosen("VERB*") == ["R:VERB:SVA", "M:VERB"]
+    assert chosen("V*", exclude=("M",)) == ["R:VERB:SVA", "Vt"]
+    assert chosen(exclude=("*:VERB*", "U*")) == ["Vt"]
+
+
+def test_ids_of_annotators(tmp_path: Path) -> None:
+    path = tmp_path / "gold.m2"
+    path.write_text(BLOCK + "A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||7\n")
+    assert m2_annotators(path) == [0, 1, 7]
+    for text in ("", "\nS b\n\nS c\nA 0 1|||R|||d|||REQUIRED|||-NONE-|||7\n"):
+        path.write_text("S a" + text)
+        assert m2_annotators(path) == [0, 7][: 1 + bool(text)]
+    path.write_text("S a\nA 0 1|||R|||b|||REQUIRED|||-NONE-|||one\n")
+    with pytest.raises(DataError, match=r"gold\.m2:2 is not"):
+        m2_annotators(path)

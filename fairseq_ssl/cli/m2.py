@@ -1,0 +1,192 @@
+"""``fairseq-ssl m2``: M2 files to text and back, merged, counted and applied."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairseq_ssl.cli import options
+from fairseq_ssl.cli.console import print_lines, print_table
+from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.errors import UsageError
+from fairseq_ssl.signature import Signature
+from fairseq_ssl.text import m2
+from fairseq_ssl.text.m2.statistics import M2Statistics
+
+EXAMPLES = """\
+  fairseq-ssl m2 to-text ABCN.dev.gold.bea19.m2 -o dev          (writes dev.src and dev.trg)
+  fairseq-ssl m2 to-text conll14.m2 -o test --annotator all     (test.src, test.trg.0, test.trg.1)
+  fairseq-ssl m2 from-text dev.src dev.ref0 dev.ref1 -o dev.m2 --jobs 8
+  fairseq-ssl m2 from-json fce.train.json -o fce.train.m2 --jobs 8
+  fairseq-ssl m2 merge first.m2 second.m2 -o both.m2
+  fairseq-ssl m2 stats both.m2 --format json
+  fairseq-ssl m2 apply both.m2 --types 'VERB*,NOUN*' --exclude-types U -o corrected.txt"""
+M2_FILE = "M2 file"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the steps."""
+    steps = Steps(parser)
+    step = steps.add("to-text", "write sentences and corrected sentences as parallel text", _text)
+    options.add_files(step, file=M2_FILE)
+    options.add_output(step, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX")
+    for side, lang in (("source", "src"), ("target", "trg")):
+        step.add_argument(
+            *(f"-{side[0]}", f"--{side}-lang"),
+            default=lang,
+            metavar="LANG",
+            help=f"{side} language, suffix of the output (default: {lang})",
+        )
+    _add_annotator(step, "; all: every annotator, N into PREFIX.trg.N")
+    step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
+    options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
+    step.add_argument(
+        "reference",
+        type=Path,
+        nargs="+",
+        metavar="REFERENCE",
+        help="corrected text, line by line; several files are several annotators; .gz by suffix",
+    )
+    _add_extraction(step)
+    step = steps.add("from-json", "convert essays of BEA-2019: W&I+LOCNESS, FCE v2.1", _from_json)
+    options.add_files(step, file="JSON of an essay a line, with edits of characters")
+    _add_extraction(step)
+    for name, what in (
+        ("--auto", "extract the edits by ERRANT (default: the annotators' edits)"),
+        ("--keep-types", "types of the JSON, NA if it has none (default: types by ERRANT)"),
+        ("--presplit", "each line of an essay is a sentence (default: split lines by spaCy)"),
+    ):
+        step.add_argument(name, action="store_true", help=what)
+    step = steps.add("merge", "join the annotators of files with the same sentences", _merge)
+    step.add_argument("files", type=Path, nargs="+", metavar="FILE", help="M2 files, two or more")
+    options.add_output_or_stdout(step, "M2 file; annotators are numbered from 0 in this order")
+    step = steps.add("stats", "count sentences, tokens and edits by annotator and type", _stats)
+    options.add_input(step, M2_FILE)
+    options.add_format(step)
+    step = steps.add("apply", "print the sentences, corrected by the edits of some types", _apply)
+    options.add_input(step, M2_FILE)
+    options.add_output_or_stdout(step)
+    _add_annotator(step)
+    for name, what in (("", "apply"), ("exclude-", "leave out")):
+        step.add_argument(
+            f"--{name}types",
+            type=lambda words: words.split(","),
+            default=[],
+            metavar="TYPE,...",
+            help=f"types of edits to {what}: full as R:VERB:SVA, without operation as VERB:SVA, or "
+            "operations as R; * matches any text, as in VERB*",
+        )
+
+
+def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
+    step.add_argument(
+        "--annotator",
+        type=lambda word: None if more and word == "all" else options.integer(0)(word),
+        default=0,
+        metavar="N",
+        help=f"id of the annotator, 0 or more (default: 0){more}",
+    )
+    step.add_argument(
+        "--drop-overlaps",
+        action="store_true",
+        help="drop an edit that overlaps an earlier one (default: an error)",
+    )
+
+
+def _add_extraction(step: argparse.ArgumentParser) -> None:
+    options.add_output_or_stdout(step, "M2 file; .gz by suffix")
+    step.add_argument(
+        "--model",
+        metavar="NAME",
+        help="name or folder of a spaCy pipeline (default: en_core_web_sm)",
+    )
+    step.add_argument(
+        "--untyped",
+        action="store_true",
+        help="use a blank pipeline: no types by ERRANT, and sentences of essays end at punctuation",
+    )
+    options.add_line_jobs(step)
+
+
+def _text(args: argparse.Namespace) -> None:
+    source, target = (
+        args.output.with_name(f"{args.output.name}.{lang}")
+        for lang in (args.source_lang, args.target_lang)
+    )
+    done = m2.m2_to_text(args.file, source, target, args.annotator, None, args.drop_overlaps)
+    parameters = {"step": "to-text", "file": str(args.file), "overlaps": args.drop_overlaps}
+    Signature("m2", parameters).write_beside(source)
+    print_lines(f"wrote {source}", *(f"wrote {path}: {_counts(by)}" for path, by in done.items()))
+
+
+def _apply(args: argparse.Namespace) -> None:
+    options.check_output(args.output, args.input)
+    name = str(args.input or "stdin")
+    chosen = m2.EditFilter(args.types, args.exclude_types)
+    applier = m2.EditApplier(name, args.annotator, chosen, args.drop_overlaps)
+    lines = map(applier, m2.parse_m2(options.input_lines(args.input), name))
+    parameters = {name: getattr(args, name) for name in ("annotator", "types", "exclude_types")}
+    options.write_lines(lines, args.output, Signature("m2", {"step": "apply", **parameters}))
+    print_lines(_counts(applier))
+
+
+def _counts(by: m2.EditApplier) -> str:
+    unseen, dropped = by.sentences - by.annotated, by.overlapping
+    return (
+        f"{by.applied} of {by.edits} edits of annotator {by.annotator} in {by.sentences} sentences"
+        f"{f', {dropped} dropped that overlap' if dropped else ''}"
+        f"{f'; {unseen} sentences without this annotator are unchanged' if unseen else ''}"
+    )
+
+
+def _from_text(args: argparse.Namespace) -> None:
+    from fairseq_ssl.metrics.errant import annotate_texts
+
+    found = annotate_texts(args.source, args.reference, _model(args), args.jobs)
+    _write(args, found, [args.source, *args.reference])
+
+
+def _from_json(args: argparse.Namespace) -> None:
+    from fairseq_ssl.metrics.bea_json import ConversionOptions, convert_essays, read_essays
+
+    how = ConversionOptions(_model(args), args.auto, args.keep_types, args.presplit)
+    _write(args, convert_essays(read_essays(args.file), how, args.jobs), [args.file])
+
+
+def _model(args: argparse.Namespace) -> str | None:
+    from fairseq_ssl.metrics.errant import MODEL
+
+    if args.untyped and args.model:
+        raise UsageError("--untyped does not use --model. Drop one of them.")
+    return None if args.untyped else str(args.model or MODEL)
+
+
+def _merge(args: argparse.Namespace) -> None:
+    if len(args.files) < 2:
+        raise UsageError("m2 merge needs two files or more.")
+    _write(args, m2.merge_m2(args.files), args.files)
+
+
+def _write(
+    args: argparse.Namespace, sentences: Iterable[m2.M2Sentence], inputs: list[Path]
+) -> None:
+    options.check_output(args.output, *inputs)
+    lines = (line for sentence in sentences for line in m2.format_m2(sentence))
+    parameters = {"step": args.step, "files": list(map(str, inputs))}
+    for name in ("model", "untyped", "auto", "keep_types", "presplit"):
+        if getattr(args, name, None):
+            parameters[name] = getattr(args, name)
+    options.write_lines(lines, args.output, Signature("m2", parameters))
+
+
+def _stats(args: argparse.Namespace) -> None:
+    name = str(args.input or "stdin")
+    found = M2Statistics.of(m2.parse_m2(options.input_lines(args.input), name))
+    if args.format == "json":
+        print(json.dumps(found.content(), indent=2, ensure_ascii=False))
+        return
+    for number, (header, *rows) in enumerate(found.tables()):
+        print("\n" * bool(number), end="")
+        print_table(header, rows)

@@ -1,0 +1,365 @@
+"""M2 files: sentences with the edits of annotators.
+
+A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank line::
+
+    S This are a sentence .
+    A 1 2|||R:VERB:SVA|||is|||REQUIRED|||-NONE-|||0
+    A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1
+
+>>> block = ["S a cat sit .", "A 2 3|||R:VERB:SVA|||sits|||REQUIRED|||-NONE-|||0"]
+>>> (sentence,) = parse_m2(block, "gold.m2")
+>>> apply_m2_edits(sentence, 0, "gold.m2")
+'a cat sits .'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from fnmatch import translate
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.io.outputs import atomic_lines
+from fairseq_ssl.io.text_files import read_lines
+
+__all__ = [
+    "EditFilter",
+    "M2Edit",
+    "M2Sentence",
+    "apply_m2_edits",
+    "format_m2",
+    "m2_annotators",
+    "merge_m2",
+    "parse_m2",
+    "read_m2",
+]
+
+NO_CORRECTION = "-NONE-"
+NOOP = "noop"
+NOT_CORRECTED = ("UNK", "Um")
+"""Types of errors that annotators marked but did not correct."""
+FIELDS = 6
+SEPARATOR = "|||"
+
+
+@dataclass(frozen=True)
+class M2Edit:
+    """An edit of the words from `start` to `end`, exclusive."""
+
+    start: int
+    end: int
+    type: str
+    correction: str
+    """The correction as in the file, with ``||`` between alternatives."""
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Alternative corrections. An empty string deletes the words."""
+        return tuple(_plain(text.strip()) for text in self.correction.split("||"))
+
+
+@dataclass(frozen=True)
+class M2Sentence:
+    """A block of an M2 file: the words of a sentence and the edits of each annotator."""
+
+    words: tuple[str, ...]
+    annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
+    """Edits by annotator, at least one annotator. Noop edits are omitted."""
+    line: int = 0
+    """Number of the first line of the block in the file."""
+
+
+def read_m2(path: Path) -> Iterator[M2Sentence]:
+    """Yield the sentences of a file, which is read as gzip if it ends with ``.gz``."""
+    yield from parse_m2(read_lines(path), str(path))
+
+
+def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
+    """Yield the sentences of the lines of an M2 file. `name` is the file in error messages."""
+    sentence: M2Sentence | None = None
+    for number, raw in enumerate(lines, 1):
+        line = raw.removesuffix("\r")
+        if line.startswith("A "):
+            if not sentence:
+                raise DataError(
+                    f"{name}:{number} is an edit, but there is no line 'S ...' before it."
+                )
+            try:
+                _add_edit(sentence, line[2:])
+            except _MalformedEditError as error:
+                raise DataError(f"{name}:{number} {error}") from None
+        elif line == "S" or line.startswith("S "):
+            if sentence:
+                raise DataError(
+                    f"{name}:{number} begins a second sentence in its block. Insert a blank "
+                    "line before it."
+                )
+            sentence = M2Sentence(tuple(line[2:].split()), {}, number)
+        elif not line.strip():
+            if sentence:
+                yield _complete(sentence)
+            sentence = None
+        else:
+            raise DataError(
+                f"{name}:{number} begins with {line[:10]!r}. Expected 'S ', 'A ' or a blank line. "
+                "Is this an M2 file?"
+            )
+    if sentence:
+        yield _complete(sentence)
+
+
+def format_m2(sentence: M2Sentence) -> Iterator[str]:
+    """Yield the lines of a block, including the blank line at the end."""
+    yield " ".join(("S", *sentence.words))
+    for annotator, edits in sorted(sentence.annotators.items()):
+        for edit in edits or [M2Edit(-1, -1, NOOP, NO_CORRECTION)]:
+            yield (
+                f"A {edit.start} {edit.end}|||{edit.type}|||{edit.correction}|||REQUIRED|||"
+                f"{NO_CORRECTION}|||{annotator}"
+            )
+    yield ""
+
+
+def check_m2(sentence: M2Sentence, place: str) -> None:
+    """Raise an error for a correction that an M2 file cannot hold."""
+    for edits in sentence.annotators.values():
+        for edit in edits:
+            if SEPARATOR in edit.correction:
+                raise DataError(
+                    f"{place} has a correction with {SEPARATOR}, which separates the fields of an "
+                    "M2 file. Replace it."
+                )
+
+
+def apply_m2_edits(sentence: M2Sentence, annotator: int, name: str) -> str:
+    """Apply the edits of an annotator to a sentence.
+
+    The first alternative of each edit is used. Words that were only marked are unchanged. If the
+    annotator has not seen the sentence, it is unchanged. `name` is the file in error messages.
+    """
+    return EditApplier(name, annotator)(sentence)
+
+
+def operation(kind: str) -> str:
+    """Return the operation of a type, such as R for R:NOUN:NUM, or a type without operation."""
+    return kind[0] if kind[1:2] == ":" else kind
+
+
+def main_type(kind: str) -> str:
+    """Return a type without its operation, NOUN:NUM for R:NOUN:NUM."""
+    return kind[2:] if kind[1:2] == ":" else kind
+
+
+class EditFilter:
+    """A choice of edits by their type.
+
+    A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
+    (R, M, U), where * matches any text: VERB* matches all types of verbs.
+
+    Args:
+        types: patterns of the edits to keep; empty: all
+        exclude_types: patterns of the edits to drop, also among those to keep
+
+    Example:
+        >>> chosen = EditFilter(["R"], exclude_types=["VERB*"])
+        >>> [chosen(kind) for kind in ("R:PREP", "R:VERB:SVA", "M:PREP")]
+        [True, False, False]
+    """
+
+    def __init__(self, types: Sequence[str] = (), exclude_types: Sequence[str] = ()) -> None:
+        self._keep = _any_of(types or ["*"])
+        self._drop = _any_of(exclude_types)
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, kind: str) -> bool:
+        """Return True for a type to keep."""
+        if kind not in self._known:
+            names = kind, main_type(kind), operation(kind)
+            self._known[kind] = any(map(self._keep, names)) and not any(map(self._drop, names))
+        return self._known[kind]
+
+
+@dataclass
+class EditApplier:
+    """Corrects sentences by the edits of one annotator, and counts them.
+
+    Edits that only mark an error (UNK, Um) change nothing. The first alternative is taken.
+    """
+
+    name: str
+    """Name of the M2 file in messages."""
+    annotator: int = 0
+    chosen: EditFilter = field(default_factory=EditFilter)
+    drop_overlaps: bool = False
+    """Drop an edit that overlaps an earlier one, instead of raising a `DataError`."""
+    sentences: int = 0
+    annotated: int = 0
+    """Number of sentences that the annotator has seen."""
+    edits: int = 0
+    applied: int = 0
+    overlapping: int = 0
+    """Number of dropped edits."""
+
+    def __call__(self, sentence: M2Sentence) -> str:
+        """Return the corrected sentence, unchanged if the annotator has not seen it."""
+        edits = sentence.annotators.get(self.annotator)
+        self.sentences += 1
+        self.annotated += edits is not None
+        if not edits:
+            return " ".join(sentence.words)
+        self.edits += len(edits)
+        words: list[str] = []
+        done = 0
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+            if edit.type in NOT_CORRECTED or not self.chosen(edit.type):
+                continue
+            if edit.start < done:
+                self._overlap(sentence, edit)
+                continue
+            words += [*sentence.words[done : edit.start], *edit.alternatives[0].split()]
+            done = edit.end
+            self.applied += 1
+        return " ".join([*words, *sentence.words[done:]])
+
+    def _overlap(self, sentence: M2Sentence, edit: M2Edit) -> None:
+        self.overlapping += 1
+        if not self.drop_overlaps:
+            raise DataError(
+                f"{self.name}:{sentence.line} has two edits of annotator {self.annotator} at word "
+                f"{edit.start}. Expected edits that do not overlap. Set `drop_overlaps` to apply "
+                "the first one."
+            )
+
+
+def m2_annotators(path: Path) -> list[int]:
+    """Return the ids of all annotators of a file. A block without edits is of annotator 0."""
+    ids, is_bare = set(), False
+    for line in read_lines(path):
+        if line.startswith("A "):
+            ids.add(line.rpartition(SEPARATOR)[2].strip())
+            is_bare = False
+        elif line.startswith("S"):
+            is_bare = True
+        elif is_bare:
+            ids.add("0")
+            is_bare = False
+    if is_bare:
+        ids.add("0")
+    try:
+        return sorted(set(map(int, ids)))
+    except ValueError:  # a malformed line, which the parser reports
+        return sorted({one for sentence in read_m2(path) for one in sentence.annotators})
+
+
+def m2_to_text(
+    path: Path,
+    source: Path,
+    target: Path,
+    annotator: int | None = 0,
+    chosen: EditFilter | None = None,
+    drop_overlaps: bool = False,
+) -> dict[Path, EditApplier]:
+    """Write the sentences of an M2 file and their corrections as parallel text.
+
+    Args:
+        path: the M2 file
+        source: output for the sentences
+        target: output for the corrected sentences
+        annotator: id of the annotator; None: all, each into `target` with ``.ID`` appended
+        chosen: the edits to apply (default: all)
+        drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
+
+    Returns:
+        the counts of each target
+    """
+    known = m2_annotators(path)
+    if annotator is not None and annotator not in known:
+        raise DataError(
+            f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, known))}."
+        )
+    targets = {target: annotator} if annotator is not None else {}
+    if annotator is None:
+        targets = {target.with_name(f"{target.name}.{one}"): one for one in known}
+    appliers = {
+        output: EditApplier(str(path), one, chosen or EditFilter(), drop_overlaps)
+        for output, one in targets.items()
+    }
+    with ExitStack() as stack:
+        sources = stack.enter_context(atomic_lines(source))
+        files = [(stack.enter_context(atomic_lines(out)), by) for out, by in appliers.items()]
+        for sentence in read_m2(path):
+            sources.write(" ".join(sentence.words) + "\n")
+            for file, applier in files:
+                file.write(applier(sentence) + "\n")
+    return appliers
+
+
+def merge_m2(paths: Sequence[Path]) -> Iterator[M2Sentence]:
+    """Yield the sentences of several M2 files of the same sources, with all their annotators.
+
+    Annotators are numbered from 0, those of the first file first.
+    """
+    ids: list[dict[int, int]] = []
+    for path in paths:
+        first = sum(map(len, ids))
+        ids.append({annotator: first + at for at, annotator in enumerate(m2_annotators(path))})
+    for row in zip_longest(*map(read_m2, paths)):
+        merged = M2Sentence(row[0].words if row[0] else (), {}, row[0].line if row[0] else 0)
+        for path, sentence, numbers in zip(paths, row, ids, strict=True):
+            if sentence is None or row[0] is None:
+                ended = next(path for path, one in zip(paths, row, strict=True) if one is None)
+                raise DataError(f"{ended} has fewer sentences than the other files.")
+            if sentence.words != merged.words:
+                raise DataError(
+                    f"{path}:{sentence.line} has other words than {paths[0]}:{merged.line}. Merged "
+                    "files must have the same sentences."
+                )
+            for annotator, edits in sentence.annotators.items():
+                merged.annotators[numbers[annotator]] = edits
+        yield merged
+
+
+def _complete(sentence: M2Sentence) -> M2Sentence:
+    """Add annotator 0 without edits if the block has no line 'A'."""
+    if not sentence.annotators:
+        sentence.annotators[0] = []
+    return sentence
+
+
+class _MalformedEditError(ValueError):
+    """What is wrong with a line ``A``."""
+
+
+def _add_edit(sentence: M2Sentence, line: str) -> None:
+    fields = line.split(SEPARATOR)
+    try:
+        start, end = map(int, fields[0].split())
+        annotator = int(fields[FIELDS - 1])
+    except (ValueError, IndexError):
+        raise _MalformedEditError(
+            "is not 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT|||ANNOTATOR', "
+            "with numbers for START, END and ANNOTATOR."
+        ) from None
+    edits = sentence.annotators.setdefault(annotator, [])
+    if fields[1] == NOOP or start == end == -1:
+        return
+    if not 0 <= start <= end <= len(sentence.words):
+        raise _MalformedEditError(
+            f"has the span {start} {end}, but its sentence has {len(sentence.words)} words. "
+            f"Expected 0 <= START <= END <= {len(sentence.words)}, or -1 -1 for noop."
+        )
+    edits.append(M2Edit(start, end, fields[1], fields[2]))
+
+
+def _plain(text: str) -> str:
+    return "" if text == NO_CORRECTION else text
+
+
+def _any_of(patterns: Iterable[str]) -> Callable[[str], Any]:
+    """Return a function that matches a text with any of the patterns."""
+    return re.compile("|".join(map(translate, patterns)) or r"(?!)").match
