@@ -86,7 +86,7 @@ def _add_annotator(step: argparse.ArgumentParser, more: str = "") -> None:
         type=lambda word: None if more and word == "all" else options.integer(0)(word),
         default=0,
         metavar="N",
-        help=f"id of the annotator, 0 or more (default: 0){more}",
+        help=f"id of the annotator, 0 or more{more} (default: 0)",
     )
     step.add_argument(
         "--drop-overlaps",

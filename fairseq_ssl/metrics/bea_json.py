@@ -83,7 +83,7 @@ class Essay:
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """How essays become M2."""
+    """Options of the conversion of essays."""
 
     model: str | None = MODEL
     """Name or folder of a spaCy pipeline with a parser. None: a blank pipeline, which splits

@@ -332,7 +332,7 @@ def _complete(sentence: M2Sentence) -> M2Sentence:
 
 
 class _MalformedEditError(ValueError):
-    """What is wrong with a line ``A``."""
+    """A malformed line ``A``. The message lacks the file and the line."""
 
 
 def _add_edit(sentence: M2Sentence, line: str) -> None:
