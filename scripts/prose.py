@@ -63,7 +63,7 @@ BRITISH = (
     "ation|ations)|(un)?(label|model|cancel|travel|signal|level|channel|total)l(ed|ing)|"
     "(mis)?(behaviour|colour|favour|honour|neighbour|labour|flavour)\\w*|(centre|metre|fibre|"
     "licence|programme|catalogue|grey|artefact|judgement|analysed|"
-    "learnt|spelt|burnt|whilst|amongst|defence|offence|afterwards|towards|backwards|forwards)s?"
+    "learnt|spelt|burnt|whilst|amongst|defence|offence|afterwards|towards|backwards)s?"
 )
 PROPER_NOUNS = "Moses|Slurm|Ray|Python|Porter|Snover|Adam|Linux|Unix|Hugging|Unicode|English"
 OPENING = re.compile(

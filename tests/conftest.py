@@ -1,4 +1,4 @@
-"""What many tests need: real commands run as a user would, a toy corpus, a trained model."""
+"""Shared fixtures: real commands, a toy corpus, a trained model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TINY = (
     *("--warmup-updates", "100", "--criterion", "cross_entropy", "--max-tokens", "1000"),
     *("--log-format", "simple", "--log-interval", "50", "--seed", "1", "--cpu"),
 )
-"""How tests train: fast, on the CPU, on the toy corpus."""
+"""Options of fast trainings on the CPU with the toy corpus."""
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -113,7 +113,7 @@ def run_command(
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many tests were skipped, by reason; pytest's own -rs has a line for each test."""
+    """Print the number of skipped tests by reason, shorter than pytest's -rs."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

@@ -1,4 +1,4 @@
-"""Files of attacks: each is bytes, or is made for a file that code would create."""
+"""Attack files: bytes, or functions of the path of a file that executed code would create."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import small_models
 models = small_models.folder
 """Small models at random, and their data, made once."""
 Content = bytes | Callable[[Path], bytes]
-"""Of a file, or made for a canary: what code would create."""
+"""Content of a file, or a function of the canary, the file that executed code would create."""
 
 
 def as_pickle(canary: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""What tests of verbs that go on after a kill share: to kill one."""
+"""Helper for tests of verbs that resume: kill a verb."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EAGER = "from fairseq_ssl.io import outputs; outputs.PAUSE = 0.0; "
-"""Lets a verb note after each block how far it is."""
+"""Environment in which a verb stores its state after each block."""
 
 
 def kill(words: Sequence[str], output: str) -> int:
-    """SIGKILL a verb once it has noted how far its `output` is; return the bytes of that."""
+    """SIGKILL a verb after it has stored the state of `output`. Return the output's content."""
     note = Path(f"{output}.progress")
     before = note.stat().st_mtime_ns if note.exists() else 0
     run = f"{EAGER}from fairseq_ssl.cli.main import main; main({[*words]})"

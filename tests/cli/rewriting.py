@@ -1,4 +1,4 @@
-"""What tests of verbs that rewrite lines share: to run one on stdin, and see what came out."""
+"""Helpers for tests of verbs that rewrite lines: run a verb on stdin and return its output."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fairseq_ssl.cli.main import main
 
 
 def given(monkeypatch: pytest.MonkeyPatch, text: bytes | str) -> None:
-    """Let stdin hold this."""
+    """Set the content of stdin."""
     data = text if isinstance(text, bytes) else text.encode()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
-    """Return what a command that does well printed."""
+    """Return the output of a command that succeeds."""
     capsys.readouterr()
     assert main([str(word) for word in words]) == 0
     return capsys.readouterr().out
 
 
 def refused(capsys: pytest.CaptureFixture[str], code: int, *words: str | Path) -> str:
-    """Return the message of a command that ends with this exit code, and printed nothing else."""
+    """Return the error of a command with this exit code and no output."""
     capsys.readouterr()
     assert _exit_code([str(word) for word in words]) == code
     captured = capsys.readouterr()
@@ -33,7 +33,7 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *words: str | Path) -
 
 
 def _exit_code(words: list[str]) -> int | str | None:
-    """Run a command; argparse ends it where it refuses, and otherwise it returns."""
+    """Run a command. Return its exit code, also if argparse exits."""
     try:
         return main(words)
     except SystemExit as ended:

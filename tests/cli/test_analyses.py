@@ -1,4 +1,4 @@
-"""The verbs that compare checkpoints: what they write and show, and what they refuse."""
+"""Verbs that compare checkpoints: output, tables and rejected options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKENS = ("--ranks", "6", "--positions", "2,4")
 
 @pytest.fixture(scope="module")
 def joined(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Joined sentences, three in one, binarized."""
+    """Binarized data of three joined sentences per line."""
     folder = tmp_path_factory.mktemp("joined") / "data"
     words = ["position-data", "interpolate", str(toy_data), str(folder), "--sentences", "3"]
     assert main(words) == 0
@@ -29,7 +29,7 @@ def joined(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def models(joined: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A model of joined sentences for two kinds of positions, hardly trained."""
+    """Barely trained models of joined sentences with two kinds of positions."""
     folder = tmp_path_factory.mktemp("joined-models")
     for kind in ("absolute", "relative"):
         flags = ("--shape-positions", kind, "--max-update", "20", "--no-epoch-checkpoints")
@@ -38,7 +38,7 @@ def models(joined: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 def analyse(verb: str, data: Path, output: Path, *flags: str, **models: Path) -> dict[str, Any]:
-    """Run a verb; return what it wrote, and see that there is a figure."""
+    """Run a verb. Return its JSON output, and assert that there is a figure."""
     chosen = [word for name, path in models.items() for word in ("-c", f"{name}={path}")]
     words = [verb, str(data), "-o", str(output), "--device", "cpu", *flags, *chosen]
     assert main(words) == 0
@@ -165,7 +165,7 @@ def test_several_splits_are_pooled(
         (["length-bleu", "DATA", "--subset", "dev", "-c", "a=CKPT", "-c", "b=CKPT"], "'dev'", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_errors_are_one_line(
     words: list[str],
     message: str,
     code: int,
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("damage", ["dtype", "cut", "ids", "no targets"])
-def test_damaged_data_is_told(
+def test_damaged_data_is_reported(
     damage: str,
     toy_data: Path,
     trained: Path,

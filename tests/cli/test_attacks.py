@@ -1,15 +1,15 @@
-"""Attacks on each kind of file that a stranger may send: none runs code, each ends in a line.
+"""Attacks with each kind of untrusted file: none executes code, each ends with one line.
 
-The table of SECURITY.md names these tests. A row is: what the attack is, the command that reads
-the file, the files, the exit code and a part of the message. `{canary}` is a file that code would
-create. More attacks, by the test that makes them:
+SECURITY.md lists these tests. A row has the description, the command that reads the file, the
+files, the exit code and a part of the message. `{canary}` is a file that executed code would
+create. Other tests with attacks:
 
-- code in checkpoints: `tests/plugin/test_safe_loading.py` and those beside it
-- what an export takes over: `tests/unit/checkpoints/test_known_options.py`
+- code in checkpoints: `tests/plugin/test_safe_loading.py`
+- options copied by an export: `tests/unit/checkpoints/test_known_options.py`
 - folders of transformers: `tests/unit/checkpoints/test_untrusted_folder.py`
 - folders of CTranslate2: `tests/unit/checkpoints/test_ctranslate2_folder.py`
-- what `report` shows: `tests/unit/report/test_untrusted_content.py`
-- a pickle in the place of every file of every verb: `tests/cli/test_attacks_everywhere.py`
+- content shown by `report`: `tests/unit/report/test_untrusted_content.py`
+- a pickle in place of every file of every verb: `tests/cli/test_attacks_everywhere.py`
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def canary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def places(tmp_path: Path, canary: Path) -> Callable[[Mapping[str, Content]], dict[str, str]]:
-    """Write files, those of a folder over a copy of a whole one; return all by name."""
+    """Write the files of an attack, over a copy of a valid folder. Return all paths by name."""
     wholes = {
         "config.json": "bert",
         "tokenizer_config.json": "bert",
@@ -326,7 +326,7 @@ def ended(words: str, names: Mapping[str, str]) -> int:
 
 
 @pytest.mark.parametrize("attack", TABLE)
-def test_an_attack_ends_in_a_line(
+def test_attack_ends_with_one_line(
     attack: str,
     places: Callable[[Mapping[str, Content]], dict[str, str]],
     canary: Path,
@@ -347,7 +347,7 @@ def test_an_attack_ends_in_a_line(
     assert not (tmp_path.parent / "outside").exists()
 
 
-def test_an_output_that_is_a_link_stays_one_and_its_target_is_replaced(tmp_path: Path) -> None:
+def test_output_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(TEXT)
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "out").symlink_to(tmp_path / "mine")
@@ -385,7 +385,7 @@ def test_a_folder_that_is_a_link_is_not_emptied(
 @pytest.mark.parametrize(
     "name", ["a\nb", "a\x1b[31mb", "a\u2028b", "-o", "--force", "$(touch canary)", "a;b|c", "%s{}"]
 )
-def test_any_name_of_a_file_is_only_a_name(
+def test_file_names_are_not_interpreted(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

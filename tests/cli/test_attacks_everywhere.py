@@ -1,6 +1,6 @@
-"""A pickle that runs code, in the place of every file that any verb reads.
+"""A malicious pickle in place of every file that any verb reads.
 
-The files are those of `scripts/fuzz`, which has a target for each verb.
+The files are from `scripts/fuzz`, which has a target for each verb.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_no_file_of_a_verb_runs_code(
         assert not canary.exists(), name
         assert code in (0, 1, 2), name
         assert "Traceback" not in said, name
-        if code:  # what is text to a verb may end well
+        if code:  # a verb that reads it as text may succeed
             errors = [line for line in said.splitlines() if ": error: " in line]
             assert len(errors) == 1, said
 

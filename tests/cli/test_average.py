@@ -14,9 +14,7 @@ from fairseq_ssl.cli.main import main
 from tests.conftest import PACKAGE, Run, train
 
 
-def test_the_mean_of_a_run_loads_in_fairseq(
-    run: Run, trained: Path, toy_data: Path, tmp_path: Path
-) -> None:
+def test_average_loads_in_fairseq(run: Run, trained: Path, toy_data: Path, tmp_path: Path) -> None:
     mean = tmp_path / "deep/mean.pt"
     words = ("fairseq-ssl", "average", trained, "--last", "3", "--by", "update", "-o", mean)
     assert re.search(r"checkpoint_\d+_250\.pt$", run(*words).stderr, re.M)
@@ -34,7 +32,9 @@ def test_the_mean_of_a_run_loads_in_fairseq(
     assert shown.count("\nH-") > 100
 
 
-def test_training_can_go_on_from_the_mean(trained: Path, toy_data: Path, tmp_path: Path) -> None:
+def test_training_can_continue_from_the_average(
+    trained: Path, toy_data: Path, tmp_path: Path
+) -> None:
     mean = tmp_path / "mean.pt"
     assert main(["average", str(trained), "--best", "2", "-o", str(mean)]) == 0
     flags = ("--restore-file", str(mean), "--reset-optimizer", "--reset-dataloader")
@@ -53,7 +53,7 @@ def test_training_can_go_on_from_the_mean(trained: Path, toy_data: Path, tmp_pat
         (["{run}/missing.pt"], 1, "missing.pt does not exist"),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str],
     code: int,
     message: str,
@@ -67,7 +67,7 @@ def test_wrong_requests_are_explained(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_leaves_nothing_that_looks_whole(
+def test_full_disk_leaves_no_output(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     full = Path("/dev/full")

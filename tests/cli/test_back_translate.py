@@ -1,4 +1,4 @@
-"""``fairseq-ssl back-translate``: what the engines write, whoever works, kills, and wrong input."""
+"""``fairseq-ssl back-translate``: output of the engines, parallelism, resuming, wrong input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODEL = ("--model", "m.pt", "--data-dir", "data")
 def folder(
     trained: Path, toy_text: Path, toy_data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A folder with a model, m.pt, its data, and a text of some blocks, mono."""
+    """A folder with a model, m.pt, its data, and a text of several blocks, mono."""
     made = tmp_path_factory.mktemp("back")
     (made / "m.pt").write_bytes((trained / "checkpoint_last.pt").read_bytes())
     (made / "data").symlink_to(toy_data)
@@ -34,7 +34,7 @@ def folder(
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Work in a folder of its own, where the model and the text are."""
+    """Change to a new folder with the model and the text."""
     for name in ("m.pt", "mono", "data"):
         (tmp_path / name).symlink_to(folder / name)
     monkeypatch.chdir(tmp_path)
@@ -42,11 +42,11 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 BLOCKS = ("back-translate", "mono", *MODEL, "--block", "1", "--jobs", "1")
-"""The command on mono, in blocks of 1 KiB, in one process."""
+"""Return the command for mono with blocks of 1 KiB in one process."""
 
 
 def made_by(*flags: str, name: str = "made", code: int = 0) -> bytes:
-    """Run the command in this process, and return what it wrote."""
+    """Run the command in this process and return its output."""
     assert main([*BLOCKS, "-o", name, "--force", *flags]) == code
     return Path(name).read_bytes() if code == 0 else b""
 
@@ -58,7 +58,7 @@ EITHER = (
 )
 
 
-def test_it_writes_what_fairseq_generate_does(here: Path, toy_data: Path) -> None:
+def test_output_equals_fairseq_generate(here: Path, toy_data: Path) -> None:
     words = ("fairseq-generate", toy_data, "--path", "m.pt", "--gen-subset", "valid", "--cpu")
     search = ("--beam", "6", "--lenpen", "1", "--max-len-a", "0", "--max-len-b", "250")
     user = ("--user-dir", Path(__file__).parents[2] / "fairseq_ssl")
@@ -69,8 +69,8 @@ def test_it_writes_what_fairseq_generate_does(here: Path, toy_data: Path) -> Non
     assert made_by(*CTRANSLATE2) == expected
 
 
-def test_nothing_but_its_own_words_is_said(here: Path, run: Run) -> None:
-    """Not what fairseq's old calls of Hydra make it say to programmers."""
+def test_messages_of_fairseq_are_not_printed(here: Path, run: Run) -> None:
+    """Hydra's warnings for programmers about fairseq's calls are hidden."""
     words = (
         "back-translate",
         "mono",
@@ -88,7 +88,7 @@ def test_nothing_but_its_own_words_is_said(here: Path, run: Run) -> None:
         assert signature.startswith("back-translate|engine:fairseq|")
 
 
-def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
+def test_hypotheses_are_aligned_with_repeated_sources(here: Path) -> None:
     best = made_by(*CTRANSLATE2).splitlines()
     for engine in ("ctranslate2", "fairseq"):
         made = made_by("--engine", engine, "--nbest", "3", "--source-output", "given").splitlines()
@@ -108,7 +108,9 @@ def test_several_hypotheses_stand_beside_their_line(here: Path) -> None:
         ("--noisy-beam-beta", "6"),
     ],
 )
-def test_shards_joined_are_one_run_and_seeds_count(here: Path, search: tuple[str, ...]) -> None:
+def test_concatenated_shards_equal_one_run_and_seeds_differ(
+    here: Path, search: tuple[str, ...]
+) -> None:
     whole = made_by(*search)
     for number in (1, 2, 3):
         assert main([*BLOCKS, "-o", "part", "--shard", f"{number}/3", *search]) == 0
@@ -120,14 +122,14 @@ def test_shards_joined_are_one_run_and_seeds_count(here: Path, search: tuple[str
     assert (other == whole) == (search == CTRANSLATE2)
 
 
-def test_noise_depends_on_the_line_alone(here: Path) -> None:
+def test_noise_depends_only_on_the_line(here: Path) -> None:
     noisy = made_by("--noisy-beam-beta", "6")
     assert noisy != made_by()
     assert noisy == made_by("--noisy-beam-beta", "6", "--block", "2", "--max-tokens", "60")
     assert made_by("--noisy-beam-beta", "0") == made_by()
 
 
-def test_processes_stdin_and_packed_files_give_the_same(
+def test_processes_stdin_and_compressed_files_do_not_change_the_output(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     whole = made_by(*CTRANSLATE2)
@@ -144,7 +146,7 @@ def test_processes_stdin_and_packed_files_give_the_same(
     assert capsysbinary.readouterr().out == whole
 
 
-def test_lines_that_can_not_be_translated_are_kept_and_counted(
+def test_untranslatable_lines_are_empty_and_counted(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("mono").unlink()
@@ -170,12 +172,12 @@ def test_the_model_is_converted_once(here: Path, capsys: pytest.CaptureFixture[s
     assert made_by(*CTRANSLATE2) == made_by(*CTRANSLATE2, "--model", str(kept.parent))
     model = Path("m.pt").read_bytes()
     Path("m.pt").unlink()
-    Path("m.pt").write_bytes(model)  # another file, as a further training leaves
+    Path("m.pt").write_bytes(model)  # a new file, as after further training
     made_by(*CTRANSLATE2)
     assert kept.stat().st_mtime_ns != before
 
 
-def test_a_killed_run_goes_on(here: Path) -> None:
+def test_killed_run_resumes(here: Path) -> None:
     lines = Path("mono").read_bytes()
     Path("mono").unlink()
     Path("mono").write_bytes(lines * 30)
@@ -195,7 +197,7 @@ def test_a_killed_run_goes_on(here: Path) -> None:
     assert Path("given").read_bytes() == Path("mono").read_bytes()
 
 
-def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_output_is_not_repeated(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "back-translate",
         "mono",
@@ -242,7 +244,7 @@ def test_what_is_done_is_not_done_again(here: Path, capsys: pytest.CaptureFixtur
         (("--shard", "4/3"), 2, "is not I/N"),
     ],
 )
-def test_wrong_input_is_told(
+def test_wrong_input_is_reported(
     here: Path,
     flags: tuple[str, ...],
     code: int,
@@ -259,7 +261,7 @@ def test_wrong_input_is_told(
     assert not Path("made").exists()
 
 
-def test_an_empty_text_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_text_is_reported(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mono").unlink()
     Path("mono").touch()
     made_by(*CTRANSLATE2, code=1)

@@ -66,7 +66,7 @@ def test_prepare_makes_two_views_and_labels(text: Path, capsys: pytest.CaptureFi
     assert (told["classes"], told["valid"], told["unlabeled"]) == (2, 2, 4)
 
 
-def test_test_texts_among_the_unlabeled_are_refused_unless_told(
+def test_unlabeled_test_texts_are_rejected_by_default(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (text / "more").open("a") as file:
@@ -83,8 +83,8 @@ def test_test_texts_among_the_unlabeled_are_refused_unless_told(
     assert len(lines(text / "data", "words", "unlabeled")) == 5
 
 
-def test_labels_can_be_taken_from_some(text: Path) -> None:
-    """Fewer are among more, and the others become unlabeled."""
+def test_labels_can_be_removed(text: Path) -> None:
+    """Smaller selections are subsets of larger ones. The other texts become unlabeled."""
     kept: list[set[str]] = []
     for count in (5, 12):
         assert prepare(text, "--train-lines", str(count), "--force", "--min-count", "1") == 0
@@ -99,7 +99,7 @@ def test_unknown_words_can_be_dropped(text: Path) -> None:
     assert lines(text / "data", "words", "valid") == ["fine film", "number"]
 
 
-def test_lower_case_is_that_of_both_views(text: Path) -> None:
+def test_both_views_are_lowercased(text: Path) -> None:
     flags = ("--valid", str(text / "valid"), "--lower", "--min-count", "1")
     assert prepare(text, *flags) == 0
     shown = lines(text / "data", "pieces", "valid")[0]
@@ -108,7 +108,7 @@ def test_lower_case_is_that_of_both_views(text: Path) -> None:
     assert (text / "data/text/valid.tsv").read_text().startswith("good\tA Fine, film")
 
 
-def test_held_out_sets_have_so_many_texts(text: Path) -> None:
+def test_held_out_sets_have_the_given_sizes(text: Path) -> None:
     assert prepare(text, "--valid-lines", "7", "--test-lines", "5") == 0
     found = {name: lines(text / "data", "words", name) for name in ("train", "valid", "test")}
     assert {name: len(some) for name, some in found.items()} == {
@@ -132,7 +132,7 @@ def test_extra_texts_change_neither_vocabularies_nor_the_language_model(text: Pa
     assert json.loads((text / "data.json").read_text())["extra"] == 2
 
 
-def test_extra_texts_that_are_valid_texts_are_refused(
+def test_extra_texts_that_are_valid_texts_are_rejected(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (text / "extra").write_text("new\nA Fine film!\n")
@@ -165,14 +165,14 @@ def test_extra_texts_that_are_valid_texts_are_refused(
         (("--valid", "nowhere"), 1, "nowhere does not exist"),
     ],
 )
-def test_a_wrong_request_is_told(
+def test_wrong_options_are_rejected(
     words: tuple[str, ...], code: int, told: str, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert prepare(text, *words) == code
     assert told in capsys.readouterr().err
 
 
-def test_labels_that_only_valid_has_are_refused(
+def test_labels_that_only_valid_has_are_rejected(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (text / "valid").write_text("fair\ta film\n")

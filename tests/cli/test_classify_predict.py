@@ -19,7 +19,7 @@ from tests.plugin import classification as made
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An expert and a mixture, trained a little on text in lower case."""
+    """A briefly trained expert and mixture on lowercase text."""
     folder = tmp_path_factory.mktemp("classify")
     data = made.data_folder(folder, "--lower")
     expert = made.expert(data, folder / "expert", epochs=8)
@@ -41,7 +41,7 @@ def labels(path: Path) -> np.ndarray:
 
 
 def expected(folder: Path) -> np.ndarray:
-    """The expert's probabilities, text by text."""
+    """Return the probabilities of the expert, computed for single texts."""
     model, task = made.loaded(folder / "expert/checkpoint_last.pt", folder / "data")
     texts = task.unlabeled("unlabeled", [WORDS])
     rows = []
@@ -52,7 +52,7 @@ def expected(folder: Path) -> np.ndarray:
     return np.stack(rows)
 
 
-def test_labels_are_those_of_the_expert_whole_or_in_parts(folder: Path, tmp_path: Path) -> None:
+def test_labels_equal_the_expert_with_and_without_shards(folder: Path, tmp_path: Path) -> None:
     assert call(folder, "label", "expert", "-o", tmp_path) == 0
     whole = labels(tmp_path / "unlabeled.npy")
     assert whole.dtype == np.float16
@@ -66,7 +66,7 @@ def test_labels_are_those_of_the_expert_whole_or_in_parts(folder: Path, tmp_path
     assert (told["classes"], told["lines"]) == (["bad", "good"], [0, 30])
 
 
-def test_a_killed_labeling_goes_on(
+def test_killed_labeling_resumes(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(classification, "BLOCK", 7)
@@ -112,7 +112,7 @@ def test_predictions_are_printed_and_scored(
     assert told["two"]["against"]["baseline"] == "one"
 
 
-def test_python_gives_the_same(folder: Path) -> None:
+def test_library_returns_the_same_predictions(folder: Path) -> None:
     classifier = TextClassifierPipeline.load(folder / "mixture/checkpoint_last.pt", folder / "data")
     texts = ["the film number 3 is good", "this is poor", ""]
     together = classifier.classify(texts, windows=3)
@@ -127,7 +127,7 @@ def test_python_gives_the_same(folder: Path) -> None:
     assert [view.name for view in split.views] == [WORDS, PIECES]
 
 
-def test_a_windows_weight_is_what_the_lead_loses_without_it() -> None:
+def test_weight_of_a_window_is_its_contribution() -> None:
     torch.manual_seed(1)
     probabilities = torch.rand(4, 3).softmax(-1)
     texts, best = torch.tensor([0, 0, 0, 1]), torch.tensor([[2, 0], [1, 2]])
@@ -149,7 +149,7 @@ def test_a_windows_weight_is_what_the_lead_loses_without_it() -> None:
         ("predict", "expert", ("--windows", "2"), 2, "--windows needs a model with imitators"),
     ],
 )
-def test_a_wrong_request_is_told(
+def test_wrong_options_are_rejected(
     step: str,
     model: str,
     words: tuple[str, ...],
@@ -164,7 +164,7 @@ def test_a_wrong_request_is_told(
 
 
 @pytest.mark.parametrize("damage", ["index", "head", "ids", "unknown"])
-def test_damaged_texts_are_told(
+def test_damaged_texts_are_reported(
     damage: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
@@ -184,7 +184,7 @@ def test_damaged_texts_are_told(
 
 
 @pytest.mark.parametrize("settings", ["[]", "{}", "[" * 100_000, '{"cut": 1, "lower": false}'])
-def test_a_damaged_note_on_how_texts_were_cut_is_told(
+def test_damaged_tokenization_record_is_reported(
     settings: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(folder / "data", tmp_path / "data")

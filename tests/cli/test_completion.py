@@ -31,7 +31,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def complete(script: Path, folder: Path, *words: str) -> set[str]:
-    """Return what bash offers for the last word."""
+    """Return bash's completions of the last word."""
     command = ["bash", "-c", COMPLETE, "bash", str(script), "fairseq-ssl", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""``fairseq-ssl confusion-sets``: from text to a file of confusion sets, with any checker."""
+"""``fairseq-ssl confusion-sets``: confusion sets of a text with each spell checker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program called aspell first on the path."""
+    """Install a fake aspell in PATH."""
     program = tmp_path / "bin" / "aspell"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
@@ -105,7 +105,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("aspell")
-def test_aspell_is_asked_and_what_the_text_lacks_is_left_out(text: Path, tmp_path: Path) -> None:
+def test_aspell_suggestions_outside_the_text_are_dropped(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "sets.tsv"
     assert make(text, "--checker", "aspell", "--jobs", "2", output=output) == 0
     assert output.read_text() == "their\tthere theirs\nthere\ttheir\n"
@@ -119,7 +119,7 @@ def test_aspell_is_asked_and_what_the_text_lacks_is_left_out(text: Path, tmp_pat
     )
 
 
-def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
+def test_rare_words_are_dropped(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "sets.tsv"
     text.write_text("then than then them than\n")
     assert make(text, "--min-count", "2", output=output) == 0
@@ -144,7 +144,7 @@ def test_words_seen_rarely_are_left_out(text: Path, tmp_path: Path) -> None:
         (["{text}", "-o", "{text}"], 2, "clean.en is an input. Choose another file"),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str],
     code: int,
     message: str,
@@ -159,7 +159,7 @@ def test_wrong_requests_are_explained(
     assert not [*tmp_path.glob("sets.tsv*")]
 
 
-def test_a_missing_checker_says_how_to_get_it(
+def test_missing_checker_error_has_install_command(
     text: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -175,9 +175,7 @@ def test_a_missing_checker_says_how_to_get_it(
 
 @pytest.mark.usefixtures("aspell")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_leaves_nothing_that_looks_whole(
-    how: signal.Signals, text: Path, tmp_path: Path
-) -> None:
+def test_killed_run_leaves_no_output(how: signal.Signals, text: Path, tmp_path: Path) -> None:
     text.write_text("their there sleep\n")
     output = tmp_path / "sets.tsv"
     words = ("-m", "fairseq_ssl", "confusion-sets", text, "-o", output, "--checker", "aspell")
@@ -185,7 +183,7 @@ def test_a_killed_run_leaves_nothing_that_looks_whole(
         [sys.executable, *map(str, words), "--jobs", "1"],
         env=environment(PATH=os.environ["PATH"]),
         stderr=subprocess.PIPE,
-        # what runs in the background of a script ignores Ctrl-C, and so do those it starts
+        # background processes of a script, and their children, ignore Ctrl-C
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (tmp_path / "sets.tsv.tmp").exists():

@@ -1,4 +1,4 @@
-"""Tokens to text, and fairseq-generate's lines in the order of the data."""
+"""``fairseq-ssl detokenize``: tokens to text, output of fairseq-generate to ordered text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_missing_line_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "does not exist" in capsys.readouterr().err
 
 
-def test_what_is_no_output_of_fairseq_generate_is_an_error(
+def test_other_input_than_fairseq_generate_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "text"
@@ -77,7 +77,7 @@ def test_subword_nmt_and_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert shown(capsys, *words, "--moses", "de") == ['Er sagte: "Ja, sofort."', "ein Rand-Fall"]
 
 
-def test_words_are_not_joined_as_if_they_were_pieces(
+def test_words_are_not_joined_like_subwords(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "words"

@@ -1,4 +1,4 @@
-"""``fairseq-ssl edits``: from corrected text to labels and back, by its commands."""
+"""``fairseq-ssl edits``: extract and apply edit labels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KEEP APPEND_very_long KEEP
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the two sides to the folder where the commands run."""
+    """Write the two sides to the current folder of the commands."""
     monkeypatch.chdir(tmp_path)
     Path("source").write_text("".join(f"{line}\n" for line in SOURCE), newline="")
     Path("target").write_text("\n".join(TARGET), newline="")
@@ -57,12 +57,12 @@ def edits(*words: str) -> int:
 
 
 def made(*options: str) -> EditDictionary:
-    """Make the dictionary of the corpus."""
+    """Build the edit dictionary of the corpus."""
     assert edits("dictionary", "source", "target", "-o", "edits", *options) == 0
     return EditDictionary.read(Path("edits"))
 
 
-def test_to_labels_and_back(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_round_trip(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dictionary = made("--case")
     assert dictionary.grams == (
         ("However", ","),
@@ -107,7 +107,7 @@ def test_sizes_and_transforms(corpus: Path) -> None:
 
 
 def test_the_labels_as_a_dictionary_of_fairseq(corpus: Path, run: Run) -> None:
-    """A label of the data has the id that the edit dictionary gives it, after fairseq's four."""
+    """Ids of labels are those of the edit dictionary, after fairseq's four special symbols."""
     dictionary = made("--label-dict", "folder/labels.dict")
     lines = Path("folder/labels.dict").read_text().splitlines()
     assert lines == [f"{name} 1" for name in dictionary.names]
@@ -129,14 +129,14 @@ def test_the_labels_as_a_dictionary_of_fairseq(corpus: Path, run: Run) -> None:
         (["--exact", "--strict"], [0, 1, 5], "3 dropped"),
     ],
 )
-def test_pairs_that_labels_do_not_give_back(
+def test_pairs_that_labels_do_not_reproduce(
     corpus: Path,
     flags: list[str],
     empty: list[int],
     told: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A q-gram too long is dropped by itself, or with its pair; so is one that is not listed."""
+    """Long and unlisted q-grams are dropped alone, or with their pair."""
     made("--max-ngram", "1", "--case")
     without = Path("edits").read_text().replace("gram could 1\n", "")
     Path("edits").write_text(without)
@@ -167,10 +167,10 @@ def test_stats(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["signature"].startswith("edits-stats|")
 
 
-def test_jobs_packing_and_blocks_change_no_byte(
+def test_jobs_compression_and_blocks_do_not_change_the_output(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many blocks, in two processes that know nothing of each other."""
+    """Many blocks in two independent processes."""
     source = [f"{line} w{n % 977} x{n % 7}" for n in range(4000) for line in SOURCE]
     target = [f"{line} w{n % 983} x{n % 5}" for n in range(4000) for line in TARGET]
     Path("big.s").write_text("\n".join(source))
@@ -191,7 +191,7 @@ def test_jobs_packing_and_blocks_change_no_byte(
         assert others == [first, first], name
 
 
-def test_sides_too_different_are_dropped_and_told(
+def test_very_different_sides_are_dropped_and_counted(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made()
@@ -214,7 +214,7 @@ def test_sides_too_different_are_dropped_and_told(
         ("", "source is empty. Expected one sentence or more."),
     ],
 )
-def test_sides_without_an_edit_are_told(
+def test_sides_without_an_edit_are_reported(
     text: str, told: str, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("source", "other"):
@@ -224,7 +224,7 @@ def test_sides_without_an_edit_are_told(
     assert not Path("edits").exists()
 
 
-def test_of_no_insertion_there_is_no_share(
+def test_share_without_insertions_is_undefined(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (corpus / "source").write_text("a b c\n")

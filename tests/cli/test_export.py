@@ -1,4 +1,4 @@
-"""An exported model translates as the checkpoint it was made from."""
+"""Exported models translate like their checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEAM = ("--beam", "5", "--gen-subset", "valid", "--cpu")
 LINES = 200
 
 Translations = dict[int, tuple[float, str]]
-"""By sentence number: the score, a mean log-probability in base e, and the words."""
+"""Return score (mean log-probability, base e) and words by index of the sentence."""
 
 
 def generate(data: Path, checkpoint: Path, *flags: str | Path) -> Translations:
@@ -38,7 +38,7 @@ def assert_same(got: Translations, expected: Translations) -> None:
 
 @pytest.fixture(scope="module")
 def expected(trained: Path, toy_data: Path) -> Translations:
-    """What fairseq-generate says with the plug-in."""
+    """Output of fairseq-generate with the plug-in."""
     return generate(toy_data, trained / "checkpoint_last.pt", "--user-dir", PACKAGE)
 
 
@@ -66,7 +66,7 @@ def test_ctranslate2_gives_the_same_translations(
     export(trained / "checkpoint_last.pt", tmp_path / "ct2", "--to", "ctranslate2", *where)
     translator = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32")
     lines = (toy_text / "valid.words").read_text().splitlines()
-    # Where CTranslate2 forbids an end, it shares out the end's probability; fairseq does not.
+    # If CTranslate2 forbids </s>, it renormalizes the probabilities. fairseq does not.
     results = translator.translate_batch(
         [line.split() for line in lines],
         beam_size=5,
@@ -95,7 +95,7 @@ def test_quantized_models_are_smaller_and_translate(
     assert all(word.isdigit() for word in words)
 
 
-def test_what_can_not_be_exported_is_refused_by_name(
+def test_unsupported_models_are_rejected_by_name(
     run: Run, trained: Path, toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = read_checkpoint(trained / "checkpoint_last.pt")
@@ -120,7 +120,7 @@ def test_what_can_not_be_exported_is_refused_by_name(
     assert {path.name for path in tmp_path.iterdir()} == {"lstm.pt", "adaptive.pt"}
 
 
-def test_an_output_that_is_there_is_kept_unless_forced(
+def test_existing_output_is_kept_without_force(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "o.pt"
@@ -148,7 +148,7 @@ def test_force_replaces_a_model_and_nothing_else(
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "ct2", "ct2.json"}
 
 
-def test_missing_dictionaries_are_asked_for(
+def test_missing_dictionaries_are_reported(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = str(trained / "checkpoint_last.pt")

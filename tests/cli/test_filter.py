@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter``: as a plain loop does it, whoever works, after kills, on bad input."""
+"""``fairseq-ssl filter``: comparison with a Python loop, parallelism, resuming, wrong input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 def drawn(count: int) -> Pairs:
-    """Draw pairs of which every filter finds some to drop, and many come again."""
+    """Draw pairs with duplicates, some of which each filter drops."""
     draw = random.Random(3)
     words = [b"a", b"bb", b"c\xc3\xa9", b"dd"]
 
@@ -42,7 +42,7 @@ def drawn(count: int) -> Pairs:
 
 
 def plainly(pairs: Pairs) -> tuple[Pairs, Counter[str]]:
-    """Filter one by one, by the rules as they are written down."""
+    """Filter pairs in a loop, by the documented rules."""
     kept, dropped, seen = [], Counter[str](), set()
     for pair in pairs:
         reason = _reason(pair) or ("duplicates" if pair in seen else "")
@@ -71,7 +71,7 @@ PAIRS = drawn(6000)
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sides in files; the tests' own files go beside them."""
+    """The two sides as files in the folder of the test."""
     monkeypatch.chdir(tmp_path)
     write("en", "de", PAIRS)
 
@@ -97,11 +97,11 @@ def read(*names: str) -> Pairs:
 
 
 def filtered(*words: str) -> int:
-    """Run the command, by default in this process: others take a while to begin."""
+    """Run the command, by default in this process, since starting processes is slow."""
     return main(["filter", *words, *(() if "--jobs" in words else ("--jobs", "1"))])
 
 
-def test_it_does_what_a_plain_loop_does(
+def test_output_equals_a_python_loop(
     text: None, small_blocks: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("en", "de", "--filter", CHAIN, "-o", "x", "y", "--jobs", "1")
@@ -128,7 +128,7 @@ def test_it_does_what_a_plain_loop_does(
 
 
 def test_examples_are_the_first_that_were_dropped(text: None, small_blocks: None) -> None:
-    """Counted by hand in a short text, and shown so that a terminal can show them."""
+    """Counts of a short text by hand, and printable examples."""
     pairs = [(b"a", b"b"), (b"a b c d", b"e"), (b"x", b"y\x1b"), (b"a", b"b"), (b"caf\xe9", b"y")]
     write("s", "t", pairs * 2)
     assert filtered("s", "t", "--filter", "clean,encoding,duplicates", "-o", "x", "y") == 0
@@ -148,8 +148,8 @@ def test_examples_are_the_first_that_were_dropped(text: None, small_blocks: None
 
 
 @pytest.mark.parametrize("chain", [CHAIN, "encoding"])
-def test_jobs_and_packing_change_no_byte(text: None, chain: str) -> None:
-    """Blocks of the ordinary size; without duplicates it is the workers that compress."""
+def test_jobs_and_compression_do_not_change_the_output(text: None, chain: str) -> None:
+    """Blocks of the default size. Without `duplicates` the workers compress the output."""
     pairs = PAIRS * 8
     write("en", "de", pairs)
     Path("en.gz").write_bytes(gzip.compress(Path("en").read_bytes()))
@@ -176,7 +176,7 @@ def test_one_side_goes_from_stdin_to_stdout(text: None) -> None:
     assert Path("kept").read_bytes() == done.stdout
 
 
-def test_a_file_of_filters_says_the_same(text: None) -> None:
+def test_yaml_file_equals_options(text: None) -> None:
     Path("f.yaml").write_text("filters: [encoding, clean: {max: 9}, {duplicates: {by: target}}]\n")
     assert filtered("en", "de", "--config", "f.yaml", "-o", "x", "y") == 0
     again = ("--filter", "duplicates:by=target", "--filter", "encoding,clean:max=9")
@@ -202,10 +202,10 @@ def test_languages_of_both_sides(text: None) -> None:
 
 
 @pytest.mark.parametrize("names", [("x", "y"), ("x.gz", "y.gz")])
-def test_a_run_that_fails_goes_on_where_it_was(
+def test_failed_run_resumes(
     text: None, small_blocks: None, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
 ) -> None:
-    """The table of rows seen is there again, and so are counts and examples."""
+    """The hash table, the counts and the examples are restored."""
     command = ("en", "de", "--filter", CHAIN, "--jobs", "1", "--memory", "4K", "-o")
     suffix = names[0][1:]
     assert filtered(*command, f"whole{suffix}", f"there{suffix}") == 0
@@ -234,8 +234,8 @@ def test_a_run_that_fails_goes_on_where_it_was(
     assert not [*Path().glob("*.tmp"), *Path().glob("*.progress")]
 
 
-def test_a_killed_run_goes_on(text: None) -> None:
-    """SIGKILL, twice, to the process that writes; its workers end by themselves."""
+def test_killed_run_resumes(text: None) -> None:
+    """SIGKILL the writing process twice. Its workers exit."""
     write("en", "de", drawn(25_000))
     base = ["filter", "en", "de", "--filter", CHAIN, "--jobs", "2", "-o"]
     eager = (
@@ -259,7 +259,7 @@ def test_a_killed_run_goes_on(text: None) -> None:
     assert read("x", "y") == read("whole", "there") == plainly(read("en", "de"))[0]
 
 
-def test_a_full_table_is_told_with_the_memory_that_is_enough(
+def test_full_table_is_reported_with_the_required_memory(
     text: None, small_blocks: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     different = [(b"l%d" % (n % 500), b"r%d" % (n % 500)) for n in range(1500)]
@@ -276,7 +276,7 @@ def test_a_full_table_is_told_with_the_memory_that_is_enough(
     assert read("x", "y") == different[:500]
 
 
-def test_what_is_done_is_not_done_again(text: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_output_is_not_repeated(text: None, capsys: pytest.CaptureFixture[str]) -> None:
     command = ("en", "de", "--filter", "encoding", "-o", "x", "y", "--jobs", "1")
     assert filtered(*command) == 0
     made = Path("x").stat().st_mtime_ns
@@ -288,7 +288,7 @@ def test_what_is_done_is_not_done_again(text: None, capsys: pytest.CaptureFixtur
     assert filtered(*command, "--examples", "1", "--force") == 0
 
 
-def test_nothing_may_be_left(text: None) -> None:
+def test_output_may_be_empty(text: None) -> None:
     command = ("en", "de", "--filter", "encoding,clean:min=200", "-o", "x.gz", "y")
     assert filtered(*command) == 0
     assert gzip.decompress(Path("x.gz").read_bytes()) == Path("y").read_bytes() == b""
@@ -374,7 +374,7 @@ def test_filters_come_from_one_place(text: None, words: list[str]) -> None:
     assert filtered("en", *words) == 2
 
 
-def test_a_full_disk_is_told_and_the_run_goes_on(text: None) -> None:
+def test_full_disk_is_reported_and_the_run_resumes(text: None) -> None:
     command = ["filter", "en", "de", "--filter", "encoding", "--jobs", "1", "-o"]
     assert main([*command, "whole", "there"]) == 0
     limited = (
@@ -390,17 +390,17 @@ def test_a_full_disk_is_told_and_the_run_goes_on(text: None) -> None:
     assert read("x", "y") == read("whole", "there")
 
 
-def test_lines_with_nothing_wrong_keep_their_bytes(
+def test_good_lines_are_unchanged(
     text: None, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Spaces, carriage returns at the end and odd line separators are no ends of lines."""
+    """Spaces, final carriage returns and Unicode line separators do not end lines."""
     given = "\u3000c\t\n  a\u2028b \r\n d".encode()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
     assert filtered("--filter", "encoding,clean,duplicates", "--jobs", "1") == 0
     assert capsysbinary.readouterr().out == given + b"\n"
 
 
-def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert filtered("--help") == 0
     shown = capsys.readouterr().out
     for words in ("clean ", "ratio=3.0", "langid ", "by=pair", "source-unit=tokens", "--memory"):

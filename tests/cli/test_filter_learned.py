@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter learned``: clean pairs found among noisy ones, kills, and wrong input."""
+"""``fairseq-ssl filter learned``: clean pairs are kept, resuming, wrong input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ APPLY = ("filter", "learned", "apply", "made", "mono.s", "mono.t", "--jobs", "1"
 
 
 def pairs(count: int, seed: int, wrong: bool = False) -> list[tuple[str, str]]:
-    """Return pairs of sentences, each word beside its translation; or with all words by chance."""
+    """Return pairs of sentences, translated word by word or random."""
     draw = np.random.default_rng(seed)
     found = []
     for length in draw.integers(3, 9, count):
@@ -43,7 +43,7 @@ def write(name: str, made: list[tuple[str, str]]) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with a bitext, clean pairs, and others of which every second is wrong."""
+    """Change to a folder with parallel text, clean pairs, and pairs, every second one wrong."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 2000)
     write("bitext", pairs(900, 1))
@@ -118,7 +118,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def test_a_run_that_broke_off_goes_on(
+def test_interrupted_run_resumes(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main([*FIT, *VECTORS, "-o", "made"]) == 0
@@ -167,7 +167,7 @@ def test_a_run_that_broke_off_goes_on(
         ),
     ],
 )
-def test_wrong_requests_are_told(
+def test_wrong_options_are_rejected(
     here: Path, words: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("few").write_text("a\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A disk that gets full: it is said, what was there stays, and the shards that ended are whole."""
+"""A full disk is reported, existing files are kept, and finished shards are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = "one small line of words that will not all fit\n"
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 640 KiB; to make one takes the rights of an administrator."""
+    """A file system of 640 KiB, which only root can mount."""
     folder = tmp_path / "disk"
     folder.mkdir()
     made = ["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", str(folder)]
@@ -48,7 +48,7 @@ def text(tmp_path: Path) -> Path:
         ("postprocess", "{text}", "--remove-brackets", "-o", "{out}"),
     ],
 )
-def test_a_full_disk_is_told_and_the_output_is_not_there(
+def test_full_disk_is_reported_and_leaves_no_output(
     words: tuple[str, ...],
     text: Path,
     small_disk: Path,
@@ -101,7 +101,7 @@ def test_a_disk_without_any_room_is_named(
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_shards_that_ended_are_whole_and_the_others_go_on_when_there_is_room(
+def test_finished_shards_are_complete_and_others_resume(
     text: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shard(number: int, folder: Path) -> list[str | Path]:

@@ -1,7 +1,7 @@
-"""Commands that are killed in the middle leave no output, and a second run is as if nothing was.
+"""Killed commands leave no output, and a second run is not affected.
 
-Those that go on where they were have tests of that beside their others: noise, filter,
-back-translate, rerank features, filter learned apply, classify label, and all training.
+Commands that resume are tested in their own files: noise, filter, back-translate, rerank
+features, filter learned apply, classify label, and training.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What the commands read."""
+    """Input files of the commands."""
     folder = tmp_path_factory.mktemp("files")
     texts = {
         "wrong": WRONG * LINES,
@@ -59,7 +59,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_killed_command_leaves_nothing_that_looks_finished(
+def test_killed_command_leaves_no_output(
     name: str, files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def words(folder: Path) -> list[str]:
@@ -77,7 +77,9 @@ def test_a_killed_command_leaves_nothing_that_looks_finished(
         time.sleep(0.001)
     process.kill()
     process.wait()
-    if not (killed / "out").exists():  # what a quick command has finished must be whole
+    if not (
+        killed / "out"
+    ).exists():  # a fast command may have finished: then its output must be complete
         shown(capsys, *words(killed))
     shown(capsys, *words(whole))
     assert contents(killed / "out") == contents(whole / "out")

@@ -1,4 +1,4 @@
-"""``fairseq-ssl learner-errors``: from corrected text to words for noise."""
+"""``fairseq-ssl learner-errors``: count errors in corrected text."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def corpus(tmp_path: Path) -> list[str]:
     return [str(source), str(target)]
 
 
-def test_a_corpus_becomes_words(
+def test_errors_of_a_corpus_are_counted(
     corpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "words.json"
     assert main(["learner-errors", *corpus, "-o", str(output)]) == 0
     assert LearnerErrors.read(output) == LearnerErrors(
-        deleted={"the": 3},  # and not where it stood beside another word that changed
+        deleted={"the": 3},  # and not next to another changed word
         missing={},
         replaced={"!": {".": 3}},
         errors=(0, 6, 6, 0, 0),
@@ -51,7 +51,7 @@ def test_a_corpus_becomes_words(
     assert (content["min_count"], content["pairs"], content["source"]) == (2, 12, corpus[0])
 
 
-def test_least(corpus: list[str], tmp_path: Path) -> None:
+def test_min_count(corpus: list[str], tmp_path: Path) -> None:
     output = tmp_path / "words.json"
     assert main(["learner-errors", *corpus, "-o", str(output), "--min-count", "3"]) == 0
     assert LearnerErrors.read(output).deleted == {"the": 3}
@@ -65,7 +65,7 @@ def test_least(corpus: list[str], tmp_path: Path) -> None:
         (["-o", "{source}"], 2, "must be different files"),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str],
     code: int,
     message: str,
@@ -89,7 +89,7 @@ def test_wrong_requests_are_explained(
         ("\n \n", "were skipped: 2 have a blank line, 0 have more than 1000 tokens"),
     ],
 )
-def test_sides_without_an_error_are_told(
+def test_sides_without_an_error_are_reported(
     text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sides = [tmp_path / "train.src", tmp_path / "train.trg"]

@@ -1,4 +1,4 @@
-"""Byte-order marks and Windows line ends: every verb gives what it gives for Unix text."""
+"""Byte-order marks and Windows line ends do not change the output of any verb."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LINE_ENDS = " and Windows line ends (CRLF)"
 
 
 def targets() -> dict[str, Any]:
-    """Return the commands of the fuzzer whose samples are all text."""
+    """Return the commands of the fuzzer that only read text."""
     path = ROOT / "scripts/fuzz/targets.py"
     spec = importlib.util.spec_from_file_location("fuzz_targets", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclass asks for it
+    sys.modules[spec.name] = module  # required by its dataclass
     spec.loader.exec_module(module)
     found: dict[str, Any] = module.TARGETS
     return {
@@ -49,7 +49,7 @@ def windows(data: bytes) -> bytes:
 
 
 def outputs(target: Any, convert: bool, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes]:
-    """Run a command in this folder; return what it wrote and printed."""
+    """Run a command in this folder. Return its files and its stdout."""
     words, wanted = target.words, []
     for name, sample in target.files.items():
         path = Path(name)
@@ -109,7 +109,7 @@ def test_accuracy_of_a_windows_copy(text: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_blocks_are_those_of_unix_text(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And a file is named once."""
+    """Each file is named once."""
     for name in ("unix", "windows"):
         sides = ["-o", f"{name}.left", f"{name}.right", "--jobs", "1"]
         assert main(["filter", name, "unix", "--filter", "clean,duplicates", *sides]) == 0
@@ -125,7 +125,7 @@ def test_blocks_are_those_of_unix_text(text: Path, capsys: pytest.CaptureFixture
 def test_processes_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Processes find the blocks of Unix text by themselves; Windows text is read for them."""
+    """Worker processes read blocks of Unix text themselves. Windows text is read for them."""
     monkeypatch.chdir(tmp_path)
     data = b"a b c d e f g h i j k l m\n" * (3 * blocks.BLOCK_SIZE // 26)
     for name, content in (("unix", data), ("windows", windows(data))):

@@ -1,4 +1,4 @@
-"""The command's frame: help, unknown words, exit codes."""
+"""The command `fairseq-ssl`: help, unknown words, exit codes."""
 
 from __future__ import annotations
 

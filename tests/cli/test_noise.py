@@ -1,4 +1,4 @@
-"""``fairseq-ssl noise``: the same bytes whoever does the work, kills, and wrong input."""
+"""``fairseq-ssl noise``: parallelism, resuming, wrong input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = [f"w{n % 7} w{n % 11} a b c x{n % 1000} ." for n in range(3000)]
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A text of many blocks, and where it lies; the tests' own files go there, too."""
+    """A text of many blocks, in the folder of the test."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "clean"
     path.write_text("".join(f"{line}\n" for line in LINES))
@@ -44,11 +44,11 @@ def unpacked(name: str) -> bytes:
 
 
 def write_large(copies: int) -> None:
-    """Write a text of several blocks of the ordinary size."""
+    """Write a text of several blocks of the default size."""
     Path("large").write_text("".join(f"{line}\n" for line in LINES * copies))
 
 
-def test_the_three_outputs_belong_together(text: Path, small_blocks: None) -> None:
+def test_outputs_are_aligned(text: Path, small_blocks: None) -> None:
     sides = ("--clean", "same", "--changed-positions", "touched", "--jobs", "1")
     assert noise("clean", "--method", "direct", "-o", "noisy", *sides) == 0
     assert Path("same").read_bytes() == text.read_bytes()
@@ -66,8 +66,8 @@ def test_the_three_outputs_belong_together(text: Path, small_blocks: None) -> No
     assert share / found["tokens"] == pytest.approx(0.55, abs=0.01)
 
 
-def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
-    """Real blocks of a mebibyte, read by processes that know nothing of each other."""
+def test_jobs_shards_pipes_and_compression_do_not_change_the_output(text: Path) -> None:
+    """Blocks of 1 MiB, read by independent processes."""
     write_large(60)
     options = ("--method", "direct:keep=0.6,spelling", "--seed", "5", "--counts", "one.counts")
     assert noise("large", *options[:4], "-o", "one", "--jobs", "1") == 0
@@ -86,8 +86,8 @@ def test_jobs_shards_pipes_and_packing_change_no_byte(text: Path) -> None:
     assert one != Path("large").read_bytes() == Path("same").read_bytes()
 
 
-def test_shards_begun_at_once_count_words_once(text: Path) -> None:
-    """As tasks of a Slurm array: one counts the words of the text, the others wait for it."""
+def test_parallel_shards_count_words_once(text: Path) -> None:
+    """As tasks of a Slurm array: one counts the words, the others wait."""
     command = ["noise", "clean", "--method", "denoise", "-o", "part", "--jobs", "1"]
     tasks = [
         subprocess.Popen(
@@ -115,7 +115,7 @@ def test_another_seed_gives_other_noise(text: Path) -> None:
     assert Path("1").read_bytes() != Path("2").read_bytes()
 
 
-def test_a_run_that_fails_goes_on_where_it_was(
+def test_failed_run_resumes(
     text: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("clean", "--method", "denoise", "--jobs", "1", "--counts", "whole.counts")
@@ -145,7 +145,7 @@ def test_a_run_that_fails_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_run_stopped_after_its_last_block_only_takes_its_names(
+def test_run_stopped_after_the_last_block_only_renames_files(
     text: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
 ) -> None:
     command = ("clean", "--method", "spelling", "--jobs", jobs)
@@ -161,8 +161,8 @@ def test_a_run_stopped_after_its_last_block_only_takes_its_names(
     assert Path("late").read_bytes() == Path("whole").read_bytes()
 
 
-def test_a_killed_run_goes_on(text: Path) -> None:
-    """SIGKILL, twice, to the process that writes; its workers end by themselves."""
+def test_killed_run_resumes(text: Path) -> None:
+    """SIGKILL the writing process twice. Its workers exit."""
     write_large(120)
     base = ["noise", "large", "--method", "spelling:rate=0.5", "--jobs", "2", "-o"]
     assert main([*base, "whole"]) == 0
@@ -173,7 +173,7 @@ def test_a_killed_run_goes_on(text: Path) -> None:
     assert not list(Path().glob("*.parts")), "what processes handed over is gone"
 
 
-def test_what_is_done_is_not_done_again(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_output_is_not_repeated(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ("clean", "--method", "spelling", "-o", "noisy", "--jobs", "1")
     assert noise(*command) == 0
     made = Path("noisy").stat().st_mtime_ns
@@ -185,7 +185,7 @@ def test_what_is_done_is_not_done_again(text: Path, capsys: pytest.CaptureFixtur
     assert noise(*command, "--seed", "2", "--force") == 0
 
 
-def test_bad_lines_are_told_or_skipped(
+def test_bad_lines_are_reported_or_skipped(
     text: Path, small_blocks: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = [line.encode() for line in LINES]
@@ -244,8 +244,8 @@ def test_wrong_input(
     assert not Path("x").exists()
 
 
-def test_every_kind_from_its_files(text: Path) -> None:
-    """Words of learners and confusion sets made by their own commands."""
+def test_all_methods_with_their_files(text: Path) -> None:
+    """Learner errors and confusion sets are outputs of their commands."""
     text.write_text("she goes to the park .\nhe went to a dark park with them .\n" * 300)
     Path("learners").write_text("she go to park .\nhe went to to a dark park with them .\n" * 300)
     assert main(["confusion-sets", "clean", "-o", "sets", "--jobs", "1"]) == 0
@@ -261,7 +261,7 @@ def test_every_kind_from_its_files(text: Path) -> None:
     assert Path("learner:listed=true").read_text().count("to to") > 0
 
 
-def test_what_failed_before_it_began_leaves_nothing(text: Path) -> None:
+def test_failure_before_the_start_leaves_no_file(text: Path) -> None:
     assert noise("clean", "--method", "spell", "-o", "x") == 2
     assert not [path.name for path in Path().glob("x*") if "counts" not in path.name]
     Path("sets").write_text("a\tb c\n")
@@ -270,7 +270,7 @@ def test_what_failed_before_it_began_leaves_nothing(text: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_full_disk_is_told_and_the_run_goes_on(text: Path, jobs: str) -> None:
+def test_full_disk_is_reported_and_the_run_resumes(text: Path, jobs: str) -> None:
     write_large(60)
     command = ["noise", "large", "--method", "spelling", "--jobs", jobs, "-o"]
     assert main([*command, "whole"]) == 0
@@ -295,7 +295,7 @@ def test_stdin_needs_counts_for_noise_that_draws_words(
     assert "Set --counts to a file" in capsys.readouterr().err
 
 
-def test_the_help_names_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_every_kind_and_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert noise("--help") == 0
     shown = capsys.readouterr().out
     for words in (

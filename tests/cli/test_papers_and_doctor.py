@@ -1,4 +1,4 @@
-"""What the installation holds, as printed for people and for programs."""
+"""``fairseq-ssl papers`` and ``doctor`` as text and as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_doctor_finds_a_sound_installation(run: Run, tmp_path: Path) -> None:
     assert f"{names} of {names} names" in shown
 
 
-def test_doctor_names_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path: Path) -> None:
+def test_doctor_reports_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path: Path) -> None:
     (tmp_path / "fairseq_ssl").mkdir()
     shown = run(
         *("fairseq-ssl", "doctor", "--format", "json"),
@@ -48,7 +48,7 @@ def test_doctor_names_a_shadowing_folder_and_unsafe_loading(run: Run, tmp_path: 
     assert "unset it" in problems["checkpoints"]
 
 
-def test_advice_of_fairseq_on_a_package_not_needed_is_not_shown(run: Run, tmp_path: Path) -> None:
+def test_fairseq_advice_on_unneeded_packages_is_hidden(run: Run, tmp_path: Path) -> None:
     script = (
         "import logging, sys; sys.modules['tensorboardX'] = None; "
         "from fairseq_ssl.cli.main import main; main(['doctor']); "
@@ -60,7 +60,7 @@ def test_advice_of_fairseq_on_a_package_not_needed_is_not_shown(run: Run, tmp_pa
     assert done.stderr.count("\n") == 1
 
 
-def test_doctor_without_fairseq_says_how_to_get_it(
+def test_doctor_without_fairseq_has_install_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(installation, "_home", lambda name: installation.NOT_FOUND)

@@ -1,4 +1,4 @@
-"""``fairseq-ssl position-data`` on text, and on what it can not take."""
+"""``fairseq-ssl position-data`` on text, and on invalid input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make(kind: str, source: Path, output: Path, *flags: str) -> int:
 
 
 def exit_code(words: list[str]) -> int | str | None:
-    """Return the exit code, also where argparse rejects an option."""
+    """Return the exit code, also if argparse rejects an option."""
     try:
         return main(words)
     except SystemExit as ended:
@@ -39,7 +39,7 @@ def exit_code(words: list[str]) -> int | str | None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a folder of text: the same eight pairs in each split, or what is said of a file."""
+    """Write a folder of text with the same eight pairs in each split, except for given files."""
 
     def write_folder(**files: str | bytes) -> Path:
         folder = tmp_path / "text"
@@ -71,7 +71,7 @@ def test_vanilla_is_the_corpus_itself(
     assert capsys.readouterr().err.splitlines()[:3] == [f"{x}: 8 pairs -> 8" for x in SPLITS]
 
 
-def test_extrapolate_drops_long_pairs_of_train_alone(
+def test_extrapolate_drops_long_training_pairs_only(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
@@ -104,7 +104,7 @@ def test_the_limit_of_the_thesis(write: Write, tmp_path: Path) -> None:
     assert read(tmp_path / "out" / "train.en") == [" ".join(["x"] * 50)]
 
 
-def test_interpolate_joins_neighbours_in_every_split(
+def test_interpolate_joins_adjacent_sentences_in_every_split(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
@@ -138,7 +138,7 @@ def test_swapped_moves_the_first_sentence_to_the_end(write: Write, tmp_path: Pat
         assert read(swapped / f"{split}.de") == ["B C D E ||| F ||| G ||| A", "||| K ||| L ||| H I"]
 
 
-def test_compressed_files_stay_compressed_and_lines_whole(tmp_path: Path) -> None:
+def test_compressed_files_stay_compressed_and_lines_complete(tmp_path: Path) -> None:
     text, output = tmp_path / "text", tmp_path / "out"
     text.mkdir()
     odd = "a\u2028b\x0bc\x85d"
@@ -182,7 +182,7 @@ DATA_FAULTS: list[tuple[str, dict[str, str | bytes], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "files", "message"), DATA_FAULTS)
-def test_bad_data_is_named_and_nothing_is_left(
+def test_bad_data_is_reported_and_leaves_no_output(
     kind: str,
     files: dict[str, str | bytes],
     message: str,
@@ -191,7 +191,7 @@ def test_bad_data_is_named_and_nothing_is_left(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = write(**files)
-    if kind == "interpolate":  # or the splits that are right would have too few sentences
+    if kind == "interpolate":  # otherwise the valid splits would have too few sentences
         for path in text.iterdir():
             if f"{path.stem}_{path.suffix[1:]}" not in files:
                 path.write_text(path.read_text() * 2)
@@ -225,7 +225,7 @@ def test_bad_data_is_named_and_nothing_is_left(
         (["vanilla", "{there}", "out"], 1, "there has no parallel corpus"),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str],
     code: int,
     message: str,
@@ -245,7 +245,7 @@ def test_wrong_requests_are_explained(
     assert len(list(text.iterdir())) == 6
 
 
-def test_force_replaces_what_this_command_made(write: Write, tmp_path: Path) -> None:
+def test_force_replaces_output_of_this_command(write: Write, tmp_path: Path) -> None:
     text, output = write(), tmp_path / "out"
     assert make("interpolate", text, output, "--sentences", "2") == 0
     (output / "extra").touch()
@@ -271,9 +271,7 @@ main(sys.argv[1:])
 """
 
 
-def test_after_a_kill_nothing_looks_whole_and_a_new_run_makes_it(
-    write: Write, tmp_path: Path
-) -> None:
+def test_killed_run_leaves_no_output_and_can_be_repeated(write: Write, tmp_path: Path) -> None:
     words = ["position-data", "vanilla", str(write()), str(tmp_path / "out")]
     killed = subprocess.run([sys.executable, "-c", KILLED, *words], env=environment(), check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -292,7 +290,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_full_disk_is_explained_and_leaves_nothing(write: Write, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_leaves_no_output(write: Write, tmp_path: Path) -> None:
     words = ["position-data", "vanilla", str(write()), str(tmp_path / "out")]
     shown = run_command(sys.executable, "-c", FULL, *words, code=1).stderr
     assert "out could not be written: " in shown

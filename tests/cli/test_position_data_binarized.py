@@ -1,4 +1,4 @@
-"""``fairseq-ssl position-data`` on binarized data: the same as on text, binarized afterwards."""
+"""``fairseq-ssl position-data`` on binarized data equals binarized output on text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairseq_cli.preprocess import main
 for words in sys.argv[1:]:
     main(options.get_preprocessing_parser().parse_args(words.split()))
 """
-"""Several runs of fairseq-preprocess in one process, which starts slowly."""
+"""Run fairseq-preprocess several times in one process, since starting one is slow."""
 
 
 def make(kind: str, source: Path, output: Path, *flags: str) -> int:
@@ -45,10 +45,10 @@ def prefixes(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def binarized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random corpus, text/vanilla and bin/vanilla, and all made of it in both forms.
+    """A random corpus, text/vanilla and bin/vanilla, and its data sets in both formats.
 
-    Rare words are unknown. What was made as text is binarized with the dictionaries of what was
-    made of binarized data, into again/KIND.
+    Rare words are unknown. The data sets of text are binarized to again/KIND with the dictionaries
+    of the data sets of binarized data.
     """
     folder = tmp_path_factory.mktemp("routes")
     text, binary, again = (folder / name for name in ("text", "bin", "again"))
@@ -89,7 +89,7 @@ def decoded(folder: Path, split: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", FLAGS)
-def test_both_routes_give_the_same_data(kind: str, binarized: Path) -> None:
+def test_text_and_binarized_data_give_the_same_result(kind: str, binarized: Path) -> None:
     made, again = (binarized / name / kind for name in ("bin", "again"))
     names = {path.name for path in again.iterdir()} - {"preprocess.log"}
     assert {path.name for path in made.iterdir()} == names
@@ -99,7 +99,7 @@ def test_both_routes_give_the_same_data(kind: str, binarized: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FLAGS)
-def test_binarized_data_says_what_the_text_says(kind: str, binarized: Path) -> None:
+def test_summaries_of_text_and_binarized_data_are_equal(kind: str, binarized: Path) -> None:
     unknown = 0
     for split, language in product(SPLITS, ("en", "de")):
         text = (binarized / "text" / kind / f"{split}.{language}").read_text().split("\n")[:-1]
@@ -120,7 +120,7 @@ def test_the_separator_is_the_last_word_and_all_others_keep_their_ids(binarized:
         assert "madeupword0000 0\n" in before
 
 
-def test_binarized_faults_are_named(
+def test_errors_of_binarized_data_are_reported(
     binarized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     vanilla, joined = binarized / "bin/vanilla", binarized / "bin/interpolate"
@@ -136,7 +136,7 @@ def test_binarized_faults_are_named(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_added_separator_is_told(
+def test_an_added_separator_is_reported(
     binarized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert make("interpolate", binarized / "bin/vanilla", tmp_path / "out") == 0

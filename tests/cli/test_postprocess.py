@@ -1,4 +1,4 @@
-"""``fairseq-ssl postprocess``: each step, all in their order, and what is refused."""
+"""``fairseq-ssl postprocess``: single steps, all steps in order, rejected options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.rewriting import given, refused, shown
 
 @pytest.fixture
 def copying(tmp_path: Path) -> list[str]:
-    """The options of copying, for two lines of which the first has a rare word."""
+    """Options of --copy-unknown for two lines, the first with a rare word."""
     (tmp_path / "source").write_text("▁the ▁δ ▁line .\n▁a\n", encoding="utf-8")
     (tmp_path / "dict.en.txt").write_text("▁the 3\n. 2\n▁line 2\n▁δ 1\n▁a 1\n", encoding="utf-8")
     (tmp_path / "dict.de.txt").write_text("▁the 3\n. 2\n▁line 2\n▁a 1\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: a line every 30 seconds, and none in between."""
+"""Progress without a terminal: one line every 30 seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl rerank``: lists merged, weights found and applied, the majority of systems."""
+"""``fairseq-ssl rerank``: merge lists, tune and apply weights, post-ensembles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MERGED = """\
 0 ||| c e ||| r2l= -2.07944154168 ||| -2.07944154168 ||| from= r2l
 1 ||| ab ||| l2r= -0.69314718056 r2l= -1.38629436112 ||| -0.69314718056 ||| from= l2r r2l
 1 ||| a b ||| l2r= -1.38629436112 ||| -1.38629436112 ||| from= l2r
-"""  # -1, -2 and -3, which are to base 2
+"""  # -1, -2 and -3 in base 2
 WORDS = "abcdefghij"
 LENGTH = 8
 SENTENCES = 40
@@ -44,7 +44,7 @@ def lists(tmp_path: Path) -> list[str | Path]:
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Path:
-    """Each sentence has a right candidate; `good` mostly knows it, `bad` never."""
+    """Each sentence has a correct candidate. `good` mostly prefers it, `bad` never."""
     reference, nbest = [], []
     for number in range(SENTENCES):
         right = [WORDS[(number + k * k) % 10] for k in range(LENGTH)]
@@ -113,7 +113,7 @@ def test_apply(
 
 
 def refused_after(capsys: pytest.CaptureFixture[str], code: int, *words: str | Path) -> str:
-    """Return the message of a command that ends with this exit code, perhaps after some lines."""
+    """Return the error of a command with this exit code, which may print lines before."""
     capsys.readouterr()
     assert main([str(word) for word in words]) == code
     return capsys.readouterr().err
@@ -161,10 +161,8 @@ def test_tune_then_apply(
     assert score == pytest.approx(scores["these weights"], abs=1e-4)
 
 
-def test_only_what_every_candidate_has_is_weighed(
-    dev: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As after `merge l2r=... r2l=...`, where some were found by one order alone."""
+def test_only_common_scores_are_weighted(dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As after `merge l2r=... r2l=...`, where some candidates are from one order only."""
     text = (dev / "nbest").read_text(encoding="utf-8")
     (dev / "nbest").write_text(text.replace("bad=", "l2r= 1 bad=", 1), encoding="utf-8")
     words = ["tune", f"{dev}/nbest", "--reference", f"{dev}/ref", "--folds", "0"]
@@ -239,7 +237,7 @@ def test_subwords_are_joined_before_they_are_scored(
 
 
 def _marked(words: re.Match[str]) -> str:
-    """Write words as sentencepiece's tokens."""
+    """Write words as tokens of sentencepiece."""
     return " ".join(f"\u2581{word}" for word in words[0].split())
 
 
@@ -370,7 +368,7 @@ LONG = "0 ||| a ||| s= 1 t= 2\n0 ||| b ||| t= 2\n1 ||| a ||| s= 1 t= 2\n"
         (["vectors", "-", "-o", "{}/v.vec"], 2, "cannot be stdin"),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {

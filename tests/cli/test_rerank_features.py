@@ -1,4 +1,4 @@
-"""``fairseq-ssl rerank features``: what is written, kills, who works, and wrong input."""
+"""``fairseq-ssl rerank features``: scores, parallelism, resuming, wrong input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(models: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Work in a folder of its own, with the models, a list of three candidates each, and source."""
+    """Change to a new folder with models, an n-best list (n = 3), and the source."""
     for path in models.iterdir():
         (tmp_path / path.name).symlink_to(path)
     lines, sources = [], []
@@ -60,7 +60,7 @@ FEATURES = (
 
 
 def made_by(*flags: str, name: str = "made") -> bytes:
-    """Run the command in this process, and return what it wrote."""
+    """Run the command in this process and return its output."""
     assert main([*FEATURES, "-o", name, "--force", *flags]) == 0
     return Path(name).read_bytes()
 
@@ -106,7 +106,7 @@ def test_scores_of_several_models_are_merged(
     assert slor == pytest.approx([row[1] for row in values], abs=1e-5)
 
 
-def test_text_is_cut_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_tokenized_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = made_by(*TRANSLATED)
     Path("source").write_text(Path("source").read_text().replace(" ", ""))
     Path("list").write_text(_joined(Path("list").read_text()))
@@ -129,7 +129,7 @@ def test_text_is_cut_for_each_model(here: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _joined(text: str) -> str:
-    """Join the words of candidates alone."""
+    """Join the words of the candidates only."""
     lines = []
     for line in text.splitlines():
         fields = line.split(" ||| ")
@@ -137,7 +137,7 @@ def _joined(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_processes_stdin_and_packed_lists_give_the_same(
+def test_processes_stdin_and_compressed_lists_do_not_change_scores(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = ("--language-model", "l.pt")
@@ -149,7 +149,7 @@ def test_processes_stdin_and_packed_lists_give_the_same(
     assert shown(capsys, *words, "--data-dir", "data").encode() == whole
 
 
-def test_a_killed_run_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_run_resumes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("list").read_text()
     Path("list").write_text(text + _later(text, 20))
     Path("source").write_text(Path("source").read_text() * 21)
@@ -164,7 +164,7 @@ def test_a_killed_run_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def _later(text: str, times: int) -> str:
-    """Return the same candidates for later sentences."""
+    """Return the same candidates with larger sentence ids."""
     made = []
     for again in range(1, times + 1):
         for line in text.splitlines():
@@ -192,7 +192,7 @@ def _later(text: str, times: int) -> str:
         (("--language-model", "l.pt", "--device", "cuda"), 2, "no CUDA device"),
     ],
 )
-def test_wrong_input_is_told(
+def test_wrong_input_is_reported(
     here: Path,
     flags: tuple[str, ...],
     code: int,
@@ -207,7 +207,7 @@ def test_wrong_input_is_told(
     assert not Path("made.progress").exists()
 
 
-def test_broken_lists_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_lists_are_reported(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = Path("list").read_text().splitlines()
     words = [*FEATURES, "--language-model", "l.pt", "-o", "made"]
     Path("list").write_text("\n".join([*whole[:100], "no line"]) + "\n")

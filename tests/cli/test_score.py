@@ -1,4 +1,4 @@
-"""``fairseq-ssl score``: ROUGE by hand, what is printed, and what is refused."""
+"""``fairseq-ssl score``: ROUGE by hand, output, rejected options."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def test_rouge_by_hand() -> None:
     assert found["ROUGE-1"] == pytest.approx(f1(6, 7, 8))
     assert found["ROUGE-2"] == pytest.approx(f1(3, 6, 7))  # a-dog, dog-ran, cat-sat
     assert found["ROUGE-L"] == pytest.approx(f1(3, 7, 8))
-    assert found["ROUGE-Lsum"] == pytest.approx(f1(6, 7, 8))  # both sentences, each in its order
+    assert found["ROUGE-Lsum"] == pytest.approx(f1(6, 7, 8))  # both sentences, each in order
 
 
-def test_the_best_reference_counts_and_the_mean_is_taken() -> None:
+def test_best_reference_counts_and_sentences_are_averaged() -> None:
     found = Rouge().corpus_score(["a b", "c d"], [["x y", "c d"], ["a b", "x y"]]).values
     assert found["ROUGE-1"] == pytest.approx(100)
     found = Rouge().corpus_score(["a b", "c d"], [["x y", "c d"]]).values
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_scores_come_with_a_signature(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_have_a_signature(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--source", str(files / "src"), *["--reference", str(files / "ref")] * 2]
     assert main(["score", "gleu", str(files / "out"), *words]) == 0
     shown = capsys.readouterr().out
@@ -95,7 +95,7 @@ def test_stdin_is_scored(
         ),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str],
     code: int,
     message: str,

@@ -1,4 +1,4 @@
-"""``fairseq-ssl score``: edits, several systems and seeds, analyses, and what is refused."""
+"""``fairseq-ssl score`` of edits: systems, seeds, analyses, rejected options."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
 
 
 def test_m2(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # 3 of the 4 edits, and one that nobody wants
+    # 3 of the 4 gold edits and one other edit
     content = found(capsys, "m2", "second", "--gold", "gold.m2")
     assert (content["Precision"], content["Recall"]) == pytest.approx((75, 75))
     assert content["F_0.5"] == pytest.approx(75)
@@ -70,7 +70,7 @@ def test_m2(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "case:ignored" in shown[3]
 
 
-def test_the_number_of_processes_changes_nothing(
+def test_number_of_processes_does_not_change_scores(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("second", "gold.m2"):
@@ -80,7 +80,7 @@ def test_the_number_of_processes_changes_nothing(
     assert one == found(capsys, "m2", "second", "--gold", "gold.m2", "--jobs", "3")
 
 
-def test_errant_on_a_blank_pipeline_says_so(
+def test_errant_signature_names_a_blank_pipeline(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = found(capsys, "errant", "second", "--gold", "gold.m2", "--untyped")
@@ -88,7 +88,7 @@ def test_errant_on_a_blank_pipeline_says_so(
     assert "edits:blank pipeline, untyped|by:errant-" in str(content["signature"])
     words = ["--source", "source", "--reference", "right", "--reference", "first", "--untyped"]
     content = found(capsys, "errant", "second", *words)
-    # by sentence: both annotators; the first; the second, whose sentence is the source; none
+    # by sentence: both annotators; the first; the second, who changes nothing; none
     assert (content["Precision"], content["Recall"]) == pytest.approx((75, 100))
     assert "annotators:2" in str(content["signature"])
 
@@ -104,22 +104,22 @@ def test_errant_by_type(files: Path, capsys: pytest.CaptureFixture[str]) -> None
         "PREP",
         "VERB:SVA",
         "NOUN",
-    ]  # those of the gold edits, frequent ones first, then the others
+    ]  # categories of gold edits by frequency, then the others
     means = {kind: [each["mean"] for each in row.values()] for kind, row in types.items()}
     det = 100 * 1.25 * 0.5 / (0.25 + 0.5)
     assert means == {
         "DET": pytest.approx([det, det]),
         "PREP": [0, 100],
         "VERB:SVA": [100, 100],
-        "NOUN": [100, 0],  # "first" has none of them, and none is wanted
+        "NOUN": [100, 0],  # "first" and the gold edits have none of them
     }
     assert (files / "types.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_errant_by_category_as_its_command_has_it(
+def test_errant_by_category_equals_errant_compare(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unwanted edits have rows too, also in operations and full types."""
+    """Edits that are not gold also have rows, in operations and full types too."""
     unwanted = GOLD.replace("A 1 2|||U:DET", "A 2 3|||R:NOUN")
     (files / "theirs.m2").write_text(unwanted.replace("R:PREP|||on", "R:PREP|||in"), "utf-8")
     expected = {
@@ -161,7 +161,7 @@ def test_errant_by_category_as_its_command_has_it(
     assert row["mean"] == pytest.approx(100 * 1.25 * 0.5 / (0.25 * 1 + 0.5))
 
 
-def test_errant_takes_edits_of_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errant_reads_m2_hypotheses(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = found(capsys, "errant", "ours.m2", "--gold", "gold.m2")
     assert (content["Precision"], content["Recall"]) == pytest.approx((75, 75))
     assert "edits:from m2|version" in str(content["signature"])
@@ -313,7 +313,7 @@ def test_chrf_is_that_of_sacrebleu(files: Path, capsys: pytest.CaptureFixture[st
         (["bleu", "right"], 2, "required: --reference"),
     ],
 )
-def test_wrong_requests_are_explained(
+def test_wrong_options_are_rejected(
     words: list[str], code: int, message: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(capsys, code, "score", *words)

@@ -1,4 +1,4 @@
-"""What verbs print: on a full disk, and in a locale without UTF-8."""
+"""Stdout of verbs: full disk, locale without UTF-8."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PRINTING = (
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What the verbs read."""
+    """Input files of the verbs."""
     folder = tmp_path_factory.mktemp("files")
     texts = {"wrong": WRONG * 9, "right": RIGHT * 9, "list": "0 ||| a ||| l2r= -0.5 ||| -0.5\n"}
     names = {name: folder / name for name in (*texts, "cases", "edits", "codes")}
@@ -54,7 +54,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("words", PRINTING)
-def test_a_full_stdout_ends_in_a_line(
+def test_full_stdout_ends_with_one_line(
     words: str,
     files: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -72,7 +72,7 @@ def test_a_full_stdout_ends_in_a_line(
     assert lines[0].endswith("error: stdout could not be written: No space left on device.")
 
 
-def test_a_full_stdout_ends_a_process_with_one(files: dict[str, Path]) -> None:
+def test_full_stdout_exits_with_one(files: dict[str, Path]) -> None:
     words = [sys.executable, "-c", RUN, "tokenize", str(files["wrong"]), "--moses", "en"]
     for unbuffered in ("", "1"):
         environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
@@ -97,7 +97,7 @@ def test_a_full_stdout_ends_a_process_with_one(files: dict[str, Path]) -> None:
         "score accuracy {text} --reference {text} --format json",
     ],
 )
-def test_names_and_text_are_utf8_in_a_locale_that_is_not(words: str, tmp_path: Path) -> None:
+def test_output_is_utf8_in_other_locales(words: str, tmp_path: Path) -> None:
     folder = tmp_path / "dé"
     folder.mkdir()
     names = {name: folder / f"{name}é" for name in ("text", "model", "pieces")}

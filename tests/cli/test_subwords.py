@@ -26,7 +26,7 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_there_and_back(
+def test_round_trip(
     kind: str,
     text: Path,
     tmp_path: Path,
@@ -52,7 +52,7 @@ def test_there_and_back(
     )
 
 
-def test_the_signature_keeps_what_was_asked_for(
+def test_signature_has_all_options(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--character-coverage", "0.9998", "--sample-lines", "50", "--seed", "7")

@@ -1,4 +1,4 @@
-"""``fairseq-ssl tag``: lines, dictionaries, and both undone or refused."""
+"""``fairseq-ssl tag``: lines, dictionaries, --undo, rejected options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.rewriting import given, refused, shown
 TEXT = "a b\n\nc\u2028d \r\n<BT> e"
 
 
-def test_lines_there_and_back(
+def test_lines_round_trip(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(monkeypatch, TEXT)
@@ -24,7 +24,7 @@ def test_lines_there_and_back(
     assert shown(capsys, "tag", "<FT>", "--undo") == f"{TEXT}\n"
 
 
-def test_what_is_printed_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_utf_8_in_all_locales(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = io.BytesIO()
     given(monkeypatch, "ü\n")
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="ascii"))
@@ -32,7 +32,7 @@ def test_what_is_printed_is_utf_8_whatever_the_locale(monkeypatch: pytest.Monkey
     assert printed.getvalue() == "<BT> ü\n".encode()
 
 
-def test_what_was_there_is_told(
+def test_existing_tags_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, output = tmp_path / "text.gz", tmp_path / "out.gz"
@@ -50,7 +50,7 @@ def test_what_was_there_is_told(
 def test_dictionaries_alone_or_with_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", None)  # not to be read
+    monkeypatch.setattr("sys.stdin", None)  # must not be read
     one, two, file = tmp_path / "dict.en.txt", tmp_path / "dict.de.txt", tmp_path / "text"
     one.write_text("b 2\na 1\n", encoding="utf-8")
     two.write_text("<BT> 3\nc 1\n", encoding="utf-8")

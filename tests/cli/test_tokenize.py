@@ -1,4 +1,4 @@
-"""``fairseq-ssl tokenize``: streams, files, processes, and what is refused."""
+"""``fairseq-ssl tokenize``: streams, files, processes, rejected options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_files_and_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (signature["moses"], signature["escape"], signature["dashes"]) == ("en", True, False)
 
 
-def test_bad_bytes_are_told_and_leave_no_file(
+def test_bad_bytes_are_reported_and_leave_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(monkeypatch, b"good\nb\xe4d\n")

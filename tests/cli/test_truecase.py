@@ -40,7 +40,9 @@ def test_round_trip(
     assert undone == "The cat saw US .\n\n<BT> us saw the Cat .\nThe UFO\n"
 
 
-def test_processes_do_the_same(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_processes_do_not_change_the_output(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file, output = model.with_name("text"), model.with_name("out.gz")
     file.write_text("The cat .\nLike\n" * 1100, encoding="utf-8")
     shown(capsys, "truecase", "apply", model, file, "-o", output, "--jobs", "2")

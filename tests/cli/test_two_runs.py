@@ -1,6 +1,6 @@
-"""Two runs that write one output: the second is rejected, and the first writes all of it.
+"""Two runs with the same output: the second is rejected, and the first completes.
 
-The first run reads a pipe, which the test fills once the second run has ended.
+The first run reads a pipe, which the test fills after the second run.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def test_a_second_run_is_rejected(
 
 
 def fill(pipe: Path, text: str, reader: subprocess.Popen[bytes]) -> None:
-    """Write a text that a process waits for."""
+    """Write text to a pipe that a process reads."""
     while reader.poll() is None:
         try:
             descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # it has not opened the pipe yet
+        except OSError:  # the process has not opened the pipe yet
             time.sleep(0.01)
             continue
         os.write(descriptor, text.encode())

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -IS
-"""Stands in the place of a command: `server.py` runs it, and this ends as it does.
+"""Client of `server.py` that replaces a command: sends it and exits with its exit code.
 
-Verbs of `fairseq-ssl` that start without fairseq are sooner run than forked from what has it.
+Verbs of `fairseq-ssl` that do not import fairseq run directly, which is faster than a fork.
 """
 
 import json
@@ -13,18 +13,18 @@ SERVED = {
     *("average", "back-translate", "classify label", "classify predict", "edits tune", "export"),
     *("filter learned", "rerank features", "shift-similarity", "token-wins"),
 }
-"""The verbs of `fairseq-ssl` that load models."""
+"""Verbs of `fairseq-ssl` that load models."""
 
 
 def served(command: str, *words: str) -> bool:
-    """Whether a command is slow to start by itself."""
+    """Return True if a command is slow to start."""
     if command == "python":
         return any("/scripts/benchmarks/" in word for word in words[:1])
     return command != "fairseq-ssl" or not SERVED.isdisjoint((" ".join(words[:2]), *words[:1]))
 
 
 def main() -> int:
-    """Send what a command is given, and return its exit code."""
+    """Send arguments, environment and open files of a command. Return its exit code."""
     command = os.path.basename(sys.argv[0])  # noqa: PTH119, pathlib is as long to import as all this
     if not served(command, *sys.argv[1:]):
         real = os.path.join(os.path.dirname(sys.executable), command)  # noqa: PTH118, PTH120

@@ -1,9 +1,9 @@
-"""Runs commands and benchmarks for tests, each in a fork of a process that knows fairseq already.
+"""Server that runs commands and benchmarks of tests in forks of a process with fairseq imported.
 
-The import takes longer than most of what tests ask of a command. `client.py`, which stands in a
-command's place, sends the words, the environment, the folder and the three open files; the fork
-takes them all over and calls what the command calls. Where a command itself is what is tested, or
-is killed, tests run the real one: ``environment(REAL_COMMANDS="1")``.
+The import takes longer than most commands of tests. `client.py`, which replaces a command, sends
+its arguments, environment, folder and three open files. The fork adopts them and calls the entry
+point. Tests of the commands themselves, or that kill them, run the real ones with
+``environment(REAL_COMMANDS="1")``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import fairseq.checkpoint_utils
 import fairseq.options
 import fairseq.sequence_generator
 import fairseq.trainer
-import torch._dynamo  # which every optimizer imports when it is made
+import torch._dynamo  # imported by every optimizer
 
 import fairseq_ssl  # as --user-dir does
 
@@ -36,9 +36,9 @@ del fairseq, torch, fairseq_ssl
 
 
 def main(path: str) -> None:
-    """Serve at the socket `path` until stdin, which the asking test holds open, is closed."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that serve
-    gc.freeze()  # a collection in a fork would copy all that it looks at
+    """Serve at the socket `path` until stdin, held open by the test, is closed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
+    gc.freeze()  # garbage collection in a fork would copy the memory it visits
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(64)
@@ -55,7 +55,7 @@ def main(path: str) -> None:
 
 
 def _serve(asked: socket.socket) -> None:
-    """Run one command; it ends when its client is gone."""
+    """Run a command. Kill it when its client exits."""
     data, files, _, _ = socket.recv_fds(asked, 2**16, 3)
     while not data.endswith(b"\n"):
         more = asked.recv(2**16)
@@ -80,7 +80,7 @@ def _serve(asked: socket.socket) -> None:
 
 
 def _become(words: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
-    """Be the command, and end as it does."""
+    """Become the command and exit with its exit code."""
     os.setsid()
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -90,10 +90,10 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
     os.environ.update(environment)
     sys.argv = words
     command = Path(sys.executable).with_name(Path(words[0]).name)
-    sys.modules["__main__"].__file__ = str(command)  # what worker processes that it spawns import
+    sys.modules["__main__"].__file__ = str(command)  # imported by the worker processes it spawns
     name = command.name.removeprefix("fairseq-")
     if name in ("train", "ssl"):
-        logging.root.handlers.clear()  # as it is before the import of fairseq, which makes one
+        logging.root.handlers.clear()  # as before the import of fairseq, which creates one
     if name == "ssl":
         _end(importlib.import_module("fairseq_ssl.cli.main").main)
     elif name == "python":
@@ -105,7 +105,7 @@ def _become(words: list[str], environment: dict[str, str], folder: str, files: l
 
 
 def _end(command: Callable[[], Any]) -> None:
-    """Run a command and leave as Python does, but for tearing down all that the server had."""
+    """Run a command and exit as Python does, without the cleanup of the server's modules."""
     try:
         code = command()
     except SystemExit as told:

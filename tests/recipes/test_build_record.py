@@ -1,4 +1,4 @@
-"""`build` reuses a target only where it was built with today's settings from today's inputs."""
+"""`build` reuses a target only if its settings and inputs are unchanged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ echo trained >>"$folder/updates"
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    """A recipe of two steps whose trainings write a line."""
+    """A recipe of two steps whose trainings write one line."""
     folder = tmp_path / "recipe"
     folder.mkdir()
     (folder / "settings.sh").write_text(SETTINGS.replace("COMMON", f"{ROOT}/examples/common"))
@@ -62,7 +62,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 def step(recipe: Path, name: str, code: int = 0, **settings: str) -> str:
-    """Run a step; return what it reports."""
+    """Run a step. Return its stderr."""
     root = recipe.parent
     defaults = {"WORK": f"{root}/work", "DATA_DIR": f"{root}/data", "GPUS": "1"}
     plain = environment(KILLER=f"{root}/killer", **{**defaults, **settings})
@@ -80,7 +80,7 @@ def step(recipe: Path, name: str, code: int = 0, **settings: str) -> str:
 
 
 def updates(recipe: Path, seed: int = 1) -> int:
-    """Return how many times the model of a seed was trained."""
+    """Return the number of trainings of the model of a seed."""
     return len((recipe.parent / f"work/runs/{seed}/updates").read_text().splitlines())
 
 
@@ -94,7 +94,7 @@ def test_a_complete_target_is_reused(recipe: Path) -> None:
 @pytest.mark.parametrize(
     "settings", [{"GPUS": "4"}, {"JOBS": "2"}, {"SEEDS": "2 1"}, {"LAUNCH": "cpu", "GPUS": "2"}]
 )
-def test_settings_that_do_not_change_the_result_do_not_matter(
+def test_settings_without_effect_on_the_result_may_change(
     recipe: Path, settings: dict[str, str]
 ) -> None:
     step(recipe, "prepare")
@@ -132,7 +132,7 @@ def test_a_changed_setting_of_an_earlier_step_stops_a_later_one(recipe: Path) ->
 
 
 def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: Path) -> None:
-    """0.001 in a command is the rate of its own step, not that of the next step."""
+    """0.001 in a command is the learning rate of its own step, not of the next step."""
     last = """source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
     build "$WORK/tuned" into "$WORK/tuned" echo "$WORK/runs/1" "$TUNING_RATE"
     """
@@ -145,8 +145,8 @@ def test_a_setting_of_a_later_step_may_change_even_with_an_equal_value(recipe: P
     assert "WIDTH was '0.001', is '0.003'" in shown
 
 
-def test_a_target_that_was_built_again_with_the_same_settings_is_the_same(recipe: Path) -> None:
-    """Files that a later step has left in its folder are not among its inputs."""
+def test_target_rebuilt_with_equal_settings_is_equal(recipe: Path) -> None:
+    """Files of a later step in its folder are not inputs."""
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1")
     (recipe.parent / "work/text/train.labels").write_text("beside it\n")
@@ -158,7 +158,7 @@ def test_a_target_that_was_built_again_with_the_same_settings_is_the_same(recipe
 
 
 def test_a_target_within_a_target_depends_on_it(recipe: Path) -> None:
-    """Of a decoding in the folder of its model."""
+    """Example: a decoding in the folder of its model."""
     text = """source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
     build "$WORK/runs/1/decoded" into "$WORK/runs/1/decoded" cat "$WORK/runs/1/updates"
     """
@@ -171,8 +171,8 @@ def test_a_target_within_a_target_depends_on_it(recipe: Path) -> None:
     assert "the input $WORK/runs/1 has changed" in step(recipe, "decode", 2, WIDTH="65")
 
 
-def test_a_target_whose_name_begins_that_of_another_does_not_depend_on_it(recipe: Path) -> None:
-    """As runs/1 and runs/1.5, of which one was built later and is still there."""
+def test_target_does_not_depend_on_a_prefix_of_its_name(recipe: Path) -> None:
+    """Example: runs/1 and runs/1.5, which was built later."""
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1 1.5")
     shutil.rmtree(recipe.parent / "work/runs/1")
@@ -181,14 +181,14 @@ def test_a_target_whose_name_begins_that_of_another_does_not_depend_on_it(recipe
     assert list(record["inputs"]) == ["$WORK/text"]
 
 
-def test_a_variable_of_an_earlier_step_alone_is_no_setting(recipe: Path) -> None:
+def test_variable_of_an_earlier_step_is_not_a_setting(recipe: Path) -> None:
     first = recipe / "1_prepare.sh"
     first.write_text(first.read_text().replace("build ", 'KEPT="$DATA_DIR/corpus"\nbuild '))
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1")
 
 
-def test_what_needs_a_target_that_was_built_again_is_not_reused(recipe: Path) -> None:
+def test_dependents_of_a_rebuilt_target_are_not_reused(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train")
     step(recipe, "prepare", TRAIN_LINES="2", FORCE="1")
@@ -217,7 +217,7 @@ def test_an_interrupted_target_resumes_with_the_same_settings_only(recipe: Path)
     assert updates(recipe) == 2
 
 
-def test_force_deletes_what_an_earlier_training_left(recipe: Path) -> None:
+def test_force_deletes_files_of_an_earlier_training(recipe: Path) -> None:
     step(recipe, "prepare")
     step(recipe, "train", SEEDS="1")
     step(recipe, "train", SEEDS="1", WIDTH="65", FORCE="1")

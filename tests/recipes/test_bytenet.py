@@ -1,4 +1,4 @@
-"""The recipe of ByteNet: its tiny scale runs, its others are what the slides' author did."""
+"""Recipe of ByteNet: the tiny scale runs, the others follow the author of the slides."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ STEPS = sorted(RECIPE.glob("[1-9]_*.sh"))
 
 
 def trainings(**settings: str) -> list[Any]:
-    """What a scale would train, as fairseq's own parser reads it."""
+    """Return the training commands of a scale, parsed by fairseq."""
     commands = called(printed(RECIPE, "train", settings), "fairseq-train")
     parser = options.get_training_parser
     return [options.parse_args_and_arch(parser(), words) for words in commands]
 
 
 def digits(folder: Path, *flags: str) -> dict[str, list[str]]:
-    """The lines of each file that the command writes."""
+    """Return the lines of each output file."""
     words = [sys.executable, str(RECIPE / "digits.py"), str(folder), *flags]
     subprocess.run(words, check=True)
     return {path.name: path.read_text("utf-8").splitlines() for path in folder.iterdir()}
 
 
-def test_digits_are_those_of_the_authors_seeds_and_the_unseen_ones_unseen(tmp_path: Path) -> None:
+def test_digits_follow_the_authors_seeds_and_unseen_ones_are_unseen(tmp_path: Path) -> None:
     files = digits(tmp_path / "one", "--unlabeled", "512", "--test", "5")
-    # numpy.random.RandomState(10) drew them; longer sets begin as shorter ones do
+    # drawn by numpy.random.RandomState(10); longer sets start with shorter ones
     assert files["train.digits"][:4] == ["4 5 2", "1 9", "4 8 4", files["train.digits"][3]]
     assert files["train.words"][1] == "o n e _ n i n e"
     sizes = {name: len(files[f"{name}.digits"]) for name in ("train", "mono", "test", "valid")}
@@ -58,7 +58,7 @@ def test_digits_are_those_of_the_authors_seeds_and_the_unseen_ones_unseen(tmp_pa
     other = digits(tmp_path / "two", "--run", "2", "--test", "5")
     assert other["train.digits"] != files["train.digits"]
     assert other["test.digits"] != files["test.digits"]
-    # numpy.random.RandomState(2) drew them, for every run
+    # drawn by numpy.random.RandomState(2), for every run
     assert other["final.digits"] == files["final.digits"] == ["1 9", "6 6", "2 9 1", "8 9 7", "1 1"]
     symbols = {entry.split()[0] for entry in files["dict.txt"]}
     assert symbols == set(" ".join(files["unseen.digits"] + files["unseen.words"]).split())
@@ -67,9 +67,9 @@ def test_digits_are_those_of_the_authors_seeds_and_the_unseen_ones_unseen(tmp_pa
 def test_wrong_characters_are_counted_as_the_slides_do(tmp_path: Path) -> None:
     lines = [
         *("T-0\t0 2", "H-0\t-0.1\t0 2"),
-        *("T-1\t8 4 4", "H-1\t-0.1\t8 4"),  # the end is early, 2 of 3 are right
+        *("T-1\t8 4 4", "H-1\t-0.1\t8 4"),  # early </s>, 2 of 3 are correct
         *("T-2\t1 2", "H-2\t-0.1\t2 2 2"),  # 1 of 4
-        *("T-3\t1 2", "H-3\t-0.1\t"),  # the end alone, and wrong
+        *("T-3\t1 2", "H-3\t-0.1\t"),  # only </s>, and wrong
     ]
     (tmp_path / "generated").write_text("\n".join(lines), encoding="utf-8")
     words = [sys.executable, str(RECIPE / "misclassification.py"), str(tmp_path / "generated")]
@@ -78,7 +78,7 @@ def test_wrong_characters_are_counted_as_the_slides_do(tmp_path: Path) -> None:
     assert (shown["sentences"], shown["sentences_wrong"]) == (4, 0.75)
 
 
-def test_the_authors_numbers_stand_beside_his_models_alone(
+def test_authors_numbers_are_only_in_rows_of_his_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = script(RECIPE / "digits_table.py")
@@ -97,7 +97,7 @@ def test_the_authors_numbers_stand_beside_his_models_alone(
     assert table.published(("bytenet_digits", "256", "1024", "0.2")) == "0.0949"
 
 
-def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "EPOCHS": "1", "TEST": "8"}
     shown = [step(path, settings).stdout for path in STEPS]
     rows = [line.split(" | ")[1:4] for line in shown[3].splitlines()[2:4]]
@@ -136,7 +136,7 @@ def test_digits_are_trained_on_as_the_author_did() -> None:
 
 
 def _lines(folder: Path) -> int:
-    """How many sentences a folder of fairseq-preprocess has to train on."""
+    """Return the number of training sentences in a folder of fairseq-preprocess."""
     found = data_utils.load_indexed_dataset(str(folder / "train.words-None.words"))
     return len(found)
 
@@ -148,9 +148,9 @@ def test_every_command_of_the_other_tasks_is_one_of_fairseqs(scale: str) -> None
     both = ("reconstruction_translation", "reconstruction_loss")
     back = ("tagged_translation", "label_smoothed_cross_entropy")
     alone = ("translation", "cross_entropy")
-    # memorising, by the four variants of the slides at the paper's scale; and ByteNet on Europarl
+    # memorization by the four variants of the slides at the paper's scale, and ByteNet on Europarl
     first = 5 * [alone] if scale == "paper" else [alone]
-    # in a dry run back-translation finds no supervised model, and would train it
+    # a dry run has no supervised model, so back-translation would train it
     assert kinds == [*first, both, both, back, both]
     ends = (120, None) if scale == "paper" else (50, 36)
     assert (found[0].max_epoch, found[0].force_anneal) == ends
@@ -197,7 +197,7 @@ def test_the_architectures_of_europarl_are_a_setting() -> None:
     assert table[table.index("--rows") + 1 :][:2] == ["bytenet", "bytenet_simplified"]
 
 
-def test_the_four_variants_memorise_in_the_sizes_of_the_slides() -> None:
+def test_the_four_variants_memorize_in_the_sizes_of_the_slides() -> None:
     variants = ["bytenet", "bytenet_simplified", "bytenet_no_norm", "bytenet_selu"]
     for scale, dims in (("paper", [400, 200, 400, 400]), ("small", [128, 64, 128, 128])):
         settings = {"SCALE": scale, "TASKS": "memorise"}
@@ -223,7 +223,7 @@ t | INFO | valid | epoch 002 | valid on 'valid' subset | loss 50 | nll_loss 2.75
 def test_curves_and_speeds_are_those_of_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second epoch was done again after an interruption."""
+    """The second epoch was repeated after an interruption."""
     for seed, loss in (("1", "nll_loss 1 "), ("2", "nll_loss 4 ")):
         (tmp_path / f"runs/bytenet.{seed}").mkdir(parents=True)
         (tmp_path / f"runs/bytenet.{seed}/train.log").write_text(LOG.replace("nll_loss 1 ", loss))
@@ -280,7 +280,7 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
         ({"SCALE": "small", "TASKS": "text", "DATA_DIR": ""}, 2, "folder with multi30k"),
     ],
 )
-def test_a_wrong_setting_is_refused(
+def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr

@@ -1,4 +1,4 @@
-"""What CI installs, and how pytest lists skipped tests."""
+"""Packages that CI installs, and pytest's list of skipped tests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PACKAGES = "chromium chromium-driver"
 
 
 def command(folder: Path, name: str, script: str) -> None:
-    """Write a shell script that takes the place of a command."""
+    """Write a shell script that replaces a command."""
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A PATH without browser and apt-get, where the user is root."""
+    """A PATH without browser and apt-get, for root."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("bash", "sh", "dirname", "tail", "timeout", "mktemp", "rm", "cat"):
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def run_ci(path: Path) -> list[str]:
-    """Run `.ci/run` beside a test script that only prints; return the lines printed."""
+    """Run `.ci/run` with a test script that only prints. Return the printed lines."""
     root = path.parent / "checkout"
     for name in (".ci", "scripts"):
         (root / name).mkdir(parents=True, exist_ok=True)
@@ -65,13 +65,13 @@ def test_ci_installs_nothing_where_the_browser_is_installed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", ["update", "install"])
-def test_ci_goes_on_where_apt_fails(path: Path, failing: str) -> None:
+def test_ci_continues_if_apt_fails(path: Path, failing: str) -> None:
     command(path, "apt-get", f'[ "$1" = {failing} ] || exit 0\necho E: broken >&2\nexit 100')
     assert run_ci(path)[1:] == ["ci: no browser: apt-get failed: E: broken", "tests"]
 
 
 @pytest.mark.parametrize("missing", ["apt-get", "root"])
-def test_ci_goes_on_where_nothing_can_be_installed(path: Path, missing: str) -> None:
+def test_ci_continues_if_nothing_can_be_installed(path: Path, missing: str) -> None:
     if missing == "root":
         command(path, "id", "echo 1000")
         command(path, "apt-get", "echo called")

@@ -1,4 +1,4 @@
-"""The pages of the recipes: each names its work and where it is, and its flags, which are there."""
+"""Pages of the recipes: each names its paper and has a table of existing flags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 
 @cache
 def known() -> set[str]:
-    """All flags of fairseq's commands with this plug-in, and of its own verbs."""
+    """Return all flags of fairseq's commands with the plug-in, and of the verbs."""
     parsers: list[argparse.ArgumentParser] = [options.get_generation_parser()]
     for task, arch, criterion in zip_longest(TASKS, ARCHS, CRITERIONS):
         words = ["--task", task or TASKS[0], "--arch", arch or ARCHS[0]]
@@ -50,7 +50,7 @@ def flags_section(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_each_page_has_a_table_of_flags_that_are_there(page: Path) -> None:
+def test_each_page_has_a_table_of_existing_flags(page: Path) -> None:
     rows = [line for line in flags_section(page).splitlines() if line.startswith("| `")]
     assert len(rows) > 4
     named = {flag for row in rows for flag in FLAG.findall(row)}
@@ -58,6 +58,6 @@ def test_each_page_has_a_table_of_flags_that_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_each_page_begins_with_where_its_work_is(page: Path) -> None:
+def test_each_page_starts_with_its_paper(page: Path) -> None:
     begins = page.read_text(encoding="utf-8").partition("\n## ")[0]
     assert re.search(r"\]\(https://(arxiv\.org/abs|aclanthology\.org|github\.com)/[^ )]+\)", begins)

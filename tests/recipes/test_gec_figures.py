@@ -1,4 +1,4 @@
-"""Figures of the recipe of chapter 4: every run is where its settings say."""
+"""Figures of the recipe of chapter 4: points are placed by their settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ figures = script(ROOT / "examples/gec_pseudo_data/figures.py")
 USUAL = figures.Defaults(6.0, 0.1, 0.8, 2.0)
 
 
-def test_noise_is_placed_by_name_or_by_default() -> None:
+def test_noise_setting_is_from_the_name_or_the_default() -> None:
     found = {
         "joint-direct-all-9": [1.0],
         "joint-direct@0.1-all-9": [2.0],
@@ -31,7 +31,7 @@ def test_noise_is_placed_by_name_or_by_default() -> None:
     }
 
 
-def test_no_system_is_left_out_of_the_amounts() -> None:
+def test_amounts_have_all_systems() -> None:
     kinds = ("joint", "upsample", "upsample@4", "pretrain")
     methods = ("noisy", "noisy@3", "direct@0.5_0.1", "spell")
     ends = ("", "-sse", "+direct-all-5")
@@ -42,7 +42,7 @@ def test_no_system_is_left_out_of_the_amounts() -> None:
     assert all(set(line) == {7.0, 70.0} for line in lines.values())
 
 
-def test_up_sampling_begins_with_joint_training() -> None:
+def test_up_sampling_starts_with_joint_training() -> None:
     found = {
         "joint-noisy-all-9": [1.0],
         "upsample-noisy-all-9": [2.0],

@@ -1,4 +1,4 @@
-"""The recipe of chapter 4: its tiny scale runs, its paper scale is what the thesis says."""
+"""Recipe of chapter 4: the tiny scale runs, the paper scale follows the thesis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(path: Path) -> list[str]:
 
 
 def held_out_data(folder: Path) -> Path:
-    """Two held-out sets of one's own, one with gold and one without."""
+    """Two held-out sets of the user, with and without gold edits."""
     folder.mkdir()
     edit = "A 1 2|||R:VERB:SVA|||goes|||REQUIRED|||-NONE-|||0"
     (folder / "mine.m2").write_text(f"S he go home\n{edit}\n\nS fine .\n\n")
@@ -34,7 +34,7 @@ def held_out_data(folder: Path) -> Path:
     return folder
 
 
-def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": SYSTEM, "FINAL": SYSTEM}
     settings.update(SETS="valid mine bea", METRICS="m2", UPDATES="20", PORTION="200")
     settings.update(UPSAMPLE="3", DATA_DIR=str(held_out_data(tmp_path / "own")))
@@ -55,7 +55,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         assert f"| {row} | 1 |" in shown
     log = (tmp_path / f"runs/{SYSTEM}.1/train.log").read_text()
     genuine = len(lines(tmp_path / "text/train.trg"))
-    assert 150 < genuine < 300  # pairs of equal sides are left out
+    assert 150 < genuine < 300  # pairs with equal sides are excluded
     assert f"train: {3 * genuine} pairs per epoch, {genuine} in total" in log
     assert "from right to left" not in log
     pairs_are_of_the_seed_corpus(tmp_path / "pseudo")
@@ -80,7 +80,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
 
 def pairs_are_of_the_seed_corpus(pseudo: Path) -> None:
     seeds = [line for path in sorted(pseudo.glob("toys/*.bpe")) for line in lines(path)]
-    assert len(seeds) == 400  # two portions, as many as 300 pairs need
+    assert len(seeds) == 400  # two portions, enough for 300 pairs
     for name, most in (("noisy-toys-300", 300), ("direct-toys-200-sse", 200)):
         sources, targets = (lines(pseudo / f"{name}.{side}") for side in ("src", "trg"))
         assert len(sources) == len(targets) > 0.7 * most
@@ -91,7 +91,7 @@ def pairs_are_of_the_seed_corpus(pseudo: Path) -> None:
 
 
 def submitted(run: Path, sentences: int) -> bool:
-    """Whether the file to submit has a tokenized sentence a line and nothing else."""
+    """Assert that the file to submit has one tokenized sentence per line."""
     with zipfile.ZipFile(run / "bea.zip") as archive:
         (name,) = archive.namelist()
         text = archive.read(name).decode("utf-8").split("\n")
@@ -99,7 +99,7 @@ def submitted(run: Path, sentences: int) -> bool:
 
 
 def reranked_as_it_should_be(work: Path) -> None:
-    """Add up the scores of both directions, and look for the best."""
+    """Sum the scores of both directions and select the maximum."""
     runs = work / "runs"
     left: dict[int, list[tuple[str, str]]] = {}
     for number, score, text in re.findall(
@@ -198,7 +198,7 @@ def test_held_out_sets_have_gold_or_none() -> None:
         assert (args.dataset_impl, args.gen_subset) == ("raw", Path(args.data).name)
 
 
-def test_a_submission_of_another_length_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_submission_of_another_length_is_rejected(run: Run, tmp_path: Path) -> None:
     (tmp_path / "bea.txt").write_text("a b\n\n")
     (tmp_path / "two.src").write_text("a b\nc\n")
     (tmp_path / "three.src").write_text("a b\nc\nd\n")
@@ -223,8 +223,8 @@ def test_levels_are_compared_from_few_pairs_to_many() -> None:
     assert order == ["baseline", *(f"pretrain-noisy-gigaword-{amount}" for amount in amounts)]
 
 
-def test_the_chain_for_your_data_trains_as_the_thesis() -> None:
-    """With warm-up and clipping, and fine-tuning at a lower rate."""
+def test_commands_for_your_data_train_as_in_the_thesis() -> None:
+    """Warm-up, clipping, and fine-tuning with a lower learning rate."""
     page = (RECIPE / "README.md").read_text(encoding="utf-8")
     chain = page.partition("fairseq-ssl subwords train train.trg")[2].partition("```")[0]
     stubs = "fairseq-train() { printf '%s\n' \"$*\" >&3; }; fairseq-preprocess() { :; }\n"
@@ -272,7 +272,7 @@ def test_m2_files_become_pairs(run: Run, tmp_path: Path) -> None:
 
 
 def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
-    """Also one that is wholly taken out, and one whose edits overlap."""
+    """Including a deleted sentence and one with overlapping edits."""
     (tmp_path / "a.m2").write_text(
         "S gone\nA 0 1|||U|||-NONE-|||REQUIRED|||-NONE-|||0\n\n"
         "S a b\nA 0 2|||R|||c|||REQUIRED|||-NONE-|||0\nA 1 2|||R|||d|||REQUIRED|||-NONE-|||0\n\n"
@@ -317,7 +317,7 @@ def test_held_out_sets_keep_every_sentence(run: Run, tmp_path: Path) -> None:
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with jfleg/dev.src, for the set jfleg."),
     ],
 )
-def test_a_wrong_setting_is_refused(
+def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     given = {"WORK": str(tmp_path), **settings}

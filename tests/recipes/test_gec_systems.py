@@ -1,4 +1,4 @@
-"""The systems of the recipe of chapter 4: which pseudo data each has, and how it is trained."""
+"""Systems of the recipe of chapter 4: pseudo data and training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def noise_kinds(commands: list[list[str]]) -> set[str]:
 
 
 def translated(commands: list[list[str]]) -> list[str]:
-    """What back-translation reads: CORPUS/PORTION.bpe."""
+    """Return the inputs of back-translation, CORPUS/PORTION.bpe."""
     found = [words for words in called(commands, "fairseq-ssl") if words[0] == "back-translate"]
     return ["/".join(Path(words[1]).parts[-2:]) for words in found]
 
@@ -37,7 +37,7 @@ def test_pseudo_data_is_that_of_section_4_3() -> None:
 
 
 def test_sources_are_generated_for_what_the_systems_need() -> None:
-    """In portions of 700,000, each with random numbers of its own."""
+    """Portions of 700,000 pairs, each with its own random seed."""
     systems = "joint-noisy-wikipedia-1400000 pretrain-noisy-gigaword-7000000"
     commands = dry("paper", "pseudo", SYSTEMS=systems, FINAL="none")
     expected = [f"wikipedia/{number:05}.bpe" for number in range(2)]
@@ -50,7 +50,7 @@ def test_sources_are_generated_for_what_the_systems_need() -> None:
     assert [Path(name).name for name in joined[2:]] == ["00000.src", "00001.src"]
 
 
-def test_a_part_of_a_slurm_array_does_its_portions_alone() -> None:
+def test_task_of_a_slurm_array_builds_only_its_portions() -> None:
     systems = "pretrain-noisy-gigaword-14000000 joint-direct-gigaword-1400000"
     found = []
     for shard in range(1, 11):
@@ -72,7 +72,7 @@ def test_each_seed_corpus_has_its_confusion_sets() -> None:
         assert f"--confusion-sets work/gec_pseudo_data/paper/pseudo/{corpus}/confusion" in noise
 
 
-def test_pseudo_pairs_are_filtered_as_told() -> None:
+def test_pseudo_pairs_are_filtered_by_the_setting() -> None:
     def filters(**settings: str) -> list[str]:
         commands = dry(
             "paper", "pseudo", SYSTEMS="joint-direct-gigaword-9", FINAL="none", **settings
@@ -101,7 +101,7 @@ def test_systems_are_named_with_their_settings() -> None:
 
 
 def test_pretraining_can_be_followed_by_joint_tuning() -> None:
-    """Section 4.4.5; the pretraining is that of the system without it, and done once."""
+    """Section 4.4.5: the pretraining is shared with the system without joint tuning."""
     plain, more = "pretrain-noisy-gigaword-70000000", "direct-gigaword-250000"
     settings = {"SYSTEMS": f"{plain} {plain}+{more}", "FINAL": "none", "SEEDS": "1"}
     commands = called(dry("paper", "train", **settings), "fairseq-train")

@@ -1,4 +1,4 @@
-"""The recipe of MEIN: its tiny scale runs, its paper scale is what the thesis says."""
+"""Recipe of MEIN: the tiny scale runs, the paper scale follows the thesis."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_imitators_and_mixtures_of_the_paper_scale() -> None:
 
 
 def test_figure_3_3_has_equal_updates_and_one_expert() -> None:
-    """Texts beyond the unlabeled ones are in no vocabulary and no language model."""
+    """Extra texts are not in the vocabularies and not in the language model."""
     settings = {"TASKS": "elec", "SEEDS": "1", "EXPERTS": "adv"}
     found = [training(one) for one in called(dry("imitate", **settings), "fairseq-train")]
     lines = [one for one in found if getattr(one, "classification_unlabeled_lines", None)]
@@ -131,14 +131,14 @@ def test_splits_have_the_sizes_of_table_3_1() -> None:
 
 
 @pytest.mark.parametrize(("task", "widest"), [("elec", 5), ("imdb", 5), ("rotten", 4)])
-def test_windows_of_1_to_5_are_tried_where_the_thesis_has_them(task: str, widest: int) -> None:
+def test_windows_of_1_to_5_are_tried_as_in_the_thesis(task: str, widest: int) -> None:
     commands = called(dry("imitate", TASKS=task, SEEDS="1", EXPERTS="adv"), "fairseq-train")
     windows = {training(words).imitator_windows for words in commands}
     assert max(int(one[-1]) for one in windows) == widest
 
 
 @pytest.mark.parametrize("kinds", ["", "alone random", "imitators lines.5", "alone"])
-def test_training_on_without_imitators_is_always_among_the_rows(kinds: str) -> None:
+def test_continued_training_is_always_a_row(kinds: str) -> None:
     words = called(dry("score", TASKS="rcv1", KINDS=kinds), "fairseq-ssl")[-1]
     names = {word.partition("=")[0] for word in words if "=" in word}
     assert ("continued" in names) == (kinds != "alone")
@@ -162,7 +162,7 @@ def test_few_labels_are_kept(labels: str, kept: list[str | None]) -> None:
     assert found == kept
 
 
-def test_figures_have_all_imitators_where_their_windows_and_their_texts_stand() -> None:
+def test_figures_have_all_imitators_in_order() -> None:
     kinds = ("alone", "windows.3-4", "windows.1", "windows.1-2-3-4-5", "imitators", "windows.1-2")
     table = script(RECIPE / "table.py")
     systems = {kind: {"error": {"mean": len(kind), "sd": 1.0}} for kind in kinds}
@@ -214,7 +214,7 @@ def test_the_axis_of_figure_3_3_is_logarithmic(
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with rotten_tomatoes/train.tsv"),
     ],
 )
-def test_a_wrong_setting_is_refused(
+def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr
@@ -226,7 +226,7 @@ PROS = ["Easy to use", "easy to use!", "None", "it\u2019s small", *map(str, rang
 
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
-    """Small corpora in the form of nltk_data's."""
+    """Small corpora in the format of nltk_data."""
     made = tmp_path / "nltk_data/corpora"
     for folder in ("sentence_polarity", "movie_reviews/pos", "movie_reviews/neg", "pros_cons"):
         (made / folder).mkdir(parents=True)
@@ -243,7 +243,7 @@ def corpora(tmp_path: Path) -> Path:
 
 
 def made_of(corpora: Path, folder: str, *words: str, code: int = 0) -> str:
-    """Run the script, from the folder above nltk_data; return what it says."""
+    """Run the script in the folder above nltk_data. Return its output."""
     home = corpora.parent.parent
     maker = RECIPE / "nltk_reviews.py"
     done = run_command("python", maker, "nltk_data", folder, *words, cwd=home, code=code)

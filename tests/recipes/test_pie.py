@@ -1,4 +1,4 @@
-"""The recipe of PIE: its tiny scale runs, its paper scale is what the paper says."""
+"""Recipe of PIE: the tiny scale runs, the paper scale follows the paper."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
-def test_the_words_of_ocrpp_become_two_sides(run: Run, tmp_path: Path) -> None:
+def test_words_of_ocrpp_are_converted_to_two_sides(run: Run, tmp_path: Path) -> None:
     (tmp_path / "klk.0.train").write_text(ALIGNED)
     (tmp_path / "klk.0.test").write_text("0 l\t0 1\nä\tä\n")
     for suffix, source, target in (
@@ -54,7 +54,7 @@ def test_the_words_of_ocrpp_become_two_sides(run: Run, tmp_path: Path) -> None:
         ("test", "a b\tc\na b\n", "line 2 is 'a b'. Expected a word, a tab, and a word."),
     ],
 )
-def test_a_line_that_is_no_pair_is_told(
+def test_malformed_pair_is_reported(
     run: Run, tmp_path: Path, suffix: str, text: str, told: str
 ) -> None:
     path = tmp_path / f"klk.0.{suffix}"
@@ -73,8 +73,8 @@ def test_a_toy_word_is_the_same_in_both_forms() -> None:
     assert 0.1 < sum(read != wanted for read, wanted in aligned) / len(aligned) < 0.9
 
 
-def test_new_errors_are_drawn_as_those_counted() -> None:
-    """One a in six is read as o, and one is lost; one ii in two is read as n."""
+def test_new_errors_have_the_counted_distribution() -> None:
+    """One a in six is read as o, one a is lost, and one ii in two is read as n."""
     module = script(COMMON / "synthetic_words.py")
     pairs = [
         ("ao", "aa"),
@@ -125,7 +125,7 @@ def test_an_augmented_tagger_learns_from_more_than_the_data(tiny: tuple[Path, li
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """What all steps leave and print at the tiny scale."""
+    """Folder and output of all steps at the tiny scale."""
     work = tmp_path_factory.mktemp("tiny")
     return work, [step(path, tiny_settings(work)).stdout for path in STEPS]
 
@@ -157,7 +157,7 @@ def test_text_and_labels_are_binarized_into_one_folder(tiny: tuple[Path, list[st
     assert not data.with_name("ocr.0.tmp").exists()
 
 
-def test_what_is_done_is_found_done(tiny: tuple[Path, list[str]]) -> None:
+def test_complete_targets_are_reused(tiny: tuple[Path, list[str]]) -> None:
     for path in STEPS[:3]:
         again = step(path, tiny_settings(tiny[0])).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
@@ -177,7 +177,7 @@ def test_a_changed_setting_stops_the_step(
     assert re.search(rf"^  {setting} was '\d+', is '{value}'", shown, re.M), shown
 
 
-def test_what_was_cut_off_is_done_again(tiny: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_interrupted_targets_are_rebuilt(tiny: tuple[Path, list[str]], tmp_path: Path) -> None:
     work = tmp_path / "work"
     shutil.copytree(tiny[0], work)
     settings = {**tiny_settings(work), "KINDS": "tagger"}
@@ -324,7 +324,7 @@ def test_the_rows_of_table_6_are_settings() -> None:
         one = {"TASKS": "gec", "GEC_MODELS": "1", **settings}
         return [training(words) for words in called(dry("paper", "train", **one), "fairseq-train")]
 
-    (alone,) = trained(SYNTHETIC="")  # row 2, which the next four change
+    (alone,) = trained(SYNTHETIC="")  # row 2, modified by the next four
     assert alone.edit_init == "bert:/bert"
     assert not hasattr(alone, "finetune_from_model") or not alone.finetune_from_model
     (unfactorized,) = trained(SYNTHETIC="", TAGGER_FLAGS="--edit-unfactorized")
@@ -364,7 +364,7 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
         assert args.joined_dictionary or args.srcdict
 
 
-def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> None:
+def test_commands_for_your_data_run_as_printed(run: Run, tmp_path: Path) -> None:
     own_data = (RECIPE / "README.md").read_text().partition("## Use your data")[2]
     commands = own_data.split("```")[1].replace("--max-epoch 20", "--max-epoch 1 --cpu")
     run(sys.executable, COMMON / "toy_sentences.py", tmp_path / "all", "--lines", "60")
@@ -391,7 +391,7 @@ def test_the_commands_for_own_data_run_as_printed(run: Run, tmp_path: Path) -> N
         ({"SCALE": "paper", "TASKS": "gec", "DATA_DIR": "d", "BERT": ""}, 1, "folder of a BERT"),
     ],
 )
-def test_a_wrong_setting_is_refused(
+def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr

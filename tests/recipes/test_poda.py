@@ -1,4 +1,4 @@
-"""The recipe of PoDA: its tiny scale runs, its paper scale is what the paper says."""
+"""Recipe of PoDA: the tiny scale runs, the paper scale follows the paper."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
-def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "AMOUNTS": "all", "KINDS": "pretrained"}
     settings |= {"PRETRAIN_EPOCHS": "9", "PRETRAIN_FLAGS": "--max-epoch 2", "STARTS": "2"}
     settings |= {"EPOCHS": "1"}
@@ -46,12 +46,14 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
     ]
     for name in ("amounts", "epochs"):
         assert (tmp_path / f"analysis/{name}.learner.png").stat().st_size > 5000
-    for number, epoch in ((1, 2), (2, 1)):  # the newest there are
+    for number, epoch in ((1, 2), (2, 1)):  # the last checkpoints
         signature = (tmp_path / f"pretrained/start.{number}.pt.json").read_text("utf-8")
         assert f"pretrained/checkpoint{epoch}.pt" in signature
     names = (tmp_path / "text/learner/train.trg").read_text("utf-8").split()
     vocabulary = (tmp_path / "dictionary/dict.en.txt").read_text("utf-8").split("\n")[:96]
-    assert set(names) - {entry.split(" ")[0] for entry in vocabulary}  # some can only be copied
+    assert set(names) - {
+        entry.split(" ")[0] for entry in vocabulary
+    }  # some words can only be copied
     for path in STEPS[:4]:
         again = step(path, settings).stderr
         done = {line for line in again.splitlines() if not line.startswith("==>")}
@@ -100,7 +102,7 @@ def test_fine_tuning_keeps_the_hyper_parameters() -> None:
         place = {"pretrained": 0, "encoder_only": 1, "decoder_only": 2}.get(kind)
         assert [start is not None for start in starts] == [place == i for i in range(3)]
     origins = {args.finetune_from_model for args in found} - {None}
-    assert len(origins) == 4  # other checkpoints for other seeds
+    assert len(origins) == 4  # different checkpoints for different seeds
 
 
 def test_each_amount_has_a_warm_up_and_an_average_that_fit_it(tmp_path: Path) -> None:
@@ -130,8 +132,8 @@ def test_summaries_have_at_most_130_words_and_others_more_than_their_sources() -
     assert found[0].truncate_source_words == 800
 
 
-def test_grammar_is_scored_drawn_and_shown(tmp_path: Path) -> None:
-    """With no trainings there is a figure less, and no error."""
+def test_grammar_is_scored_and_plotted(tmp_path: Path) -> None:
+    """Without trainings a figure is skipped without an error."""
     text, run = tmp_path / "text/conll", tmp_path / "runs/conll.all.pretrained.1"
     for path, content in (
         (text / "train.src", "a\n"),
@@ -164,7 +166,7 @@ def test_models_of_all_seeds_are_an_ensemble() -> None:
     assert [path.count(":") for path in paths] == [0, 0, 0, 0, 0, 3]
 
 
-def test_long_and_unknown_paragraphs_are_cut_and_dropped(tmp_path: Path) -> None:
+def test_long_paragraphs_are_split_and_unknown_ones_dropped(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("a 9\nb 8\nc 7\nrare 1\n", encoding="utf-8")
     lines = ["a b", "a b c a b", "a b x", "a b c x", "a b c rare rare"]
     (tmp_path / "text").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -191,7 +193,7 @@ def test_long_and_unknown_paragraphs_are_cut_and_dropped(tmp_path: Path) -> None
         ({"TUNING_LINES": "9999"}, 1, "no lines remain for pre-training"),
     ],
 )
-def test_a_wrong_setting_is_refused(
+def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr

@@ -1,4 +1,4 @@
-"""The prose checker finds each kind of fault and accepts plain text."""
+"""The style checker finds each kind of fault and accepts plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe of PBD: its tiny scale runs, its paper scale is what the paper says."""
+"""Recipe of PBD: the tiny scale runs, the paper scale follows the paper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def training(words: list[str]) -> Any:
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
-def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "KINDS": "transformer pbd"}
     settings |= {"UPDATES": "60", "SETS": "test"}
     table = [step(path, settings).stdout for path in STEPS][-1]
@@ -45,7 +45,7 @@ def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
         stops_for(STEPS[number - 1], settings, name, value)
 
 
-def test_words_are_trained_alike_at_both_depths() -> None:
+def test_words_are_trained_equally_at_both_depths() -> None:
     kinds = "transformer pbd no_future unshared"
     settings = {"SCALE": "small", "FOLDS": "3", "TASKS": "ocr spell", "KINDS": kinds}
     found = [training(words) for words in called(dry("train", **settings), "fairseq-train")]
@@ -83,7 +83,7 @@ def test_grammar_is_trained_as_in_section_4_1() -> None:
             assert args.lr_scheduler == "inverse_sqrt"
             assert (args.max_tokens * 4 * args.update_freq[0], args.dropout) == (8 * 5120, 0.2)
             assert (args.encoder_embed_dim, args.encoder_ffn_embed_dim) == (1024, 4096)
-            assert args.best_checkpoint_metric == "nll_loss"  # whose power of 2 is the perplexity
+            assert args.best_checkpoint_metric == "nll_loss"  # base-2 logarithm of the perplexity
             assert not args.maximize_best_checkpoint_metric
     assert {args.encoder_layers for args in stages} == {6, 12}
     without = called(dry("train", **GEC, PRETRAIN="0"), "fairseq-train")
@@ -106,7 +106,7 @@ def test_grammar_is_prepared_and_decoded_as_in_section_4_1() -> None:
 
 
 def test_grammar_runs_from_text_to_a_score(tmp_path: Path) -> None:
-    """What is to be corrected is read as text: it has no other side."""
+    """Test sets are raw text, since they have no target side."""
     data, work = tmp_path / "data", tmp_path / "work"
     data.mkdir()
     wrong, right = "a dog bark at a cat\nthe cat sleep\n", "a dog barks at a cat\nthe cat sleeps\n"
@@ -172,7 +172,7 @@ def test_more_words_are_learned_by_the_same_model() -> None:
         ({**GEC, "DATA_DIR": ""}, 2, "folder with train, valid .src and .trg"),
     ],
 )
-def test_a_wrong_setting_is_refused(
+def test_a_wrong_setting_is_rejected(
     settings: dict[str, str], code: int, message: str, tmp_path: Path
 ) -> None:
     assert message in step(STEPS[0], {"WORK": str(tmp_path), **settings}, code).stderr

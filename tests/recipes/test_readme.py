@@ -44,7 +44,7 @@ def test_every_package_is_in_the_page_on_architecture() -> None:
             assert path.stem in page, path.name
 
 
-def test_numbers_of_recipes_that_their_pages_lack_are_told(
+def test_numbers_missing_in_a_recipe_page_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))

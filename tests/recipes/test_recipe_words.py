@@ -1,4 +1,4 @@
-"""What all recipes share: how work is spread, and what is said of wrong settings and folders."""
+"""Helpers of all recipes: parallelism, wrong settings and folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECOND = sorted(ROOT.glob("examples/*/2_*.sh"))
 
 
 def shell(words: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run shell commands after what every recipe sources."""
+    """Run shell commands after sourcing the helpers."""
     script = f'source "{COMMON}/recipe.sh"; source "{COMMON}/launch.sh"; {words}'
     return subprocess.run(
         ["bash", "-c", script],
@@ -28,7 +28,7 @@ def shell(words: str, **settings: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("jobs", ["0", "x", "-1", ""])
-def test_a_wrong_number_of_jobs_is_refused(jobs: str) -> None:
+def test_a_wrong_number_of_jobs_is_rejected(jobs: str) -> None:
     done = shell("echo began", JOBS=jobs)
     if jobs:
         assert (done.returncode, done.stdout) == (2, "")
@@ -37,7 +37,7 @@ def test_a_wrong_number_of_jobs_is_refused(jobs: str) -> None:
         assert done.stdout == "began\n"
 
 
-def test_each_job_has_a_gpu_as_far_as_there_are_so_many() -> None:
+def test_each_job_has_a_gpu_if_there_are_enough() -> None:
     job = 'job() { sleep "$1"; echo "$1 $CUDA_VISIBLE_DEVICES"; }; '
     spawned = "spawn job 0.9; spawn job 0.3; spawn job 0.5; settle"
     done = shell(job + spawned, JOBS="2", CUDA_VISIBLE_DEVICES="5,7")
@@ -77,13 +77,13 @@ def test_gpus_divide_the_batch_of_the_paper(settings: dict[str, str], expected: 
         ({"GPUS": "2", "LAUNCH": "single"}, "GPUS is 2, but LAUNCH=single uses one GPU."),
     ],
 )
-def test_a_batch_is_never_made_smaller(settings: dict[str, str], message: str) -> None:
+def test_batch_size_is_never_reduced(settings: dict[str, str], message: str) -> None:
     done = shell("SIZE=4; gpus 8; F=$(divided 64 GPUS SIZE); echo on", **settings)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
 
 
-def test_a_node_gives_as_many_gpus_as_are_asked_for() -> None:
+def test_node_uses_the_requested_gpus() -> None:
     done = shell("launch_train data", LAUNCH="node", GPUS="4", DRY_RUN="1")
     assert done.stdout.split() == ["fairseq-train", "data", "--distributed-world-size", "4"]
     done = shell("launch_train data", LAUNCH="node", DRY_RUN="1")
@@ -91,7 +91,7 @@ def test_a_node_gives_as_many_gpus_as_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("path", SECOND, ids=lambda path: path.parent.name)
-def test_a_step_before_the_first_says_so(path: Path, tmp_path: Path) -> None:
+def test_step_without_the_first_is_rejected(path: Path, tmp_path: Path) -> None:
     work = tmp_path / "none"
     shown = step(path, {"WORK": str(work)}, 2).stderr
     assert shown.startswith(f"{path.name}: {work} does not exist. Run the previous steps first")
@@ -99,7 +99,7 @@ def test_a_step_before_the_first_says_so(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FIRST, ids=lambda path: path.parent.name)
-def test_a_wrong_folder_of_data_is_named_at_once(path: Path, tmp_path: Path) -> None:
+def test_wrong_data_folder_is_reported_first(path: Path, tmp_path: Path) -> None:
     settings = {"SCALE": "small", "DATA_DIR": str(tmp_path / "data"), "WORK": str(tmp_path)}
     if path.parent.name == "bytenet":
         settings["TASKS"] = "text"

@@ -1,4 +1,4 @@
-"""The shell scripts: what they say when something is missing, and the demo, made short."""
+"""Shell scripts: errors for missing programs, and a short demo."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import BIN, ROOT, Run, environment
 
 
 def tools(folder: Path, *names: str) -> str:
-    """Make a PATH that holds these commands of the system and nothing else."""
+    """Return a PATH with only these commands of the system."""
     folder.mkdir()
     for name in ("bash", "dirname", "grep", "tail", "cut", "env", *names):
         found = shutil.which(name)
@@ -26,7 +26,7 @@ def tools(folder: Path, *names: str) -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what setup needs, with no .venv."""
+    """A copy of the files that setup needs, without .venv."""
     for name in ("scripts", "fairseq_ssl"):
         shutil.copytree(ROOT / name, tmp_path / "copy" / name)
     for name in ("pyproject.toml", "README.md", "LICENSE", "setup.py"):
@@ -43,7 +43,7 @@ def setup(checkout: Path, **changes: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_setup_says_in_one_line_that_python_is_wrong(checkout: Path, tmp_path: Path) -> None:
+def test_setup_reports_a_wrong_python_in_one_line(checkout: Path, tmp_path: Path) -> None:
     other = tmp_path / "python2"
     other.write_text("#!/bin/sh\necho 2.7\n")
     other.chmod(0o755)
@@ -54,20 +54,20 @@ def test_setup_says_in_one_line_that_python_is_wrong(checkout: Path, tmp_path: P
     assert "is not available. Expected Python 3.10, 3.11 or 3.12" in done.stderr
 
 
-def test_setup_says_in_one_line_that_there_is_no_python(checkout: Path, tmp_path: Path) -> None:
+def test_setup_reports_a_missing_python_in_one_line(checkout: Path, tmp_path: Path) -> None:
     done = setup(checkout, PATH=tools(tmp_path / "bin"))
     assert done.returncode == 1
     assert re.fullmatch(r"setup: no Python 3\.10, 3\.11 or 3\.12 found.*\n", done.stderr)
 
 
-def test_setup_says_in_one_line_that_there_is_no_compiler(checkout: Path, tmp_path: Path) -> None:
+def test_setup_reports_a_missing_compiler_in_one_line(checkout: Path, tmp_path: Path) -> None:
     path = tools(tmp_path / "bin")
     done = setup(checkout, PATH=path, PYTHON=sys.executable)
     assert done.returncode == 1
     assert re.fullmatch(r"setup: no C\+\+ compiler found.*Install g\+\+.*\n", done.stderr)
 
 
-def test_setup_says_in_one_line_that_there_is_no_network(checkout: Path) -> None:
+def test_setup_reports_a_missing_network_in_one_line(checkout: Path) -> None:
     done = setup(
         checkout,
         PYTHON=sys.executable,
@@ -102,7 +102,7 @@ def demo(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of a short demo, and what it printed."""
+    """Folder and output of a short demo."""
     folder = tmp_path_factory.mktemp("demo") / "demo"
     done = demo(folder)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -126,7 +126,7 @@ def test_a_short_demo_ends_with_scores_and_a_report_and_a_second_run_finds_it_do
     assert again.stderr.count("up to date:") == 2 + 1 + 2 * len(SYSTEMS)
 
 
-def test_a_demo_that_fails_says_where_to_look(made: tuple[Path, str], tmp_path: Path) -> None:
+def test_failing_demo_names_its_log(made: tuple[Path, str], tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     shutil.copytree(made[0], folder)
     (folder / "runs/tagger.1/final.pt").unlink()

@@ -1,4 +1,4 @@
-"""The recipe of chapter 6: its tiny scale runs, its paper scale is what the paper says."""
+"""Recipe of chapter 6: the tiny scale runs, the paper scale follows the paper."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
     return printed(RECIPE, name, {"SCALE": scale, **settings})
 
 
-def test_the_tiny_scale_runs_and_is_found_done(tmp_path: Path) -> None:
+def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings = {"SCALE": "tiny", "WORK": str(tmp_path), "UPDATES": "66", "JOBS": "2"}
     for path in STEPS:
         shown = step(path, settings).stdout
@@ -121,5 +121,5 @@ def test_decoding_and_preprocessing_commands_are_understood_by_fairseq() -> None
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )
-def test_a_wrong_setting_is_refused(settings: dict[str, str], code: int, message: str) -> None:
+def test_a_wrong_setting_is_rejected(settings: dict[str, str], code: int, message: str) -> None:
     assert message in step(STEPS[0], settings, code).stderr

@@ -1,4 +1,4 @@
-"""The recipe of chapter 5: its tiny scale runs, its paper scale is what the paper says."""
+"""Recipe of chapter 5: the tiny scale runs, the paper scale follows the paper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def dry(scale: str, name: str, **settings: str) -> list[list[str]]:
     return printed(RECIPE, name, {"SCALE": scale, **settings})
 
 
-def test_the_tiny_scale_runs_in_parts_and_is_found_done(tmp_path: Path) -> None:
+def test_tiny_scale_runs_in_parts_and_is_reused(tmp_path: Path) -> None:
     systems = "base tagged-ft noisy"
     shown, settings = "", {"SCALE": "tiny", "WORK": str(tmp_path), "SYSTEMS": systems}
     settings |= {"UPDATES": "30", "TOY_LINES": "900"}
@@ -67,13 +67,13 @@ def nothing_held_out_is_monolingual(work: Path) -> None:
 
 
 def plain(path: Path) -> list[str]:
-    """Its words: the same ones can be written in subwords in more than one way."""
+    """Return the words, which have several segmentations into subwords."""
     text = path.read_text().replace(" ", "").replace("▁", " ")
     return [line.strip() for line in text.splitlines()]
 
 
 def the_best_pairs_are_kept(work: Path, settings: dict[str, str]) -> None:
-    """Of table 5.7: those with the highest scores, in their order."""
+    """Table 5.7: pairs with the highest scores, in order."""
     step(STEPS[2], settings)
     pairs, kept = (
         list(zip(*(plain(work / f"{name}.{one}") for one in ("words", "digits")), strict=True))
@@ -96,7 +96,7 @@ def all_is_there(steps: list[Path], settings: dict[str, str]) -> None:
 
 
 def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
-    """Make rows of table 5.5 from what the first steps have left, with ensembles of one."""
+    """Build rows of table 5.5 from the results of the first steps, with ensembles of one model."""
     rows = "d e f p"
     settings = {**settings, "SYSTEM": "tagged-ft", "MEMBERS": "1"}
     settings |= {"ROWS": rows, "ROW_SETS": "valid"}
@@ -128,7 +128,7 @@ def the_rows_of_the_system(work: Path, settings: dict[str, str]) -> None:
 
 
 def changed_settings_stop(settings: dict[str, str]) -> None:
-    """Nothing is reused that was built with other settings, and the setting is named."""
+    """Targets built with other settings are rejected, and the setting is named."""
     for name, value, steps in (
         ("SETS", "valid:valid", STEPS[:1]),
         ("VOCABULARY", "51", STEPS[:2]),
@@ -220,13 +220,13 @@ def test_held_out_sources_can_be_tagged_as_synthetic_ones() -> None:
     assert "work/wmt20/paper/runs/tagged-as-ft.1/test.txt" in scored
 
 
-def test_capitals_are_put_back_where_text_has_them() -> None:
+def test_text_with_capitals_is_detruecased() -> None:
     for scale, source, target, capitals in (
         ("paper", "en", "de", True),
         ("paper", "ja", "en", True),
         ("paper", "en", "ja", False),
         ("small", "de", "en", True),
-        ("small", "ja", "en", False),  # its English is in lower case, references too
+        ("small", "ja", "en", False),  # its English is lowercase, references included
     ):
         asked = {"SOURCE": source, "TARGET": target, "SYSTEMS": "base", "SEEDS": "1"}
         asked |= {"DATA_DIR": "/data"}
@@ -298,7 +298,7 @@ def test_the_system_is_that_of_table_5_1_and_section_5_3() -> None:
     assert re.search(stages, japanese)
 
 
-def test_rows_are_made_of_the_models_that_they_name() -> None:
+def test_rows_use_the_models_they_name() -> None:
     searched = called(dry("paper", "rerank", ROWS="a b c d", SETS="valid:v"), "fairseq-generate")
     paths = [words[words.index("--path") + 1].split(":") for words in searched]
     names = [[Path(path).parent.name for path in one] for one in paths]
@@ -325,7 +325,7 @@ def test_rows_are_made_of_the_models_that_they_name() -> None:
     assert all("ja-mecab" in words for words in said(japanese, "rerank") if "tune" in words)
 
 
-def test_a_wrong_row_is_refused() -> None:
+def test_a_wrong_row_is_rejected() -> None:
     refusal = step(STEPS[6], {"SCALE": "tiny", "ROWS": "a g", "DRY_RUN": "1"}, 2).stderr
     assert "ROWS has 'g'. Expected a, b, c, d, e, f, p." in refusal
 
@@ -340,5 +340,5 @@ def test_a_wrong_row_is_refused() -> None:
         ({"SCALE": "small", "DATA_DIR": ""}, 2, "folder with multi30k/train.en.gz"),
     ],
 )
-def test_a_wrong_setting_is_refused(settings: dict[str, str], code: int, message: str) -> None:
+def test_a_wrong_setting_is_rejected(settings: dict[str, str], code: int, message: str) -> None:
     assert message in step(STEPS[0], settings, code).stderr

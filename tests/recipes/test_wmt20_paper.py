@@ -1,4 +1,4 @@
-"""The paper scale of chapter 5: which data each table is trained, tuned and scored on."""
+"""Paper scale of chapter 5: training, tuning and test data of each table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def dry(name: str, scale: str = "paper", **settings: str) -> list[list[str]]:
 
 
 def lines(name: str, scale: str = "paper", **settings: str) -> list[str]:
-    """The commands, each with the file that its output goes to."""
+    """Return the commands, each with its output file."""
     (path,) = RECIPE.glob(f"?_{name}.sh")
     settings = {"DRY_RUN": "1", "DATA_DIR": "/data", "SCALE": scale, **settings}
     return step(path, settings).stdout.splitlines()
 
 
 def test_rows_are_tuned_and_scored_on_years_that_are_not_fine_tuned_on() -> None:
-    """Section 5.3.4: newstest2008 to 2018, original sources alone; 5.4: newstest2019."""
+    """Section 5.3.4: newstest2008 to 2018, original sources only; 5.4: newstest2019."""
     raw = {words[-1]: words[-2] for words in called(dry("prepare", **GERMAN), "ln")}
     held = {name: raw[f"work/wmt20/paper/raw/{name}.en"] for name in ("valid", "test")}
     assert held == {"valid": "/data/newstest2019.en", "test": "/data/newstest2020.en"}
@@ -60,7 +60,7 @@ def test_japanese_has_the_official_sets_and_corpora() -> None:
         {**JAPANESE, "SETS": "valid:news-commentary test:newstest2020"},
     ],
 )
-def test_a_set_that_is_fine_tuned_on_is_refused(settings: dict[str, str]) -> None:
+def test_a_set_that_is_fine_tuned_on_is_rejected(settings: dict[str, str]) -> None:
     shown = step(RECIPE / "7_system.sh", {"SCALE": "paper", "DRY_RUN": "1", **settings}, 2).stderr
     assert "Expected sets that no stage is trained on" in shown
 
@@ -91,7 +91,7 @@ def test_slor_knows_the_unigrams_of_the_text_of_the_language_model() -> None:
 
 
 def test_english_to_japanese_has_235_million_of_the_synthetic_pairs() -> None:
-    """Table 5.3; the other directions have all of them."""
+    """Table 5.3: the other directions use all pairs."""
     commands = lines("generate", SYSTEMS="tagged", **JAPANESE)
     (sampled,) = (line for line in commands if "sample_pairs.py" in line)
     assert "--count 235000000" in sampled
@@ -141,7 +141,7 @@ def test_an_epoch_of_mixed_data_is_a_part_of_it() -> None:
 
 
 def test_checkpoints_are_saved_and_averaged_by_update() -> None:
-    """fairseq saves them all with the plug-in (tests/unit/plugin/test_patches.py)."""
+    """With the plug-in fairseq saves all of them (tests/unit/plugin/test_patches.py)."""
     settings = {"MEMBERS": "1", "R2L": "", "ROWS": "c"}
     for words in called(dry("system", **settings), "fairseq-train"):
         tuned = "fixed" in words

@@ -1,4 +1,4 @@
-"""BERT's word pieces of text, and the text of edited word pieces (examples/pie/wordpieces.py)."""
+"""Split text into BERT's word pieces, and join edited word pieces (examples/pie/wordpieces.py)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bert(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("uncased", [False, True])
 def test_word_pieces_are_those_of_bert(bert: Path, uncased: bool) -> None:
-    """But for unknown parts of words, which stay as they are."""
+    """Except unknown parts of words, which are unchanged."""
     transformers = pytest.importorskip("transformers")
     (bert / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": uncased}))
     theirs = transformers.BertTokenizer(bert / "vocab.txt", do_lower_case=uncased)
