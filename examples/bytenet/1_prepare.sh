@@ -43,17 +43,17 @@ characters() { # FROM TO LINES
     LC_ALL=C.UTF-8 sed "s/./& /g; s/ $//"' characters "$1" "$3"
 }
 
-memorise() {
-  local text="$WORK/text/memorise" language from
+memorize() {
+  local text="$WORK/text/memorize" language from
   for language in "$SOURCE" "$TARGET"; do
-    from="memorise.$language.gz"
+    from="memorize.$language.gz"
     [[ -e "${DATA_DIR:-}/$from" || "$SCALE" == paper ]] || from="multi30k/train.$language.gz"
-    data_dir "memorise.$SOURCE.gz and .$TARGET.gz, or with multi30k" "$from"
-    characters "$DATA_DIR/$from" "$text/train.$language" "$MEMORISE_PAIRS"
+    data_dir "memorize.$SOURCE.gz and .$TARGET.gz, or with multi30k" "$from"
+    characters "$DATA_DIR/$from" "$text/train.$language" "$MEMORIZE_PAIRS"
   done
-  run rm -rf "$DATA/memorise" # fairseq-preprocess does not replace a dictionary
+  run rm -rf "$DATA/memorize" # fairseq-preprocess does not replace a dictionary
   quietly "$WORK/preprocess.log" run fairseq-preprocess -s "$SOURCE" -t "$TARGET" \
-    --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorise"
+    --joined-dictionary --trainpref "$text/train" --destdir "$DATA/memorize"
 }
 
 # Print the file of a split. Monolingual text is taken from pairs whose other side is not used.
@@ -127,7 +127,7 @@ for task in $TASKS; do
         for seed in $SEEDS; do digits "$labeled" "$seed"; done
       done
       ;;
-    memorise) build "$DATA/memorise" memorise ;;
+    memorize) build "$DATA/memorize" memorize ;;
     text)
       build "$WORK/raw" raw
       build "$WORK/subwords" subwords

@@ -25,15 +25,15 @@ digits() { # ARCH LABELED UNLABELED WEIGHT SEED
     -o "$folder/model.pt" ${FORCE:+--force}
 }
 
-memorise() { # ARCH
-  local folder="$RUNS/memorise/$1" rate=(--lr-scheduler fixed --lr "$MEMORISE_LR") dim="$MEMORISE_DIM"
-  [[ -z "$MEMORISE_ANNEAL" ]] || rate+=(--force-anneal "$MEMORISE_ANNEAL" --lr-shrink 0.8)
+memorize() { # ARCH
+  local folder="$RUNS/memorize/$1" rate=(--lr-scheduler fixed --lr "$MEMORIZE_LR") dim="$MEMORIZE_DIM"
+  [[ -z "$MEMORIZE_ANNEAL" ]] || rate+=(--force-anneal "$MEMORIZE_ANNEAL" --lr-shrink 0.8)
   if [[ -n "$dim" && "$1" == bytenet_simplified ]]; then dim="$((dim / 2))"; fi
   # shellcheck disable=SC2086
-  train "$DATA/memorise" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
-    ${dim:+--bytenet-dim $dim} $MEMORISE_FLAGS --criterion cross_entropy --sentence-avg "${rate[@]}" \
-    --batch-size "$MEMORISE_BATCH" --max-epoch "$MEMORISE_EPOCHS" --disable-validation \
-    --save-interval "$(save_interval "$MEMORISE_EPOCHS")" --update-epoch-batch-itr True --clip-norm 10
+  train "$DATA/memorize" "$folder" --task translation -s "$SOURCE" -t "$TARGET" --arch "$1" \
+    ${dim:+--bytenet-dim $dim} $MEMORIZE_FLAGS --criterion cross_entropy --sentence-avg "${rate[@]}" \
+    --batch-size "$MEMORIZE_BATCH" --max-epoch "$MEMORIZE_EPOCHS" --disable-validation \
+    --save-interval "$(save_interval "$MEMORIZE_EPOCHS")" --update-epoch-batch-itr True --clip-norm 10
   into "$folder/model.pt" cat "$folder/checkpoint_last.pt"
 }
 
@@ -112,8 +112,8 @@ for task in $TASKS; do
         spawn build "$(digit_run "${setting[@]}")" digits "${setting[@]}"
       done < <(digit_runs)
       ;;
-    memorise)
-      for arch in $MEMORISE_ARCHS; do spawn build "$RUNS/memorise/$arch" memorise "$arch"; done
+    memorize)
+      for arch in $MEMORIZE_ARCHS; do spawn build "$RUNS/memorize/$arch" memorize "$arch"; done
       ;;
     text)
       for kind in $KINDS; do

@@ -24,11 +24,11 @@ for task in $TASKS; do
         done
       done < <(digit_runs)
       ;;
-    memorise)
+    memorize)
       # Greedy search: a beam search stops after as many finished hypotheses as the beam size, and
       # with such a confident model all hypotheses but the first are poor.
-      for arch in $MEMORISE_ARCHS; do
-        decode "$RUNS/memorise/$arch" "$DATA/memorise" train train "$SOURCE" "$TARGET" \
+      for arch in $MEMORIZE_ARCHS; do
+        decode "$RUNS/memorize/$arch" "$DATA/memorize" train train "$SOURCE" "$TARGET" \
           --beam 1 --batch-size 64 --max-len-a 2 --max-len-b 20
       done
       ;;

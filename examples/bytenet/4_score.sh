@@ -11,8 +11,8 @@ words() { # LETTER GENERATED OUTPUT
     sed -E "s/^H-[^\t]*\t[^\t]*\t//; s/^T-[^\t]*\t//; s/ //g; s/_/ /g"' words "$1" "$2"
 }
 
-memorise() { # ARCH
-  local out="$RUNS/memorise/$1/train"
+memorize() { # ARCH
+  local out="$RUNS/memorize/$1/train"
   words H "$out.generate" "$out.txt"
   words T "$out.generate" "$out.reference"
   into "$out.bleu.json" sacrebleu "$out.reference" -i "$out.txt" -m bleu -w 2
@@ -46,11 +46,11 @@ for task in $TASKS; do
       run python "$HERE/digits_table.py" "$RUNS/digits" --sets $SETS
       curves digits
       ;;
-    memorise)
-      for arch in $MEMORISE_ARCHS; do
-        build "$RUNS/memorise/$arch/train.bleu.json" memorise "$arch"
+    memorize)
+      for arch in $MEMORIZE_ARCHS; do
+        build "$RUNS/memorize/$arch/train.bleu.json" memorize "$arch"
       done
-      curves memorise --bleu train.bleu.json
+      curves memorize --bleu train.bleu.json
       ;;
     text)
       rows=()

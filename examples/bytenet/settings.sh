@@ -7,7 +7,7 @@
 #                  Multi30k in DATA_DIR; hours on two CPU cores
 #           paper  Europarl and WMT, German to English, GPUs
 # TASKS     digits    numbers of 2 or 3 digits in words to digits: parallel and monolingual data
-#           memorise  memorized pairs: BLEU on the training set
+#           memorize  memorized pairs: BLEU on the training set
 #           text      few pairs and much monolingual data; ByteNet with pairs only
 # FLAGS, DECODING_FLAGS   flags appended to fairseq-train and to fairseq-generate
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -16,10 +16,10 @@ source "$HERE/../common/recipe.sh"
 # shellcheck source=examples/common/launch.sh
 source "$HERE/../common/launch.sh"
 
-CHOICES="TASKS KINDS SEEDS ARCHS LABELED UNLABELED WEIGHTS SETS MEMORISE_ARCHS BYTENET_ARCHS"
+CHOICES="TASKS KINDS SEEDS ARCHS LABELED UNLABELED WEIGHTS SETS MEMORIZE_ARCHS BYTENET_ARCHS"
 SCALE="${SCALE:-tiny}"
 WORK="${WORK:-work/bytenet/$SCALE}"
-SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # for memorise and text
+SOURCE="${SOURCE:-de}" TARGET="${TARGET:-en}"  # for memorize and text
 expect SCALE "tiny small paper" "$SCALE"
 prepared
 case "$SCALE" in
@@ -28,10 +28,10 @@ case "$SCALE" in
     WEIGHTS="${WEIGHTS:-0.2}" SEEDS="${SEEDS:-1}" EPOCHS="${EPOCHS:-3}" TEST="${TEST:-32}"
     ;;
   small)
-    TASKS="${TASKS:-digits memorise text}" SEEDS="${SEEDS:-1 2 3 4 5}"
-    MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet}" MEMORISE_DIM="${MEMORISE_DIM:-128}"
-    MEMORISE_LR="${MEMORISE_LR:-1e-3}"
-    MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-50}" MEMORISE_ANNEAL="${MEMORISE_ANNEAL-36}"
+    TASKS="${TASKS:-digits memorize text}" SEEDS="${SEEDS:-1 2 3 4 5}"
+    MEMORIZE_ARCHS="${MEMORIZE_ARCHS:-bytenet}" MEMORIZE_DIM="${MEMORIZE_DIM:-128}"
+    MEMORIZE_LR="${MEMORIZE_LR:-1e-3}"
+    MEMORIZE_EPOCHS="${MEMORIZE_EPOCHS:-50}" MEMORIZE_ANNEAL="${MEMORIZE_ANNEAL-36}"
     PAIRS="${PAIRS:-2000}" MONO="${MONO:-20000}"
     VOCABULARY="${VOCABULARY:-2000}" TEXT_ARCH="${TEXT_ARCH:-transformer_tiny}"
     TEXT_FLAGS="${TEXT_FLAGS---encoder-embed-dim 128 --decoder-embed-dim 128
@@ -42,12 +42,12 @@ case "$SCALE" in
     UPDATES="${UPDATES:-2000}" START="${START:-1000}"
     ;;
   paper)
-    TASKS="${TASKS:-memorise text}" SEEDS="${SEEDS:-1 2 3}"
+    TASKS="${TASKS:-memorize text}" SEEDS="${SEEDS:-1 2 3}"
     KINDS="${KINDS:-bytenet supervised backtranslation reconstruction}"
     ;;
 esac
 # shellcheck disable=SC2086  # split into words
-expect TASKS "digits memorise text" $TASKS
+expect TASKS "digits memorize text" $TASKS
 
 # Digits. As in the author's code: the grid, d = 20, batch size 8, Adam with 1e-3, 300 epochs, greedy
 # search.
@@ -71,12 +71,12 @@ done
 
 # Memorization of 3,003 pairs of newstest2014 in characters, 120 epochs. The four variants of the slides
 # are also compared in speed, in the table of step 4.
-MEMORISE_ARCHS="${MEMORISE_ARCHS:-bytenet bytenet_simplified bytenet_no_norm bytenet_selu}"
-MEMORISE_DIM="${MEMORISE_DIM:-}"              # d, halved for bytenet_simplified (default: 400)
-MEMORISE_FLAGS="${MEMORISE_FLAGS:-}"          # flags added to these trainings
-MEMORISE_PAIRS="${MEMORISE_PAIRS:-3003}" MEMORISE_EPOCHS="${MEMORISE_EPOCHS:-120}"
-MEMORISE_LR="${MEMORISE_LR:-3e-4}" MEMORISE_BATCH="${MEMORISE_BATCH:-16}"
-MEMORISE_ANNEAL="${MEMORISE_ANNEAL:-}"        # from this epoch the learning rate is multiplied by 0.8 in each
+MEMORIZE_ARCHS="${MEMORIZE_ARCHS:-bytenet bytenet_simplified bytenet_no_norm bytenet_selu}"
+MEMORIZE_DIM="${MEMORIZE_DIM:-}"              # d, halved for bytenet_simplified (default: 400)
+MEMORIZE_FLAGS="${MEMORIZE_FLAGS:-}"          # flags added to these trainings
+MEMORIZE_PAIRS="${MEMORIZE_PAIRS:-3003}" MEMORIZE_EPOCHS="${MEMORIZE_EPOCHS:-120}"
+MEMORIZE_LR="${MEMORIZE_LR:-3e-4}" MEMORIZE_BATCH="${MEMORIZE_BATCH:-16}"
+MEMORIZE_ANNEAL="${MEMORIZE_ANNEAL:-}"        # from this epoch the learning rate is multiplied by 0.8 in each
 
 # Text: a Transformer in place of ByteNet, as concluded in the slides; and `bytenet`, supervised from
 # German to English on characters, as long as the author's: 13 epochs on 4 GPUs, 16 pairs each.

@@ -143,7 +143,7 @@ def _lines(folder: Path) -> int:
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_command_of_the_other_tasks_is_one_of_fairseqs(scale: str) -> None:
-    found = trainings(SCALE=scale, TASKS="memorise text", SEEDS="1")
+    found = trainings(SCALE=scale, TASKS="memorize text", SEEDS="1")
     kinds = [(args.task, args.criterion) for args in found]
     both = ("reconstruction_translation", "reconstruction_loss")
     back = ("tagged_translation", "label_smoothed_cross_entropy")
@@ -160,7 +160,7 @@ def test_every_command_of_the_other_tasks_is_one_of_fairseqs(scale: str) -> None
     assert {(args.clip_norm, args.label_smoothing) for args in texts} == {(5, 0.1)}
     assert texts[2].sentence_avg, "as reconstruction_loss does"
     decoded = called(
-        printed(RECIPE, "decode", {"SCALE": scale, "TASKS": "memorise text"}), "fairseq-generate"
+        printed(RECIPE, "decode", {"SCALE": scale, "TASKS": "memorize text"}), "fairseq-generate"
     )
     for words in decoded:
         options.parse_args_and_arch(options.get_generation_parser(), words)
@@ -200,9 +200,9 @@ def test_the_architectures_of_europarl_are_a_setting() -> None:
 def test_the_four_variants_memorize_in_the_sizes_of_the_slides() -> None:
     variants = ["bytenet", "bytenet_simplified", "bytenet_no_norm", "bytenet_selu"]
     for scale, dims in (("paper", [400, 200, 400, 400]), ("small", [128, 64, 128, 128])):
-        settings = {"SCALE": scale, "TASKS": "memorise"}
+        settings = {"SCALE": scale, "TASKS": "memorize"}
         if scale == "small":
-            settings["MEMORISE_ARCHS"] = " ".join(variants)
+            settings["MEMORIZE_ARCHS"] = " ".join(variants)
         found = trainings(**settings)
         assert [args.arch for args in found] == variants
         sizes = [ByteNetConfig.from_namespace(args).bytenet_dim for args in found]
@@ -273,7 +273,7 @@ def test_text_can_have_an_architecture_that_shares_no_embeddings() -> None:
 @pytest.mark.parametrize(
     ("settings", "code", "message"),
     [
-        ({"TASKS": "digit"}, 2, "TASKS has 'digit'. Expected digits, memorise, text."),
+        ({"TASKS": "digit"}, 2, "TASKS has 'digit'. Expected digits, memorize, text."),
         ({"KINDS": "bt"}, 2, "KINDS has 'bt'"),
         ({"SETS": "train"}, 2, "SETS has 'train'. Expected final, test, unseen."),
         ({"UNLABELED": "0 2048"}, 2, "UNLABELED has '2048'. Expected 0 to 1024"),
