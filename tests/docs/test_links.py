@@ -1,16 +1,20 @@
-"""Links in pages of the repository and of the site lead to files and headings."""
+"""Links lead to files and headings, and the generated pages have all options."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
 
+from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.papers import PAPERS
 from tests.conftest import ROOT
 from tests.docs.page_blocks import FENCE
+from tests.recipes.test_flag_tables import flags_of
 
 REPOSITORY = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
@@ -23,8 +27,6 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 @cache
 def generated() -> dict[str, str | bytes]:
     """The pages that the build of the site generates."""
-    import sys
-
     sys.path.insert(0, str(ROOT / "scripts/docs"))
     import generated_pages
 
@@ -79,9 +81,8 @@ def read_page(name: str) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-@pytest.mark.parametrize("page", REPOSITORY, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_of_the_repository(page: object) -> None:
-    name = str(page)[len(str(ROOT)) + 1 :]
+@pytest.mark.parametrize("name", [str(page.relative_to(ROOT)) for page in REPOSITORY])
+def test_links_of_the_repository(name: str) -> None:
     text = read_file(name)
     assert text
     assert list(faults(name, text, read_file)) == []
@@ -99,3 +100,21 @@ def test_all_pages_of_the_navigation_are_there() -> None:
     names = re.findall(r"[\w/-]+\.md", navigation)
     assert len(names) > 40
     assert [name for name in names if read_page(name) is None] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_page_of_a_command_has_all_its_options(verb: str) -> None:
+    page = read_page(f"commands/{verb.replace(' ', '-')}.md")
+    assert page
+    assert "## Examples" in page
+    for flag in flags_of(verb_parser(verb)):
+        if flag not in ("-h", "--help"):
+            assert f"`{flag}`" in page, flag
+
+
+def test_the_page_of_fairseq_options_has_all_registered_names() -> None:
+    page = read_page("commands/fairseq-options.md")
+    assert page
+    for paper in PAPERS:
+        for name in paper.registered:
+            assert re.search(rf"(^### |`--arch ){name}\b", page, re.MULTILINE), name
