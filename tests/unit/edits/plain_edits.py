@@ -1,4 +1,4 @@
-"""PIE's diff and figure 1 from their words, slowly: what the fast way is compared with."""
+"""Slow references for PIE's alignment and figure 1, implemented from their descriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Part = tuple[str, str]
 
 
 def plain_diff(source: Sequence[str], target: Sequence[str]) -> list[Part]:
-    """Break substitutions, and merge neighbouring inserts, on the cheapest way."""
+    """Split substitutions and merge adjacent insertions of the cheapest alignment."""
     parts = []
     for step, token, word in plain_steps(source, target):
         if step == "insert":
@@ -30,11 +30,11 @@ def plain_diff(source: Sequence[str], target: Sequence[str]) -> list[Part]:
 
 
 def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return what is paired, inserted and deleted, by the recursion that defines the distance."""
+    """Return the alignment by the recursive definition of the distance."""
 
     @cache
     def ways(i: int, j: int) -> list[tuple[float, str]]:
-        """The cost of each last step, those that win a tie first."""
+        """Return the cost of each last step, in order of preference for ties."""
         found = []
         if i and j:
             token, word = source[i - 1], target[j - 1]
@@ -63,7 +63,7 @@ def plain_steps(source: Sequence[str], target: Sequence[str]) -> list[tuple[str,
 def figure_1(
     diff: Sequence[Part], grams: Collection[str], transformed: Callable[[str, str], str | None]
 ) -> list[str]:
-    """Return the edits of the start and of each token; `transformed` names what fits."""
+    """Return the edits of the start and of each token, with transforms from `transformed`."""
     edits, last = ["KEEP"], ""
     for operation, words in diff:
         if operation != "i":
@@ -80,7 +80,7 @@ def figure_1(
 
 
 def is_possible(dictionary: EditDictionary, label: int, token: str | None) -> bool:
-    """Return True if a label fits a token; None is the start, which can only be kept."""
+    """Return True if a label can be applied to a token. None is the start of the sentence."""
     if token is None:
         return dictionary.labels[label].kept
     return label < dictionary.first_transform or label in dictionary.possible_transforms(token)

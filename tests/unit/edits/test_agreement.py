@@ -1,4 +1,4 @@
-"""Edits made against edits wanted, counted by hand."""
+"""Agreement of predicted and reference edits of examples."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def test_precision_counts_twice_as_much_as_recall() -> None:
     assert found.scores["f0.5"] == pytest.approx(100 * 1.25 / (1 + 0.25 * 4))
 
 
-def test_no_edit_made_where_none_is_wanted_is_right() -> None:
+def test_no_edits_in_prediction_and_reference_are_correct() -> None:
     assert agreement([("a", "a", "a")]).scores["f0.5"] == 100
     assert agreement([("a", "b", "a")]).scores["f0.5"] == 0

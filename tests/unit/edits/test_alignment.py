@@ -1,4 +1,4 @@
-"""The diff: the paper's examples by hand, and a slow one by the definition on many pairs."""
+"""Alignment: examples of the paper, and comparison with a slow reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = ("a", "bb", "ccc", "dddddd", "ee")
 
 
 def parts(source: Sequence[str], target: Sequence[str]) -> list[Part]:
-    """Write changes as the diffs of table 1."""
+    """Format changes like the diffs of table 1."""
     found = {change.position: change for change in align_tokens(source, target) or ()}
     result = []
     for place, token in enumerate(("", *source)):
@@ -57,14 +57,14 @@ def shown(source: str, target: str) -> str:
             "He sat . Then , he ran",
             "He sat -, +. -then +Then_, he ran",
         ),
-        # of equal tokens the first is put in or left out
+        # of equal tokens the first is inserted or deleted
         ("the the cat", "the cat", "-the the cat"),
         ("the cat", "the the cat", "+the the cat"),
         ("a b a b a", "a b a", "-a -b a b a"),
-        # what is put in before a replaced token stands with the token before that
+        # an insertion before a replaced token belongs to the previous token
         ("w1 w2 w3", "w1 x y z w3", "w1 +x_y -w2 +z w3"),
         ("x z", "y", "-x -z +y"),
-        # a substitution is dearer than a deletion and an insertion from 1,001 characters on
+        # from 1,001 characters on, a substitution costs more than a deletion and an insertion
         ("a" * 1001 + " b", "b a", "-" + "a" * 1001 + " b +a"),
         ("", "", ""),
         ("", "a b", "+a_b"),
@@ -72,19 +72,19 @@ def shown(source: str, target: str) -> str:
         ("a b", "a b", "a b"),
     ],
 )
-def test_diffs_by_hand(source: str, target: str, expected: str) -> None:
+def test_alignments_of_examples(source: str, target: str, expected: str) -> None:
     assert shown(source, target) == expected
 
 
-def test_ways_whose_costs_differ_by_rounding_alone() -> None:
-    """What is added first decides, as in the authors' code."""
+def test_alignments_whose_costs_differ_by_rounding() -> None:
+    """The order of additions decides, as in the authors' code."""
     assert shown("a a", "dddd dddd dddd") == "-a +dddd -a +dddd_dddd"
     assert shown("a a a", "dddd bb") == "-a +dddd -a +bb -a"
     assert shown("aaaa aaaa aaaa", "dddd bbbb") == "-aaaa -aaaa +dddd -aaaa +bbbb"
 
 
 def pairs(number: int) -> list[tuple[list[str], list[str]]]:
-    """Pairs of all sorts: few words and many, few errors and none in common, empty sides."""
+    """Pairs of different kinds: short and long, similar and different, empty sides."""
     draw = random.Random(7)
     made = []
     for _ in range(number):
@@ -102,7 +102,7 @@ def pairs(number: int) -> list[tuple[list[str], list[str]]]:
     return made
 
 
-def test_the_fast_diff_is_the_slow_one() -> None:
+def test_alignment_equals_a_slow_reference() -> None:
     for source, target in pairs(4000):
         assert parts(source, target) == plain_diff(source, target), (source, target)
 
@@ -111,14 +111,14 @@ words = st.lists(st.sampled_from(WORDS), max_size=14)
 
 
 @given(source=words, target=words)
-def test_the_fast_diff_is_the_slow_one_on_what_hypothesis_finds(
+def test_alignment_equals_a_slow_reference_on_generated_pairs(
     source: list[str], target: list[str]
 ) -> None:
     assert parts(source, target) == plain_diff(source, target)
     assert parts(tuple(source), tuple(target)) == parts(source, target)
 
 
-def test_long_sides_are_compared_unless_they_differ_too_much() -> None:
+def test_long_pairs_are_aligned_unless_they_are_too_different() -> None:
     source = [f"w{n}" for n in range(100_000)]
     target = source.copy()
     del target[7]
@@ -128,7 +128,7 @@ def test_long_sides_are_compared_unless_they_differ_too_much() -> None:
     assert align_tokens(source[:10], source[:10] + source) is not None
 
 
-def test_the_room_is_counted_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_table_has_a_max_number_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = list("abcdefgh"), list("hgfedcba")
     full = align_tokens(source, target)
     monkeypatch.setattr(alignment, "MAX_CELLS", 60)

@@ -1,4 +1,4 @@
-"""What a dictionary covers, counted by hand."""
+"""Coverage of examples by a dictionary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EDITS = EditDictionary.of_counts(
 )
 PAIRS = [
     ("a b", "a b"),
-    ("he play in park", "He plays at the park"),  # case, suffix, and one that is not listed
+    ("he play in park", "He plays at the park"),  # case, suffix, and an unlisted insertion
     ("x look park y", "look the park"),  # delete, append, delete
     ("it in", "it at"),  # replace
     ("a", "a b c d"),  # too long
@@ -30,7 +30,7 @@ def covered(pairs: list[tuple[str, str]]) -> Coverage:
     return coverage
 
 
-def test_counts_by_hand() -> None:
+def test_counts_of_examples() -> None:
     coverage = covered(PAIRS)
     assert (coverage.pairs, coverage.unchanged, coverage.exact) == (7, 1, 3)
     assert coverage.tokens == 3 + 5 + 5 + 3 + 2 + 2 + 2
@@ -76,7 +76,7 @@ def test_the_report() -> None:
     assert "60.00% have a label, of 10" in lines
 
 
-def test_nothing_to_do_is_done_perfectly() -> None:
+def test_equal_pairs_have_perfect_scores() -> None:
     coverage = covered([("a", "a")])
     assert (coverage.recall, coverage.f05, coverage.token_accuracy) == (1, 1, 1)
     assert "without label   none" in coverage.lines()

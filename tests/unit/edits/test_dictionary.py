@@ -1,4 +1,4 @@
-"""The edit dictionary: what is chosen, ids, files read back, and bad files."""
+"""Edit dictionaries: selection of labels, ids, round trips of files, and invalid files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUFFIX_+s SUFFIX_-s SUFFIX_-e+ing SUFFIX_-ing+e CASE_lower CASE_capital CASE_upp
 SMALL = EditDictionary.of_counts(COUNTS, 3, 2, FEW)
 
 
-def test_the_most_frequent_are_chosen_and_ties_go_by_the_alphabet() -> None:
+def test_most_frequent_grams_are_kept_with_ties_in_alphabetical_order() -> None:
     assert SMALL.grams == (("the",), ("a",), ("a", "z"))
     assert SMALL.counts == (5, 2, 2)
     shuffled = Counter(dict(sorted(COUNTS.items(), reverse=True)))
@@ -43,13 +43,13 @@ def test_labels_and_their_ids() -> None:
     assert SMALL.kinds[-4:] == ("suffix", "case", "case", "case")
 
 
-def test_the_papers_size() -> None:
+def test_number_of_labels_is_that_of_the_paper() -> None:
     counts: dict[Gram, int] = {(f"w{n}",): 1 for n in range(2000)}
     paper = EditDictionary.of_counts(counts, 1000, 2, Transforms.of(english_suffixes(), False))
     assert len(paper.labels) == 2 + 1000 + 1000 + 58
 
 
-def test_what_is_possible() -> None:
+def test_possible_transforms() -> None:
     def names(token: str) -> list[str]:
         return [SMALL.names[label] for label in SMALL.possible_transforms(token)]
 
@@ -66,7 +66,7 @@ def test_what_is_possible() -> None:
         assert is_possible(SMALL, number, "use") == (plain or name in names("use"))
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_write_and_read_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "edits.txt"
     SMALL.write(path)
     assert path.read_text() == (
@@ -92,7 +92,7 @@ grams = st.lists(tokens, min_size=1, max_size=3).map(tuple)
 
 
 @given(counts=st.dictionaries(grams, st.integers(0, 10**15 - 1)), spared=st.lists(tokens))
-def test_every_dictionary_is_read_back(
+def test_generated_dictionaries_round_trip(
     counts: dict[tuple[str, ...], int],
     spared: list[str],
     tmp_path_factory: pytest.TempPathFactory,
@@ -107,7 +107,7 @@ def test_every_dictionary_is_read_back(
     assert read.fingerprint == made.fingerprint
 
 
-def test_the_fingerprint_tells_dictionaries_apart() -> None:
+def test_fingerprints_of_different_dictionaries_differ() -> None:
     other = EditDictionary.of_counts(COUNTS, 3, 2, Transforms())
     assert len({SMALL.fingerprint, other.fingerprint}) == 2
 
@@ -138,13 +138,13 @@ HEADER = "fairseq-ssl edit dictionary, form 1"
         ([HEADER, "longest 2", "transform CASE_lower", "transform CASE_lower"], "is listed twice"),
     ],
 )
-def test_a_bad_file_is_explained(lines: list[str], message: str, tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(lines: list[str], message: str, tmp_path: Path) -> None:
     path = tmp_path / "edits.txt"
     path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(DataError, match=message):
         EditDictionary.read(path)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"edits\.txt does not exist"):
         EditDictionary.read(tmp_path / "edits.txt")

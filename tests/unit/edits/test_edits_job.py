@@ -1,4 +1,4 @@
-"""Edits as a library: strings in, labels and text out; files as pairs in memory."""
+"""The library functions for strings and files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_labels_of_a_dictionary() -> None:
     assert extract("a b", "a x b y", dictionary) == ["KEEP", "KEEP", "KEEP"]
 
 
-def test_what_cannot_be_aligned_or_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_pairs_and_labels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="1 labels for 2 tokens"):
         apply("a b", ["KEEP"])
     with pytest.raises(UsageError, match="`max_ngram` is 0"):
@@ -62,7 +62,7 @@ def test_what_cannot_be_aligned_or_applied(monkeypatch: pytest.MonkeyPatch) -> N
         extract("a b c", "d e f")
 
 
-def test_files_are_treated_as_pairs_are(tmp_path: Path) -> None:
+def test_files_equal_pairs(tmp_path: Path) -> None:
     source, target, output = (tmp_path / name for name in ("s", "t", "edits"))
     for path, side in ((source, 0), (target, 1)):
         path.write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
@@ -81,13 +81,13 @@ def test_files_are_treated_as_pairs_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".edits_job", ".extraction"])
-def test_examples_of_the_documentation(name: str) -> None:
+def test_docstring_examples(name: str) -> None:
     results = doctest.testmod(import_module(f"fairseq_ssl.edits{name}"))
     assert results.attempted
     assert not results.failed
 
 
-def test_the_package_exports_what_it_names() -> None:
+def test_package_exports_all_names() -> None:
     assert all(hasattr(edits, name) for name in edits.__all__)
     code = "import sys, fairseq_ssl.edits; assert not {'torch', 'fairseq'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())

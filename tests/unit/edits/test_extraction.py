@@ -1,4 +1,4 @@
-"""From pairs to labels and back: table 1, table 9, figure 1 by its words, and laws."""
+"""Extraction and application of labels: tables 1 and 9, figure 1, and properties."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def labeled(source: str, target: str, known: EditDictionary) -> str:
             "He sat . Then , he ran",
             "KEEP KEEP KEEP REPLACE_. REPLACE_Then_, KEEP KEEP",
         ),
-        # a transform comes before a replacement, also where both are there
+        # a transform is preferred to a replacement
         ("He play the", "he plays the", "KEEP CASE_lower SUFFIX_+s KEEP"),
-        # a word piece that is a suffix, alone, after a word
+        # a single word piece that is a suffix, after a word
         ("he play", "he play ##s", "KEEP KEEP SUFFIX_+s"),
         ("play ##ing", "play ##ing ##s", "KEEP KEEP SUFFIX_+s"),
         ("he a play", "he a ##s play ##s the", "KEEP KEEP KEEP KEEP"),
         ("x", "##s x ##zz", "KEEP KEEP"),
-        # what the dictionary lacks is not done, and a delete is undone
+        # edits that are not in the dictionary are ignored, including their deletions
         ("I saw in", "I look at", "KEEP KEEP KEEP KEEP"),
         ("I saw a dog", "I of the the saw dog", "KEEP KEEP KEEP DELETE KEEP"),
         ("x", "of the the", "KEEP KEEP"),
@@ -66,11 +66,11 @@ def labeled(source: str, target: str, known: EditDictionary) -> str:
         ("the the", "", "KEEP DELETE DELETE"),
     ],
 )
-def test_labels_by_hand(source: str, target: str, expected: str) -> None:
+def test_labels_of_examples(source: str, target: str, expected: str) -> None:
     assert labeled(source, target, dictionary(GRAMS)) == expected
 
 
-def test_what_is_lost_is_told() -> None:
+def test_lost_edits_are_reported() -> None:
     known = dictionary(GRAMS)
     found = LabelExtractor(known)(["saw", "a", "dog"], ["of", "it", "the", "saw", "puma"])
     assert found is not None
@@ -83,7 +83,7 @@ def test_what_is_lost_is_told() -> None:
     assert [known.names[label] for label in found.ids] == ["KEEP", "KEEP", "DELETE", "KEEP"]
 
 
-def test_sides_that_can_not_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_cannot_be_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alignment, "MAX_CELLS", 10)
     assert LabelExtractor(dictionary([]))(list("abcdef"), list("fedcba")) is None
 
@@ -95,7 +95,7 @@ known = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(tu
 
 
 @given(source=words, target=words, grams=known)
-def test_labels_are_those_of_figure_1(
+def test_labels_equal_those_of_figure_1(
     source: list[str], target: list[str], grams: list[tuple[str, ...]]
 ) -> None:
     edits = dictionary(grams, Transforms.of([("", "s", ["a"]), ("e", "ing", [])], cases=False))
@@ -114,10 +114,10 @@ def test_labels_are_those_of_figure_1(
 
 
 @given(source=any_tokens | words, target=any_tokens | words, case=st.booleans())
-def test_applied_labels_give_the_target_back(
+def test_applied_labels_restore_the_target(
     source: list[str], target: list[str], case: bool
 ) -> None:
-    """With all that is put in in the dictionary, nothing is lost."""
+    """No edit is lost if the dictionary has all insertions."""
     put_in = [change.inserted for change in align_tokens(source, target) or () if change.inserted]
     edits = EditDictionary.of_counts(
         Counter(put_in), 1000, 99, Transforms.of(english_suffixes(), case)
@@ -132,7 +132,7 @@ def test_applied_labels_give_the_target_back(
 
 
 @given(source=words, target=words, grams=known)
-def test_applied_labels_do_all_but_what_is_lost(
+def test_applied_labels_make_all_edits_except_lost_ones(
     source: list[str], target: list[str], grams: list[tuple[str, ...]]
 ) -> None:
     edits = dictionary(grams)
@@ -165,6 +165,6 @@ def test_applied_labels_do_all_but_what_is_lost(
         ("I", "KEEP CASE_upper", "CASE_upper cannot change the token 'I'"),
     ],
 )
-def test_labels_that_do_not_fit_are_explained(source: str, names: str, message: str) -> None:
+def test_labels_that_cannot_be_applied_are_rejected(source: str, names: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         apply_labels(source.split(), [parse_label(name) for name in names.split()])

@@ -1,4 +1,4 @@
-"""Names of labels: readable, without spaces, and read back exactly."""
+"""Names of labels: without spaces, with exact round trips."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_by_hand(name: str) -> None:
+def test_names_of_examples(name: str) -> None:
     assert str(NAMES[name]) == name
     assert parse_label(name) == NAMES[name]
 
 
-def test_plain_labels_are_always_the_same_object() -> None:
+def test_keep_and_delete_are_singletons() -> None:
     assert parse_label("KEEP") is KEEP
     assert parse_label("DELETE") is DELETE
 
@@ -59,7 +59,7 @@ labels = (
 
 
 @given(label=labels)
-def test_a_name_is_one_word_and_read_back(label: Label) -> None:
+def test_names_have_no_spaces_and_round_trip(label: Label) -> None:
     assert str(label).split() == [str(label)]
     assert parse_label(str(label)) == label
 
@@ -86,7 +86,7 @@ def test_a_name_is_one_word_and_read_back(label: Label) -> None:
         ("CASE_lowr", "'lowr' is not a case. Expected one of lower, capital, upper. Did you mean"),
     ],
 )
-def test_bad_names_are_explained(name: str, message: str) -> None:
+def test_invalid_names_are_rejected(name: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parse_label(name)
 

@@ -1,4 +1,4 @@
-"""Transforms: table 10 by hand, what is spared, what is possible, and files with others."""
+"""Transforms: table 10, spared words, possible transforms, and files of suffixes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_table_10(row: str) -> None:
     assert matched(ENGLISH, other, word) == SuffixTransform(on, off)
 
 
-def test_there_are_58_and_3() -> None:
+def test_number_of_transforms() -> None:
     assert len(set(ENGLISH.table)) == 58 + 3
     assert len(Transforms.of(english_suffixes(), cases=False).table) == 58
     assert Transforms.of([], cases=False) == Transforms()
@@ -89,7 +89,7 @@ def test_there_are_58_and_3() -> None:
         ("play", "play", None),
         ("Plays", "play", None),
         ("", "s", None),
-        # two words, not two forms of one
+        # two words, not two forms of a word
         ("a", "an", None),
         ("an", "a", None),
         ("as", "a", None),
@@ -99,11 +99,11 @@ def test_there_are_58_and_3() -> None:
         ("ma", "mas", SuffixTransform("", "s")),
     ],
 )
-def test_matches_by_hand(word: str, other: str, expected: Transform | None) -> None:
+def test_matches_of_examples(word: str, other: str, expected: Transform | None) -> None:
     assert matched(ENGLISH, word, other) == expected
 
 
-def test_the_first_that_fits_is_taken() -> None:
+def test_first_matching_transform_is_used() -> None:
     transforms = Transforms.of([("", "s", []), ("x", "xs", []), ("e", "es", ["e"])], cases=False)
     assert matched(transforms, "axe", "axes") == SuffixTransform("", "s")
     assert matched(transforms, "ax", "axs") == SuffixTransform("", "s")
@@ -116,15 +116,15 @@ words = st.text("sedingtyaAS", max_size=7)
 
 
 @given(word=words, other=words)
-def test_a_match_makes_just_the_other_word(word: str, other: str) -> None:
+def test_a_match_produces_the_other_word(word: str, other: str) -> None:
     number = ENGLISH.match(word, other)
     makes = [n for n in ENGLISH.possible(word) if ENGLISH.table[n](word) == other]
     assert number == (makes[0] if makes else None)
 
 
 @given(word=words)
-def test_what_is_possible_changes_the_word(word: str) -> None:
-    """Against each transform asked in turn."""
+def test_possible_transforms_change_the_word(word: str) -> None:
+    """Compare with calling each transform."""
     possible = [
         number
         for number, transform in enumerate(ENGLISH.table)
@@ -134,7 +134,7 @@ def test_what_is_possible_changes_the_word(word: str) -> None:
     assert ENGLISH.possible(word) is ENGLISH.possible(word)
 
 
-def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transform_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairseq_ssl.edits.labels.MAX_WORDS", 2)
     transforms = Transforms.of([("x", "y", [])], cases=False)
     asked = [transforms.possible(word) for word in ("ax", "bx", "c", "ax", "cy")]
@@ -165,7 +165,7 @@ def test_suffixes_from_a_file(tmp_path: Path) -> None:
         ("\n \n", "suffixes has no suffixes"),
     ],
 )
-def test_bad_suffixes_are_explained(content: str, message: str, tmp_path: Path) -> None:
+def test_invalid_suffixes_are_rejected(content: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "suffixes"
     path.write_text(content)
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,4 @@
-"""What a user writes, in words or in YAML, becomes a chain, or an error that helps."""
+"""Parsing of filter specifications and YAML files, and their errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_ssl.filters.chain import (
 from fairseq_ssl.filters.rules import CleanFilter, EncodingFilter, MaxLengthFilter
 
 
-def test_words_become_filters_in_their_order() -> None:
+def test_specifications_are_parsed_in_order() -> None:
     chain = build_filters(
         parse_filters("clean:max=100:ratio=2,max-length:source-unit=characters,encoding"), 2
     )
@@ -33,7 +33,7 @@ def test_words_become_filters_in_their_order() -> None:
     assert chain.names[2] == "encoding:twice=true"
 
 
-def test_duplicates_come_last_wherever_they_are_asked_for() -> None:
+def test_duplicates_filter_is_last() -> None:
     chain = build_filters(parse_filters("duplicates:by=target,clean,encoding:twice=false"), 2)
     assert [name.partition(":")[0] for name in chain.names] == ["clean", "encoding", "duplicates"]
     assert chain.duplicates is not None
@@ -42,7 +42,7 @@ def test_duplicates_come_last_wherever_they_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("words", ["clean", "clean:max=7", "max-length:target=3", "duplicates"])
-def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
+def test_filter_names_can_be_parsed(words: str) -> None:
     [name] = build_filters(parse_filters(words), 2).names
     assert build_filters(parse_filters(name), 2) == build_filters(parse_filters(words), 2)
 
@@ -61,18 +61,18 @@ def test_the_name_of_a_filter_asks_for_it_again(words: str) -> None:
         ("clean:sides=1", "no option 'sides'"),
     ],
 )
-def test_words_that_say_nothing_are_refused(words: str, told: str) -> None:
+def test_invalid_specifications_are_rejected(words: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         build_filters(parse_filters(words), 2)
 
 
-def test_the_help_names_each_kind_and_option() -> None:
+def test_help_lists_all_filters_and_options() -> None:
     shown = describe_filters()
     for words in (*(f"  {kind} " for kind in FILTERS), "max=250: ", "max-word-length=", "by=pair"):
         assert words in shown
 
 
-def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
+def test_yaml_equals_specification(tmp_path: Path) -> None:
     path = tmp_path / "filters.yaml"
     path.write_text(
         "filters:\n"
@@ -124,7 +124,7 @@ def test_a_file_says_the_same_as_words(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_files_of_a_wrong_shape_are_refused(
+def test_invalid_yaml_files_are_rejected(
     tmp_path: Path, content: str, error: type[FairseqSslError], told: str
 ) -> None:
     path = tmp_path / "f.yaml"
@@ -133,7 +133,7 @@ def test_files_of_a_wrong_shape_are_refused(
         read_filters(path)
 
 
-def test_a_file_that_is_not_there_and_a_package_that_is_not(
+def test_missing_file_and_missing_package_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(DataError, match="does not exist"):

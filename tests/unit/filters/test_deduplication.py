@@ -1,4 +1,4 @@
-"""Duplicates by hash: as a set finds them, also when the table is full."""
+"""Deduplication compared with a Python set, also when the table is full."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq_ssl.filters.deduplication import (
 
 
 def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
-    """Tell which are new, one by one, with a set that stops growing when it is full."""
+    """Return True for each new hash, with a set that stops growing when it is full."""
     seen: set[int] = set()
     told: list[list[bool]] = []
     for block in blocks:
@@ -39,10 +39,10 @@ def by_a_set(blocks: list[list[int]], most: int) -> list[list[bool]]:
     st.sampled_from([1, 128, 128 * 7919]),
     st.sampled_from([16, 128, MIN_MEMORY]),
 )
-def test_the_table_agrees_with_a_set(
+def test_table_equals_a_set(
     seed: int, sizes: list[int], different: int, apart: int, start: int
 ) -> None:
-    """Also when it grows or is full, and with multiples of 128, which want the same place."""
+    """Also when it grows or is full, and for multiples of 128, which collide."""
     draw = np.random.default_rng(seed)
     blocks = [draw.integers(1, different + 1, size, dtype=np.uint64) * apart for size in sizes]
     table = BoundedHashSet(MIN_MEMORY, start)
@@ -53,7 +53,7 @@ def test_the_table_agrees_with_a_set(
     assert table.count == min(102, len({number for block in numbers for number in block}))
 
 
-def test_many_hashes_in_a_table_that_is_just_enough() -> None:
+def test_many_hashes_in_a_table_of_min_size() -> None:
     rng = np.random.default_rng(1)
     numbers = rng.integers(1, 2**64 - 1, 30_000, dtype=np.uint64)
     drawn = numbers[rng.integers(0, len(numbers), 100_000)]
@@ -67,7 +67,7 @@ def test_many_hashes_in_a_table_that_is_just_enough() -> None:
 
 
 def test_memory_grows_with_the_hashes() -> None:
-    """Hashes lie anywhere in a table: a few per page, and all of it is resident."""
+    """Hashes are spread over a table: a few per page make all of it resident."""
     script = """
 import resource
 import numpy as np
@@ -84,8 +84,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert int(ended.stdout) < 32 * 1024  # KiB
 
 
-def test_a_large_table_moves_to_a_larger_one() -> None:
-    """More hashes than are moved at a time."""
+def test_a_large_table_grows() -> None:
+    """The table has more hashes than are moved at a time."""
     numbers = np.random.default_rng(1).integers(1, 2**64 - 1, 150_000, dtype=np.uint64)
     table = BoundedHashSet(2**24, 2**18)
     sizes = set()
@@ -98,18 +98,18 @@ def test_a_large_table_moves_to_a_larger_one() -> None:
     assert not table.add(numbers).any()
 
 
-def test_a_hash_of_zero_is_as_good_as_any() -> None:
+def test_hash_zero_is_supported() -> None:
     table = BoundedHashSet(MIN_MEMORY)
     assert table.add(np.array([0, 5, 0], dtype=np.uint64)).tolist() == [True, True, False]
     assert table.add(np.array([0, 0], dtype=np.uint64)).tolist() == [False, False]
 
 
-def test_nothing_is_nothing() -> None:
+def test_empty_input() -> None:
     assert BoundedHashSet(MIN_MEMORY).add(np.array([], dtype=np.uint64)).tolist() == []
 
 
 @pytest.mark.parametrize("memory", [MIN_MEMORY - 1, 2**62])
-def test_memory_that_is_not_there_is_refused(memory: int) -> None:
+def test_unavailable_memory_is_rejected(memory: int) -> None:
     with pytest.raises(UsageError, match="bytes"):
         BoundedHashSet(memory)
 
@@ -118,7 +118,7 @@ PAIRS = st.lists(st.tuples(*[st.text("abü\udcff", max_size=3)] * 2), max_size=3
 
 
 @pytest.mark.parametrize("by", ["pair", "source", "target"])
-def test_equal_hashes_are_equal_rows(by: str) -> None:
+def test_equal_rows_have_equal_hashes(by: str) -> None:
     side = {"pair": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[by]
 
     def key(row: tuple[str, ...]) -> tuple[str, ...]:
@@ -136,13 +136,13 @@ def test_equal_hashes_are_equal_rows(by: str) -> None:
     agrees()
 
 
-def test_the_border_between_the_sides_counts() -> None:
+def test_hash_depends_on_the_boundary_of_the_sides() -> None:
     first, second = DuplicateFilter(2).score([("ab", "c"), ("a", "bc")])
     assert first != second
 
 
-def test_hashes_are_the_same_in_every_process() -> None:
-    """They must be: a run that goes on reads again what another has written. As of b2sum -l 64."""
+def test_hashes_do_not_depend_on_the_process() -> None:
+    """A resumed run compares with hashes of an earlier run. Values are those of b2sum -l 64."""
     assert DuplicateFilter(1).score([("abc",)]) == [
         int.from_bytes(bytes.fromhex("d8bb14d833d59559"), "little")
     ]

@@ -1,4 +1,4 @@
-"""Bad bytes and characters are found, and real text of many languages is left alone."""
+"""Bad bytes and characters are dropped, and correct text of many languages is kept."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def wrong(line: str, twice: bool = True) -> str:
 
 
 def misread(text: str) -> str:
-    """Read UTF-8 as a browser reads Windows-1252: unassigned bytes are controls."""
+    """Decode as Windows-1252 like a browser: unassigned bytes are control characters."""
     raw = text.encode()
     return "".join(bytes([byte]).decode("cp1252", "replace") for byte in raw).replace(
         "\ufffd", "\x81"
@@ -71,25 +71,25 @@ def misread(text: str) -> str:
 
 
 @pytest.mark.parametrize("line", REAL)
-def test_real_text_stays(line: str) -> None:
+def test_correct_text_is_kept(line: str) -> None:
     assert wrong(line) == ""
 
 
 @pytest.mark.parametrize("line", TWICE)
-def test_text_decoded_twice_goes(line: str) -> None:
+def test_mojibake_is_dropped(line: str) -> None:
     assert wrong(line) == ""
     assert wrong(misread(line)), misread(line)
     assert wrong(line.encode().decode("latin-1"))
 
 
-def test_what_was_decoded_twice_is_told_and_can_be_let_pass() -> None:
+def test_mojibake_is_shown_and_can_be_kept() -> None:
     assert wrong("fÃ\u00bcr") == "Ã\u00bc for ü"
     assert wrong("fÃ\u00bcr", twice=False) == ""
     assert wrong("mixed: für, 一 and fÃ\u00bcr")
 
 
 @given(st.text("abcdefghäöüßéèêàçłź ", min_size=1))
-def test_lower_case_text_goes_just_if_it_was_decoded_twice(line: str) -> None:
+def test_lowercase_text_is_dropped_only_if_it_is_mojibake(line: str) -> None:
     assert wrong(line) == ""
     assert bool(wrong(misread(line))) is not line.isascii()
 
@@ -110,18 +110,18 @@ def test_lower_case_text_goes_just_if_it_was_decoded_twice(line: str) -> None:
         ("\uffff", "unassigned character U+FFFF"),
     ],
 )
-def test_bad_characters_go(line: str, told: str) -> None:
+def test_bad_characters_are_dropped(line: str, told: str) -> None:
     assert wrong(line) == told
 
 
 @pytest.mark.parametrize(
     ("raw", "byte"), [(b"caf\xe9", 0xE9), (b"\xc0\x80", 0x80), (b"\xed\xa0\x80", 0x80)]
 )
-def test_bytes_that_are_no_utf8_go(raw: bytes, byte: int) -> None:
+def test_invalid_utf8_is_dropped(raw: bytes, byte: int) -> None:
     assert wrong(raw.decode("utf-8", "surrogateescape")) == f"not UTF-8: byte 0x{byte:02x}"
 
 
-def test_either_side_may_be_wrong() -> None:
+def test_both_sides_are_checked() -> None:
     one = EncodingFilter()
     scores = one.score([("a", "b"), ("a\0", "b"), ("a", "b\0")])
     assert [one.accept(score) for score in scores] == [True, False, False]

@@ -1,4 +1,4 @@
-"""Filters as a library: pairs in memory as files are filtered, and your own filters."""
+"""The library functions: pairs in memory, files, and user-defined filters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Plain(Filter):
 
 @dataclass
 class Sevens(Filter):
-    """Keeps rows with at most so many sevens."""
+    """Keeps rows with at most this many sevens."""
 
     sides: int
     max: int = option(1, "max sevens")
@@ -81,7 +81,7 @@ def job_has_begun():
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a module with filters where Python finds it, and a corpus."""
+    """Write a module with filters on Python's path, and a corpus."""
     modules = tmp_path / "modules"
     modules.mkdir()
     (modules / "own_filters.py").write_text(OWN)
@@ -102,7 +102,7 @@ def lines(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("chain", ["duplicates,identical", "clean:max=1", "identical", "encoding"])
-def test_pairs_are_filtered_as_files_are(
+def test_filter_pairs_equals_filter_files(
     tmp_path: Path, chain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -116,7 +116,7 @@ def test_pairs_are_filtered_as_files_are(
     assert filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], chain) is None
 
 
-def test_lines_of_one_side_and_nothing() -> None:
+def test_monolingual_and_empty_input() -> None:
     assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
     assert list(filter_pairs([], "clean")) == []
     with pytest.raises(UsageError, match="no filter 'cleen'"):
@@ -125,7 +125,7 @@ def test_lines_of_one_side_and_nothing() -> None:
         filter_pairs(["a"], "identical")
 
 
-def test_pairs_keep_their_type_and_are_read_as_they_are_needed() -> None:
+def test_pairs_keep_their_type_and_are_read_lazily() -> None:
     pairs = iter([["a", "b"]] * filter_job.BATCH + [["c", "d"]])
     kept = filter_pairs(pairs, "clean")
     assert next(kept) == ["a", "b"]
@@ -147,7 +147,7 @@ class Short(Filter[int]):
         return score <= self.max
 
 
-def test_objects_of_your_own_class(tmp_path: Path) -> None:
+def test_user_defined_filter_objects(tmp_path: Path) -> None:
     assert list(filter_pairs([("a", "bcd"), ("a", "bcde")], [Short()])) == [("a", "bcd")]
     (tmp_path / "s").write_text("a\nbcde\n")
     summary = filter_files([tmp_path / "s"], [tmp_path / "x"], [Short(max=1)])
@@ -159,7 +159,7 @@ def test_objects_of_your_own_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_class_named_on_the_command_line_and_in_a_file(own: Path, jobs: int) -> None:
+def test_user_defined_class_by_name(own: Path, jobs: int) -> None:
     words = ["filter", "s", "t", "--jobs", str(jobs)]
     named = "own_filters:Sevens:max=2,duplicates,own_filters:Plain"
     assert main([*words, "--filter", named, "-o", "x", "y"]) == 0
@@ -180,7 +180,7 @@ def test_a_class_named_on_the_command_line_and_in_a_file(own: Path, jobs: int) -
     assert set(note["filter_sources"]) == {"own_filters:Sevens", "own_filters:Plain"}
 
 
-def test_an_interrupted_run_resumes_unless_the_class_has_changed(
+def test_run_resumes_unless_the_class_has_changed(
     own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 2048)
@@ -202,7 +202,7 @@ def test_an_interrupted_run_resumes_unless_the_class_has_changed(
     assert "x exists" in capsys.readouterr().err
 
 
-def test_a_file_beside_the_yaml_is_not_imported(own: Path, tmp_path: Path) -> None:
+def test_modules_next_to_the_yaml_are_not_imported(own: Path, tmp_path: Path) -> None:
     """The command does not add its folder to Python's path."""
     Path("beside.py").write_text("from pathlib import Path\nPath('canary').touch()\n")
     Path("f.yaml").write_text("filters: ['beside:Question']\n")
@@ -237,12 +237,12 @@ def test_a_file_beside_the_yaml_is_not_imported(own: Path, tmp_path: Path) -> No
         ("fairseq_ssl.filters:Filter", "extends fairseq_ssl.filters.Filter"),
     ],
 )
-def test_classes_that_are_not_filters(own: Path, name: str, message: str) -> None:
+def test_other_classes_are_rejected(own: Path, name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         list(filter_pairs([("a", "b"), ("c", "d")], name))
 
 
-def test_a_module_that_fails(own: Path) -> None:
+def test_failing_module_is_reported(own: Path) -> None:
     (own / "failing.py").write_text("1 / 0\n")
     with pytest.raises(UsageError, match="ZeroDivisionError: division by zero"):
         filter_pairs(["a"], "failing:Class")
@@ -255,7 +255,7 @@ def test_a_module_that_fails(own: Path) -> None:
         ({"memory": 2**20}, "`memory` needs the filter duplicates"),
     ],
 )
-def test_wrong_arguments(own: Path, options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(own: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         filter_files([Path("s"), Path("t")], [Path("x"), Path("y")], "clean", **options)
 
@@ -274,13 +274,13 @@ def test_workers_and_progress(own: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".chain", ".filter_job", ".rules"])
-def test_examples_of_the_documentation(name: str) -> None:
+def test_docstring_examples(name: str) -> None:
     results = doctest.testmod(import_module(f"fairseq_ssl.filters{name}"))
     assert results.attempted
     assert not results.failed
 
 
-def test_the_package_exports_what_it_names() -> None:
+def test_package_exports_all_names() -> None:
     assert all(hasattr(filters, name) for name in filters.__all__)
     code = "import sys, fairseq_ssl.filters; assert not {'torch', 'fairseq'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())

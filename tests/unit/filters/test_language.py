@@ -1,4 +1,4 @@
-"""Languages: which sides are looked at, among which candidates, and what says nothing."""
+"""Language identification: checked sides, candidates, and lines without a language."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def verdicts(one: LanguageFilter, rows: Sequence[tuple[str, ...]]) -> list[bool]
     return [one.accept(score) for score in one.score(rows)]
 
 
-def test_both_sides_have_to_be_in_their_language() -> None:
+def test_both_sides_must_have_their_language() -> None:
     one = LanguageFilter(2, "en", "de")
     assert one.score(ROWS) == [("en", "de"), ("en", "en"), ("de", "de"), ("de", "en"), ("", "")]
     assert verdicts(one, ROWS) == [True, False, False, False, True]
 
 
-def test_one_side_alone_may_be_looked_at() -> None:
+def test_a_single_side_can_be_checked() -> None:
     assert verdicts(LanguageFilter(2, source="en"), ROWS) == [True, True, False, False, True]
     assert verdicts(LanguageFilter(2, target="en"), ROWS) == [False, True, False, True, True]
     assert verdicts(LanguageFilter(1, "ja"), [(JAPANESE,), (ENGLISH,)]) == [True, False]
 
 
-def test_it_agrees_with_the_package() -> None:
+def test_languages_equal_those_of_langid() -> None:
     import py3langid
 
     lines = [*ENGLISH.split(), *GERMAN.split(), ENGLISH, GERMAN, JAPANESE]
@@ -43,14 +43,14 @@ def test_it_agrees_with_the_package() -> None:
     assert ("",) in found
 
 
-def test_candidates_narrow_the_choice() -> None:
+def test_candidates_restrict_the_languages() -> None:
     word = ("Hallo",)
     assert LanguageFilter(1, "de").score([word]) == [("it",)]
     assert LanguageFilter(1, "de", candidates="en+de").score([word]) == [("en",)]
     assert LanguageFilter(1, "de").score([word]) == [("it",)], "each chooses among its own"
 
 
-def test_bytes_that_are_no_utf8_do_not_stop_it() -> None:
+def test_invalid_utf8_is_accepted() -> None:
     line = b"caf\xe9 and more of the same".decode("utf-8", "surrogateescape")
     assert LanguageFilter(1, "en").score([(line,)]) == [("en",)]
 
@@ -70,7 +70,7 @@ def test_options_are_checked(sides: int, options: dict[str, str], told: str) -> 
         LanguageFilter(sides, **options)
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     langid._identifier.cache_clear()
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     with pytest.raises(MissingPackageError, match=r"py3langid.*pip install 'fairseq-ssl\[wmt\]'"):

@@ -1,4 +1,4 @@
-"""Each rule on both sides of its boundaries, by cases worked out by hand."""
+"""Examples on both sides of the limits of each rule."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def tokens(count: int) -> str:
         (1, 4, False),
     ],
 )
-def test_clean_keeps_what_meets_the_limits(source: int, target: int, kept: bool) -> None:
+def test_clean_limits_are_inclusive(source: int, target: int, kept: bool) -> None:
     assert stays(CleanFilter(), tokens(source), tokens(target)) is kept
 
 
-def test_clean_takes_any_whitespace_and_counts_no_empty_token() -> None:
+def test_clean_splits_at_any_whitespace() -> None:
     four = "  a\tb\u3000c \u00a0 d "
     assert CleanFilter().score([(four, "e")])[0].tokens == (4, 1)
     assert not stays(CleanFilter(), four, "e")
@@ -54,8 +54,8 @@ def test_clean_takes_any_whitespace_and_counts_no_empty_token() -> None:
 
 
 @pytest.mark.parametrize(("ratio", "kept"), [(1.4, True), (1.39, False)])
-def test_clean_divides_as_the_script_does(ratio: float, kept: bool) -> None:
-    """63 / 45 is 1.4 for a computer, but 45 times 1.4 is less than 63."""
+def test_clean_ratio_equals_that_of_moses(ratio: float, kept: bool) -> None:
+    """63 / 45 equals 1.4 in floating point, but 45 * 1.4 is less than 63."""
     assert 63 > 45 * 1.4
     assert stays(CleanFilter(ratio=ratio), tokens(63), tokens(45)) is kept
 
@@ -68,9 +68,7 @@ def test_clean_limits_words_and_lines_of_one_side() -> None:
 
 
 @given(LINES, LINES, st.integers(1, 4), st.integers(4, 9), st.sampled_from([1.0, 1.5, 2.0, 3.0]))
-def test_clean_says_the_same_of_both_directions(
-    source: str, target: str, least: int, most: int, ratio: float
-) -> None:
+def test_clean_is_symmetric(source: str, target: str, least: int, most: int, ratio: float) -> None:
     rule = CleanFilter(least, most, ratio)
     lengths = len(source.split()), len(target.split())
     expected = all(least <= n <= most for n in lengths) and not (
@@ -91,11 +89,11 @@ def test_clean_says_the_same_of_both_directions(
         ("a" * 501, "", True),
     ],
 )
-def test_longest_measures_each_side_in_its_unit(source: str, target: str, kept: bool) -> None:
+def test_max_length_measures_each_side_in_its_unit(source: str, target: str, kept: bool) -> None:
     assert stays(MaxLengthFilter(), source, target) is kept
 
 
-def test_longest_takes_one_side_and_no_limit() -> None:
+def test_max_length_supports_one_side_and_no_limit() -> None:
     assert not stays(MaxLengthFilter(source=2, source_unit="characters"), "a b c")
     assert stays(MaxLengthFilter(source=3, source_unit="characters"), "a b c")
     assert stays(MaxLengthFilter(source=0), tokens(10_000), "x")
@@ -131,6 +129,6 @@ def test_identical(options: dict[str, bool], source: str, target: str, kept: boo
         lambda: IdenticalFilter(1),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: Any) -> None:
+def test_invalid_options_are_rejected(wrong: Any) -> None:
     with pytest.raises(UsageError, match="The filter"):
         wrong()

@@ -1,4 +1,4 @@
-"""A folder is there whole, or as it was."""
+"""Atomic folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
-def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
+def test_output_appears_at_the_end(tmp_path: Path) -> None:
     output = tmp_path / "deep" / "out"
     with atomic_folder(output) as aside:
         (aside / "file").write_text("new")
@@ -24,7 +24,7 @@ def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"deep/out/file": "new"}
 
 
-def test_leftovers_and_an_older_folder_are_replaced(tmp_path: Path) -> None:
+def test_temporary_and_existing_folders_are_replaced(tmp_path: Path) -> None:
     for name in ("out", "out.tmp", "out.tmp.old"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "old").write_text("old")
@@ -42,7 +42,7 @@ def fail_halfway(output: Path, error: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, DataError])
-def test_a_failure_leaves_the_older_folder(error: type[BaseException], tmp_path: Path) -> None:
+def test_a_failure_keeps_the_existing_folder(error: type[BaseException], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old").write_text("old")
     with pytest.raises(error):
@@ -50,7 +50,7 @@ def test_a_failure_leaves_the_older_folder(error: type[BaseException], tmp_path:
     assert contents(tmp_path) == {"out/old": "old"}
 
 
-def test_a_refused_rename_keeps_both_contents_readable(
+def test_a_failed_rename_keeps_both_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -71,7 +71,7 @@ def test_a_refused_rename_keeps_both_contents_readable(
     assert contents(tmp_path) == {"out.tmp.old/old": "old"}
 
 
-def test_a_file_where_a_folder_must_be_made_is_explained(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(DataError, match="file/out could not be written"),

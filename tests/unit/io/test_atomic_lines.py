@@ -1,4 +1,4 @@
-"""A file is there when it is whole, and not before."""
+"""Atomic text files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairseq_ssl.io.outputs import atomic_lines
 
 
 @pytest.mark.parametrize("name", ["deep/lines.tsv", "lines.tsv.gz"])
-def test_it_appears_at_the_end(name: str, tmp_path: Path) -> None:
+def test_file_appears_at_the_end(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with atomic_lines(path) as file:
         file.write("a\u2028b\n")
@@ -22,7 +22,7 @@ def test_it_appears_at_the_end(name: str, tmp_path: Path) -> None:
     assert (gzip.decompress(data) if name.endswith(".gz") else data) == "a\u2028b\n".encode()
 
 
-def test_what_was_there_stays_until_then(tmp_path: Path) -> None:
+def test_existing_file_is_kept_until_the_end(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text("old\n")
     writing = atomic_lines(path)
@@ -32,7 +32,7 @@ def test_what_was_there_stays_until_then(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_a_full_disk_is_explained(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full here")

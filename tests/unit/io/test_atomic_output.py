@@ -1,4 +1,4 @@
-"""Outputs that one run at a time writes."""
+"""Locks and atomic renames of output files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write(output: Path, text: str) -> None:
         temporary.write_text(text)
 
 
-def test_the_file_of_many_runs_is_always_that_of_one(tmp_path: Path) -> None:
+def test_parallel_runs_do_not_mix_their_outputs(tmp_path: Path) -> None:
     output = tmp_path / "out"
     write(output, "z" * 50_000)
     words = [sys.executable, "-c", WRITER, str(output)]
@@ -53,7 +53,7 @@ def test_the_file_of_many_runs_is_always_that_of_one(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [output]
 
 
-def test_what_a_killed_run_left_blocks_nobody_and_is_removed(tmp_path: Path) -> None:
+def test_files_of_a_killed_run_do_not_block_and_are_removed(tmp_path: Path) -> None:
     code = (
         "import os, signal; from pathlib import Path; "
         "from fairseq_ssl.io.outputs import atomic_path; "
@@ -78,7 +78,7 @@ def test_another_process_is_rejected_by_each_kind_of_output(tmp_path: Path) -> N
         assert "UsageError: Another run is writing" in done.stderr
 
 
-def test_a_thread_may_lock_again_and_another_is_rejected(tmp_path: Path) -> None:
+def test_locks_are_reentrant_per_thread(tmp_path: Path) -> None:
     found = []
 
     def run() -> None:
@@ -98,7 +98,7 @@ def test_a_thread_may_lock_again_and_another_is_rejected(tmp_path: Path) -> None
     write(tmp_path / "out", "later")
 
 
-def test_who_waits_for_a_file_finds_it_made(tmp_path: Path) -> None:
+def test_waiting_run_finds_the_file_complete(tmp_path: Path) -> None:
     made, calls = tmp_path / "out", []
 
     def make() -> None:
@@ -143,7 +143,7 @@ def test_folders_of_a_run_that_wrote_nothing_are_removed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["folder", "file/out", "loop/out"])
-def test_a_place_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
+def test_an_unwritable_output_is_reported(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
@@ -151,13 +151,13 @@ def test_a_place_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> N
         write(tmp_path / name, "text")
 
 
-def test_a_full_disk_is_named(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     error = OSError(28, "No space left on device")
     expected = f"out could not be written: No space left on device. The disk of {tmp_path} is full."
     assert str(output_error(tmp_path / "out", error)).endswith(expected)
 
 
-def test_a_lock_that_its_owner_removed_meanwhile_is_taken_anew(
+def test_a_removed_lock_file_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock, lockf, calls = tmp_path / "out.lock", fcntl.lockf, []
@@ -165,7 +165,7 @@ def test_a_lock_that_its_owner_removed_meanwhile_is_taken_anew(
     def late(descriptor: int, how: int) -> None:
         calls.append(how)
         if len(calls) == 1:
-            lock.unlink()  # as the run that held it does at its end
+            lock.unlink()  # like a run that releases the lock
         lockf(descriptor, how)
 
     monkeypatch.setattr(fcntl, "lockf", late)

@@ -1,4 +1,4 @@
-"""Blocks of whole lines: the same for every reader, whatever the shard, and none lost."""
+"""Blocks of lines are the same for all readers and shards, and complete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def blocks_of(text: bytes, shard: int, shards: int) -> list[ByteBlock]:
 
 
 @given(text=TEXTS, shards=st.integers(1, 9))
-def test_shards_have_the_blocks_of_the_whole(text: bytes, shards: int) -> None:
+def test_shards_have_the_blocks_of_the_file(text: bytes, shards: int) -> None:
     whole = list(blocks.byte_blocks(io.BytesIO(text)))
     parts = [block for shard in range(1, shards + 1) for block in blocks_of(text, shard, shards)]
     assert parts == whole
@@ -45,7 +45,7 @@ def test_shards_have_the_blocks_of_the_whole(text: bytes, shards: int) -> None:
 
 
 @given(text=TEXTS, after=st.integers(0, 20))
-def test_reading_can_go_on_after_any_block(text: bytes, after: int) -> None:
+def test_reading_can_resume_after_any_block(text: bytes, after: int) -> None:
     whole = list(blocks.byte_blocks(io.BytesIO(text)))
     position = whole[after].end if after < len(whole) else len(text)
     file = io.BytesIO(text)
@@ -53,7 +53,7 @@ def test_reading_can_go_on_after_any_block(text: bytes, after: int) -> None:
     assert list(blocks.byte_blocks(file, position)) == whole[after + 1 :]
 
 
-def test_what_is_no_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binary_files_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 100)
     with pytest.raises(DataError, match="byte 3 is longer than 100 bytes"):
         list(blocks.byte_blocks(io.BytesIO(b"a\nb" + b"x" * 200), 3))

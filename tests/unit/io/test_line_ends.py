@@ -1,4 +1,4 @@
-"""Byte-order marks and Windows line ends: what is removed, what stays, and what is rejected."""
+"""Byte-order marks and Windows line ends: conversion, and rejected encodings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTICE = {
 
 
 def by_the_rule(data: bytes) -> bytes:
-    """Convert a whole file at once."""
+    """Convert a complete file at once."""
     first = data.partition(b"\n")
     is_windows = bool(first[1]) and first[0].endswith(b"\r")
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -34,7 +34,7 @@ def by_the_rule(data: bytes) -> bytes:
 
 
 class Pipe(io.RawIOBase):
-    """Bytes in pieces of these sizes, as a pipe hands them over."""
+    """A stream that returns chunks of these sizes, like a pipe."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ texts = st.lists(
 
 
 @given(texts, st.lists(st.integers(1, 4), max_size=20), st.lists(st.integers(1, 9), max_size=20))
-def test_pipes_and_files_are_read_by_one_rule(
+def test_pipes_and_files_are_converted_equally(
     data: bytes, pieces: list[int], reads: list[int]
 ) -> None:
     expected = by_the_rule(data)
@@ -69,7 +69,7 @@ def test_pipes_and_files_are_read_by_one_rule(
 
 @given(texts, st.lists(st.integers(0, 40), max_size=6))
 def test_positions_are_those_of_the_converted_text(data: bytes, positions: list[int]) -> None:
-    """So a run that was interrupted resumes where it was."""
+    """Interrupted runs can resume at these positions."""
     expected = io.BytesIO(by_the_rule(data))
     file = unix_text(io.BytesIO(data), "f")
     for position in positions:
@@ -85,7 +85,7 @@ def test_positions_are_those_of_the_converted_text(data: bytes, positions: list[
 def test_lines_blocks_and_notice(
     name: str, is_windows: bool, has_mark: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A carriage return inside a line stays, and lines are as many as ever."""
+    """Carriage returns inside lines and the number of lines do not change."""
     path = tmp_path / name
     end = "\r\n" if is_windows else "\n"
     text = "\ufeff" * has_mark + end.join(["grün\rx", "", "b\ufeff", "c \r", "last"] * 50)
@@ -108,7 +108,9 @@ def test_lines_blocks_and_notice(
     assert [line for row in rows for line in row.lines(1)] == expected
 
 
-def test_only_the_first_line_decides(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_first_line_determines_the_conversion(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"a\nb\r\nc\r\n")
     assert list(read_lines(path)) == ["a", "b\r", "c\r"]
@@ -120,7 +122,7 @@ def test_only_the_first_line_decides(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
-def test_other_encodings_are_named(encoding: str, tmp_path: Path) -> None:
+def test_other_encodings_are_rejected(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes("\ufeffa line\n".encode(encoding))
     with pytest.raises(DataError, match=rf"f begins with .* {encoding[:6].upper()}\."):
@@ -130,7 +132,7 @@ def test_other_encodings_are_named(encoding: str, tmp_path: Path) -> None:
         next(read_lines(path))
 
 
-def test_a_pipe_by_name_is_read_from_its_first_line(tmp_path: Path) -> None:
+def test_named_pipes_are_read_completely(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     for data in (b"a\nb\n", b"a\r\nb\r\n"):
@@ -140,8 +142,8 @@ def test_a_pipe_by_name_is_read_from_its_first_line(tmp_path: Path) -> None:
         writer.join()
 
 
-def test_stdin_is_read_as_it_comes() -> None:
-    """A line is there before the next one is written, and a mark is removed from it."""
+def test_stdin_is_streamed() -> None:
+    """Each line is read before the next one is written, and the byte-order mark is removed."""
     end, other = os.pipe()
     with os.fdopen(end, "rb") as source, os.fdopen(other, "wb", buffering=0) as sink:
         sink.write(codecs.BOM_UTF8 + b"one\r\n")

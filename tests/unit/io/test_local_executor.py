@@ -1,4 +1,4 @@
-"""Processes of one machine: order, errors, and a worker that dies."""
+"""Local processes: order of results, errors, and killed workers."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def test_each_process_is_initialized(jobs: int, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_errors_reach_who_asked(jobs: int) -> None:
+def test_errors_are_raised_in_the_caller(jobs: int) -> None:
     with pytest.raises(DataError, match="five"):
         list(LocalExecutor(jobs).imap(failing, range(9)))
 
 
-def test_a_killed_worker_is_told_of() -> None:
+def test_a_killed_worker_is_reported() -> None:
     with pytest.raises(DataError, match="worker process was killed"):
         list(LocalExecutor(2).imap(dying, range(9)))
 
 
-def test_items_are_taken_only_as_they_are_worked_on() -> None:
+def test_items_are_read_lazily() -> None:
     taken = []
 
     def items() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Parallel lines in blocks: every line once, side by side, with its number."""
+"""Blocks of two parallel files, with line numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def written(folder: Path, sides: tuple[list[str], list[str]], end: str = "\n") -
 
 @pytest.mark.parametrize("size", [1, 100, 2**18])
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_every_pair_comes_once(
+def test_each_pair_is_in_one_block(
     size: int, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(byte_blocks, "BLOCK_SIZE", size)
@@ -39,12 +39,12 @@ def test_every_pair_comes_once(
         number += len(list(block.pairs()))
 
 
-def test_blank_lines_are_lines(tmp_path: Path) -> None:
+def test_blank_lines_are_kept(tmp_path: Path) -> None:
     blocks = pair_blocks.pair_blocks(*written(tmp_path, (["", "", ""], ["", "a", ""])))
     assert [list(block.pairs()) for block in blocks] == [[("", ""), ("", "a"), ("", "")]]
 
 
-def test_empty_files_have_no_block(tmp_path: Path) -> None:
+def test_empty_files_have_no_blocks(tmp_path: Path) -> None:
     assert list(pair_blocks.pair_blocks(*written(tmp_path, ([], []), ""))) == []
 
 
@@ -52,7 +52,7 @@ def test_empty_files_have_no_block(tmp_path: Path) -> None:
     ("left", "right", "ended", "longer"),
     [(2, 3, "left", "right.gz"), (3, 2, "right.gz", "left"), (0, 1, "left", "right.gz")],
 )
-def test_the_file_that_ends_first_is_named(
+def test_the_shorter_file_is_reported(
     left: int, right: int, ended: str, longer: str, tmp_path: Path
 ) -> None:
     paths = tmp_path / "left", tmp_path / "right.gz"
@@ -65,7 +65,7 @@ def test_the_file_that_ends_first_is_named(
         list(pair_blocks.pair_blocks(*paths))
 
 
-def test_bytes_that_are_not_utf8_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_utf8_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(byte_blocks, "BLOCK_SIZE", 8)
     paths = tmp_path / "left", tmp_path / "right"
     paths[0].write_text("one\ntwo\nthree\nfour\n")
@@ -74,7 +74,7 @@ def test_bytes_that_are_not_utf8_are_found(tmp_path: Path, monkeypatch: pytest.M
         [list(block.pairs()) for block in pair_blocks.pair_blocks(*paths)]
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_lines_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_blocks, "MAX_LINE_BYTES", 10)
     paths = tmp_path / "left", tmp_path / "right"
     paths[0].write_text("a\n")

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, one of which is killed half-way."""
+"""A Ray cluster with two nodes, one of which is killed during the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """One node with a CPU for the driver's machine, and one that may be lost."""
+    """Start a node with one CPU and a node that can be killed."""
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -31,7 +31,7 @@ def cluster() -> Iterator[Any]:
 
 
 def slow(item: tuple[Path, int]) -> tuple[int, bytes]:
-    """Leave a note of the node, and give more than Ray keeps with who asked."""
+    """Record the node in a file, and return more than Ray stores in the caller."""
     notes, number = item
     time.sleep(0.2)
     (notes / ray.get_runtime_context().get_node_id()).touch()
@@ -42,12 +42,12 @@ def failing(number: int) -> int:
     raise DataError(f"item {number}")
 
 
-def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
+def test_items_of_a_lost_node_are_retried(cluster: Any, tmp_path: Path) -> None:
     lost = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
 
     def kill() -> None:
-        """Wait until it has done something, so that there is something to lose."""
+        """Wait until the node has processed an item."""
         while not (tmp_path / lost.node_id).exists():
             time.sleep(0.01)
         cluster.remove_node(lost, allow_graceful=False)
@@ -59,13 +59,13 @@ def test_a_lost_node_costs_nothing(cluster: Any, tmp_path: Path) -> None:
     killer.join()
     assert [number for number, _ in results] == list(range(30))
     waited = 0.0
-    while sum(node["Alive"] for node in ray.nodes()) > 1:  # the cluster is told some time later
+    while sum(node["Alive"] for node in ray.nodes()) > 1:  # the cluster notices it later
         assert waited < 60
         waited += 0.1
         time.sleep(0.1)
 
 
-def test_errors_reach_who_asked(cluster: Any) -> None:
+def test_errors_are_raised_in_the_caller(cluster: Any) -> None:
     with pytest.raises(DataError, match="item 0"):
         list(RayExecutor(cluster.address).imap(failing, range(3)))
 
@@ -83,7 +83,7 @@ def test_each_process_is_initialized(cluster: Any) -> None:
     assert set(executor.imap(initialized, range(4))) == {"yes"}
 
 
-def test_the_output_is_the_local_run_s(
+def test_output_equals_that_of_a_local_run(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -114,7 +114,7 @@ def test_back_translation_survives_a_lost_node(
     cluster.wait_for_nodes()
 
     def kill() -> None:
-        """Wait until some blocks are there, and more are not."""
+        """Wait until some blocks are written, but not all."""
         while not Path("ray.progress").exists():
             time.sleep(0.001)
         cluster.remove_node(lost, allow_graceful=False)
@@ -127,7 +127,7 @@ def test_back_translation_survives_a_lost_node(
     assert Path("ray").read_bytes() == Path("local").read_bytes()
 
 
-def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
 
     def refused(*_: Any, **__: Any) -> None:

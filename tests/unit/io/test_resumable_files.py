@@ -1,4 +1,4 @@
-"""Files that grow: what a killed run leaves, and how the next goes on."""
+"""Resumable files after an interrupted run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def stopped(paths: list[Path]) -> None:
-    """Write a piece, and be stopped by an error after another."""
+    """Write two chunks and raise an error."""
     with suppress(RuntimeError), ResumableFiles(paths, TASK, afresh=False) as files:
         files.append([b"one\n", b"1\n"], {"at": 1})
         raise RuntimeError
 
 
-def test_files_have_their_names_when_finished(paths: list[Path]) -> None:
+def test_files_are_renamed_when_finished(paths: list[Path]) -> None:
     with ResumableFiles(paths, TASK, afresh=False) as files:
         files.append([b"one\n", b"1\n"], {})
         assert not any(path.exists() for path in paths)
@@ -41,7 +41,7 @@ def test_files_have_their_names_when_finished(paths: list[Path]) -> None:
     assert sorted(path.name for path in paths[0].parent.iterdir()) == ["a", "a.json", "b"]
 
 
-def test_the_next_run_goes_on(paths: list[Path]) -> None:
+def test_the_next_run_resumes(paths: list[Path]) -> None:
     stopped(paths)
     with ResumableFiles(paths, TASK, afresh=False) as files:
         assert files.state == {"at": 1}
@@ -50,7 +50,7 @@ def test_the_next_run_goes_on(paths: list[Path]) -> None:
     assert [path.read_text() for path in paths] == ["one\ntwo\n", "1\n2\n"]
 
 
-def test_what_was_written_after_the_last_note_is_cut_off(paths: list[Path]) -> None:
+def test_bytes_after_the_saved_size_are_truncated(paths: list[Path]) -> None:
     stopped(paths)
     with temporary_path(paths[0]).open("ab") as file:
         file.write(b"tw")
@@ -59,7 +59,7 @@ def test_what_was_written_after_the_last_note_is_cut_off(paths: list[Path]) -> N
     assert paths[0].read_text() == "one\n"
 
 
-def test_a_run_begins_anew_when_asked_to(paths: list[Path]) -> None:
+def test_a_run_can_start_afresh(paths: list[Path]) -> None:
     stopped(paths)
     with ResumableFiles(paths, {"seed": 9}, afresh=True) as files:
         assert files.state == {}
@@ -67,13 +67,13 @@ def test_a_run_begins_anew_when_asked_to(paths: list[Path]) -> None:
     assert paths[0].read_text() == ""
 
 
-def test_other_settings_are_refused(paths: list[Path]) -> None:
+def test_different_settings_are_rejected(paths: list[Path]) -> None:
     stopped(paths)
     with pytest.raises(UsageError, match="seed was 1 and is 2"):
         ResumableFiles(paths, {**TASK, "seed": 2}, afresh=False)
 
 
-def test_lost_bytes_and_broken_notes_are_told(paths: list[Path]) -> None:
+def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None:
     stopped(paths)
     temporary_path(paths[1]).write_bytes(b"")
     with pytest.raises(DataError, match=r"b\.tmp has [0-9]+ bytes. Expected"):
@@ -93,7 +93,7 @@ def test_two_runs_do_not_write_the_same_file(paths: list[Path]) -> None:
     assert "UsageError: Another run is writing" in done.stderr
 
 
-def test_a_run_killed_between_two_names_is_completed(paths: list[Path]) -> None:
+def test_a_run_killed_while_renaming_is_completed(paths: list[Path]) -> None:
     stopped(paths)
     note = outputs.journal(paths[0])
     note.write_text(json.dumps({**json.loads(note.read_text()), "finished": True}))

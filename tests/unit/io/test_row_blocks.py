@@ -1,4 +1,4 @@
-"""Rows of one file or more, from the beginning and from the middle."""
+"""Blocks of one or more parallel files, from the beginning and from the middle."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def rows(blocks: list[RowBlock]) -> list[tuple[bytes, ...]]:
 
 
 @pytest.mark.parametrize("sides", [1, 2, 3])
-def test_what_comes_after_any_block_is_the_rest(
-    sides: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_can_start_after_any_block(sides: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(byte_blocks, "BLOCK_SIZE", 100)
     names = [f"side{side}" for side in range(sides)]
 
@@ -45,7 +43,7 @@ def test_what_comes_after_any_block_is_the_rest(
         assert read(list(block.ends), block.first + block.count) == blocks[number + 1 :]
 
 
-def test_places_are_told_from_the_middle_on(tmp_path: Path) -> None:
+def test_line_numbers_are_correct_after_a_seek(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\ncaf\xe9\n"))
     with open_bytes(path) as file:
@@ -55,7 +53,7 @@ def test_places_are_told_from_the_middle_on(tmp_path: Path) -> None:
         block.lines(0)
 
 
-def test_the_name_need_not_tell_that_a_file_is_packed(tmp_path: Path) -> None:
+def test_compression_can_be_set_explicitly(tmp_path: Path) -> None:
     path = tmp_path / "text.gz.tmp"
     path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
     with open_bytes(path, compressed=True) as file:

@@ -1,4 +1,4 @@
-"""Lines end at newlines and nowhere else; what can not be read is named by file and line."""
+"""Reading of lines, which end only at newlines, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines, read_parallel, write_parallel
 
 ODD = "a\u2028b\x0bc\x0cd\x85e\rf\x1cg"
-"""One line, whatever str.splitlines and universal newlines make of it."""
+"""One line with characters that str.splitlines and universal newlines treat as line ends."""
 
 
 @pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
@@ -32,7 +32,7 @@ lines = st.lists(line).filter(
 
 
 @given(rows=lines.map(lambda left: [(line, f"{line}!") for line in left]))
-def test_what_was_written_is_read(
+def test_write_and_read_round_trip(
     rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("lines")
@@ -41,15 +41,15 @@ def test_what_was_written_is_read(
     assert list(read_parallel(paths)) == rows
 
 
-def test_the_same_lines_give_the_same_compressed_bytes(tmp_path: Path) -> None:
+def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     paths = [tmp_path / "one.gz", tmp_path / "two.gz"]
     write_parallel(paths, [("a line", "a line")])
     first, second = (path.read_bytes() for path in paths)
     assert first == second
-    assert first[4:8] == bytes(4)  # the header's time of writing
+    assert first[4:8] == bytes(4)  # time in the gzip header
 
 
-def test_bytes_that_are_not_utf8_are_found(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.en"
     path.write_bytes("grün\nfür\nk\xfcrzer\n".encode("latin-1").replace(b"gr\xfc", b"gru", 1))
     with pytest.raises(DataError, match=r"a\.en:2 is not valid UTF-8: byte 2 .* 0xfc"):
@@ -57,7 +57,7 @@ def test_bytes_that_are_not_utf8_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("left", "right"), [("a\nb\n", "a\nb\nc\n"), ("a\nb\n\n", "a\nb\n")])
-def test_the_file_that_ends_first_is_named(left: str, right: str, tmp_path: Path) -> None:
+def test_the_shorter_file_is_reported(left: str, right: str, tmp_path: Path) -> None:
     paths = [tmp_path / "l", tmp_path / "r"]
     for path, content in zip(paths, (left, right), strict=True):
         path.write_text(content)
@@ -68,7 +68,7 @@ def test_the_file_that_ends_first_is_named(left: str, right: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("cut_off", [True, False])
-def test_a_damaged_gz_is_refused(cut_off: bool, tmp_path: Path) -> None:
+def test_damaged_gzip_files_are_rejected(cut_off: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     content = gzip.compress(os.urandom(1000).hex().encode())
     path.write_bytes(content[:-200] if cut_off else content[:10] + b"\xff" * 20)
@@ -76,13 +76,13 @@ def test_a_damaged_gz_is_refused(cut_off: bool, tmp_path: Path) -> None:
         list(read_lines(path))
 
 
-def test_text_under_the_name_of_a_gz_is_refused(tmp_path: Path) -> None:
+def test_text_files_named_gz_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_text("plain\n")
     with pytest.raises(DataError, match=r"a\.gz cannot be read: Not a gzipped file"):
         list(read_lines(path))
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.en does not exist"):
         list(read_lines(tmp_path / "a.en"))

@@ -1,4 +1,4 @@
-"""The classifier: two kinds that one number tells apart, and what it does with another."""
+"""The classifier on two classes that one feature separates and another does not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_ssl.learned_filter.classifier import PairClassifier, train_classifi
 pytest.importorskip("sklearn")
 
 
-def test_it_learns_which_feature_tells_kinds_apart() -> None:
+def test_the_informative_feature_gets_the_weight() -> None:
     draw = np.random.default_rng(1)
     clean, noisy = (
         np.stack([draw.normal(place, 1, 300), draw.normal(50, 9, 300), np.ones(300)], 1)
@@ -29,7 +29,7 @@ def test_it_learns_which_feature_tells_kinds_apart() -> None:
     assert again.names == ("good", "idle", "constant")
 
 
-def test_the_scores_are_those_of_the_machine() -> None:
+def test_scores_equal_the_decision_function() -> None:
     from sklearn.svm import LinearSVC
 
     draw = np.random.default_rng(2)
@@ -41,6 +41,6 @@ def test_the_scores_are_those_of_the_machine() -> None:
     assert found.scores(both) == pytest.approx(machine.decision_function(scaled))
 
 
-def test_too_few_pairs_are_refused() -> None:
+def test_too_few_pairs_are_rejected() -> None:
     with pytest.raises(DataError, match="3 clean and 9 noisy pairs"):
         train_classifier(np.zeros((3, 1)), np.ones((9, 1)), ("a",))

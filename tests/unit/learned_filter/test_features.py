@@ -49,5 +49,5 @@ def test_other_tokenizers_of_sacrebleu_are_rejected(tmp_path: Path, offline: Non
             PairFilter.read(tmp_path, {})
 
 
-def test_the_package_exports_what_it_names() -> None:
+def test_package_exports_all_names() -> None:
     assert all(hasattr(learned_filter, name) for name in learned_filter.__all__)

@@ -1,4 +1,4 @@
-"""PHSIC beside the mean over a corpus of products of centered kernels, worked out pair by pair."""
+"""PHSIC compared with the mean of products of centered kernels, computed pair by pair."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain(sources: Values, targets: Values, x: Values, y: Values) -> float:
     return sum(products) / len(products)
 
 
-def test_the_closed_form_is_the_mean_over_kernels() -> None:
+def test_closed_form_equals_the_mean_over_kernels() -> None:
     sources, targets = corpus(1)
     others = corpus(2, 5)
     learned = PhsicSums.of(unit(sources), unit(targets)).phsic()
@@ -45,7 +45,7 @@ def test_the_closed_form_is_the_mean_over_kernels() -> None:
     assert len(set(found)) == 5
 
 
-def test_it_is_learned_in_parts(tmp_path: Path) -> None:
+def test_sums_of_parts_add_up(tmp_path: Path) -> None:
     sources, targets = map(unit, corpus(3, 40))
     whole = PhsicSums.of(sources, targets).phsic()
     parts = PhsicSums.of(sources[:7], targets[:7])
@@ -61,7 +61,7 @@ def test_it_is_learned_in_parts(tmp_path: Path) -> None:
             Phsic.read(tmp_path / "p.npz")
 
 
-def test_pairs_that_go_together_score_higher() -> None:
+def test_matching_pairs_have_higher_scores() -> None:
     sources = np.eye(4)[np.arange(80) % 4]
     targets = np.eye(4)[np.arange(80) % 4]
     learned = PhsicSums.of(sources, targets).phsic()
@@ -72,5 +72,5 @@ def test_pairs_that_go_together_score_higher() -> None:
     assert wrong == pytest.approx([-0.0625] * 4)
 
 
-def test_what_has_no_direction_stays_zero() -> None:
+def test_zero_rows_stay_zero() -> None:
     assert unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]

@@ -1,4 +1,4 @@
-"""SIF beside weights and sums worked out by hand."""
+"""SIF sentence vectors of examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.learned_filter.features import SentenceVectors
 
 
-def test_rare_words_count_more(tmp_path: Path) -> None:
+def test_rare_words_have_higher_weights(tmp_path: Path) -> None:
     (tmp_path / "v.vec").write_text("3 2\nthe 1 0\nowl 0 1\nunseen 1 1\n")
     vectors = SentenceVectors.of(tmp_path / "v.vec", {"the": 90, "owl": 9, "lost": 1}, 0.1)
     the, owl = 0.1 / (0.1 + 0.9), 0.1 / (0.1 + 0.09)
@@ -22,7 +22,7 @@ def test_rare_words_count_more(tmp_path: Path) -> None:
     assert vectors([]).shape == (0, 2)
 
 
-def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
+def test_vectors_without_words_of_the_text_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "v.vec").write_text("1 2\neule 0 1\n")
     with pytest.raises(
         DataError, match=r"v.vec has no vector for any word of the text\. Expected word vectors of"

@@ -1,4 +1,4 @@
-"""The k-th largest number beside a sort."""
+"""The k-th largest number compared with sorting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=30), st.data())
-def test_it_is_that_of_a_sort(numbers: list[float], data: st.DataObject) -> None:
+def test_kth_largest_equals_sorting(numbers: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(numbers)))
     cut = data.draw(st.integers(0, len(numbers)))
     least, equals = kth_largest(lambda: [np.array(numbers[:cut]), np.array(numbers[cut:])], k)

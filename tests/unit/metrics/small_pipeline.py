@@ -1,4 +1,4 @@
-"""A spaCy pipeline that knows a few words, so that tests need no model."""
+"""A spaCy pipeline for a few words, so that tests need no model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public API: examples of docstrings, scores as sacreBLEU's, and imports without torch."""
+"""The public API: docstring examples, comparison with sacreBLEU, imports without torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_importing_loads_neither_torch_nor_fairseq() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_corpus_and_its_sentences() -> None:
+def test_corpus_and_sentence_scores() -> None:
     metric = M2(parse_m2(GOLD, "gold"))
     score = metric.corpus_score(HYPOTHESES)
     assert score.values["Precision"] == 100
@@ -58,7 +58,7 @@ def test_a_corpus_and_its_sentences() -> None:
     assert str(metric.get_signature()).startswith("m2|beta:0.5|annotators:1|unchanged:2|")
 
 
-def test_sentence_scores_are_those_of_sacrebleu() -> None:
+def test_sentence_scores_equal_those_of_sacrebleu() -> None:
     references = ["the cat sits on a mat .", "cats sit on mats ."]
     expected = sacrebleu.sentence_bleu(HYPOTHESES[0], references).score
     assert Bleu().sentence_score(HYPOTHESES[0], references).score == pytest.approx(expected)
@@ -68,7 +68,7 @@ def test_sentence_scores_are_those_of_sacrebleu() -> None:
     assert gleu.score == pytest.approx(100)
 
 
-def test_references_of_a_call_replace_those_of_the_metric() -> None:
+def test_references_of_a_call_override_those_of_the_metric() -> None:
     metric = Accuracy([["a", "b"]])
     assert metric.corpus_score(["a", "c"]).score == 50
     assert metric.corpus_score(["a", "c"], [["c", "c"], ["a", "d"]]).score == 100

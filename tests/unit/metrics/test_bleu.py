@@ -1,4 +1,4 @@
-"""BLEU by length, and the ranges of numbers that lengths are sorted into."""
+"""BLEU by length, and buckets of lengths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOUND = ["a b c d e", "the cat sat on the mat", "no match whatsoever here at all
 WANTED = ["a b c d e", "the cat sat on a mat", "something quite different was said there"]
 
 
-def test_the_score_is_that_of_the_command(tmp_path: Path) -> None:
+def test_score_equals_that_of_the_sacrebleu_command(tmp_path: Path) -> None:
     (tmp_path / "found").write_text("\n".join(FOUND) + "\n")
     (tmp_path / "wanted").write_text("\n".join(WANTED) + "\n")
     command = [sys.executable, "-m", "sacrebleu", "wanted", "-i", "found", "-b", "-w", "4"]
@@ -30,14 +30,14 @@ def test_the_score_is_that_of_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "wanted"), [("a b c", "a b c"), ("a x c d e", "a b c d e"), ("", "a"), ("a", "a b")]
 )
-def test_a_sentence_is_scored_as_sacrebleu_does(made: str, wanted: str) -> None:
+def test_sentence_bleu_equals_that_of_sacrebleu(made: str, wanted: str) -> None:
     aim = BleuSums()
     ((row,),) = aim.counts([[made]], [[wanted]])
     told = sacrebleu.sentence_bleu(made, [wanted]).score
     assert aim.by_sentence(np.array(row)) == pytest.approx(told)
 
 
-def test_each_length_is_scored_by_itself() -> None:
+def test_each_bucket_is_scored_separately() -> None:
     within = buckets([4, 6])
     scores = bleu_by_length(FOUND, WANTED, [5, 6, 9], within)
     assert scores == [None, bleu(FOUND[:2], WANTED[:2]).score, bleu(FOUND[2:], WANTED[2:]).score]
@@ -49,5 +49,5 @@ def test_buckets_are_named_by_their_ends() -> None:
 
 
 @given(st.sets(st.integers(1, 50), min_size=1), st.integers(1, 100))
-def test_every_number_is_in_one_bucket(ends: set[int], number: int) -> None:
+def test_each_number_is_in_one_bucket(ends: set[int], number: int) -> None:
     assert sum(number in bucket for bucket in buckets(sorted(ends))) == 1

@@ -1,4 +1,4 @@
-"""Scores of classifiers, worked out by hand."""
+"""Scores of classifiers on examples."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def test_scores_of_a_few_texts() -> None:
     assert found.calibration_error is None
 
 
-def test_a_class_that_is_nowhere_does_not_count() -> None:
+def test_absent_classes_are_ignored() -> None:
     assert macro_f1(np.array([[3, 1, 0], [0, 4, 0], [0, 0, 0]])) == pytest.approx(
         100 * (6 / 7 + 8 / 9) / 2
     )
 
 
-def test_calibration_is_the_gap_in_each_bin() -> None:
-    """Two of three are right at 0.9 and one of one at 0.5."""
+def test_calibration_error_of_an_example() -> None:
+    """Two of three predictions are correct at 0.9 and one of one at 0.5."""
     right = np.array([True, True, False, True])
     found = calibration_error(right, [0.9, 0.9, 0.9, 0.5])
     assert found == pytest.approx(100 * (3 * (0.9 - 2 / 3) + (1 - 0.5)) / 4)
     assert calibration_error(np.array([True]), [1.0]) == 0
 
 
-def test_errors_add_up() -> None:
+def test_error_statistics_add_up() -> None:
     rows = error_statistics([0, 1, 1], [0, 0, 1])
     assert rows.tolist() == [[0, 1], [1, 1], [0, 1]]
     assert error_rate(rows.sum(0)) == pytest.approx(100 / 3)

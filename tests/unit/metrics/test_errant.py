@@ -1,4 +1,4 @@
-"""ERRANT: edits and types on a small pipeline, and the counts of its own command."""
+"""ERRANT: edits and types with a small pipeline, and comparison with errant_compare."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_edits_have_types(
     assert found == wanted
 
 
-def test_a_sentence_has_an_annotator_for_each_correction(typed: Annotator) -> None:
+def test_sentence_has_one_annotator_per_correction(typed: Annotator) -> None:
     found = typed.sentence("the cat sit .", ["the cat sat .", "the cat sit ."], line=3)
     assert found == M2Sentence(
         ("the", "cat", "sit", "."), {0: [M2Edit(2, 3, "R:VERB:TENSE", "sat")], 1: []}, 3
@@ -64,7 +64,7 @@ def test_a_blank_pipeline_finds_edits_without_types() -> None:
 
 
 @pytest.mark.parametrize("model", ["no_such_model", "."])
-def test_a_missing_model_is_told_how_to_get(model: str) -> None:
+def test_missing_model_is_reported(model: str) -> None:
     with pytest.raises(MissingPackageError) as caught:
         Annotator(model)
     message = str(caught.value)
@@ -73,13 +73,13 @@ def test_a_missing_model_is_told_how_to_get(model: str) -> None:
     assert ("no_such_model" in message) == (model != ".")
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "errant", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'fairseq-ssl\[gec\]'"):
         Annotator(None)
 
 
-def test_counts_by_hand() -> None:
+def test_counts_of_examples() -> None:
     ours = [M2Edit(0, 1, "R:NOUN", "x"), M2Edit(2, 2, "M:DET", "the"), M2Edit(3, 4, "UNK", "y")]
     theirs = [M2Edit(0, 1, "R:SPELL", "x"), M2Edit(2, 3, "R:DET", "the"), M2Edit(5, 6, "UNK", "z")]
     found = compare_edits(ours, theirs)
@@ -118,7 +118,7 @@ several = st.lists(edit, max_size=4)
 @given(
     st.lists(st.tuples(several, st.lists(several, min_size=1, max_size=3)), min_size=1, max_size=3)
 )
-def test_the_counts_are_those_of_its_command(
+def test_counts_equal_those_of_errant_compare(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""GLEU by hand, against a plain count of n-grams, and where its authors give a number."""
+"""GLEU: examples, comparison with a slow reference, and a score of the authors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gleu(outputs: list[str], sources: list[str], references: list[list[str]]) ->
 
 
 def plain(outputs: list[str], sources: list[str], references: list[str]) -> float:
-    """Count one occurrence of an n-gram after the other."""
+    """Count the occurrences of n-grams one by one."""
     right, there = [0] * 4, [0] * 4
     for output, source, reference in zip(outputs, sources, references, strict=True):
         for n in range(1, 5):
@@ -45,26 +45,26 @@ def plain(outputs: list[str], sources: list[str], references: list[str]) -> floa
 
 
 @given(st.lists(st.tuples(sentence, sentence, sentence), min_size=1, max_size=5))
-def test_it_is_the_plain_count(lines: list[tuple[str, str, str]]) -> None:
+def test_counts_equal_a_slow_reference(lines: list[tuple[str, str, str]]) -> None:
     outputs, sources, references = map(list, zip(*lines, strict=True))
     found = gleu(outputs, sources, [references])
     assert found.values == {"GLEU": pytest.approx(plain(outputs, sources, references))}
 
 
-def test_by_hand() -> None:
-    """Words kept that should go are taken from those that are right."""
+def test_score_of_an_example() -> None:
+    """Wrongly kept words are subtracted from correct words."""
     source, reference = "a b c d e f", "a b c d x y"
     assert gleu([reference], [source], [[reference]]).score == pytest.approx(100)
-    # unigrams 4 - 2 of 6, bigrams 3 - 2 of 5, trigrams 2 - 2: none is right
+    # unigrams 4 - 2 of 6, bigrams 3 - 2 of 5, trigrams 2 - 2: no correct trigram
     assert gleu([source], [source], [[reference]]).score == 0
     # "a b c d z z" keeps nothing wrong: 4/6, 3/5, 2/4, 1/3
     expected = 100 * (4 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
     assert gleu(["a b c d z z"], [source], [[reference]]).score == pytest.approx(expected)
-    # shorter than the reference: exp(1 - 6/4) times 1
+    # brevity penalty: exp(1 - 6/4) times 1
     assert gleu(["a b c d"], [source], [[reference]]).score == pytest.approx(100 * math.exp(-0.5))
 
 
-def test_several_references_are_drawn_from() -> None:
+def test_several_references_are_sampled() -> None:
     sources, outputs = ["a b c d e"] * 40, ["a b c d x"] * 40
     good, bad = ["a b c d x"] * 40, ["a b q r s"] * 40
     found = gleu(outputs, sources, [good, bad])
@@ -75,7 +75,7 @@ def test_several_references_are_drawn_from() -> None:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the folder jfleg in DATA_DIR")
-def test_the_number_that_its_authors_give() -> None:
+def test_score_reported_by_the_authors() -> None:
     """38.21 for the unchanged source of JFLEG's development set."""
     lines = (DATA / "dev.src").read_text("utf-8").splitlines()
     references = [(DATA / f"dev.ref{i}").read_text("utf-8").splitlines() for i in range(4)]

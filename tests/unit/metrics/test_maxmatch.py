@@ -1,4 +1,4 @@
-"""MaxMatch by hand, and against the lattice gone through step by step."""
+"""MaxMatch: examples, and comparison with a slow reference."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ words = st.lists(st.sampled_from("aabcAd"), max_size=7)
 
 @st.composite
 def edits(draw: st.DrawFn, source: list[str], output: list[str]) -> list[M2Edit]:
-    """Edits in any order that may overlap, repeat, change nothing, or be in the output."""
+    """Generate edits in any order, which can overlap, repeat, or change nothing."""
     found = []
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(source)))
@@ -91,17 +91,17 @@ def direct(pairs: list[tuple[M2Sentence, str]], *options: Any) -> list[tuple[int
     return counts
 
 
-def test_the_example_of_its_authors() -> None:
+def test_example_of_the_authors() -> None:
     sentences = list(parse_m2(README.splitlines(), "gold.m2"))
     found = choose_gold(MaxMatch()(list(zip(sentences, OUTPUTS, strict=True))))
-    # on, the (not A); nothing, as the second annotator; are, no article (not predator)
+    # on, the (not A); no edit, as the second annotator; are, no article (not predator)
     assert found == [(2, 3, 2), (0, 0, 0), (2, 2, 3)]
     total = [sum(column) for column in zip(*found, strict=True)]
     assert match_scores(total) == pytest.approx((0.8, 0.8, 0.8))
 
 
-def test_an_edit_that_an_annotator_wrote_down_twice_is_right_twice() -> None:
-    """As in the authors' script, whose precision may so exceed 1."""
+def test_repeated_gold_edits_count_repeatedly() -> None:
+    """As in the authors' script, so that precision can exceed 1."""
     twice = [M2Edit(1, 2, "R:VERB", "goes"), M2Edit(1, 2, "R:VERB", "goes")]
     sentence = M2Sentence(("he", "go", "home"), {0: twice}, 1)
     assert MaxMatch().counts(sentence, "he goes home") == [(2, 1, 2)]
@@ -109,7 +109,7 @@ def test_an_edit_that_an_annotator_wrote_down_twice_is_right_twice() -> None:
 
 @settings(max_examples=250)
 @given(corpora(), st.sampled_from([0, 1, 2, 2, 3]), st.sampled_from([0.5, 1.0]), st.booleans())
-def test_it_is_the_direct_way(
+def test_scores_equal_a_slow_reference(
     pairs: list[tuple[M2Sentence, str]], unchanged: int, beta: float, ignore_case: bool
 ) -> None:
     found = choose_gold(MaxMatch(unchanged, beta, ignore_case)(pairs), beta)
@@ -117,7 +117,7 @@ def test_it_is_the_direct_way(
 
 
 def cheapest(source: list[str], output: list[str], price: int) -> set[tuple[int, int]]:
-    """The steps of all cheapest ways, by the whole table from both ends."""
+    """Return the steps of all minimal paths, from complete distance tables of both ends."""
 
     def costs(one: list[str], other: list[str]) -> dict[tuple[int, int], int]:
         table = {(0, 0): 0}
@@ -147,7 +147,7 @@ def cheapest(source: list[str], output: list[str], price: int) -> set[tuple[int,
 
 @settings(max_examples=300)
 @given(*[st.lists(st.sampled_from("abcde"), max_size=6)] * 2, *[st.text("abcxyz", max_size=4)] * 2)
-def test_the_lattice_has_the_steps_of_all_cheapest_ways(
+def test_lattice_has_the_steps_of_all_minimal_paths(
     source: list[str], output: list[str], before: str, after: str
 ) -> None:
     source, output = ([*before, *words, *after] for words in (source, output))
@@ -158,7 +158,7 @@ def test_the_lattice_has_the_steps_of_all_cheapest_ways(
 
 @settings(max_examples=150)
 @given(st.data(), st.lists(st.sampled_from("abc"), max_size=5), st.sampled_from([1, 2, 3]))
-def test_arcs_and_paths_are_those_of_the_direct_way(
+def test_arcs_and_paths_equal_a_slow_reference(
     data: st.DataObject, source: list[str], unchanged: int
 ) -> None:
     output = data.draw(st.lists(st.sampled_from("abc"), max_size=7))
@@ -174,7 +174,7 @@ def test_arcs_and_paths_are_those_of_the_direct_way(
 
 @settings(max_examples=150)
 @given(*[st.lists(st.sampled_from("abc"), max_size=6)] * 2, *[st.text("abcxyz", max_size=6)] * 2)
-def test_words_kept_at_either_end_can_be_left_out(
+def test_kept_words_at_both_ends_can_be_left_out(
     source: list[str], output: list[str], before: str, after: str
 ) -> None:
     source, output = ([*before, *words, *after] for words in (source, output))
@@ -187,17 +187,19 @@ def test_words_kept_at_either_end_can_be_left_out(
     assert arcs is not None
     assert others is not None
     assert arcs.count == others.count
-    assert len(ArcPaths(arcs).best([])) == len(ArcPaths(others).best([]))  # of several, any
+    assert len(ArcPaths(arcs).best([])) == len(
+        ArcPaths(others).best([])
+    )  # ties can be broken differently
 
 
 @pytest.mark.parametrize(
     ("source", "output", "edit", "expected"),
     [
-        # words put in before the first, and later
+        # words inserted before the first one, and later
         ("b c", "a b c", M2Edit(0, 0, "M", "a"), (1, 1, 1)),
         ("b c", "x a b c", M2Edit(0, 0, "M", "x a"), (1, 1, 1)),
         ("b c", "b x a c", M2Edit(1, 1, "M", "x a"), (1, 1, 1)),
-        # two words may stand unchanged inside an edit, and not three
+        # an edit can have two unchanged words, but not three
         ("a b c d", "x b c y", M2Edit(0, 4, "R", "x b c y"), (1, 1, 1)),
         ("a b c d e", "x b c d y", M2Edit(0, 5, "R", "x b c d y"), (0, 2, 1)),
         ("a b", "a b", M2Edit(0, 1, "UNK", "a"), (0, 0, 1)),
@@ -214,19 +216,19 @@ def test_single_edits(
     assert MaxMatch(max_arcs=-1)([(sentence, output)]) == [[expected]]
 
 
-def test_edits_of_case_and_spaces_can_be_left_out() -> None:
+def test_edits_of_case_and_spaces_can_be_ignored() -> None:
     sentence = M2Sentence(("The", "Cat", "can", "not"), {0: [M2Edit(1, 2, "ORTH", "cat")]})
     assert MaxMatch().counts(sentence, "The cat cannot") == [(1, 2, 1)]
     assert MaxMatch(ignore_case=True).counts(sentence, "The cat cannot") == [(0, 0, 1)]
 
 
-def test_the_annotator_is_chosen_by_f_of_all_so_far() -> None:
+def test_annotator_maximizes_f_of_all_sentences_so_far() -> None:
     generous, strict = MatchCounts(1, 3, 1), MatchCounts(1, 3, 9)
     assert choose_gold([[strict, generous]]) == [generous]
     assert choose_gold([[MatchCounts(0, 1, 4), MatchCounts(0, 1, 2)]]) == [
         MatchCounts(0, 1, 2)
     ]  # F is 0: the cheaper
-    # alone, nothing to do is perfect; after a bad sentence, one right edit is worth more
+    # for one sentence, no edits are perfect; after a bad sentence, a correct edit scores higher
     nothing, one = MatchCounts(0, 0, 0), MatchCounts(1, 1, 1)
     assert choose_gold([[nothing, one]]) == [one]
     assert choose_gold([[MatchCounts(0, 4, 4)], [nothing, one]]) == [MatchCounts(0, 4, 4), one]
@@ -235,7 +237,7 @@ def test_the_annotator_is_chosen_by_f_of_all_so_far() -> None:
     )[1] == (0, 1, 0)
 
 
-def test_scores_where_there_is_nothing() -> None:
+def test_scores_without_edits() -> None:
     assert match_scores((0, 0, 0)) == (1, 1, 1)
     assert match_scores((0, 3, 0)) == (0, 1, 0)
     assert match_scores((0, 0, 3)) == (1, 0, 0)
@@ -244,7 +246,7 @@ def test_scores_where_there_is_nothing() -> None:
 
 
 class Watched(dict[int, dict[int, int]]):
-    """Counts how often it is asked."""
+    """A list that counts its comparisons."""
 
     asked = 0
 
@@ -253,8 +255,8 @@ class Watched(dict[int, dict[int, int]]):
         return super().__getitem__(key)
 
 
-def test_sentences_with_nothing_in_common_take_work_by_their_cells() -> None:
-    """There are 25 million edits between 100 words and 100 others; the script lists them all."""
+def test_time_for_different_sentences_is_linear_in_the_cells() -> None:
+    """There are 25 million edits between 100 words and 100 others, which the script lists."""
     source, output = [f"a{n}" for n in range(100)], [f"b{n}" for n in range(100)]
     wide = lattice(source, output)
     assert len(wide.cells) == 101 * 101
@@ -266,12 +268,12 @@ def test_sentences_with_nothing_in_common_take_work_by_their_cells() -> None:
     paths = WidePaths(wide, 2)
     found = paths.best([maxmatch.gold_edit(sentence, edit) for edit in gold])
     assert steps.asked < 2 * len(wide.cells)
-    # what is before, between and behind the two edits that are right
+    # words before, between and after the two correct edits
     assert [edit[:2] for edit in found] == [(0, 3), (3, 4), (4, 50), (50, 52), (52, 100)]
     assert MaxMatch().counts(sentence, " ".join(output)) == [(2, 5, 3)]
 
 
-def test_a_wide_lattice_has_the_same_best_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_lattice_has_the_same_best_edits(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "the man who see a old dogs in park go to home quick"
     source, output = text.split(), "the man that saw an old dog in the park went home quickly"
     gold = [
@@ -296,7 +298,7 @@ def direct_each(sentence: M2Sentence, output: str) -> list[tuple[int, int, int]]
     ]
 
 
-def test_what_is_no_sentence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_hypotheses_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooWideError):
         lattice(["a"] * 3, ["b"] * 3, max_cells=15)
     assert len(lattice(["a"] * 3, ["b"] * 3, max_cells=16).cells) == 16

@@ -1,4 +1,4 @@
-"""The paired bootstrap where the answer is known, and the spread of seeds."""
+"""The paired bootstrap in cases with a known answer, and statistics over seeds."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def test_equal_systems_do_not_differ() -> None:
     assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
 
 
-def test_a_difference_that_is_always_there() -> None:
+def test_a_constant_difference_is_significant() -> None:
     better, worse = rows([1] * 60 + [0] * 40), rows([0] * 100)
     found = bootstrap_statistics([better], [worse], share, samples=200)
     assert found.difference == pytest.approx(60)
-    assert found.p == pytest.approx(1 / 201)  # none of the draws is as far from their mean
-    # the share of 100 draws has a deviation of 4.9
+    assert found.p == pytest.approx(1 / 201)  # no sample is as far from the mean
+    # the standard deviation of a share of 100 draws is 4.9
     assert found.low == pytest.approx(60 - 1.96 * 4.9, abs=2)
     assert found.high == pytest.approx(60 + 1.96 * 4.9, abs=2)
     swapped = bootstrap_statistics([worse], [better], share, samples=200)
     assert (swapped.difference, swapped.p) == (-found.difference, found.p)
 
 
-def test_sentences_are_drawn_in_pairs() -> None:
-    """Drawn each by itself, a difference of 1 in 100 would be lost in the noise."""
+def test_sentences_are_resampled_in_pairs() -> None:
+    """If systems were resampled independently, a difference of 1 in 100 would be lost in noise."""
     easy = [1, 0] * 50
     ahead = [1, *easy[1:-1], 1]
     found = bootstrap_statistics([rows(ahead)], [rows(easy)], share, samples=300)
@@ -44,7 +44,7 @@ def test_sentences_are_drawn_in_pairs() -> None:
     assert found.p > 0.2
 
 
-def test_the_seed_decides_the_draws_and_seeds_are_averaged() -> None:
+def test_samples_depend_on_the_seed_and_scores_are_averaged() -> None:
     draw = np.random.default_rng(1)
     first, second, third = (rows(list(draw.integers(0, 2, 50))) for _ in range(3))
     once = bootstrap_statistics([first, second], [third], share, 100, seed=3)
@@ -54,7 +54,7 @@ def test_the_seed_decides_the_draws_and_seeds_are_averaged() -> None:
     assert once.difference == pytest.approx(mean - share(third.sum(0)))
 
 
-def test_spread() -> None:
+def test_mean_and_standard_deviation() -> None:
     found = SeedRange.of([1.0, 2.0, 4.5])
     assert found.mean == pytest.approx(2.5)
     assert found.deviation == pytest.approx(((2.25 + 0.25 + 4) / 2) ** 0.5)

@@ -1,7 +1,7 @@
-"""A program that answers as ``aspell -a`` does, from a dictionary of a few words.
+"""Imitation of ``aspell -a`` with a dictionary of a few words.
 
-It knows, as the real one, that a word in a mix of small and capital letters is wrong, and has
-nothing to suggest for one that is right. At the word "sleep" it waits until its caller is gone.
+Like Aspell, it suggests nothing for a correct word, and words in mixed case are not correct. For
+the word "sleep" it waits until the parent process ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def answer(token: str) -> str:
-    """Return what is said of one word."""
+    """Return the answer for one word."""
     if token.lower() == "sleep":
         caller = os.getppid()
         while os.getppid() == caller:

@@ -1,4 +1,4 @@
-"""Blocks of lines, what noise touched, and noises in a chain."""
+"""Token batches, changed tokens, and noise chains."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS: dict[str, Noise] = {
 LINES = st.lists(st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join), max_size=6)
 
 
-def test_lines_come_back() -> None:
+def test_of_words_and_to_lines_round_trip() -> None:
     lines = ["a b  c", "", "d"]
     block = TokenBatch.of_words(lines)
     assert block.to_lines() == ["a b c", "", "d"]
@@ -42,18 +42,16 @@ def test_lines_come_back() -> None:
     assert block.place.tolist() == [0, 1, 2, 0]
 
 
-def test_touched_by_hand() -> None:
+def test_changed_tokens_of_an_example() -> None:
     clean = TokenBatch.of_words(["a b c d", "e f"])
-    # a is gone, b and c have changed places, d stays; e is another word, f stays, x is put in
+    # a is deleted, b and c are swapped, d is kept, e is replaced, f is kept, x is inserted
     noisy = NoisedBatch(TokenBatch.of_words(["c b d", "z x f"]), np.array([2, 1, 3, 4, -1, 5]))
     assert noisy.changed(clean).tolist() == [True, True, True, False, True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(lines=LINES, seed=st.integers(0, 999))
-def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
-    kind: str, lines: list[str], seed: int
-) -> None:
+def test_unchanged_tokens_keep_their_order(kind: str, lines: list[str], seed: int) -> None:
     clean = TokenBatch.of_words(lines)
     noisy = KINDS[kind](clean, Random.of((seed,), len(lines)))
     touched = noisy.changed(clean)
@@ -70,7 +68,7 @@ def test_untouched_tokens_stand_in_the_noisy_line_in_their_order(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_random_source_gives_the_same(kind: str) -> None:
+def test_same_seed_gives_the_same_noise(kind: str) -> None:
     clean = TokenBatch.of_words(["a b c d e f g h"] * 20)
     first, second, other = (KINDS[kind](clean, Random.of((n,), 20)) for n in (1, 1, 2))
     assert first.block.to_lines() == second.block.to_lines() != other.block.to_lines()
@@ -78,7 +76,7 @@ def test_the_same_random_source_gives_the_same(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_line_is_noised_as_it_would_be_alone(kind: str) -> None:
+def test_noise_of_a_line_does_not_depend_on_the_batch(kind: str) -> None:
     lines = ["a b c d e f g h", "", "b c", "a d e f a b c d e f c"] * 5
     together = KINDS[kind](TokenBatch.of_words(lines), Random.of((3,), len(lines))).block.to_lines()
     alone = [
@@ -90,7 +88,7 @@ def test_a_line_is_noised_as_it_would_be_alone(kind: str) -> None:
     assert together == alone
 
 
-def test_one_token_is_spared_at_random() -> None:
+def test_an_emptied_line_keeps_a_random_token() -> None:
     block = TokenBatch.of_words(["a b c", "", "d e"] * 3000)
     deleted = np.ones(len(block.tokens), dtype=np.bool_)
     deleted[block.line % 3 == 2] = False
@@ -101,7 +99,7 @@ def test_one_token_is_spared_at_random() -> None:
     assert spared[block.line % 3 == 2].all()
 
 
-def test_unigrams_are_drawn_as_often_as_counted() -> None:
+def test_unigrams_are_sampled_by_their_counts() -> None:
     from scipy.stats import chisquare
 
     counts = {"the": 6000, "of": 3000, "rare": 1, "b": 999}
@@ -112,7 +110,7 @@ def test_unigrams_are_drawn_as_often_as_counted() -> None:
     assert Unigrams.counted(["a b a", "", "b a"]).up_to.tolist() == [3, 5]
 
 
-def test_many_rare_words_are_found_as_by_a_plain_search() -> None:
+def test_sampling_of_rare_words_equals_binary_search() -> None:
     counts = {f"{n:05}": 100_000 if n % 1000 == 0 else 1 + n % 3 for n in range(20_000)}
     unigrams = Unigrams.of(counts)
     uniform = np.append(np.random.default_rng(1).random(100_000), [0.0, 1 - 2.0**-53])
@@ -120,6 +118,6 @@ def test_many_rare_words_are_found_as_by_a_plain_search() -> None:
     assert (unigrams.numbered().at(uniform) == np.minimum(plain, 19_999)).all()
 
 
-def test_there_must_be_a_word_to_draw() -> None:
+def test_empty_counts_are_rejected() -> None:
     with pytest.raises(DataError, match="word counts are empty"):
         Unigrams.counted([])

@@ -1,4 +1,4 @@
-"""Blocks of text, from bytes to bytes: by numbers and by strings the same."""
+"""Noise for blocks of bytes: the results with word ids and with strings are equal."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ LINES = st.lists(LINE, min_size=1, max_size=9)
 
 @pytest.mark.parametrize("words", ["direct", "denoise:mean=0.4", "filtering", "direct,denoise"])
 @given(lines=LINES, newline=st.booleans())
-def test_numbers_and_strings_give_the_same_bytes(
-    words: str, lines: list[str], newline: bool
-) -> None:
+def test_ids_and_strings_give_the_same_bytes(words: str, lines: list[str], newline: bool) -> None:
     noise = corpus_noise(
         block_noise.parse_noise(words), AT_HAND, 7, dict.fromkeys(NOISE_OUTPUTS, False)
     )
@@ -53,15 +51,15 @@ def test_numbers_and_strings_give_the_same_bytes(
         "x " * 40,
     ],
 )
-def test_odd_lines_are_left_to_strings(odd: str) -> None:
+def test_unusual_lines_use_strings(odd: str) -> None:
     assert split_words(f"a b\n{odd}\nc d\n".encode(), 30) is None
 
 
-def test_bad_utf8_is_left_to_strings() -> None:
+def test_invalid_utf8_uses_strings() -> None:
     assert split_words(b"caf\xe9 a\n", 30) is None
 
 
-def test_words_are_found_and_written_by_hand() -> None:
+def test_words_of_an_example() -> None:
     found = split_words("one  two\n\tthrée\n".encode(), 30)
     assert found is not None
     words, lengths = found
@@ -71,7 +69,7 @@ def test_words_are_found_and_written_by_hand() -> None:
     assert found_words == ["one", "two", "thrée"]
 
 
-def test_equal_words_are_the_same_wherever_they_stand() -> None:
+def test_equal_words_of_different_ids_are_the_same() -> None:
     words = ByteWords.of(["ab", "abc", "ab", "ac", "", "é"]).and_those_of(ByteWords.of(["é", "ab"]))
     first, second = [0, 0, 0, 5, 5, 2, 4], [2, 1, 3, 6, 7, 7, 4]
     assert words.same(np.array(first), np.array(second)).tolist() == [

@@ -1,4 +1,4 @@
-"""Confusion sets: which words get one, what is kept in it, and its file."""
+"""Confusion sets: selection of words and candidates, and the file format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fairseq_ssl.noise.tokens import Unigrams
 
 
 class Parrot:
-    """A checker that suggests the same for every word."""
+    """Spell checker with the same suggestions for all words."""
 
     def version(self) -> str:
         return "parrot"
@@ -40,7 +40,7 @@ class Parrot:
             yield ["their", "there", "their", "Lon don", word, "then", "oov"]
 
 
-def test_which_words_get_a_set() -> None:
+def test_words_of_two_letters_or_more_get_a_set() -> None:
     counts = {"the": 5, "a": 9, "I": 9, "don't": 3, "x2": 9, "--": 9, "日本": 3, "rare": 2, "a.": 4}
     known = known_words(counts, 3)
     assert known == {"I": 9, "a": 9, "a.": 4, "don't": 3, "the": 5, "日本": 3}
@@ -51,7 +51,7 @@ def test_which_words_get_a_set() -> None:
     assert max(map(len, pieces)) == BATCH_WORDS
 
 
-def test_what_is_kept_of_the_suggestions() -> None:
+def test_suggestions_are_filtered() -> None:
     words = ["then", "oov"]
     assert ConfusionFinder(Parrot())(words) == [
         ("then", ["their", "there", "oov"]),
@@ -74,7 +74,7 @@ WORD = st.text(min_size=1).filter(lambda word: word.split() == [word])
         lambda sets: {word: [o for o in others if o != word] for word, others in sets.items()}
     )
 )
-def test_what_is_written_is_read_back(
+def test_write_and_read_round_trip(
     sets: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     kept = {"x": ["y"], **{word: others for word, others in sets.items() if others}}
@@ -98,21 +98,21 @@ def test_what_is_written_is_read_back(
         ("their\tb", "has a second set for 'their'"),
     ],
 )
-def test_a_bad_line_is_named(line: str, message: str, tmp_path: Path) -> None:
+def test_invalid_lines_are_rejected(line: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "sets.tsv"
     path.write_text(f"their\tthere\n{line}\nx\ty\n", newline="")
     with pytest.raises(DataError, match=rf"sets.tsv:2 .*{message}"):
         read_confusion_sets(path)
 
 
-def test_an_empty_file_says_how_to_make_one(tmp_path: Path) -> None:
+def test_an_empty_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "sets.tsv"
     path.write_text("")
     with pytest.raises(DataError, match=r"no confusion sets\. Create them with: fairseq-ssl"):
         read_confusion_sets(path)
 
 
-def test_spell_noise_takes_what_is_read(tmp_path: Path) -> None:
+def test_spell_noise_uses_confusion_sets_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sets.tsv"
     path.write_text("their\tthere they're\n")
     noise = SpellNoise(
@@ -122,7 +122,7 @@ def test_spell_noise_takes_what_is_read(tmp_path: Path) -> None:
     assert {"there", "they're"} < set(lines)
 
 
-def test_sets_of_counts_and_of_files(tmp_path: Path) -> None:
+def test_confusion_sets_of_counts_and_of_files_are_equal(tmp_path: Path) -> None:
     text = "their there theirs\n\nthe theirs , 3rd a\nLondon\n"
     (tmp_path / "text").write_text(text)
     output = tmp_path / "sets"
@@ -141,7 +141,7 @@ def test_sets_of_counts_and_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", [confusion_sets, learner_errors])
-def test_examples_of_the_documentation(module: ModuleType) -> None:
+def test_docstring_examples(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted
     assert not results.failed

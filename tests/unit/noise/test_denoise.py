@@ -1,4 +1,4 @@
-"""PoDA's noise: its Beta distribution, its shuffle, its shares and its random order."""
+"""Denoising noise of PoDA: Beta distribution, shuffling, shares and order of operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def noised(seed: int = 1, **options: float) -> NoisedBatch:
     return DenoisingNoise(UNIGRAMS, **options)(CLEAN, Random.of((seed,), len(CLEAN.lengths)))
 
 
-def test_alpha_and_beta_have_the_mean_and_deviation_of_the_paper() -> None:
+def test_alpha_and_beta_have_the_papers_mean_and_standard_deviation() -> None:
     alpha, beta = DenoisingNoise(UNIGRAMS).alpha_and_beta
     assert alpha == pytest.approx(21.1)
     assert beta == pytest.approx(119.5667, abs=1e-4)
@@ -33,7 +33,7 @@ def deleted_by_line(noisy: NoisedBatch) -> np.ndarray:
     return LENGTH - np.asarray(noisy.block.lengths)
 
 
-def test_the_share_deleted_varies_from_line_to_line_as_a_beta_does() -> None:
+def test_deleted_shares_follow_a_beta_distribution() -> None:
     counts = deleted_by_line(noised())
     alpha, beta = DenoisingNoise(UNIGRAMS).alpha_and_beta
     expected = stats.betabinom(LENGTH, alpha, beta)
@@ -44,7 +44,7 @@ def test_the_share_deleted_varies_from_line_to_line_as_a_beta_does() -> None:
     assert stats.chisquare(seen, probabilities * LINES).pvalue > 0.001
 
 
-def test_the_share_replaced_is_that_of_the_words_left_or_of_all() -> None:
+def test_replaced_share_has_the_mean() -> None:
     noisy = noised()
     replaced = np.isin(noisy.block.tokens, ["x", "y"])
     assert replaced.mean() == pytest.approx(0.15, abs=0.005)
@@ -52,31 +52,31 @@ def test_the_share_replaced_is_that_of_the_words_left_or_of_all() -> None:
     assert (noisy.origin >= 0).all(), "a replaced word stands where the clean one stood"
 
 
-def test_neighbours_change_places_as_often_as_two_normals_do() -> None:
+def test_adjacent_words_swap_with_the_probability_of_two_normals() -> None:
     clean = TokenBatch.of_words(["a b"] * 40_000)
     noise = DenoisingNoise(UNIGRAMS, mean=1e-6, deviation=1e-7)
     swapped = [
         line == "b a" for line in noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
     ]
-    # i + N(0, s) before i + 1 + N(0, s): a normal of deviation s sqrt(2) is above 1
+    # i + N(0, s) > i + 1 + N(0, s): a normal with standard deviation s sqrt(2) is above 1
     expected = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))
     assert np.mean(swapped) == pytest.approx(expected, abs=0.005)
 
 
 def test_the_order_of_operations_is_random() -> None:
-    """A word shuffled after a deletion moves over the gap: the next word left, not two on."""
+    """A word that is shuffled after a deletion swaps more often than one shuffled before it."""
     clean = TokenBatch.of_words(["a b c"] * 60_000)
     noise = DenoisingNoise(UNIGRAMS, mean=0.34, deviation=0.01)
     lines = noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
     kept = [line for line in lines if sorted(line.split()) == ["a", "c"]]
     share = sum(line == "c a" for line in kept) / len(kept)
     near = 1 - stats.norm.cdf(1 / (0.5 * math.sqrt(2)))  # shuffled after b was deleted
-    far = 1 - stats.norm.cdf(2 / (0.5 * math.sqrt(2)))  # shuffled while b stood between
+    far = 1 - stats.norm.cdf(2 / (0.5 * math.sqrt(2)))  # shuffled before b was deleted
     assert share == pytest.approx((near + far) / 2, abs=0.01)
     assert far < share - 0.02 < near - 0.02
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.1), (1.0, 0.1), (0.5, 0.5), (0.5, 0.0)])
-def test_a_distribution_that_is_none_is_refused(mean: float, deviation: float) -> None:
+def test_invalid_beta_distributions_are_rejected(mean: float, deviation: float) -> None:
     with pytest.raises(UsageError, match="which no Beta distribution has"):
         DenoisingNoise(UNIGRAMS, mean, deviation)

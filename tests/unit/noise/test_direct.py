@@ -1,4 +1,4 @@
-"""Direct noise: algorithm 2's four actions, at their rates."""
+"""Direct noise: rates of the four operations of algorithm 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNIGRAMS = Unigrams.of({"x": 2, "y": 1})
 
 
 def actions(noise: DirectNoise, clean: TokenBatch, seed: int = 1) -> list[int]:
-    """Count keep, mask, delete and insert, read off the noisy lines alone."""
+    """Count keep, mask, delete and insert operations by comparing clean and noisy lines."""
     counts = [0, 0, 0, 0]
     for before, after in zip(
         clean.to_lines(),
@@ -21,7 +21,7 @@ def actions(noise: DirectNoise, clean: TokenBatch, seed: int = 1) -> list[int]:
         strict=True,
     ):
         words = after.split()
-        for word in before.split():  # the words of a line differ, but masks do not tell which
+        for word in before.split():  # the words of a line are unique, but masks have no word
             if word in words:
                 at = words.index(word)
                 counts[3 if words[at + 1 : at + 2] in (["x"], ["y"]) else 0] += 1
@@ -31,7 +31,7 @@ def actions(noise: DirectNoise, clean: TokenBatch, seed: int = 1) -> list[int]:
     return counts
 
 
-def test_the_rates_are_those_of_the_thesis() -> None:
+def test_default_rates_are_those_of_the_thesis() -> None:
     clean = TokenBatch.of_words([" ".join(f"w{i}" for i in range(40))] * 2500)
     counts = actions(DirectNoise(UNIGRAMS), clean)
     assert sum(counts) == 100_000
@@ -47,7 +47,7 @@ def test_other_rates(keep: float, mask: float) -> None:
         assert found == pytest.approx(20_000 * rate, abs=500)
 
 
-def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
+def test_inserted_words_are_sampled_from_the_unigrams() -> None:
     clean = TokenBatch.of_words(["a b c d e f g h"] * 3000)
     noisy = DirectNoise(UNIGRAMS)(clean, Random.of((2,), len(clean.lengths)))
     put_in = noisy.block.tokens[noisy.origin < 0]
@@ -57,7 +57,7 @@ def test_inserted_words_follow_the_unigrams_and_are_marked() -> None:
     assert (noisy.origin[starts] >= 0).all(), "nothing is put before the first word"
 
 
-def test_short_lines_keep_a_word_of_their_own_or_a_mask() -> None:
+def test_short_lines_keep_a_token() -> None:
     clean = TokenBatch.of_words(["a", "b c", ""] * 2000)
     noisy = DirectNoise(UNIGRAMS, keep=0.0, mask=0.0)(clean, Random.of((1,), len(clean.lengths)))
     lines = noisy.block.to_lines()
@@ -69,6 +69,6 @@ def test_short_lines_keep_a_word_of_their_own_or_a_mask() -> None:
 
 
 @pytest.mark.parametrize(("keep", "mask"), [(-0.1, 0.3), (0.8, 0.3)])
-def test_rates_that_are_none_are_refused(keep: float, mask: float) -> None:
+def test_invalid_rates_are_rejected(keep: float, mask: float) -> None:
     with pytest.raises(UsageError, match=f"keep {keep} and mask {mask}"):
         DirectNoise(UNIGRAMS, keep, mask)

@@ -1,4 +1,4 @@
-"""Learner noise: against a slow one that is easy to read, and its laws one by one."""
+"""Learner noise: comparison with a slow reference, and properties of each kind of error."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ FORMS = {
 
 
 def noised(noise: LearnerNoise, line: list[str], times: int, seed: int = 1) -> NoisedBatch:
-    """Noise one line so many times."""
+    """Add noise to `times` copies of a line."""
     return noise(TokenBatch.of_words([" ".join(line)] * times), Random.of((seed,), times))
 
 
 def only(kind: int, number: int = 1, **options: bool) -> LearnerNoise:
-    """Return noise with exactly so many errors of one kind."""
+    """Return noise with exactly `number` errors of one kind."""
     shares = tuple(float(kind == other) for other in range(4))
     return LearnerNoise(WORDS, errors=(*[0.0] * number, 1.0), shares=shares, **options)
 
 
 def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str], list[int]]:
-    """Noise one line word by word; returns where its words come from as well."""
+    """Slow reference for one line. Return the noisy words and their origins."""
     words, origin = list(line), list(range(len(line)))
     number = pick(noise.errors, float(draws.lines()[0]))
     for error in range(len(noise.errors) - 1):
@@ -76,7 +76,7 @@ def slow(noise: LearnerNoise, line: list[str], draws: Random) -> tuple[list[str]
 
 
 def settle(noise: LearnerNoise, words: list[str], kind: int, place: float) -> tuple[int, int]:
-    """Return the error that a line gets in the end, 4 for none, and at which word."""
+    """Return the kind of error after fallbacks, 4 for none, and the index of its word."""
     if kind == DELETE:
         return kind, int(place * (len(words) + 1))
     tries = {APPEND: [APPEND], VERB: [VERB, REPLACE], REPLACE: [REPLACE, VERB]}[kind]
@@ -113,7 +113,7 @@ LINES = st.lists(
 @pytest.mark.parametrize("listed", [False, True])
 @given(lines=LINES, seed=st.integers(0, 9999))
 @settings(max_examples=300)  # the list of verbs is loaded in the first
-def test_it_does_what_the_slow_one_does(listed: bool, lines: list[list[str]], seed: int) -> None:
+def test_it_equals_a_slow_reference(listed: bool, lines: list[list[str]], seed: int) -> None:
     noise = LearnerNoise(WORDS, listed=listed)
     clean = TokenBatch.of_words(" ".join(line) for line in lines)
     noisy = noise(clean, Random.of((seed,), len(lines)))
@@ -126,14 +126,14 @@ def test_it_does_what_the_slow_one_does(listed: bool, lines: list[list[str]], se
         assert bool(words) == bool(line), "a line never becomes empty, a blank one stays blank"
 
 
-def test_the_number_of_errors_is_that_of_the_paper() -> None:
+def test_number_of_errors_follows_the_paper() -> None:
     noise = LearnerNoise(WORDS, shares=(0.0, 0.0, 0.0, 1.0))  # each is a word put in
     noisy = noised(noise, NO_VERBS, 20_000)
     seen = np.bincount(noisy.block.lengths - len(NO_VERBS), minlength=5)
     assert chisquare(seen, [1000, 1400, 5000, 7000, 5600]).pvalue > 0.001
 
 
-def test_the_kinds_of_errors_are_those_of_the_paper() -> None:
+def test_kinds_of_errors_follow_the_paper() -> None:
     line = [*VERBS, *NO_VERBS]
     noisy = noised(LearnerNoise(WORDS, errors=(0.0, 1.0)), line, 20_000)
     seen = Counter(map(kind_of, noisy.block.to_lines()))
@@ -143,7 +143,7 @@ def test_the_kinds_of_errors_are_those_of_the_paper() -> None:
 
 
 def kind_of(noisy: str) -> int:
-    """Read the kind of its one error off a line of `VERBS` and `NO_VERBS`."""
+    """Return the kind of the single error of a noisy line of `VERBS` and `NO_VERBS`."""
     words, line = noisy.split(), [*VERBS, *NO_VERBS]
     if len(words) != len(line):
         return APPEND if len(words) < len(line) else DELETE
@@ -152,8 +152,8 @@ def kind_of(noisy: str) -> int:
     return REPLACE if after in WORDS.deleted else VERB
 
 
-def test_each_number_of_errors_has_each_kind_as_often() -> None:
-    """The kinds of a line's errors do not depend on each other, nor on how many there are."""
+def test_kinds_are_independent_of_the_number_of_errors() -> None:
+    """The kinds of errors in a line are independent of each other and of their number."""
     noise = LearnerNoise(WORDS, shares=(0.5, 0.0, 0.0, 0.5))
     longer = noised(noise, NO_VERBS, 20_000).block.lengths - len(NO_VERBS)
     chances = np.zeros(9)
@@ -165,7 +165,7 @@ def test_each_number_of_errors_has_each_kind_as_often() -> None:
 
 
 @pytest.mark.parametrize("kind", [APPEND, REPLACE, DELETE])
-def test_each_place_is_as_likely(kind: int) -> None:
+def test_positions_are_uniform(kind: int) -> None:
     line = NO_VERBS[:9]
     clean = TokenBatch.of_words([" ".join(line)] * 9000)
     noisy = only(kind)(clean, Random.of((3,), 9000))
@@ -180,13 +180,13 @@ def test_each_place_is_as_likely(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [REPLACE, DELETE])
-def test_spurious_words_come_as_often_as_they_were_deleted(kind: int) -> None:
+def test_inserted_words_are_sampled_by_their_counts(kind: int) -> None:
     noisy = noised(only(kind), NO_VERBS, 10_000)
     seen = Counter(noisy.block.tokens.tolist())
     assert chisquare([seen[w] for w in WORDS.deleted], [6000, 3000, 1000]).pvalue > 0.001
 
 
-def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
+def test_verbs_and_forms_are_uniform_and_keep_their_case() -> None:
     clean = TokenBatch.of_words([" ".join(VERBS)] * 9000)
     noisy = only(VERB)(clean, Random.of((1,), 9000))
     touched = noisy.changed(clean)
@@ -200,26 +200,26 @@ def test_verbs_and_their_forms_are_as_likely_and_keep_their_case() -> None:
     assert (noisy.origin == np.arange(len(clean.tokens))).all()
 
 
-def test_a_line_without_a_verb_gets_a_replacement() -> None:
+def test_a_line_without_a_verb_gets_a_replace_error() -> None:
     clean = TokenBatch.of_words(["by of in"] * 100)
     noisy = only(VERB)(clean, Random.of((1,), 100))
     assert noisy.changed(clean).sum() == 100
     assert set(noisy.block.tokens[noisy.changed(clean)]) == set(WORDS.deleted)
 
 
-def test_the_second_error_befalls_what_the_first_left() -> None:
+def test_errors_are_applied_one_after_another() -> None:
     lines = noised(only(VERB, number=2), ["goes"], 1000).block.to_lines()
     assert set(lines) == {"go", "goes", "going", "gone", "went"}
     assert 100 < lines.count("goes") < 400, "some verbs come back"
     assert noised(only(APPEND, number=4), ["a", "b", "c"], 50).block.lengths.tolist() == [1] * 50
 
 
-def test_nothing_is_dropped_from_a_line_of_one_word() -> None:
+def test_a_line_of_one_word_keeps_it() -> None:
     assert noised(only(APPEND), ["the"], 50).block.to_lines() == ["the"] * 50
     assert noised(only(APPEND), [], 50).block.to_lines() == [""] * 50
 
 
-def test_listed_errors_are_where_learners_make_them() -> None:
+def test_listed_errors_are_at_listed_words() -> None:
     line = ["the", "man", "in", "the", "house", "of", "wood"]
     dropped = noised(only(APPEND, listed=True), line, 9000).block.to_lines()
     assert chisquare(list(Counter(dropped).values())).pvalue > 0.001
@@ -234,7 +234,7 @@ def test_listed_errors_are_where_learners_make_them() -> None:
     assert chisquare([counts["on"], counts["at"], counts["for"]], [3375, 1125, 4500]).pvalue > 0.001
 
 
-def test_listed_errors_that_a_line_has_no_word_for() -> None:
+def test_listed_errors_in_lines_without_listed_words() -> None:
     verb_instead = noised(only(REPLACE, listed=True), ["he", "goes"], 100).block.to_lines()
     assert set(verb_instead) == {f"he {form}" for form in FORMS["goes"]}
     replaced_instead = noised(only(VERB, listed=True), ["he", "of"], 100).block.to_lines()
@@ -243,7 +243,7 @@ def test_listed_errors_that_a_line_has_no_word_for() -> None:
         assert set(noised(only(kind, listed=True), ["he", "the"], 9).block.to_lines()) == {"he the"}
 
 
-def test_measured_errors_are_those_of_the_words() -> None:
+def test_measured_errors_follow_the_counts() -> None:
     longer = noised(LearnerNoise(WORDS, measured=True), NO_VERBS, 8000).block.lengths - 40
     chances = [0.9 * comb(4, n) * 0.75**n * 0.25 ** (4 - n) for n in range(5)]
     chances[2] += 0.1  # no error, or two words put in and two left out
@@ -251,7 +251,7 @@ def test_measured_errors_are_those_of_the_words() -> None:
     assert chisquare(seen, np.array(chances) * 8000).pvalue > 0.001
 
 
-def test_the_hand_made_words_are_the_default() -> None:
+def test_built_in_errors_are_the_default() -> None:
     assert LearnerNoise().learner_errors is DEFAULT_ERRORS
     assert DEFAULT_ERRORS.errors == (5, 7, 25, 35, 28)
     assert list(DEFAULT_ERRORS.kinds.values()) == [30, 25, 25, 20]
@@ -260,7 +260,7 @@ def test_the_hand_made_words_are_the_default() -> None:
     assert len(set(lines.to_lines())) > 100
 
 
-def test_it_can_be_sent_to_another_process() -> None:
+def test_it_can_be_pickled() -> None:
     noise = LearnerNoise(WORDS)
     again = pickle.loads(pickle.dumps(noise))
     assert again == noise
@@ -279,21 +279,21 @@ def test_it_can_be_sent_to_another_process() -> None:
         ({"shares": (float("nan"),) * 4}, "from 0 to 1"),
     ],
 )
-def test_chances_that_are_none_are_refused(
+def test_invalid_probabilities_are_rejected(
     options: dict[str, tuple[float, ...]], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         LearnerNoise(WORDS, **options)  # type: ignore[arg-type]
 
 
-def test_measured_needs_something_measured() -> None:
+def test_measured_needs_counts() -> None:
     nothing = LearnerErrors({"a": 1}, {}, {}, (0, 0), dict.fromkeys(WORDS.kinds, 0))
     LearnerNoise(nothing)
     with pytest.raises(UsageError, match="fairseq-ssl learner-errors"):
         LearnerNoise(nothing, measured=True)
 
 
-def test_without_lemminflect_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_lemminflect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lemminflect", None)
     with pytest.raises(MissingPackageError, match=r"lemminflect.*fairseq-ssl\[noise\]"):
         LearnerNoise(WORDS)
@@ -313,6 +313,6 @@ for module in sys.argv[1:]:
 """
 
 
-def test_the_modules_load_without_their_packages() -> None:
+def test_modules_import_without_optional_packages() -> None:
     modules = ("learner", "learner_errors", "confusion_sets")
     run_command(sys.executable, "-c", WITHOUT, *modules)

@@ -1,4 +1,4 @@
-"""Learner words: counted by hand and against a slow distance, written, read and refused."""
+"""Learner errors: counts of examples, comparison with a slow edit distance, files."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def counted(pairs: list[tuple[str, str]]) -> LearnerErrors:
     return counting.words()
 
 
-def test_words_counted_by_hand() -> None:
+def test_counts_of_an_example() -> None:
     assert counted(PAIRS) == COUNTED
 
 
-def test_common_words_are_those_seen_often_enough() -> None:
+def test_common_removes_rare_words() -> None:
     twice = counted([*PAIRS, *PAIRS[3:5]]).common(2)
     assert twice.deleted == {"to": 2}
     assert twice.missing == {"z": 2}
@@ -62,7 +62,7 @@ def test_common_words_are_those_seen_often_enough() -> None:
     assert COUNTED.common(2).replaced == {}
 
 
-def test_pairs_that_can_not_be_compared_are_counted() -> None:
+def test_skipped_pairs_are_counted() -> None:
     counting = LearnerErrorCounter()
     counting.add("", "a")
     counting.add("a", "\t")
@@ -73,7 +73,7 @@ def test_pairs_that_can_not_be_compared_are_counted() -> None:
 
 
 def distance(source: str, target: str) -> int:
-    """The fewest words put in, left out and replaced, from the definition."""
+    """Return the edit distance in words by its recursive definition."""
     row = list(range(len(target) + 1))
     for i, word in enumerate(source, 1):
         last, row = row, [i]
@@ -83,7 +83,7 @@ def distance(source: str, target: str) -> int:
 
 
 @given(pairs=st.lists(st.tuples(st.text("abc", min_size=1), st.text("abc", min_size=1))))
-def test_there_are_as_many_errors_as_the_distance(pairs: list[tuple[str, str]]) -> None:
+def test_number_of_errors_is_the_edit_distance(pairs: list[tuple[str, str]]) -> None:
     words = counted([(" ".join(source), " ".join(target)) for source, target in pairs])
     distances = [distance(*pair) for pair in pairs]
     assert sum(words.kinds.values()) == sum(distances)
@@ -94,7 +94,7 @@ def test_there_are_as_many_errors_as_the_distance(pairs: list[tuple[str, str]]) 
     assert words.kinds["append"] - words.kinds["delete"] == longer
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_write_and_read_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "words.json"
     for words in (COUNTED, DEFAULT_ERRORS):
         words.write(path, Signature("learner-errors", {"least": 1}))
@@ -109,7 +109,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 def bad(**changes: Any) -> dict[str, Any]:
-    """Return good content with some of it changed; None takes it away."""
+    """Return valid content with changed keys. None removes a key."""
     good = {
         "deleted": {"the": 2},
         "missing": {"a": 1},
@@ -142,7 +142,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         ([], "has a list instead of learner"),
     ],
 )
-def test_a_bad_file_is_explained(content: object, message: str, tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(content: object, message: str, tmp_path: Path) -> None:
     path = tmp_path / "words.json"
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=message) as error:
@@ -150,7 +150,7 @@ def test_a_bad_file_is_explained(content: object, message: str, tmp_path: Path) 
     assert str(path) in str(error.value)
 
 
-def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
+def test_files_that_are_not_json_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "words.json"
     with pytest.raises(DataError, match=r"does not exist\. Create it with: fairseq-ssl"):
         LearnerErrors.read(path)
@@ -162,7 +162,7 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
         LearnerErrors.read(path)
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full here")
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_without_rapidfuzz_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_rapidfuzz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
     with pytest.raises(MissingPackageError, match=r"rapidfuzz.*fairseq-ssl\[noise\]"):
         LearnerErrorCounter()

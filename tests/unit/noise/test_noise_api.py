@@ -1,4 +1,4 @@
-"""`add_noise` and `noise_file`: the same noise for lists and files, from the same resources."""
+"""`add_noise` and `noise_file`: equal results and resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ERRORS = LearnerErrors({"zzz": 3}, {"the": 2}, {}, (0, 1), KINDS)
 
 @pytest.mark.parametrize("method", ["direct", "denoise,spelling:rate=0.1", "spell", "learner"])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_lists_and_files_get_the_same_noise(tmp_path: Path, method: str, jobs: int) -> None:
+def test_add_noise_equals_noise_file(tmp_path: Path, method: str, jobs: int) -> None:
     source = tmp_path / "clean"
     source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     resources = NoiseResources(confusion_sets=SETS)
@@ -43,7 +43,7 @@ def test_lists_and_files_get_the_same_noise(tmp_path: Path, method: str, jobs: i
     assert again is None
 
 
-def test_counts_confusion_sets_and_learner_errors_are_used() -> None:
+def test_resources_are_used() -> None:
     drawn = add_noise(LINES, "direct:mask=0:keep=0", resources=NoiseResources(counts={"only": 1}))
     assert "only" in " ".join(drawn)
     assert not set(" ".join(drawn).split()) - set(" ".join(LINES).split()) - {"only"}
@@ -54,16 +54,16 @@ def test_counts_confusion_sets_and_learner_errors_are_used() -> None:
     assert wrong.split().count("zzz") == len(LINES)
 
 
-def test_lines_end_at_newlines_alone() -> None:
+def test_only_newlines_end_lines() -> None:
     assert len(add_noise(["a\u2028b c", "d\u0085e"], "spelling:rate=0")) == 2
 
 
-def test_the_mask_is_chosen() -> None:
+def test_mask_token_is_configurable() -> None:
     noisy = add_noise(LINES, "direct:mask=1:keep=0", resources=NoiseResources(mask_token="[M]"))
     assert set(" ".join(noisy).split()) == {"[M]"}
 
 
-def test_what_cannot_be_noised_is_an_error(tmp_path: Path) -> None:
+def test_bad_lines_are_rejected(tmp_path: Path) -> None:
     assert add_noise([], "direct") == []
     with pytest.raises(DataError, match="Line 2 is blank"):
         add_noise(["a b", "", "c"], "spelling")

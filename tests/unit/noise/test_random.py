@@ -1,4 +1,4 @@
-"""Random numbers by line and place: uniform, independent, and the same in any company."""
+"""Random numbers: uniform, independent, and the same in any batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairseq_ssl.noise.batch import Random, TokenBatch
 BLOCK = TokenBatch(np.zeros(200_000, np.int64), np.full(8_000, 25))
 
 
-def test_numbers_are_uniform_over_places_lines_and_calls() -> None:
+def test_numbers_are_uniform_over_positions_lines_and_calls() -> None:
     draws = Random.of((1,), 8_000)
     numbers = np.stack([draws.tokens(BLOCK), draws.tokens(BLOCK)])
     assert numbers.min() >= 0
@@ -20,7 +20,7 @@ def test_numbers_are_uniform_over_places_lines_and_calls() -> None:
     assert kstest(draws.lines(), "uniform").pvalue > 0.001
 
 
-def test_neighbours_do_not_depend_on_each_other() -> None:
+def test_adjacent_numbers_are_independent() -> None:
     draws = Random.of((2,), 8_000)
     first, second = draws.tokens(BLOCK), draws.tokens(BLOCK)
     pairs = {
@@ -35,14 +35,14 @@ def test_neighbours_do_not_depend_on_each_other() -> None:
         assert chisquare(np.bincount(cells, minlength=100)).pvalue > 0.0005, name
 
 
-def test_normal_numbers() -> None:
+def test_normal_numbers_are_normal() -> None:
     draws = Random.of((4,), 8_000)
     assert kstest(draws.normal(BLOCK), "norm").pvalue > 0.001
     assert kstest(draws.normal_lines(), "norm").pvalue > 0.001
 
 
-def test_the_numbers_are_those_of_splitmix64() -> None:
-    """The first of Vigna's reference implementation from the state 1234567."""
+def test_numbers_equal_splitmix64() -> None:
+    """Compare with the first numbers of Vigna's reference implementation for state 1234567."""
     draws = Random(np.array([1234567], np.uint64))
     block = TokenBatch(np.zeros(5, np.int64), np.array([5]))
     reference = [6457827717110365317, 3203168211198807973, 9817491932198370423]
@@ -51,13 +51,13 @@ def test_the_numbers_are_those_of_splitmix64() -> None:
     np.testing.assert_array_equal(draws.tokens(block)[1:4], expected)
 
 
-def test_chosen_tokens_get_what_they_would_get_among_all() -> None:
+def test_selected_tokens_get_the_same_numbers() -> None:
     at = np.array([3, 77, 199_999])
     all_of_them = Random.of((5,), 8_000).tokens(BLOCK)
     np.testing.assert_array_equal(Random.of((5,), 8_000).tokens(BLOCK, at), all_of_them[at])
 
 
-def test_seeds_and_line_numbers_give_the_keys() -> None:
+def test_keys_depend_on_seeds_and_line_indices() -> None:
     whole = Random.of((7, 3), 10).keys
     np.testing.assert_array_equal(Random.of((7, 3), np.array([4, 9])).keys, whole[[4, 9]])
     assert len({*whole.tolist(), *Random.of((7, 4), 10).keys.tolist()}) == 20

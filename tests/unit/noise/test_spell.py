@@ -1,4 +1,4 @@
-"""Spell noise: how many words, which operations, and the letters after."""
+"""Spell noise: number of changed words, operations, and changed letters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def noised(**options: float) -> NoisedBatch:
     return noise(CLEAN, Random.of((1,), len(CLEAN.lengths)))
 
 
-def test_the_operations_come_at_their_shares() -> None:
+def test_operations_have_their_probabilities() -> None:
     noisy = noised(mean=0.1, deviation=0.0)  # 6 words of each line
     words = noisy.block.tokens
     substituted = sum(word[-1] in "!?" for word in words)
@@ -36,12 +36,12 @@ def test_the_operations_come_at_their_shares() -> None:
     assert 1.7 * swapped < moved < 2.1 * swapped, "two words each, but where they meet"
 
 
-def test_each_confusion_is_as_likely() -> None:
+def test_confusions_are_uniform() -> None:
     ends = [word[-1] for word in noised(mean=0.1, deviation=0.0).block.tokens]
     assert chisquare([ends.count("!"), ends.count("?")]).pvalue > 0.001
 
 
-def test_the_share_of_words_is_a_folded_normal_for_each_line() -> None:
+def test_share_of_changed_words_is_folded_normal() -> None:
     noise = SpellNoise(CONFUSIONS, UNIGRAMS)
     chosen = (
         noise._choose_words(CLEAN, Random.of((1,), len(CLEAN.lengths))).reshape(-1, LENGTH).sum(1)
@@ -56,7 +56,7 @@ def test_the_share_of_words_is_a_folded_normal_for_each_line() -> None:
     assert chisquare(places).pvalue > 0.001, "each place is as likely"
 
 
-def test_swapped_words_change_places() -> None:
+def test_swapped_words_are_adjacent() -> None:
     clean = TokenBatch.of_words(["a b"] * 5000)
     noise = SpellNoise({}, UNIGRAMS, mean=0.5, deviation=0.0, letter_words=0.0)
     lines = noise(clean, Random.of((1,), len(clean.lengths))).block.to_lines()
@@ -65,7 +65,7 @@ def test_swapped_words_change_places() -> None:
     assert set(lines) == {"a b", "b a", "a", "b", "a zzz b", "a b zzz"}
 
 
-def test_letters_of_a_tenth_of_the_words() -> None:
+def test_letters_change_in_a_tenth_of_the_words() -> None:
     clean = TokenBatch.of_words(["abcdefgh " * 20] * 3000)
     noise = SpellNoise({}, UNIGRAMS, mean=0.0, deviation=0.0, letters="z")
     noisy = noise(clean, Random.of((1,), len(clean.lengths)))
@@ -77,6 +77,6 @@ def test_letters_of_a_tenth_of_the_words() -> None:
 
 
 @pytest.mark.parametrize("options", [{"deviation": -1}, {"letter_words": 1.1}, {"letters": ""}])
-def test_what_is_out_of_range_is_refused(options: dict[str, float]) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="Spell noise has"):
         SpellNoise({}, UNIGRAMS, **options)  # type: ignore[arg-type]

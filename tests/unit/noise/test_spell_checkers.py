@@ -1,4 +1,4 @@
-"""SymSpell against all pairs of words, Aspell against a program that answers as it does."""
+"""SymSpell compared with all pairs of words, Aspell tested with an imitation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAKE = ROOT / "tests/unit/noise/fake_aspell.py"
 
 
 def distance(one: str, other: str) -> int:
-    """Edits between two words, neighbours that change places being one, from the definition."""
+    """Return the edit distance with transpositions by its recursive definition."""
     rows = [list(range(len(other) + 1))]
     for i, letter in enumerate(one, 1):
         row = [i]
@@ -35,7 +35,7 @@ VOCABULARY = st.dictionaries(st.text("abcä", min_size=1, max_size=11), st.integ
 
 
 @given(counts=VOCABULARY)
-def test_symspell_finds_all_words_near_in_their_order(counts: dict[str, int]) -> None:
+def test_symspell_finds_all_close_words_in_order(counts: dict[str, int]) -> None:
     counts |= {word[::-1] + "aa": 2 for word in counts}
     checker = SymSpell(counts)
     for word, found in zip(counts, checker.suggestions(list(counts)), strict=True):
@@ -43,7 +43,7 @@ def test_symspell_finds_all_words_near_in_their_order(counts: dict[str, int]) ->
         assert found == [other for far, _, other in sorted(near) if 0 < far <= 2]
 
 
-def test_symspell_goes_to_another_process_without_its_index() -> None:
+def test_symspell_is_pickled_without_its_index() -> None:
     checker = SymSpell({"then": 3, "than": 2, "them": 9})
     before = list(checker.suggestions(["then", "elsewhere"]))
     assert before == [["them", "than"], []]
@@ -53,9 +53,7 @@ def test_symspell_goes_to_another_process_without_its_index() -> None:
 
 
 @pytest.mark.parametrize("package", ["symspellpy", "rapidfuzz"])
-def test_without_a_package_the_extra_is_named(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages_are_reported(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingPackageError, match=rf"package {package}.*fairseq-ssl\[noise\]"):
@@ -64,7 +62,7 @@ def test_without_a_package_the_extra_is_named(
 
 @pytest.fixture
 def fake_aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program called aspell first on the path."""
+    """Put the imitation of aspell first on the path."""
     program = tmp_path / "bin" / "aspell"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
@@ -73,7 +71,7 @@ def fake_aspell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fake_aspell")
-def test_aspell_suggests_for_right_words_too_and_keeps_their_case() -> None:
+def test_aspell_suggests_for_correct_words_and_keeps_their_case() -> None:
     asked = {
         "their": ["their", "there", "theirs", "they're"],
         "Their": ["Their", "There", "Theirs", "They're"],
@@ -93,15 +91,13 @@ def test_aspell_suggests_for_right_words_too_and_keeps_their_case() -> None:
 
 
 @pytest.mark.usefixtures("fake_aspell")
-def test_aspell_tells_its_version_and_what_it_lacks() -> None:
+def test_aspell_reports_its_version_and_errors() -> None:
     assert Aspell().version() == "aspell 0.60.0 en"
     with pytest.raises(DataError, match="aspell failed: Error: No word lists"):
         Aspell("xx").version()
 
 
-def test_without_aspell_it_is_said_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_aspell_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingPackageError, match="apt install aspell aspell-de"):
         Aspell("de").version()

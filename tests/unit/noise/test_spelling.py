@@ -1,4 +1,4 @@
-"""Spelling noise: its rate, its four slips, and what it leaves alone."""
+"""Spelling noise: rate, kinds of errors, and unchanged words."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from fairseq_ssl.noise.characters import DELETE, INSERT, REPLACE, SWAP, Spelling
         (3, SWAP, "wodr"),
     ],
 )
-def test_each_slip(at: int, slip: int, expected: str) -> None:
+def test_each_edit(at: int, slip: int, expected: str) -> None:
     assert misspell("word", at, slip, "x") == expected
 
 
-def test_a_sole_letter_is_neither_deleted_nor_swapped() -> None:
+def test_a_single_letter_is_neither_deleted_nor_swapped() -> None:
     assert [misspell("a", 0, slip, "x") for slip in (DELETE, SWAP)] == ["a", "a"]
     assert misspell("a", 0, REPLACE, "x") == "x"
 
 
 def kind(word: str) -> str:
-    """Read the slip off a misspelt 'abcdefgh', from a letter that is not in it."""
+    """Return the kind of error in a misspelled 'abcdefgh', where inserted letters are others."""
     known = sum(letter in "abcdefgh" for letter in word)
     if len(word) == 7:
         return "delete"
@@ -44,7 +44,7 @@ def kind(word: str) -> str:
     return "replace" if known == 7 else "swap"
 
 
-def test_slips_come_at_their_rate_and_equally_often() -> None:
+def test_errors_have_their_rate_and_are_equally_frequent() -> None:
     clean = TokenBatch.of_words(["abcdefgh " * 25] * 8000)
     noisy = SpellingNoise(letters="z")(clean, Random.of((1,), len(clean.lengths)))
     wrong = noisy.block.tokens[noisy.changed(clean)]
@@ -56,7 +56,7 @@ def test_slips_come_at_their_rate_and_equally_often() -> None:
     assert chisquare([single[k] for k in ("delete", "insert", "replace", "swap")]).pvalue > 1e-4
 
 
-def test_words_and_lines_stay_where_they_are() -> None:
+def test_words_and_lines_do_not_move() -> None:
     clean = TokenBatch.of_words(["a bc <mask>", "", "def"] * 500)
     noisy = SpellingNoise(rate=0.9)(clean, Random.of((1,), len(clean.lengths)))
     assert noisy.block.lengths.tolist() == clean.lengths.tolist()
@@ -65,7 +65,7 @@ def test_words_and_lines_stay_where_they_are() -> None:
     assert noisy.origin.tolist() == list(range(len(clean.tokens)))
 
 
-def test_nothing_slips_at_rate_0_and_wrong_rates_are_refused() -> None:
+def test_rate_0_changes_nothing_and_invalid_rates_are_rejected() -> None:
     clean = TokenBatch.of_words(["some words"])
     assert SpellingNoise(0.0)(clean, Random.of((1,), len(clean.lengths))).block.to_lines() == [
         "some words"

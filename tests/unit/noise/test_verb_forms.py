@@ -1,4 +1,4 @@
-"""Other forms of a verb, against those that every grammar lists."""
+"""Verb forms compared with those of grammar books."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tests.conftest import run_command
         ("日本", ""),
     ],
 )
-def test_forms_of_well_known_words(word: str, forms: str) -> None:
+def test_forms_of_common_words(word: str, forms: str) -> None:
     assert VerbForms()[word] == tuple(forms.split())
 
 
-def test_memory_does_not_grow_with_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner_errors, "MAX_FORMS", 10)
     forms = VerbForms()
     for i in range(35):
@@ -55,5 +55,5 @@ import spacy
 """
 
 
-def test_it_starts_without_spacy_which_can_still_be_loaded() -> None:
+def test_spacy_is_not_imported_but_importable() -> None:
     run_command(sys.executable, "-c", LEFT_OUT)

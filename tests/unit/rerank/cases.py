@@ -1,4 +1,4 @@
-"""Candidates of tests: made at random, or from whole numbers."""
+"""Candidates for tests: random scores, or integers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fairseq_ssl.metrics.bleu import BleuSums
 from fairseq_ssl.rerank.candidates import Candidates, CandidateStatistics
 
 Scores = Sequence[Sequence[Sequence[float]]]
-"""By sentence, candidate and feature."""
+"""Scores by sentence, candidate and feature."""
 
 
 def texts(seed: int, sentences: int, most: int, words: str = "a b c d e f g h") -> list[list[str]]:
-    """Draw short candidates of words that often come again; an empty one now and then."""
+    """Draw short candidates from few words, sometimes empty ones."""
     draw = random.Random(seed)
     return [
         [
@@ -46,7 +46,7 @@ def statistics(lists: list[list[str]], seed: int = 0) -> CandidateStatistics:
 def small_cases(
     draw: st.DrawFn, features: int = 3, span: int = 4
 ) -> tuple[Scores, list[list[str]]]:
-    """A few sentences whose scores are small whole numbers, so that there are ties."""
+    """Generate sentences with small integer scores, so that there are ties."""
     seed = draw(st.integers(0, 10_000))
     lists = texts(seed, draw(st.integers(1, 5)), 4)
     drawn = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The public API of re-ranking: examples of docstrings, from a list to its weights and lines."""
+"""The public API of re-ranking: docstring examples; reading, tuning and applying."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_examples_of_packages() -> None:
         assert results.failed == 0
 
 
-def test_a_list_is_read_tuned_and_applied(tmp_path: Path) -> None:
+def test_read_tune_and_apply(tmp_path: Path) -> None:
     (tmp_path / "dev.nbest").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     nbest = rerank.NBest.read(tmp_path / "dev.nbest")
     assert nbest.features == ["good", "bad"]

@@ -1,4 +1,4 @@
-"""The block of scores, and what weights choose."""
+"""The score array, and the best candidates for weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.rerank.cases import block
 SCORES = st.floats(1, 1000) | st.floats(-1000, -1) | st.just(0.0)
 
 
-def test_the_best_is_chosen_and_of_equals_the_first() -> None:
+def test_best_candidate_is_chosen_with_ties_to_the_first() -> None:
     ours = block([[[1, 5], [3, 3], [5, 1]], [[0, 0]], [[-2, -1], [-1, -2], [-1, -2]]])
     assert choices(ours, whole_weights({"a": 1, "b": 0.5})).tolist() == [2, 0, 1]
     assert choices(ours, whole_weights({"a": 0.5, "b": 1})).tolist() == [0, 0, 0]
@@ -55,7 +55,7 @@ def test_sums_are_exact(rows: list[list[float]], weights: list[int]) -> None:
         assert ours.scores[0] / scale == pytest.approx(np.array(rows), abs=2e-8 * largest)
 
 
-def test_features_are_taken_by_name() -> None:
+def test_features_are_selected_by_name() -> None:
     lists = [[{"a": 1.0, "b": 2.0}, {"b": 4.0, "a": 3.0}], [{"b": 0.0, "a": -8.0, "c": 1.0}]]
     ours = Candidates.of(lists)
     assert ours.names == ("a", "b")
@@ -83,6 +83,6 @@ def test_features_are_taken_by_name() -> None:
         ),
     ],
 )
-def test_wrong_scores_are_told(lists: list[list[dict[str, float]]], message: str) -> None:
+def test_invalid_scores_are_rejected(lists: list[list[dict[str, float]]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Candidates.of(lists, file="list", first=7)

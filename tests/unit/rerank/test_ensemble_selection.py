@@ -1,4 +1,4 @@
-"""The majority of outputs, worked out by hand; vectors read and trained."""
+"""Post-ensembles of examples; reading and training of word vectors."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_mean_of_known_words() -> None:
     )
 
 
-def test_densities_by_hand() -> None:
-    """At 0, 45 and 90 degrees: the middle one is nearest to all."""
+def test_densities_of_an_example() -> None:
+    """Of the vectors at 0, 45 and 90 degrees, the second one has the highest density."""
     directions = np.array([[1, 0], [ROOT, ROOT], [0, 1]])
     assert densities(directions, cosine) == pytest.approx(
         [(1 + ROOT) / 3, (1 + 2 * ROOT) / 3, (1 + ROOT) / 3]
@@ -69,14 +69,14 @@ def test_densities_by_hand() -> None:
     assert weighted == pytest.approx([(3 + ROOT) / 4, (3 * ROOT + 1) / 4, ROOT / 4])
 
 
-def test_without_a_direction() -> None:
+def test_zero_vectors() -> None:
     directions = np.array([[0, 0], [1, 0], [-1, 0]])
     found = densities(directions, von_mises_fisher(1))
     assert found[0] == -np.inf
     assert found[1] == pytest.approx((1 + math.exp(-2)) / 3)
 
 
-def test_the_majority_is_taken_and_of_equals_the_first() -> None:
+def test_most_similar_output_is_chosen_with_ties_to_the_first() -> None:
     means = MeanVectors(VECTORS)
     assert choose_output(["north", "east", "far"], means, cosine) == 1
     assert choose_output(["west", "north", "east"], means, cosine) == 1
@@ -86,8 +86,8 @@ def test_the_majority_is_taken_and_of_equals_the_first() -> None:
     assert choose_output(["north", "east", "far"], means, cosine, np.array([3.0, 1, 1])) == 0
 
 
-def test_two_systems_are_always_equal() -> None:
-    """Though a direction's cosine with itself may be rounded to less than 1."""
+def test_two_systems_tie() -> None:
+    """Even if the cosine of a vector with itself is rounded to less than 1."""
     for seed in range(30):
         drawn = np.random.default_rng(seed).normal(size=(2, 7)).astype(np.float32)
         means = MeanVectors(VectorTable(dict(zip("ab", drawn, strict=True)), 7))
@@ -95,8 +95,8 @@ def test_two_systems_are_always_equal() -> None:
         assert choose_output(["b", "a"], means, von_mises_fisher(3)) == 0
 
 
-def test_a_high_concentration_asks_for_near_neighbours() -> None:
-    """Two close outputs at the edge, three apart in the middle: the kernels disagree."""
+def test_a_high_concentration_favors_close_outputs() -> None:
+    """The kernels select different outputs for a pair of close outputs and three distant ones."""
     angles = np.radians([0, 5, 45, 70, 110])
     directions = np.stack([np.cos(angles), np.sin(angles)], 1)
     assert densities(directions, cosine).argmax() == 2
@@ -104,7 +104,7 @@ def test_a_high_concentration_asks_for_near_neighbours() -> None:
     assert densities(directions, von_mises_fisher(50)).argmax() in (0, 1)
 
 
-def test_a_file_of_vectors(tmp_path: Path) -> None:
+def test_read_vectors(tmp_path: Path) -> None:
     text = b"4 2\neast 1 0.5 \nnorth -2e-1 2\n\xff 1 1\neast 7 7\n"
     (tmp_path / "a.vec").write_bytes(text)
     (tmp_path / "b.vec.gz").write_bytes(gzip.compress(text))
@@ -127,13 +127,13 @@ def test_a_file_of_vectors(tmp_path: Path) -> None:
         ("2 2\neast 1 0\n", "has 1 words. Expected 2, .* It may be truncated"),
     ],
 )
-def test_wrong_vectors_are_told(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_vectors_are_rejected(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.vec").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "a.vec", {"east"})
 
 
-def test_wrong_files_of_vectors_are_told(tmp_path: Path) -> None:
+def test_invalid_vector_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.vec does not exist"):
         read_vectors(tmp_path / "none.vec", set())
     with pytest.raises(UsageError, match=r"Expected a \.vec, \.vec\.gz or \.bin file"):
@@ -144,7 +144,7 @@ def test_wrong_files_of_vectors_are_told(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two topics whose words never meet."""
+    """Write sentences of two topics without common words."""
     path = tmp_path_factory.mktemp("text") / "text.gz"
     draw = np.random.default_rng(1)
     topics = [["cat", "dog", "bird", "fish"], ["sum", "root", "power", "factor"]]
@@ -156,7 +156,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SMALL = VectorTraining(dimensions=12, epochs=3, min_count=2, buckets=500, sample=0)
 
 
-def test_vectors_are_trained(text: Path, tmp_path: Path) -> None:
+def test_train_vectors(text: Path, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     lines: list[int] = []
 
@@ -183,13 +183,13 @@ def test_vectors_are_trained(text: Path, tmp_path: Path) -> None:
     assert choose_output(["cat", "sum", "root"], means, cosine) in (1, 2)
 
 
-def test_words_are_cut_as_asked(text: Path, tmp_path: Path) -> None:
+def test_text_is_tokenized(text: Path, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     train_vectors([text], tmp_path / "a.vec", SMALL, tokenize="char")
     assert "\nc " in (tmp_path / "a.vec").read_text(encoding="utf-8")
 
 
-def test_what_training_and_reading_can_not_do_is_told(
+def test_errors_of_training_and_reading(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gensim")

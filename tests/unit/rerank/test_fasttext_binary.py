@@ -1,4 +1,4 @@
-"""Damaged models of fastText, which gensim would read forever or into too much memory."""
+"""Damaged fastText models, which gensim would read forever or into too much memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def written(path: Path, data: bytes) -> Path:
     return path
 
 
-def test_what_gensim_writes_is_whole(whole: bytes, tmp_path: Path) -> None:
+def test_models_of_gensim_are_valid(whole: bytes, tmp_path: Path) -> None:
     path = written(tmp_path / "a.bin", whole)
     check_fasttext(path)
     vectors = read_vectors(path, WORDS)
@@ -45,7 +45,7 @@ def test_what_gensim_writes_is_whole(whole: bytes, tmp_path: Path) -> None:
     assert vectors.vector("unseen") is not None
 
 
-def test_a_file_that_ends_anywhere_is_cut_off(whole: bytes, tmp_path: Path) -> None:
+def test_truncated_files_are_rejected(whole: bytes, tmp_path: Path) -> None:
     vocabulary = BINARY_HEADER.size + VOCABULARY_FORMAT.size
     matrix = whole.index(struct.pack("<?2q", False, 54, 4))
     for end in (*range(0, vocabulary + 30), matrix + 10, matrix + 200):
@@ -56,14 +56,14 @@ def test_a_file_that_ends_anywhere_is_cut_off(whole: bytes, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", [-1, 0, 2**31 - 1])
-def test_no_number_of_the_header_does_harm(whole: bytes, tmp_path: Path, value: int) -> None:
+def test_any_header_is_accepted_or_rejected(whole: bytes, tmp_path: Path, value: int) -> None:
     for start in range(0, BINARY_HEADER.size + VOCABULARY_FORMAT.size, INTEGER):
         changed = whole[:start] + struct.pack("<i", value) + whole[start + INTEGER :]
         path = written(tmp_path / "a.bin", changed)
         try:
             assert read_vectors(path, WORDS).vector("one") is not None
         except DataError as error:
-            assert "\n" not in str(error)  # noqa: PT017 - some numbers are of training only
+            assert "\n" not in str(error)  # noqa: PT017 - some numbers only affect training
 
 
 def test_infinite_numbers_are_rejected(whole: bytes, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_infinite_numbers_are_rejected(whole: bytes, tmp_path: Path) -> None:
         check_fasttext(written(tmp_path / "a.bin", changed))
 
 
-def test_random_bytes_do_no_harm(whole: bytes, tmp_path: Path) -> None:
+def test_random_bytes_are_accepted_or_rejected(whole: bytes, tmp_path: Path) -> None:
     draw = random.Random(1)
     for _ in range(100):
         changed = bytearray(whole)
@@ -84,4 +84,4 @@ def test_random_bytes_do_no_harm(whole: bytes, tmp_path: Path) -> None:
         try:
             read_vectors(written(tmp_path / "a.bin", bytes(changed)), WORDS).vector("unseen")
         except DataError as error:
-            assert "\n" not in str(error)  # noqa: PT017 - some bytes are of training only
+            assert "\n" not in str(error)  # noqa: PT017 - some bytes only affect training

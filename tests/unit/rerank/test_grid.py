@@ -1,4 +1,4 @@
-"""The grid in boxes finds what trying every point finds."""
+"""Grid search compared with exhaustive search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.rerank.cases import Scores, block, small_cases, statistics, text
 def plain(
     candidates: Candidates, counts: CandidateStatistics, parts: int
 ) -> dict[tuple[int, ...], float]:
-    """Score every point but 0 as a user would."""
+    """Score all points except 0."""
     return {
         point: counts.score(choices(candidates, np.array(point)))
         for point in product(range(parts + 1), repeat=len(candidates.names))
@@ -39,7 +39,7 @@ def random_case(
 
 @settings(max_examples=60)
 @given(small_cases(), st.integers(1, 5), st.sampled_from([1, 4, 512]))
-def test_as_good_as_every_point(
+def test_best_point_equals_exhaustive_search(
     case: tuple[Scores, list[list[str]]], parts: int, leaf: int
 ) -> None:
     candidates, counts = block(case[0]), statistics(case[1])
@@ -59,11 +59,11 @@ def test_as_good_as_every_point(
     best = [point for point, score in every.items() if score > max(every.values()) - 1e-9]
     evenness = {point: sum(point) ** 2 / sum(step**2 for step in point) for point in best}
     assert evenness[found] == pytest.approx(max(evenness.values()))
-    assert 2 * max(found) > parts  # as far out as the direction goes
+    assert 2 * max(found) > parts  # scaled to the border of the grid
 
 
 @pytest.mark.parametrize("cells", [1, 2**18])
-def test_every_point_gets_its_own_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_each_point(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid, "MAX_SCORES", cells)
     candidates, counts = random_case(30, 4)
     low, high = (0, 1, 2, 0), (2, 4, 4, 3)
@@ -75,19 +75,19 @@ def test_every_point_gets_its_own_counts(cells: int, monkeypatch: pytest.MonkeyP
             assert (row == counts.chosen(choices(candidates, point)).sum(0)).all()
 
 
-def test_most_is_left_out_of_a_small_box() -> None:
+def test_most_candidates_are_pruned_in_a_small_box() -> None:
     candidates, counts = random_case(200, 4)
     whole = BoxSearch(candidates, counts)._all_candidates()
     rest, _ = grid.prune(whole, ((8, 8, 8, 8), (9, 9, 9, 9)))
     assert len(rest.scores) < 0.2 * len(whole.scores)
     point, _ = grid.prune(whole, ((8, 8, 8, 9), (8, 8, 8, 9)))
-    assert not len(point.scores)  # where there is one point, all is decided
+    assert not len(point.scores)  # at a single point all sentences are decided
     assert (
         point.decided == counts.chosen(choices(candidates, np.array([8, 8, 8, 9]))).sum(0)
     ).all()
 
 
-def test_boxes_hold_each_point_once() -> None:
+def test_each_point_is_in_one_box() -> None:
     found = divide_grid(4, 3)
     assert len(found) >= grid.MIN_BOXES
     points = [
@@ -99,7 +99,7 @@ def test_boxes_hold_each_point_once() -> None:
     assert divide_grid(1, 2) == [((a, b), (a, b)) for a, b in product(range(2), repeat=2)]
 
 
-def test_processes_find_the_same() -> None:
+def test_result_does_not_depend_on_processes() -> None:
     candidates, counts = random_case(60, 4)
     told: list[int] = []
     one, points = grid_search(candidates, counts, 5, done=told.append)

@@ -1,4 +1,4 @@
-"""Lines are cut where choices change, and the search is at least as good as the grid."""
+"""Intervals of line search, and comparison with grid search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.rerank.cases import Scores, block, small_cases, statistics, text
 def pieces(
     candidates: Candidates, begin: np.ndarray, end: np.ndarray
 ) -> list[tuple[Fraction, Fraction, list[int]]]:
-    """Cut a line at every crossing of two candidates, in fractions; the choices in each middle."""
+    """Divide a line at all crossings, in fractions. Return the choices in each interval."""
     places = {Fraction(0), Fraction(1)}
     ends = [(candidates.scores @ side).astype(int).tolist() for side in (begin, end)]
     for first, last in zip(*ends, strict=True):
@@ -42,7 +42,7 @@ def pieces(
 
 @settings(max_examples=60)
 @given(small_cases(features=3))
-def test_intervals_hold_what_is_chosen(case: tuple[Scores, list[list[str]]]) -> None:
+def test_intervals_have_the_chosen_candidates(case: tuple[Scores, list[list[str]]]) -> None:
     candidates, counts = block(case[0]), statistics(case[1])
     for begin, end in (
         (np.array([0, 3, 5]), np.array([1, 0, 0])),
@@ -59,8 +59,8 @@ def test_intervals_hold_what_is_chosen(case: tuple[Scores, list[list[str]]]) -> 
         assert wide.sum() <= len(pieces(candidates, begin, end))
 
 
-def test_three_lines_by_hand() -> None:
-    """From (0, 1) to (1, 0) the second feature's best gives way to the middle, then the last."""
+def test_intervals_of_an_example() -> None:
+    """From (0, 1) to (1, 0), the best candidate changes twice."""
     candidates = block([[[0, 8], [6, 6], [8, 0]]])
     counts = statistics([["a", "b", "c"]])
     found = intervals(candidates, counts, np.array([0, 1]), np.array([1, 0]))
@@ -68,8 +68,8 @@ def test_three_lines_by_hand() -> None:
     assert (found.sums == counts.counts[0]).all()
 
 
-def test_a_point_is_the_best_of_its_line() -> None:
-    """The only right candidate wins between 0.25 and 0.75 of the line."""
+def test_along_returns_the_best_point_of_a_line() -> None:
+    """The only correct candidate is best between 0.25 and 0.75 of the line."""
     candidates = block([[[0, 8], [6, 6], [8, 0]]] * 2)
     lists = [["x y z v", "a b c d", "x z y v"]] * 2
     counts = CandidateStatistics.of(statistics(lists).metric, lists, [["a b c d"] * 2])
@@ -83,7 +83,7 @@ def test_a_point_is_the_best_of_its_line() -> None:
 
 @settings(max_examples=15)
 @given(small_cases(features=3))
-def test_at_least_as_good_as_its_start(case: tuple[Scores, list[list[str]]]) -> None:
+def test_result_is_at_least_as_good_as_its_start(case: tuple[Scores, list[list[str]]]) -> None:
     candidates, counts = block(case[0]), statistics(case[1])
     best, _ = grid_search(candidates, counts, 4)
     value = counts.score(choices(candidates, best))
@@ -94,8 +94,8 @@ def test_at_least_as_good_as_its_start(case: tuple[Scores, list[list[str]]]) -> 
     assert 0 < found.weights.max() <= SCORE_UNITS
 
 
-def test_a_point_where_all_tie_is_kept_as_a_start() -> None:
-    """Only where the second weight is half the first do all tie, and the right one is first."""
+def test_a_start_with_ties_is_kept() -> None:
+    """All tie only if the second weight is half the first. Then the correct candidate is first."""
     candidates = block([[[2, 2], [3, 0], [0, 6]]])
     lists = [["a b c d", "x y z v", "x z y v"]]
     counts = CandidateStatistics.of(statistics(lists).metric, lists, [["a b c d"]])
@@ -119,7 +119,7 @@ def realistic(seed: int, sentences: int = 80) -> tuple[Candidates, CandidateStat
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_lines_alone_beat_a_grid_of_real_numbers(seed: int) -> None:
+def test_line_search_beats_a_grid_for_real_scores(seed: int) -> None:
     candidates, counts = realistic(seed)
     best, _ = grid_search(candidates, counts, 10)
     value = counts.score(choices(candidates, best))
@@ -134,11 +134,11 @@ def test_same_seed_same_weights() -> None:
     found = line_search(candidates, counts, restarts=3, seed=5, done=told.append)
     again = line_search(candidates, counts, restarts=3, seed=5)
     assert (found.weights == again.weights).all()
-    assert sum(told) >= 6  # starts after the first
+    assert sum(told) >= 6  # all starts except the first one
 
 
-def test_restarts_and_random_lines_count() -> None:
-    """More starts are never worse, and somewhere better."""
+def test_restarts_and_random_lines_help() -> None:
+    """More starts are never worse, and better in one case."""
     gains = []
     for seed in range(4):
         candidates, counts = realistic(seed, 30)
@@ -148,7 +148,7 @@ def test_restarts_and_random_lines_count() -> None:
     assert max(gains) > 0
 
 
-def test_random_lines_lead_on_where_those_of_features_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_lines_improve_over_feature_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     gains = []
     for seed in range(4):
         candidates, counts = realistic(seed, 30)
@@ -159,8 +159,8 @@ def test_random_lines_lead_on_where_those_of_features_end(monkeypatch: pytest.Mo
     assert np.mean(gains) > 0
 
 
-def test_a_line_goes_on_behind_its_point() -> None:
-    """A weight may fall as well as rise: here the second one has to."""
+def test_a_line_extends_beyond_its_point() -> None:
+    """The second weight has to decrease."""
     begin = module._extend(
         np.array([200_000, 500_000, SCORE_UNITS]), np.array([SCORE_UNITS, SCORE_UNITS, 0])
     )

@@ -1,4 +1,4 @@
-"""N-best lists: read, written, merge_sentences."""
+"""Reading, writing and merging of n-best lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CANDIDATES = st.builds(
 
 
 @given(st.lists(st.lists(CANDIDATES, min_size=1, max_size=3), min_size=1, max_size=4))
-def test_what_is_written_is_read(lists: list[list[Candidate]]) -> None:
+def test_write_and_read_round_trip(lists: list[list[Candidate]]) -> None:
     groups = [SentenceCandidates(3 * number, candidates) for number, candidates in enumerate(lists)]
     assert list(parse_nbest(format_nbest(groups), "list")) == groups
 
@@ -67,14 +67,14 @@ def test_lines_of_other_tools() -> None:
         ("1 ||| a ||| s= 1 ||| inf", "list:2 has inf as the total. Expected a finite"),
     ],
 )
-def test_wrong_lines_are_told(line: str, message: str) -> None:
+def test_invalid_lines_are_rejected(line: str, message: str) -> None:
     lines = ["1 ||| a ||| s= 1 ||| 1", line, "9 ||| a ||| s= 1 ||| 1"]
     with pytest.raises(DataError) as told:
         list(parse_nbest(lines, "list"))
     assert message in str(told.value)
 
 
-def test_nothing_is_told() -> None:
+def test_empty_lists_are_rejected() -> None:
     with pytest.raises(DataError, match="list is empty"):
         list(parse_nbest([], "list"))
     with pytest.raises(DataError, match="list is empty"):
@@ -83,7 +83,7 @@ def test_nothing_is_told() -> None:
         list(parse_list(["S-0\ta"], "list", "s", str))
 
 
-def test_a_list_streams() -> None:
+def test_lists_are_streamed() -> None:
     def lines() -> Iterator[str]:
         yield "0 ||| a ||| s= 1 ||| 1"
         yield "1 ||| a ||| s= 1 ||| 1"
@@ -106,11 +106,11 @@ Generate test with beam=2: BLEU4 = 0"""
 
 
 def printed(text: str, score: float) -> Candidate:
-    """What is made of a hypothesis, whose printed score is to base 2."""
+    """Return the expected candidate of a hypothesis. fairseq prints scores to base 2."""
     return Candidate(text, {"l2r": score * math.log(2)}, score * math.log(2))
 
 
-def test_what_fairseq_generate_prints() -> None:
+def test_output_of_fairseq_generate() -> None:
     def rewrite(tokens: str) -> str:
         return tokens.replace("@@ ", "")
 
@@ -133,7 +133,7 @@ def one(number: int, *candidates: tuple[str, dict[str, float]]) -> SentenceCandi
     )
 
 
-def test_lists_are_merged_without_doubles() -> None:
+def test_lists_are_merged_without_duplicates() -> None:
     left = [one(0, ("a", {"l": -1}), ("b", {"l": -2}), ("a", {"l": -3})), one(1, ("c", {"l": -1}))]
     right = [one(0, ("d", {"r": -1}), ("a", {"r": -5})), one(1, ("c", {"r": -2}))]
     found = list(merge_sentences([left, right], ["L", "R"]))
@@ -149,12 +149,12 @@ def test_lists_are_merged_without_doubles() -> None:
         SentenceCandidates(1, [Candidate("c", {"l": -1, "r": -2}, -1, ("L", "R"))]),
     ]
     again = list(merge_sentences([found, found], ["X", "Y"]))
-    assert again == found  # the lists' own sources stay
+    assert again == found  # sources of the lists are kept
     first, _ = merge_sentences([left, right], ["L", "R"], 1)
     assert [candidate.text for candidate in first.candidates] == ["a", "d"]
 
 
-def test_lists_that_do_not_fit_are_told() -> None:
+def test_incompatible_lists_are_rejected() -> None:
     left = [one(0, ("a", {"s": -1})), one(1, ("a", {"s": -1}))]
     with pytest.raises(DataError, match="Sentence 1 is not in R"):
         list(merge_sentences([left, left[:1]], ["L", "R"]))

@@ -1,4 +1,4 @@
-"""Sums of counts give what sacreBLEU gives for the texts."""
+"""Scores of sums of counts compared with sacreBLEU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metric(aim: str, tokenizer: str) -> Any:
     ],
 )
 @pytest.mark.parametrize("references", [1, 3])
-def test_sums_score_as_the_texts_do(aim: str, tokenizer: str, references: int) -> None:
+def test_scores_of_sums_equal_scores_of_texts(aim: str, tokenizer: str, references: int) -> None:
     lists = texts(1, 40, 5, WORDS)
     wanted = [[one[0] for one in texts(seed, 40, 1, WORDS)] for seed in range(2, 2 + references)]
     ours = CandidateStatistics.of(sum_metric(aim, tokenizer), lists, wanted)
@@ -55,7 +55,7 @@ def test_sums_score_as_the_texts_do(aim: str, tokenizer: str, references: int) -
 
 
 @pytest.mark.parametrize("aim", SUM_METRICS)
-def test_sentences_score_as_sacrebleu_scores_them(aim: str) -> None:
+def test_sentence_scores_equal_those_of_sacrebleu(aim: str) -> None:
     lists = texts(3, 30, 3, WORDS)
     wanted = [one[0] for one in texts(4, 30, 1, WORDS)]
     ours = CandidateStatistics.of(sum_metric(aim), lists, [wanted])
@@ -66,24 +66,24 @@ def test_sentences_score_as_sacrebleu_scores_them(aim: str) -> None:
             assert score == pytest.approx(real.sentence_score(text, [reference]).score, abs=1e-9)
 
 
-def test_places_without_a_candidate_repeat_the_first() -> None:
+def test_padding_repeats_the_first_candidate() -> None:
     ours = CandidateStatistics.of(BleuSums(), [["a b", "c"], ["d e f"]], [["a", "d"]])
     assert (ours.counts[1, 1] == ours.counts[1, 0]).all()
 
 
 @pytest.mark.parametrize("aim", SUM_METRICS)
-def test_the_arithmetic_goes_to_other_processes(aim: str) -> None:
+def test_metrics_can_be_pickled(aim: str) -> None:
     ours = CandidateStatistics.of(sum_metric(aim), [["a b c d e"]], [["a b c d"]])
     sums = ours.counts[0, 0]
     assert pickle.loads(pickle.dumps(ours.metric)).values(sums) == ours.metric.values(sums) > 0
 
 
-def test_a_wrong_tokenizer_is_told() -> None:
+def test_unknown_tokenizer_is_rejected() -> None:
     with pytest.raises(UsageError, match=r"no tokenizer 'chr'\. Did you mean 'char'"):
         BleuSums("chr")
 
 
-def test_a_tokenizer_that_can_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokenizer_errors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", None)
     with pytest.raises(UsageError, match="tokenizer ja-mecab cannot be created: "):
         BleuSums("ja-mecab")

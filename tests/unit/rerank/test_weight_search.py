@@ -1,4 +1,4 @@
-"""Oracles, chance, and the gain that stays on unseen sentences."""
+"""Oracle scores, random scores, and cross-validation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.rerank.cases import block, statistics, texts
 
 
 def noise(seed: int, sentences: int, features: int) -> tuple[Candidates, CandidateStatistics]:
-    """Scores that say nothing of the texts."""
+    """Return scores that are independent of the texts."""
     lists = texts(seed, sentences, 6)
     draw = np.random.default_rng(seed)
     scores = [draw.normal(size=(len(rows), features)).tolist() for rows in lists]
@@ -43,7 +43,7 @@ def test_bounds_of_a_small_corpus() -> None:
 
 @pytest.mark.parametrize("seed", range(5, 11))
 @pytest.mark.parametrize("aim", ["bleu", "chrf"])
-def test_no_single_change_makes_the_oracle_better(aim: str, seed: int) -> None:
+def test_oracle_is_a_local_maximum(aim: str, seed: int) -> None:
     lists = texts(seed, 12, 6)
     references = [[one[0] for one in texts(seed + 20, 12, 1)]]
     counts = CandidateStatistics.of(sum_metric(aim, "none"), lists, references)
@@ -59,7 +59,7 @@ def test_no_single_change_makes_the_oracle_better(aim: str, seed: int) -> None:
 
 
 def test_the_brevity_penalty_makes_the_oracles_differ() -> None:
-    """Alone each short candidate is best; together they are too short."""
+    """Short candidates have the best sentence scores, but all together are too short."""
     lists = [["a b c d e f", "a b c d e f x y z v w u"], ["a b c d e f", "a b c d e f x y z v w u"]]
     references = [["a b c d e f g h i j"] * 2]
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, references)
@@ -68,7 +68,7 @@ def test_the_brevity_penalty_makes_the_oracles_differ() -> None:
     assert counts.score(greedy_oracle(counts, start)) > counts.score(start)
 
 
-def test_folds_hold_each_sentence_once() -> None:
+def test_each_sentence_is_in_one_fold() -> None:
     parts = list(draw_folds(11, 3, 1))
     assert sorted(map(len, parts)) == [3, 4, 4]
     assert sorted(np.concatenate(parts)) == list(range(11))
@@ -76,7 +76,7 @@ def test_folds_hold_each_sentence_once() -> None:
     assert [part.tolist() for part in draw_folds(11, 3, 2)] != [part.tolist() for part in parts]
 
 
-def test_a_fold_is_chosen_by_weights_of_the_others() -> None:
+def test_each_fold_uses_weights_of_the_other_folds() -> None:
     candidates, counts = noise(3, 20, 3)
     search = WeightSearch("grid", step=0.25, seed=2)
     chosen = np.full(20, -1)
@@ -88,8 +88,8 @@ def test_a_fold_is_chosen_by_weights_of_the_others() -> None:
     assert cross_validate(search, candidates, counts, 4) == counts.score(chosen)
 
 
-def test_overfitting_shows() -> None:
-    """Of scores that say nothing, the gain on seen sentences is not there on others."""
+def test_cross_validation_shows_overfitting() -> None:
+    """With uninformative scores there is a gain on tuning sentences only."""
     gaps = []
     for seed in range(4):
         candidates, counts = noise(seed, 30, 4)
@@ -100,8 +100,8 @@ def test_overfitting_shows() -> None:
 
 
 @pytest.mark.parametrize("method", ["grid", "mert", "both"])
-def test_each_method_finds_what_separates(method: str) -> None:
-    """One feature alone tells the right candidate; another would, with its sign turned."""
+def test_each_method_finds_the_informative_feature(method: str) -> None:
+    """One feature identifies the correct candidate, another one does so with inverted sign."""
     lists = [["a b c d e", "x y z"], ["x y z", "b c d e f"]]
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d e", "b c d e f"]])
     candidates = block([[[2, -9, 0], [1, 0, 0]], [[1, 0, 0], [2, -9, 0]]])
@@ -118,7 +118,7 @@ def test_each_method_finds_what_separates(method: str) -> None:
 
 
 def test_both_starts_from_the_best_point_of_the_grid() -> None:
-    """Only where the second weight is half the first do all tie, and the right one is first."""
+    """All tie only if the second weight is half the first. Then the correct candidate is first."""
     lists = [["a b c d", "x y z v", "x z y v"]]
     counts = CandidateStatistics.of(sum_metric("bleu", "none"), lists, [["a b c d"]])
     candidates = block([[[2, 2], [3, 0], [0, 6]]])
