@@ -120,7 +120,7 @@ def filter_files(
     _check(inputs, paths, sides, examples)
     chain = build_filters(filters, sides)
     if memory is not None and chain.duplicates is None:
-        raise UsageError("`memory` needs the filter duplicates.")
+        raise UsageError("`memory` is for the filter duplicates, which is not in the chain.")
     with ExitStack() as opened:
         job = _FilterJob(
             inputs=tuple(inputs),

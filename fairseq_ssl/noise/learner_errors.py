@@ -358,7 +358,9 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"{path} is not JSON: {error}. Expected a file of fairseq-ssl learner-errors."
         ) from None
     if not isinstance(content, dict):
-        raise DataError(f"{path} has a {type(content).__name__} instead of learner errors.")
+        raise DataError(
+            f"{path} contains a {type(content).__name__}. Expected an object with learner errors."
+        )
     return content
 
 

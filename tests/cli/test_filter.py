@@ -319,7 +319,7 @@ def test_output_may_be_empty(text: None) -> None:
         (
             ["en", "--filter", "clean", "--memory", "1G", "-o", "x"],
             2,
-            "--memory needs the filter dup",
+            "--memory is for the filter dup",
         ),
         (
             ["en", "--filter", "duplicates", "--memory", "1X", "-o", "x"],

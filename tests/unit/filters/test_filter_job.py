@@ -252,7 +252,7 @@ def test_failing_module_is_reported(own: Path) -> None:
     ("options", "message"),
     [
         ({"examples": -1}, "`examples` is -1"),
-        ({"memory": 2**20}, "`memory` needs the filter duplicates"),
+        ({"memory": 2**20}, "`memory` is for the filter duplicates"),
     ],
 )
 def test_invalid_arguments_are_rejected(own: Path, options: dict[str, Any], message: str) -> None:

@@ -139,7 +139,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         (bad(replaced={"in": 3}), "'replaced: in' is 3. Expected words"),
         (bad(replaced={"in": {}}), "'replaced: in' is {}. Expected one word"),
         (bad(replaced={"in": {"on": "x" * 99}}), r"'replaced: in: on' is \"x{39}\.\.\.. Expected"),
-        ([], "has a list instead of learner"),
+        ([], r"contains a list\. Expected an object with learner"),
     ],
 )
 def test_invalid_files_are_rejected(content: object, message: str, tmp_path: Path) -> None:
