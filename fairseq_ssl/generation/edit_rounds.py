@@ -22,7 +22,7 @@ from fairseq_ssl.generation.edit_choice import (
 from fairseq_ssl.generation.edit_probabilities import EditProbabilities, Windows
 
 MIN_WINDOWS = 16
-"""Minimum batch size, in windows. Batches have at least as many windows as sentences."""
+"""Minimum number of windows in a batch. It is larger if the input has more sentences."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class EditLogits(NamedTuple):
     """Logits of all sentences of a batch, concatenated. Positions are <s> and the tokens."""
 
     edits: Tensor
-    """[positions, labels]"""
+    """[positions, labels], logits of the edits."""
     errors: Tensor | None
     """[positions], logits of the error detection head. None without such a head."""
 

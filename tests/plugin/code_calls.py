@@ -30,7 +30,7 @@ EXAMPLES = re.compile(r"(fairseq\.)?examples\.")
 """Modules that fairseq does not import by itself."""
 
 RISKY_KEYWORDS = ("allow_pickle", "trust_remote_code", "shell")
-"""Keywords that make a call run code where their value is not False."""
+"""Keywords that allow a call to run code unless they are False."""
 
 
 class CodeCall(NamedTuple):

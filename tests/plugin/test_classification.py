@@ -48,7 +48,7 @@ def test_each_stage_trains_only_its_part(expert: Path, imitators: Path, mixture:
     assert all(moved)
     assert last["lambda_steps"].ne(0).all()
     state = torch.load(mixture, weights_only=False)["last_optimizer_state"]["state"]
-    assert len(state) == len(first) + 1, "imitators are in no optimizer"
+    assert len(state) == len(first) + 1, "the optimizer must not have the imitators"
 
 
 def test_mixture_checkpoint_needs_no_other_checkpoints(

@@ -55,7 +55,7 @@ def test_training_logs_metrics_and_learns(pretrained: tuple[Path, str]) -> None:
     assert all(40 < share < 60 for share in shares)
     right = [float(right) for right in re.findall(r"changed_accuracy[ =]([\d.]+)", shown)]
     assert right[-1] > right[0]
-    assert "can only test a child process" not in shown, "workers are not to be forked anew"
+    assert "can only test a child process" not in shown, "workers must not be started again"
 
 
 def test_validation_is_reproducible(run: Run, data: Path, pretrained: tuple[Path, str]) -> None:
@@ -77,7 +77,9 @@ def test_generate_denoises(run: Run, data: Path, pretrained: tuple[Path, str]) -
     assert len(lines["S"]) == len(lines["H"]) == len(lines["T"]) == 200
     assert sum("<mask>" in source for source in lines["S"].values()) > 20
     written, wanted = (sum(len(text.split()) for text in lines[kind].values()) for kind in "HT")
-    assert 0.5 * wanted < written < 1.5 * wanted, "without a trained end each has 200 words"
+    assert 0.5 * wanted < written < 1.5 * wanted, (
+        "an untrained EOS would give 200 words per hypothesis"
+    )
 
 
 @pytest.mark.parametrize("arch", ["transformer_tiny", "shape_transformer_tiny"])

@@ -49,7 +49,7 @@ for options in json.loads(sys.argv[2]):
         os._exit(0)
     os.wait()
 """
-"""Prints the share of denormal products that are kept with each of some options."""
+"""A script that prints the share of denormal products that are not flushed, by options."""
 
 
 @pytest.fixture(scope="module")

@@ -81,6 +81,6 @@ def test_documented_launch_commands(run: Run) -> None:
         words = ("bash", "-euc", launcher, "launch", "data-bin", "--arch", "a b")
         shown = run(*words, LAUNCH=way, DRY_RUN="1", **nodes).stdout
         assert shown.startswith(begin)
-        assert r"a\ b" in shown, "arguments with blanks must stay whole"
+        assert r"a\ b" in shown, "arguments with spaces must not be split"
     shown = run("bash", "-euc", launcher, "launch", LAUNCH="gpus", code=2).stderr
     assert "expected single, node, cpu, torchrun or slurm" in shown

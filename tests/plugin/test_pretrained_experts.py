@@ -100,7 +100,7 @@ def test_embeddings_can_be_perturbed_and_have_a_gradient(arch: str) -> None:
     torch.testing.assert_close(logits, model(tokens, lengths))
     (gradient,) = torch.autograd.grad(logits[:, 0].sum(), embedded, retain_graph=True)
     assert gradient[:, :3].abs().sum(-1).gt(0).all()
-    assert gradient[1, 3].abs().sum() == 0, "the padding is nothing to the text"
+    assert gradient[1, 3].abs().sum() == 0, "padding must not change the logits"
     moved = model(tokens, lengths, embedded=embedded + gradient)
     assert not torch.allclose(moved, logits)
     moved.sum().backward()

@@ -60,7 +60,7 @@ class OwnProbabilities(FixedModel):
     """A model with its own `get_normalized_probs`, such as a copying model."""
 
     def get_normalized_probs(self, net_output: Any, log_probs: bool, sample: Any = None) -> Tensor:
-        assert net_output[0].dim() == 3, "it has to see all positions"
+        assert net_output[0].dim() == 3, "it must get all positions"
         probabilities = 0.9 * torch.softmax(net_output[0], -1) + 0.1 / SIZE
         return probabilities.log() if log_probs else probabilities
 

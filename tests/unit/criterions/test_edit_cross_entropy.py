@@ -22,7 +22,7 @@ from fairseq_ssl.models.edit_tagger import EditLogits  # noqa: E402
 TASK: Any = SimpleNamespace(target_dictionary=None, source_dictionary=None)
 LABELS = [0, 3, 0, 0, 1, 0, 2]
 LENGTHS = [4, 3, 3]
-"""Of three sentences with 3, 2 and 2 positions."""
+"""Labels of three sentences with 3, 2 and 2 positions."""
 
 
 class Fixed(nn.Module):

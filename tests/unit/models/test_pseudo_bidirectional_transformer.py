@@ -26,7 +26,7 @@ HEADS = 2
 ARCH = "pseudo_bidirectional_transformer"
 SENTENCES = [[4, 5, 6], [7, 8, 9, 10, 11, 12], [], [6, 5, 4, 7, 8]]
 TARGETS = [[4, 9, 6, 5, 11, 12, 7, 8], [7, 8], [13, 4], [6, 5, 4, 7, 8]]
-"""Longer than the source, shorter, of an empty source, of the same length."""
+"""Targets longer and shorter than the source, of an empty source, and of the same length."""
 KINDS: dict[str, dict[str, Any]] = {
     "input": {},
     "output": {"pseudo_future_layer": "output"},

@@ -176,7 +176,7 @@ def test_gap_inserts_are_independent_of_token_edits(factorized: bool) -> None:
         wanted = [score + log_gaps[0] for score in log_edits]
         wanted[2:2] = [log_edits[0] + score for score in log_gaps[1:]]
         assert found[place].tolist() == pytest.approx(wanted)
-    assert (found.exp().sum(-1) < 1).all(), "an edit and an insertion together have no label"
+    assert (found.exp().sum(-1) < 1).all(), "no label has both an edit and an insertion"
 
 
 def test_dictionary_without_grams() -> None:
