@@ -97,7 +97,7 @@ class EditTaggerConfig(FairseqDataclass):
         default=False,
         metadata={
             "help": "use bfloat16 autocast with float32 weights; about twice as fast on CPUs with "
-            "bfloat16 support, for which fairseq's --bf16 is not available"
+            "bfloat16 support; fairseq's --bf16 implies --tpu"
         },
     )
     edit_freeze_encoder_updates: int = field(
