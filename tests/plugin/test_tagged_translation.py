@@ -120,7 +120,7 @@ def test_mixture_ratio(data: Path, tmp_path: Path) -> None:
         expected = second[(number - len(first)) % len(second)]
         assert mixed[number]["source"].tolist() == [tag, *expected["source"].tolist()]
         assert mixed[number]["target"].equal(expected["target"])
-    with pytest.raises(FairseqSslError, match=r"has nothing, but .* are missing"):
+    with pytest.raises(FairseqSslError, match=r"has the split nothing, but .* are missing"):
         loaded(data, "--mix-weights", "nothing=1").load_dataset("train")
 
 
@@ -165,7 +165,7 @@ def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -
         (("--mix-weights", "train=0"), "expected a weight above 0"),
         (("--mix-weights", "train=1,train=2"), "twice"),
         (("--mix-weights", "train=1", "--upsample-primary", "2"), "--upsample-primary"),
-        (("--mix-epoch-pairs", "5"), "needs --mix-weights"),
+        (("--mix-epoch-pairs", "5"), "expected 1 or more, with --mix-weights"),
         (("--noisy-beam-beta", "-1"), "expected 0 or more"),
         (
             ("--noisy-beam-beta", "6", "--noisy-beam-granularity", "word"),
