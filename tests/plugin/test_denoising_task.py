@@ -217,7 +217,7 @@ def test_character_noises_are_rejected(mono: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("--noise", "direct:kep=0.1"), r"no option 'kep'. Did you mean 'keep'"),
         (("--noise-subwords", "bpe"), ".bpe. is not a subword scheme"),
@@ -226,8 +226,8 @@ def test_character_noises_are_rejected(mono: Path, kind: str) -> None:
         (("--load-alignments",), "--load-alignments"),
     ],
 )
-def test_invalid_options_are_rejected(mono: Path, flags: tuple[str, ...], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_options_are_rejected(mono: Path, flags: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         task(mono, *flags)
 
 

@@ -176,17 +176,19 @@ def test_all_modules_are_in_training_mode_after_search_and_validation(folder: Pa
 
 def test_set_num_updates_reaches_each_module_once(folder: Path) -> None:
     _, model, _ = built(folder, "transformer_tiny")
-    told: list[tuple[nn.Module, int]] = []
+    calls: list[tuple[nn.Module, int]] = []
     for module in model.modules():
         if module is not model:
-            module.set_num_updates = partial(lambda one, number: told.append((one, number)), module)
+            module.set_num_updates = partial(
+                lambda one, number: calls.append((one, number)), module
+            )
     model.set_num_updates(3)
-    assert {module for module, _ in told} == set(model.models.values())
+    assert {module for module, _ in calls} == set(model.models.values())
     for both in model.models.values():
         del both.set_num_updates
     model.set_num_updates(4)
     wanted = set(model.modules()) - {model, model.models, *model.models.values()}
-    assert {module for module, number in told if number == 4} == wanted
+    assert {module for module, number in calls if number == 4} == wanted
 
 
 def test_lambda_schedules_of_both_texts(folder: Path) -> None:

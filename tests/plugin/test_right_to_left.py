@@ -149,14 +149,14 @@ def test_eval_bleu_uses_reading_order(toy_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("tagged_translation", "--num-batch-buckets", "2"), "--num-batch-buckets"),
         (("local_transduction", "--load-alignments"), "--load-alignments"),
     ],
 )
-def test_invalid_options_are_rejected(toy_data: Path, flags: tuple[str, ...], told: str) -> None:
-    with pytest.raises(FairseqSslError, match=f"cannot be used with {told}"):
+def test_invalid_options_are_rejected(toy_data: Path, flags: tuple[str, ...], message: str) -> None:
+    with pytest.raises(FairseqSslError, match=f"cannot be used with {message}"):
         loaded(toy_data, "--right-to-left", "--task", *flags)
 
 

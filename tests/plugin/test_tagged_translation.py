@@ -125,7 +125,7 @@ def test_mixture_ratio(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("--source-tags", "trian1=<BT>"), "has the split trian1, which is not used"),
         (
@@ -134,8 +134,10 @@ def test_mixture_ratio(data: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_tags_of_unused_splits_are_rejected(data: Path, flags: tuple[str, ...], told: str) -> None:
-    with pytest.raises(FairseqSslError, match=told):
+def test_tags_of_unused_splits_are_rejected(
+    data: Path, flags: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(FairseqSslError, match=message):
         loaded(data, *flags).load_dataset("train", combine=True)
     loaded(data, "--source-tags", "valid=<BT>").load_dataset("train")
 
@@ -155,7 +157,7 @@ def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("--source-tags", "train1"), "expected SPLIT=SYMBOL"),
         (("--source-tags", "train1=<BTT>"), "Did you mean '<BT>'"),
@@ -173,8 +175,8 @@ def test_mixture_resumes_at_its_position(run: Run, data: Path, tmp_path: Path) -
         ),
     ],
 )
-def test_invalid_options_are_rejected(data: Path, flags: tuple[str, ...], told: str) -> None:
-    with pytest.raises(FairseqSslError, match=told):
+def test_invalid_options_are_rejected(data: Path, flags: tuple[str, ...], message: str) -> None:
+    with pytest.raises(FairseqSslError, match=message):
         loaded(data, *flags)
 
 

@@ -281,10 +281,10 @@ def test_logged_metrics() -> None:
 
 
 def test_missing_positions_and_invalid_rates_are_rejected() -> None:
-    untold = sample()
-    del untold["changed"]
+    without_changed = sample()
+    del without_changed["changed"]
     with pytest.raises(ConfigurationError, match="--task denoising_pretraining"):
-        criterion()(FixedModel(dictionary(), logits()), untold)
+        criterion()(FixedModel(dictionary(), logits()), without_changed)
     with pytest.raises(ConfigurationError, match=r"--denoise-keep-rate is 3\.0; expected a number"):
         criterion(3.0)
     with pytest.raises(ConfigurationError, match=r"--label-smoothing is -0\.1"):

@@ -171,9 +171,9 @@ def test_noise_depends_on_seed_and_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("beta", "per", "told"),
+    ("beta", "per", "message"),
     [(-1.0, "candidate", "expected 0 or more"), (6.0, "word", "expected candidate, hypothesis")],
 )
-def test_invalid_options_are_rejected(beta: float, per: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_options_are_rejected(beta: float, per: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         BeamNoise(beta, per)

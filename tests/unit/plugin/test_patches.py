@@ -137,21 +137,21 @@ def test_ema_updates_tied_weights_once(fp32: bool, half: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "fp32", "told"),
+    ("dtype", "fp32", "message"),
     [
-        (torch.half, False, "moves the average by only 0.0005 of .* Add --ema-fp32"),
+        (torch.half, False, "changes the average by only 0.0005 of .* Add --ema-fp32"),
         (torch.bfloat16, False, "--ema-fp32"),
         (torch.half, True, ""),
         (torch.float, False, ""),
     ],
 )
 def test_ema_in_half_precision_is_warned_about(
-    dtype: torch.dtype, fp32: bool, told: str, caplog: pytest.LogCaptureFixture
+    dtype: torch.dtype, fp32: bool, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"ema_decay": 0.9995, "ema_fp32": fp32, "ema_seed_model": None}
     EMA(torch.nn.Linear(2, 2).to(dtype), Namespace(**options))
-    assert bool(caplog.text) == bool(told)
-    assert re.search(told, caplog.text)
+    assert bool(caplog.text) == bool(message)
+    assert re.search(message, caplog.text)
 
 
 @pytest.mark.parametrize("extra", [None, {"ema": 1, "ema_fp32_params": 2, "val_loss": 3}])
