@@ -15,7 +15,7 @@ tokenize, truecase, subwords, rerank, report and others. The extras add:
 | rouge       | ROUGE                                                                         |
 | wmt         | langid, filter files, learned filters, word vectors, subword-nmt, MeCab       |
 | all         | all of the above                                                              |
-| docs        | the site, by scripts/docs.sh                                                  |
+| docs        | the site, by scripts/docs.sh, and examples/notebooks                          |
 | dev         | all, and what scripts/test.sh runs                                            |
 
 The extra train has `fairseq-fixed`, fairseq's main branch with fixes for Python 3.11, which is
